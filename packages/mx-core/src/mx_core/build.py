@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build helpers for native plug-ins: one extension, the flags our own packages use.
+
+Imported by `setup.py` files, so it depends on setuptools only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from setuptools import Extension
+
+from mx_core.build_info import get_include
+
+#: Flags of every native part of mx: nothing is exported but the module's init function.
+COMPILE_FLAGS = ("-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden")
+LINK_FLAGS = ("-Wl,-z,relro,-z,now", "-s")
+
+
+def native_extension(
+    name: str,
+    sources: Sequence[str],
+    *,
+    include_dirs: Sequence[str] = (),
+    pybind11: bool = True,
+    compile_flags: Sequence[str] = (),
+    link_flags: Sequence[str] = (),
+    **options: object,
+) -> Extension:
+    """A setuptools extension compiled as C++17 against the public mx headers.
+
+    Parameters
+    ----------
+    name : str
+        Full module name, `"acme_ops._core"`.
+    sources : sequence of str
+        C++ files, relative to `setup.py`.
+    pybind11 : bool
+        Put pybind11's headers on the include path.
+    """
+    includes = [get_include(), *include_dirs]
+    if pybind11:
+        import pybind11 as pb
+
+        includes.append(pb.get_include())
+    debug = ("-O0", "-g") if os.environ.get("MX_BUILD_DEBUG") == "1" else ()
+    return Extension(
+        name,
+        sources=list(sources),
+        include_dirs=includes,
+        language="c++",
+        extra_compile_args=[*COMPILE_FLAGS, *compile_flags, *debug],
+        extra_link_args=[*([] if debug else LINK_FLAGS), *link_flags],
+        **options,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What extension modules need at the border between Python and the tables:
+// importing a table from a capsule (with an explained refusal), dropping
+// references without the GIL, carrying a Python exception in a failure,
+// raising what a failure or an error holds.  Plain CPython API, no pybind11.
+#pragma once
+
+#ifndef PY_SSIZE_T_CLEAN
+#define PY_SSIZE_T_CLEAN
+#endif
+#include <Python.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mx_core/failure.hpp"
+
+namespace mx {
+
+// A Python exception is set; catch it at the binding and return NULL.
+struct PythonErrorSet {};
+
+// Raises the class that mx_core.errors has for `code`; a Python exception must not be set.
+inline void raise_status(int32_t code, const char* message) {
+  PyObject* module = PyImport_ImportModule("mx_core.errors");
+  PyObject* error = module == nullptr ? nullptr
+                                      : PyObject_CallMethod(module, "from_status", "is", code, message);
+  Py_XDECREF(module);
+  if (error == nullptr) return;  // the import's own error stands
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+}
+
+// Imports table T from a capsule and refuses one this side was not built for.
+// `consumer` and `interface` are for the message.  GIL held.
+template <class T>
+const T* import_table(PyObject* capsule, const char* capsule_name, uint16_t major, uint16_t minor,
+                      const char* consumer) {
+  auto* table = static_cast<const T*>(PyCapsule_GetPointer(capsule, capsule_name));
+  if (table == nullptr) throw PythonErrorSet{};
+  const mx_table_head& head = table->head;
+  if (head.major == major && head.minor >= minor && head.size >= sizeof(T)) return table;
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "[%s] built for interface %s %u.%u (%zu bytes), the installed provider offers %u.%u "
+                "(%u bytes); reinstall both with matching versions: pip install -U mx-core %s",
+                consumer, capsule_name, major, minor, sizeof(T), head.major, head.minor, head.size,
+                consumer);
+  raise_status(MX_ERROR_ABI, text);
+  throw PythonErrorSet{};
+}
+
+// Drops Python references on any thread: at once when the GIL is held, else at the next moment the
+// main thread runs Python code.
+class Reaper {
+ public:
+  static Reaper& instance() {
+    static auto* reaper = new Reaper;  // leaked: threads may outlive static destruction
+    return *reaper;
+  }
+  void drop(PyObject* object) noexcept {
+    if (object == nullptr) return;
+    bool schedule = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      try {
+        dead_.push_back(object);
+      } catch (...) {
+        return;  // leaks one reference rather than failing
+      }
+      schedule = dead_.size() == 1;
+    }
+    if (schedule) Py_AddPendingCall(&Reaper::drain, this);
+  }
+
+ private:
+  static int drain(void* self) {
+    auto* reaper = static_cast<Reaper*>(self);
+    std::vector<PyObject*> batch;
+    {
+      std::lock_guard<std::mutex> lock(reaper->mutex_);
+      batch.swap(reaper->dead_);
+    }
+    for (PyObject* object : batch) Py_DECREF(object);
+    return 0;
+  }
+  std::mutex mutex_;
+  std::vector<PyObject*> dead_;  // guarded by mutex_
+};
+
+namespace detail {
+
+inline void release_python(mx_failure* f) noexcept {
+  auto* native = reinterpret_cast<NativeFailure*>(f);
+  if (native->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  Reaper::instance().drop(static_cast<PyObject*>(native->base.payload));
+  delete native;
+}
+
+}  // namespace detail
+
+// Takes the current Python exception, with its traceback, into a failure.  GIL held.
+inline mx_failure* take_python_failure() noexcept {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr && value != nullptr) PyException_SetTraceback(value, traceback);
+  std::string text = "Python exception";
+  if (value != nullptr) {
+    PyObject* shown = PyObject_Str(value);
+    const char* utf8 = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
+    text = std::string(Py_TYPE(value)->tp_name) + ": " + (utf8 == nullptr ? "" : utf8);
+    Py_XDECREF(shown);
+    PyErr_Clear();
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  mx_failure* failure = make_failure(MX_ERROR_PYTHON, text.c_str());
+  if (failure->release != detail::release_native) {
+    Py_XDECREF(value);
+    return failure;
+  }
+  failure->payload_kind = MX_PAYLOAD_PYTHON;
+  failure->payload = value;
+  failure->release = detail::release_python;
+  return failure;
+}
+
+// Sets the Python exception a failure stands for: the original object with its traceback, or the
+// class of its code; a note names the operation and the line that pushed it.  GIL held; borrows.
+inline void raise_failure(const mx_failure* failure) {
+  PyObject* error = nullptr;
+  if (failure->payload_kind == MX_PAYLOAD_PYTHON && failure->payload != nullptr) {
+    error = static_cast<PyObject*>(failure->payload);
+    Py_INCREF(error);
+  } else {
+    raise_status(failure->code, failure->message);
+    PyObject *type = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    if (error == nullptr) return;
+  }
+  if (failure->operator_name[0] != '\0') {
+    std::string note = std::string("in operator ") + failure->operator_name;
+    if (failure->origin[0] != '\0') note += std::string(", pushed at ") + failure->origin;
+    PyObject* done = PyObject_CallMethod(error, "add_note", "s", note.c_str());
+    if (done == nullptr) PyErr_Clear();
+    Py_XDECREF(done);
+  }
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+}
+
+}  // namespace mx
