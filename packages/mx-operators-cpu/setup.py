@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the two native parts: the oneDNN kernels and the vectorised loops."""
+
+import shutil
+import subprocess
+from glob import glob
+from importlib.metadata import files
+from pathlib import Path
+
+from mx_core.build import native_extension
+from setuptools import setup
+
+LIB = Path("src/mx_operators_cpu/lib")  # next to the extension: found through $ORIGIN/lib
+onednn = next(f.locate() for f in files("onednn-cpu-gomp") or () if f.name == "libdnnl.so.3")
+header = next(f.locate() for f in files("onednn-devel-cpu-gomp") or () if f.match("include/dnnl.h"))
+gomp = subprocess.check_output(["gcc", "-print-file-name=libgomp.so.1"], text=True).strip()
+for source, target in ((onednn, LIB / "libdnnl.so.3"), (gomp, LIB / "fallback" / "libgomp.so.1")):
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        subprocess.check_call(["strip", "--strip-unneeded", str(target)])
+
+OPTIONS = {
+    "_onednn": {
+        "include_dirs": ["csrc/onednn", str(Path(header).resolve().parent)],
+        "compile_flags": ["-fopenmp"],
+        "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
+    },
+    "_vector": {"include_dirs": ["csrc/vector"]},
+}
+setup(ext_modules=[native_extension(f"mx_operators_cpu.{name}", sources, **options) for name, options in OPTIONS.items()
+                   if (sources := sorted(glob(f"csrc/{name[1:]}/*.cc")))])
