@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts: on which device memory lies and work runs."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import ClassVar
+
+from mx_core.errors import ArgumentError
+
+
+class Context:
+    """A device: `Context("cpu")`, `Context("gpu", 1)`, or another context.
+
+    In a `with` block it is the thread's default context. Contexts are equal when type and id are.
+
+    Parameters
+    ----------
+    device_type : str or Context
+        `cpu`, `gpu`, `cpu_pinned`, `cpu_shared`, or the name a device plug-in registered.
+    device_id : int
+        Which device of that type, from 0.
+    """
+
+    devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
+    _local: ClassVar[threading.local] = threading.local()
+
+    __slots__ = ("device_id", "device_typeid")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            self.device_typeid: int = device_type.device_typeid
+            self.device_id: int = device_type.device_id
+            return
+        if device_type not in self.devstr2type:
+            known = ", ".join(self.devstr2type)
+            raise ArgumentError(f"[Context] unknown device type {device_type!r}; known: {known}")
+        if device_id < 0:
+            raise ArgumentError(f"[Context] device_id: expected at least 0, got {device_id}")
+        self.device_typeid = self.devstr2type[device_type]
+        self.device_id = int(device_id)
+
+    @classmethod
+    def register(cls, name: str, type_id: int) -> None:
+        """Adds a device type; done when a device plug-in registers."""
+        cls.devtype2str[type_id] = name
+        cls.devstr2type[name] = type_id
+
+    @property
+    def device_type(self) -> str:
+        """Name of the device type."""
+        return self.devtype2str[self.device_typeid]
+
+    @classmethod
+    def default(cls) -> Context:
+        """The calling thread's default: the innermost `with` block's, else `cpu(0)`."""
+        stack = getattr(cls._local, "stack", None)
+        return stack[-1] if stack else cpu()
+
+    def __enter__(self) -> Context:
+        if not hasattr(self._local, "stack"):
+            self._local.stack = []
+        self._local.stack.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._local.stack.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Context)
+            and self.device_typeid == other.device_typeid
+            and self.device_id == other.device_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    def __reduce__(self) -> tuple[type[Context], tuple[str, int]]:
+        return Context, (self.device_type, self.device_id)
+
+    def empty_cache(self) -> None:
+        """Returns the device's pooled memory to the system."""
+        from mx_core import services
+
+        services.storage(self.device_type).release_all(self)
+
+
+def cpu(device_id: int = 0) -> Context:
+    """Main memory and the processor."""
+    return Context("cpu", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """An NVIDIA GPU."""
+    return Context("gpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Page-locked main memory, for fast copies to a GPU."""
+    return Context("cpu_pinned", device_id)
+
+
+def cpu_shared(device_id: int = 0) -> Context:
+    """Main memory shared between processes."""
+    return Context("cpu_shared", device_id)
+
+
+def current_context() -> Context:
+    """The calling thread's default context."""
+    return Context.default()
+
+
+def num_gpus() -> int:
+    """GPUs that the installed `gpu` device sees; 0 without such a device plug-in."""
+    from mx_core import services
+
+    return services.device_count("gpu")

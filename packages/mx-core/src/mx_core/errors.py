@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error hierarchy, and its translation from and to the C interfaces' status codes."""
+
+from __future__ import annotations
+
+
+class MXNetError(RuntimeError):
+    """Root of every error mx raises."""
+
+
+class ShapeError(MXNetError, ValueError):
+    """A shape is wrong or contradicts another."""
+
+
+class DTypeError(MXNetError, TypeError):
+    """An element type is wrong or contradicts another."""
+
+
+class ArgumentError(MXNetError, ValueError):
+    """A parameter has a wrong name, type or value."""
+
+
+class IndexOutOfBoundsError(MXNetError, IndexError):
+    """An index lies outside its axis."""
+
+
+class OutOfMemoryError(MXNetError, MemoryError):
+    """A device has not enough memory; the message has bytes asked, in use, pooled."""
+
+
+class NoKernelError(MXNetError, NotImplementedError):
+    """No registered kernel computes this operator for these inputs on this device."""
+
+
+class UnknownOperatorError(MXNetError, AttributeError):
+    """No operator of this name is registered."""
+
+
+class FileFormatError(MXNetError, ValueError):
+    """A file or byte string is truncated, corrupt or of another format."""
+
+
+class PluginError(MXNetError):
+    """A plug-in declares something wrong, or what it should have brought is missing."""
+
+
+class AbiError(MXNetError, ImportError):
+    """Two packages were built for different versions of a C interface."""
+
+
+class EngineShutdownError(MXNetError):
+    """The engine no longer takes work."""
+
+
+class MXUnsafeReadWarning(RuntimeWarning):
+    """A result was read that never came into being, since its operation failed."""
+
+
+class PluginWarning(RuntimeWarning):
+    """A plug-in could not be used; everything else works."""
+
+
+# mx_status of mx_core/abi.h
+_CLASSES: dict[int, type[MXNetError]] = {
+    1: MXNetError,
+    2: ShapeError,
+    3: DTypeError,
+    4: ArgumentError,
+    5: IndexOutOfBoundsError,
+    6: OutOfMemoryError,
+    7: NoKernelError,
+    8: AbiError,
+    9: EngineShutdownError,
+}
+
+
+def from_status(code: int, message: str) -> MXNetError:
+    """The exception (not raised) for an `mx_status` code; unknown codes give MXNetError."""
+    return _CLASSES.get(code, MXNetError)(message)
+
+
+def status_of(exception: BaseException) -> int:
+    """The `mx_status` code of an exception; 10 (MX_ERROR_PYTHON) for foreign ones."""
+    for code, kind in _CLASSES.items():
+        if type(exception) is kind:
+            return code
+    return 1 if isinstance(exception, MXNetError) else 10

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing and preparing kernels: once per signature, never on a hot path."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core.errors import MXNetError, NoKernelError
+from mx_core.operator.property import ReferenceContext
+
+if TYPE_CHECKING:
+    from mx_core.context import Context
+    from mx_core.operator.params import Params
+    from mx_core.operator.property import OperatorProperty
+
+PLAN_CAPSULE = "mx.plan.v1"
+KERNEL_CAPSULE = "mx.kernel.v1"
+
+#: A kernel written in Python: (context, NumPy arrays) -> outputs, new auxiliary states, new values
+#: of mutated inputs. The framework applies the write request.
+PythonKernel = Callable[[ReferenceContext, Sequence[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape (elements per axis), type code and layout id (0: plain) of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: int
+    layout: int = 0
+
+    def __str__(self) -> str:
+        return f"{dtypes.name(self.dtype)}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One signature: everything a kernel may be specialised for.
+
+    `inputs` have the auxiliary states last. Run-time parameters in `params` hold the values of
+    the first call and must be read from the kernel context instead.
+    """
+
+    op: OperatorProperty
+    params: Params
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    context: Context
+    is_train: bool = False
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A registered kernel: what `mx_register_kernels` adds."""
+
+    op: str
+    device: str
+    variant: str
+    make: Callable[[KernelCall], Any] | str
+    priority: int = 10
+    supports: Callable[[KernelCall], bool] | str | None = None
+    plugin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel ready to run: a native plan or a Python function, and where it came from."""
+
+    variant: str
+    plugin: str
+    plan: Any = None
+    function: PythonKernel | None = None
+
+
+def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
+    """A callable, imported if it is given as `"module:attribute"`."""
+    if not isinstance(target, str):
+        return target
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def candidates(op: OperatorProperty, device: str) -> list[KernelSpec]:
+    """Kernels and generators for an operator on a device, best first; the reference last."""
+    from mx_core import plugins
+    from mx_core.operator.simple import Elementwise
+
+    found = [
+        _with_plugin(entry.value, entry.plugin)
+        for entry in plugins.registry("kernels").items()
+        if entry.value.device == device and entry.value.op in (op.name, *op.aliases)
+    ]
+    if isinstance(op, Elementwise):
+        for entry in plugins.registry("kernel_generators").items():
+            if entry.value.device == device:
+                found.append(_generated(op, entry.value, entry.plugin))
+    found.sort(key=lambda spec: (-spec.priority, spec.plugin, spec.variant))
+    if device.startswith("cpu"):
+        found.append(KernelSpec(op.name, device, "reference", reference_kernel, 0, None, "reference"))
+    return found
+
+
+def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
+    return KernelSpec(
+        spec.op, spec.device, spec.variant, spec.make, spec.priority, spec.supports, plugin
+    )
+
+
+def _generated(op: OperatorProperty, generator: Any, plugin: str) -> KernelSpec:
+    def make(call: KernelCall) -> Any:
+        expression = call.op.expression(call.params)  # type: ignore[attr-defined]
+        return resolve(generator.make)(expression, call)
+
+    return KernelSpec(op.name, generator.device, generator.name, make, generator.priority, None, plugin)
+
+
+def reference_kernel(call: KernelCall) -> PythonKernel:
+    """The operator's NumPy reference as a kernel."""
+
+    def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        return call.op.reference(call.params.with_scalars(ctx.scalars), inputs, ctx)
+
+    return run
+
+
+def prepare(
+    op: OperatorProperty,
+    params: Params,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    context: Context,
+    is_train: bool = False,
+) -> Prepared:
+    """The best kernel that accepts this signature.
+
+    Raises
+    ------
+    NoKernelError
+        Nothing computes it; names the operator, the device, what is registered, and the plug-in
+        that should have brought a kernel but was not loaded.
+    MXNetError
+        A kernel refused the signature with an error of its own.
+    """
+    call = KernelCall(op, params, tuple(inputs), tuple(outputs), context, is_train)
+    device = _device(context)
+    ordered = candidates(op, device)
+    for spec in _preferred(call, ordered):
+        if spec.supports is not None and not resolve(spec.supports)(call):
+            continue
+        made = _make(spec, call)
+        if made is not None:
+            return made
+    raise NoKernelError(_nothing(call, device, ordered))
+
+
+def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
+    from mx_core import plugins
+
+    chosen = plugins.select_kernel(call.op, call, ordered)
+    if chosen is None or chosen not in ordered:
+        return ordered
+    return [chosen, *(spec for spec in ordered if spec != chosen)]
+
+
+def _make(spec: KernelSpec, call: KernelCall) -> Prepared | None:
+    made = resolve(spec.make)(call)
+    if made is None:
+        return None
+    if type(made).__name__ != "PyCapsule":
+        if not callable(made):
+            raise MXNetError(
+                f"[{call.op.name}] kernel {spec.variant!r} of plug-in {spec.plugin!r} made a "
+                f"{type(made).__name__}; expected a plan, a kernel table, a function or None"
+            )
+        return Prepared(spec.variant, spec.plugin, function=made)
+    if f'"{KERNEL_CAPSULE}"' in repr(made):
+        from mx_core import _native
+
+        made = _native.prepare_native(
+            made, call.op.name, call.params.attrs_all(),
+            [(t.shape, t.dtype) for t in call.inputs], [(t.shape, t.dtype) for t in call.outputs],
+            (call.context.device_typeid, call.context.device_id), call.is_train,
+        )  # fmt: skip
+        if made is None:
+            return None
+    return Prepared(spec.variant, spec.plugin, plan=made)
+
+
+def _device(context: Context) -> str:
+    name = context.device_type
+    return "cpu" if name.startswith("cpu") else name
+
+
+def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> str:
+    from mx_core import plugins
+
+    types = ", ".join(map(str, call.inputs))
+    have = ", ".join(spec.variant for spec in ordered) or "nothing"
+    hint = plugins.missing_hint("kernels", call.op.name)
+    return (
+        f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}); registered for "
+        f"{device}: {have}." + (f" {hint}" if hint else "")
+    )

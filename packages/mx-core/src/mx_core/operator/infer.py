@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutual inference of shapes and element types, run to a fixed point.
+
+Inside, −1 is an unknown dimension and None an unknown rank or type; 0 is a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mx_core import dtypes
+from mx_core.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from mx_core.operator.params import Params
+    from mx_core.operator.property import OperatorProperty
+
+PartialShape = tuple[int, ...]
+
+
+class Shapes:
+    """What is known of an operator's shapes while its rule runs."""
+
+    def __init__(self, where: str, names: Sequence[str], values: Sequence[PartialShape | None]) -> None:
+        self.where = where
+        self.changed = False
+        self._table: dict[str, PartialShape | None] = dict(zip(names, values, strict=True))
+
+    def get(self, name: str) -> PartialShape | None:
+        """The shape with −1 for unknown dimensions, or None."""
+        return self._table[name]
+
+    def known(self, name: str) -> PartialShape | None:
+        """The shape if it is complete, or None."""
+        shape = self._table[name]
+        return None if shape is None or -1 in shape else shape
+
+    def assign(self, name: str, shape: Sequence[int] | None) -> None:
+        """Adds knowledge about a shape.
+
+        Raises
+        ------
+        ShapeError  it contradicts what is known; the message has both
+        """
+        if shape is None:
+            return
+        new = tuple(int(d) for d in shape)
+        old = self._table[name]
+        if any(d < -1 for d in new):
+            raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
+        if old is None:
+            self._table[name] = new
+            self.changed = True
+            return
+        if len(old) != len(new) or any(a != b and -1 not in (a, b) for a, b in zip(old, new, strict=True)):
+            raise ShapeError(f"{self.where} {name}: expected shape {new}, got {old}")
+        merged = tuple(max(a, b) for a, b in zip(old, new, strict=True))
+        if merged != old:
+            self._table[name] = merged
+            self.changed = True
+
+    def unify(self, names: Sequence[str]) -> None:
+        """States that all these shapes are equal."""
+        for _ in range(2):
+            for first, second in zip(names, names[1:], strict=False):
+                self.assign(second, self._table[first])
+                self.assign(first, self._table[second])
+            names = names[::-1]
+
+    def error(self, message: str) -> ShapeError:
+        """A ShapeError that names the operator, for the rule to raise."""
+        return ShapeError(f"{self.where} {message}")
+
+    def values(self, names: Sequence[str]) -> tuple[PartialShape | None, ...]:
+        """Current knowledge in the order of `names`."""
+        return tuple(self._table[name] for name in names)
+
+
+class Types:
+    """What is known of an operator's element types (type codes) while its rule runs."""
+
+    def __init__(self, where: str, names: Sequence[str], values: Sequence[int | None]) -> None:
+        self.where = where
+        self.changed = False
+        self._table: dict[str, int | None] = dict(zip(names, values, strict=True))
+
+    def get(self, name: str) -> int | None:
+        """The type code, or None."""
+        return self._table[name]
+
+    known = get
+
+    def assign(self, name: str, dtype: object) -> None:
+        """Adds knowledge; DTypeError when it contradicts."""
+        if dtype is None:
+            return
+        new = dtypes.code(dtype)
+        old = self._table[name]
+        if old is None:
+            self._table[name] = new
+            self.changed = True
+        elif old != new:
+            raise DTypeError(
+                f"{self.where} {name}: expected {dtypes.name(new)}, got {dtypes.name(old)}; "
+                "convert with astype or Cast"
+            )
+
+    def unify(self, names: Sequence[str]) -> None:
+        """States that all these types are equal."""
+        known = next((self._table[n] for n in names if self._table[n] is not None), None)
+        for name in names:
+            self.assign(name, known)
+
+    def error(self, message: str) -> DTypeError:
+        """A DTypeError that names the operator, for the rule to raise."""
+        return DTypeError(f"{self.where} {message}")
+
+    def values(self, names: Sequence[str]) -> tuple[int | None, ...]:
+        """Current knowledge in the order of `names`."""
+        return tuple(self._table[name] for name in names)
+
+
+def _names(op: OperatorProperty, p: Params, n_given: int, where: str) -> tuple[list[str], list[str]]:
+    inputs = [*op.inputs(p), *op.aux(p)]
+    if n_given != len(inputs):
+        raise ShapeError(f"{where} expected {len(inputs)} inputs ({', '.join(inputs)}), got {n_given}")
+    return inputs, list(op.outputs(p))
+
+
+def _where(op: OperatorProperty, node: str | None) -> str:
+    return f"[{op.name}]" if node is None else f"[{op.name} {node!r}]"
+
+
+def infer_shapes(
+    op: OperatorProperty,
+    p: Params,
+    inputs: Sequence[PartialShape | None],
+    outputs: Sequence[PartialShape | None] | None = None,
+    node: str | None = None,
+) -> tuple[tuple[PartialShape | None, ...], tuple[PartialShape | None, ...]]:
+    """Shapes of inputs (auxiliary states last) and outputs, as far as the rule can tell.
+
+    Raises
+    ------
+    ShapeError  contradiction, or a wrong number of inputs; names operator, argument, both shapes
+    """
+    where = _where(op, node)
+    input_names, output_names = _names(op, p, len(inputs), where)
+    given = outputs if outputs is not None else [None] * len(output_names)
+    state = Shapes(where, input_names + output_names, [*inputs, *given])
+    op.infer_shape(p, state)
+    while state.changed:
+        state.changed = False
+        op.infer_shape(p, state)
+    return state.values(input_names), state.values(output_names)
+
+
+def infer_types(
+    op: OperatorProperty,
+    p: Params,
+    inputs: Sequence[int | None],
+    outputs: Sequence[int | None] | None = None,
+    node: str | None = None,
+) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    """Type codes of inputs (auxiliary states last) and outputs, as far as the rule can tell.
+
+    Raises
+    ------
+    DTypeError  contradiction; names operator, argument, both types
+    """
+    where = _where(op, node)
+    input_names, output_names = _names(op, p, len(inputs), where)
+    given = outputs if outputs is not None else [None] * len(output_names)
+    state = Types(where, input_names + output_names, [*inputs, *given])
+    op.infer_type(p, state)
+    while state.changed:
+        state.changed = False
+        op.infer_type(p, state)
+    return state.values(input_names), state.values(output_names)

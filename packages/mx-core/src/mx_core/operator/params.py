@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operator parameters: declared once, parsed from values or text, written back as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from mx_core.errors import ArgumentError
+from mx_core.operator.text import Shape as Shape
+from mx_core.operator.text import coerce, to_text, type_name
+
+T = TypeVar("T")
+_MISSING = dataclasses.MISSING
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldInfo:
+    """What is declared about one parameter."""
+
+    name: str
+    annotation: Any
+    default: Any  # dataclasses.MISSING when required
+    doc: str
+    lower: float | None
+    upper: float | None
+    choices: tuple[Any, ...] | None
+    runtime: bool
+
+    @property
+    def required(self) -> bool:
+        """True when there is no default."""
+        return self.default is _MISSING
+
+    @property
+    def type_name(self) -> str:
+        """The type as documentation shows it."""
+        if self.choices:
+            return "{" + ", ".join(repr(c) for c in self.choices) + "}"
+        return type_name(self.annotation)
+
+
+def opt(
+    default: Any,
+    doc: str,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+    runtime: bool = False,
+) -> Any:
+    """A parameter with a default.
+
+    Parameters
+    ----------
+    lower, upper : float, optional
+        Inclusive bounds (of every element, for tuples).
+    choices : tuple, optional
+        The values allowed.
+    runtime : bool
+        A number that may change from call to call without preparing a kernel anew.
+    """
+    notes = dict(doc=doc, lower=lower, upper=upper, choices=choices, runtime=runtime)
+    return dataclasses.field(default=default, metadata=notes)
+
+
+def required(doc: str, **bounds: Any) -> Any:
+    """A parameter that must be given; keyword arguments as for `opt`."""
+    notes = dict(doc=doc, lower=None, upper=None, choices=None, runtime=False) | bounds
+    return dataclasses.field(metadata=notes)
+
+
+class Params:
+    """Base of every parameter class; instances are immutable."""
+
+    op_name: ClassVar[str] = "operator"
+    _fields: ClassVar[tuple[FieldInfo, ...]] = ()
+
+    def __init__(self, **values: Any) -> None:
+        """Accepts values or MXNet's text forms; see `parse`."""
+        self._assign(values, type(self).op_name)
+
+    def _assign(self, values: Mapping[str, Any], op: str, node: str | None = None) -> None:
+        where = f"[{op}]" if node is None else f"[{op} {node!r}]"
+        table = {info.name: info for info in self._fields}
+        for name in values:
+            if name not in table:
+                raise ArgumentError(_unknown(where, name, list(table)))
+        for info in self._fields:
+            if info.name in values:
+                value = coerce(values[info.name], info, where)
+            elif info.required:
+                raise ArgumentError(
+                    f"{where} required parameter {info.name} of type {info.type_name} is not given"
+                )
+            else:
+                value = info.default
+            object.__setattr__(self, info.name, value)
+        object.__setattr__(self, "_explicit", tuple(n for n in table if n in values))
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], op: str | None = None, node: str | None = None) -> Self:
+        """An instance from values or text (`{"kernel": "(3, 3)"}`).
+
+        Raises
+        ------
+        ArgumentError  unknown name (the message lists the possible ones), missing required
+                       parameter, wrong type, value out of bounds; names operator and node
+        """
+        instance = cls.__new__(cls)
+        instance._assign(values, op or cls.op_name, node)
+        return instance
+
+    @classmethod
+    def fields(cls) -> tuple[FieldInfo, ...]:
+        """The declared parameters in order."""
+        return cls._fields
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Hashable: every parameter that is not run-time."""
+        return tuple(getattr(self, f.name) for f in self._fields if not f.runtime)
+
+    @cached_property
+    def scalars(self) -> tuple[float, ...]:
+        """The run-time parameters as numbers, in declaration order."""
+        return tuple(float(getattr(self, f.name)) for f in self._fields if f.runtime)
+
+    def with_scalars(self, scalars: typing.Sequence[float]) -> Self:
+        """The same parameters with other run-time values."""
+        names = [f.name for f in self._fields if f.runtime]
+        if not names or tuple(scalars) == self.scalars:
+            return self
+        return self.replace(**dict(zip(names, scalars, strict=True)))
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some parameters changed (these count as given)."""
+        given = {name: getattr(self, name) for name in self._explicit}
+        return type(self).parse(given | changes)
+
+    def attrs(self) -> dict[str, str]:
+        """The explicitly given parameters in MXNet's text form, as symbol files hold them."""
+        return {name: to_text(getattr(self, name)) for name in self._explicit}
+
+    def attrs_all(self) -> dict[str, str]:
+        """Every parameter in text form, for kernels written in C."""
+        return {f.name: to_text(getattr(self, f.name)) for f in self._fields}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("key", "scalars"):
+            object.__setattr__(self, name, value)
+            return
+        raise dataclasses.FrozenInstanceError(f"cannot assign to parameter {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and (self.key, self.scalars) == (other.key, other.scalars)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.key, self.scalars))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self._explicit)
+        return f"{type(self).__name__}({shown})"
+
+    _explicit: tuple[str, ...]
+
+
+def _unknown(where: str, name: str, possible: list[str]) -> str:
+    close = difflib.get_close_matches(name, possible, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(possible) if possible else "none"
+    return f"{where} cannot find argument {name!r}, possible arguments: {listed}.{hint}"
+
+
+class NoParams(Params):
+    """Of operators without parameters."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(opt, required))
+def param(cls: type[T]) -> type[T]:
+    """Makes a class of annotated `opt(...)` and `required(...)` fields a parameter class."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields: list[FieldInfo] = []
+    for base in reversed(cls.__mro__):
+        for name in vars(base).get("__annotations__", {}):
+            declared = vars(base).get(name)
+            if isinstance(declared, dataclasses.Field):
+                fields = [f for f in fields if f.name != name]
+                fields.append(FieldInfo(name, hints[name], declared.default, **declared.metadata))
+    namespace: dict[str, Any] = {
+        "__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__,
+        "__annotations__": dict(vars(cls).get("__annotations__", {})),
+        "_declared": None,
+    }  # fmt: skip
+    for info in fields:
+        if not info.required:
+            namespace[info.name] = info.default
+    extras: dict[str, Callable[..., Any]] = {
+        name: member
+        for name, member in vars(cls).items()
+        if not isinstance(member, dataclasses.Field) and not name.startswith("__")
+    }
+    made = type(cls.__name__, (Params,), namespace | extras | {"_fields": tuple(fields)})
+    return typing.cast("type[T]", made)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of this process: what plug-ins registered, plus the companions they bring."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mx_core.errors import PluginError, UnknownOperatorError
+from mx_core.operator.property import OperatorProperty
+
+_lock = threading.RLock()
+_table: dict[str, OperatorProperty] | None = None
+
+
+def _insert(table: dict[str, OperatorProperty], op: OperatorProperty) -> None:
+    for name in (op.name, *op.aliases):
+        if name in table and table[name] is not op:
+            raise PluginError(
+                f"operator {name!r} is declared by {type(table[name]).__module__}."
+                f"{type(table[name]).__qualname__} and by {type(op).__module__}."
+                f"{type(op).__qualname__}"
+            )
+        table[name] = op
+    for companion in op.companions():
+        _insert(table, companion)
+
+
+def _load() -> dict[str, OperatorProperty]:
+    from mx_core import plugins
+
+    global _table
+    with _lock:
+        if _table is None:
+            table: dict[str, OperatorProperty] = {}
+            seen: set[type[OperatorProperty]] = set()
+            for entry in plugins.registry("operators").items():
+                if entry.value not in seen:
+                    seen.add(entry.value)
+                    _insert(table, entry.value())
+            _table = table
+        return _table
+
+
+def get(name: str) -> OperatorProperty:
+    """The operator of this name or alias.
+
+    Raises
+    ------
+    UnknownOperatorError
+        There is none; the message has the closest names and, if a plug-in that may have
+        brought it did not load, that plug-in and why.
+    """
+    table = _load()
+    try:
+        return table[name]
+    except KeyError:
+        pass
+    from mx_core import plugins
+
+    close = difflib.get_close_matches(str(name), table, 3)
+    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+    missing = plugins.missing_hint("operators", str(name))
+    raise UnknownOperatorError(
+        f"operator {name!r} is not registered ({len(table)} names are).{hint}"
+        + (f" {missing}" if missing else "")
+    )
+
+
+def find(name: str) -> OperatorProperty | None:
+    """The operator of this name or alias, or None."""
+    return _load().get(name)
+
+
+def names() -> tuple[str, ...]:
+    """All names and aliases, sorted."""
+    return tuple(sorted(_load()))
+
+
+def reset() -> None:
+    """Forgets the table, so that the registry is read anew; for tests."""
+    global _table
+    with _lock:
+        _table = None
+
+
+@contextmanager
+def temporary(*classes: type[OperatorProperty]) -> Iterator[tuple[OperatorProperty, ...]]:
+    """Declares operators for the duration of a block; for tests."""
+    global _table
+    table = _load()
+    extended = dict(table)
+    made = tuple(cls() for cls in classes)
+    for op in made:
+        _insert(extended, op)
+    _table = extended
+    try:
+        yield made
+    finally:
+        _table = table

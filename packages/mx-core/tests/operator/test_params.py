@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from mx_core.errors import ArgumentError
+from mx_core.operator import Shape, opt, param, required
+
+
+@param
+class WindowParam:
+    """A made-up operator's parameters."""
+
+    kernel: Shape = required("window, one int per axis", lower=1)
+    count: int = opt(3, "how many", lower=0, upper=10)
+    slope: float = opt(0.25, "slope", runtime=True)
+    no_bias: bool = opt(False, "leave out the bias")
+    axis: int | None = opt(None, "axis")
+    kind: str = opt("max", "which", choices=("max", "avg"))
+
+
+def test_values_and_text_mean_the_same() -> None:
+    text = WindowParam.parse({"kernel": "(3, 3)", "count": "4", "no_bias": "True", "axis": "None"})
+    assert text == WindowParam(kernel=(3, 3), count=4, no_bias=True, axis=None)
+    assert WindowParam(kernel=3).kernel == (3,)
+
+
+def test_only_given_parameters_are_written_back() -> None:
+    p = WindowParam(kernel=(3, 2), slope=0.5)
+    assert p.attrs() == {"kernel": "(3, 2)", "slope": "0.5"}
+    assert WindowParam.parse(p.attrs()) == p
+    assert set(p.attrs_all()) == {"kernel", "count", "slope", "no_bias", "axis", "kind"}
+
+
+def test_runtime_parameters_are_not_part_of_the_key() -> None:
+    a, b = WindowParam(kernel=(2,), slope=1), WindowParam(kernel=(2,), slope=2)
+    assert a.key == b.key and a != b
+    assert (a.scalars, b.scalars) == ((1.0,), (2.0,))
+    assert a.with_scalars((2.0,)) == b
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, r"\[Window\] required parameter kernel of type Shape is not given"),
+        ({"kernal": 3}, "cannot find argument 'kernal', possible arguments: kernel, .*mean 'kernel'"),
+        ({"kernel": 0}, r"kernel: expected at least 1, got \(0,\)"),
+        ({"kernel": 1, "count": 11}, "count: expected at most 10, got 11"),
+        ({"kernel": "(1, x)"}, r"kernel: expected Shape, got '\(1, x\)'"),
+        ({"kernel": 1, "kind": "sum"}, "kind: expected one of 'max', 'avg', got 'sum'"),
+        ({"kernel": 1, "no_bias": "maybe"}, "no_bias: expected bool, got 'maybe'"),
+        ({"kernel": 1, "count": 1.5}, "count: expected int, got 1.5"),
+        ({"kernel": 1, "count": None}, "count: expected int, got None"),
+        ({"kernel": "((((", "count": 1}, "kernel: expected Shape"),
+    ],
+)
+def test_bad_parameters_are_explained(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        WindowParam.parse(values, op="Window")
+
+
+def test_node_is_named() -> None:
+    with pytest.raises(ArgumentError, match=r"\[Window 'w0'\]"):
+        WindowParam.parse({}, op="Window", node="w0")
+
+
+def test_parameters_are_immutable() -> None:
+    with pytest.raises(AttributeError):
+        WindowParam(kernel=1).count = 3  # type: ignore[misc]
+
+
+def test_numpy_types_name_an_element_type() -> None:
+    import numpy as np
+
+    @param
+    class CastParam:
+        dtype: str = required("target type")
+
+    assert CastParam(dtype=np.float16).dtype == "float16"
+    assert CastParam(dtype=np.dtype("int8")).dtype == "int8"
+
+
