@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "augment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "affine.h"
+#include "color.h"
+#include "resample.h"
+
+namespace mx::io {
+namespace {
+
+// Sides of intermediate images stay below this, whatever the options and the input say.
+constexpr int64_t kMaxSide = 32768;
+
+class Augmentation {
+ public:
+  Augmentation(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
+               AugmentScratch& scratch)
+      : view_(image), options_(options), random_(random), current_(&scratch.a), other_(&scratch.b) {}
+
+  Augmented run() {
+    if (options_.resize > 0) resize_short(options_.resize);
+    if (wants_affine()) affine();
+    if (options_.pad > 0) pad();
+    crop();
+    colour();
+    Augmented result;
+    result.image = view_;
+    if (options_.rand_mirror) result.mirrored = random_.uniform() < 0.5F;
+    if (options_.mirror) result.mirrored = true;
+    if (options_.max_random_contrast > 0) {
+      result.contrast = 1.0F + random_.uniform(-options_.max_random_contrast, options_.max_random_contrast);
+    }
+    if (options_.max_random_illumination > 0) {
+      result.illumination =
+          random_.uniform(-options_.max_random_illumination, options_.max_random_illumination);
+    }
+    return result;
+  }
+
+ private:
+  // The view now shows `other_`, which changes places with `current_`.
+  void adopt_other() {
+    std::swap(current_, other_);
+    view_ = current_->view();
+  }
+
+  void resize_to(int64_t height, int64_t width) {
+    height = std::clamp<int64_t>(height, 1, kMaxSide);
+    width = std::clamp<int64_t>(width, 1, kMaxSide);
+    if (height == view_.height && width == view_.width) return;
+    int64_t code = options_.inter_method;
+    if (code == 10) code = random_.integer(5);
+    const Interpolation kernel = code == 9 ? choose_interpolation(view_, height, width)
+                                           : static_cast<Interpolation>(code);
+    other_->reshape(height, width, view_.channels);
+    resize(view_, other_->pixels.data(), height, width, kernel);
+    adopt_other();
+  }
+
+  void resize_short(int64_t side) {
+    const int64_t shorter = std::min(view_.height, view_.width);
+    resize_to(view_.height * side / shorter, view_.width * side / shorter);
+  }
+
+  bool wants_affine() const {
+    return options_.max_rotate_angle > 0 || options_.rotate > 0 || options_.max_shear_ratio > 0 ||
+           options_.min_random_scale != 1 || options_.max_random_scale != 1 || options_.min_img_size > 0 ||
+           options_.max_img_size < 1e9F || (!options_.random_resized_crop && options_.max_aspect_ratio > 0);
+  }
+
+  void affine() {
+    const AugmentOptions& o = options_;
+    Affine map;
+    if (o.max_rotate_angle > 0) map.degrees = random_.uniform(-o.max_rotate_angle, o.max_rotate_angle);
+    if (o.rotate > 0) map.degrees = o.rotate;
+    if (o.max_shear_ratio > 0) map.shear = random_.uniform(-o.max_shear_ratio, o.max_shear_ratio);
+    const float scale = random_.uniform(o.min_random_scale, o.max_random_scale);
+    const float ratio = o.max_aspect_ratio > 0 && !o.random_resized_crop
+                            ? 1.0F + random_.uniform(-o.max_aspect_ratio, o.max_aspect_ratio)
+                            : 1.0F;
+    map.scale_x = std::max(1e-4F, 2.0F * scale / (1.0F + ratio));
+    map.scale_y = std::max(1e-4F, ratio * map.scale_x);
+    const auto side = [&](int64_t length) {
+      const float wanted = std::clamp(scale * static_cast<float>(length), o.min_img_size,
+                                      std::max(o.min_img_size, o.max_img_size));
+      return static_cast<int64_t>(std::clamp(wanted, 1.0F, static_cast<float>(kMaxSide)));
+    };
+    transform(view_, map, side(view_.height), side(view_.width), fill(), *other_);
+    adopt_other();
+  }
+
+  uint8_t fill() const { return static_cast<uint8_t>(std::clamp(options_.fill_value, 0, 255)); }
+
+  void pad() {
+    const int64_t margin = std::min(options_.pad, kMaxSide);
+    other_->reshape(view_.height + 2 * margin, view_.width + 2 * margin, view_.channels);
+    std::fill(other_->pixels.begin(), other_->pixels.end(), fill());
+    for (int64_t y = 0; y < view_.height; ++y) {
+      std::memcpy(other_->row(y + margin) + margin * view_.channels, view_.row(y),
+                  static_cast<size_t>(view_.width * view_.channels));
+    }
+    adopt_other();
+  }
+
+  void crop() {
+    if (options_.random_resized_crop) {
+      crop_random_area();
+      resize_to(options_.height, options_.width);
+    } else if (options_.min_crop_size > 0 || options_.max_crop_size > 0) {
+      crop_square();
+      resize_to(options_.height, options_.width);
+    } else {
+      crop_plain();
+    }
+  }
+
+  void crop_random_area() {
+    const AugmentOptions& o = options_;
+    const double area = static_cast<double>(view_.height) * static_cast<double>(view_.width);
+    const float low = o.min_aspect_ratio > 0 ? o.min_aspect_ratio : 1.0F - o.max_aspect_ratio;
+    const float high = o.min_aspect_ratio > 0 ? o.max_aspect_ratio : 1.0F + o.max_aspect_ratio;
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      const double target = area * random_.uniform(o.min_random_area, o.max_random_area);
+      const double ratio = std::max(1e-3F, random_.uniform(low, high));
+      auto h = static_cast<int64_t>(std::sqrt(target / ratio) + 0.5);
+      auto w = static_cast<int64_t>(std::sqrt(target * ratio) + 0.5);
+      if (random_.uniform() < 0.5F) std::swap(h, w);
+      if (h < 1 || w < 1 || h > view_.height || w > view_.width) continue;
+      const int64_t y = random_.integer(view_.height - h + 1);
+      const int64_t x = random_.integer(view_.width - w + 1);
+      view_ = view_.crop(x, y, w, h);
+      return;
+    }
+    const int64_t side = std::min(view_.height, view_.width);
+    view_ = view_.crop((view_.width - side) / 2, (view_.height - side) / 2, side, side);
+  }
+
+  void crop_square() {
+    const int64_t shorter = std::min(view_.height, view_.width);
+    const int64_t low = options_.min_crop_size > 0 ? options_.min_crop_size : options_.max_crop_size;
+    const int64_t high = std::max(low, options_.max_crop_size);
+    const int64_t side = std::min(shorter, low + random_.integer(high - low + 1));
+    place(side, side);
+  }
+
+  void crop_plain() {
+    if (view_.height < options_.height || view_.width < options_.width) {
+      const double grow = std::max(static_cast<double>(options_.height) / static_cast<double>(view_.height),
+                                   static_cast<double>(options_.width) / static_cast<double>(view_.width));
+      resize_to(std::max<int64_t>(options_.height, std::llround(grow * static_cast<double>(view_.height))),
+                std::max<int64_t>(options_.width, std::llround(grow * static_cast<double>(view_.width))));
+    }
+    // An image thinner than the size limit allows cannot be grown in proportion.
+    if (view_.height < options_.height || view_.width < options_.width) {
+      resize_to(std::max(options_.height, view_.height), std::max(options_.width, view_.width));
+    }
+    place(options_.height, options_.width);
+  }
+
+  void place(int64_t h, int64_t w) {
+    const int64_t room_y = view_.height - h, room_x = view_.width - w;
+    const int64_t y = options_.rand_crop ? random_.integer(room_y + 1) : room_y / 2;
+    const int64_t x = options_.rand_crop ? random_.integer(room_x + 1) : room_x / 2;
+    view_ = view_.crop(x, y, w, h);
+  }
+
+  // The view's pixels in `current_`, adjacent and free to be changed.
+  Image& own() {
+    if (view_.pixels == current_->pixels.data() && view_.height == current_->height &&
+        view_.width == current_->width) {
+      return *current_;
+    }
+    other_->reshape(view_.height, view_.width, view_.channels);
+    for (int64_t y = 0; y < view_.height; ++y) {
+      std::memcpy(other_->row(y), view_.row(y), static_cast<size_t>(view_.width * view_.channels));
+    }
+    adopt_other();
+    return *current_;
+  }
+
+  float factor(float strength) { return 1.0F + random_.uniform(-strength, strength); }
+
+  void colour() {
+    const AugmentOptions& o = options_;
+    if (o.brightness > 0 || o.contrast > 0 || o.saturation > 0) {
+      int order[3] = {0, 1, 2};
+      for (int i = 2; i > 0; --i) std::swap(order[i], order[random_.integer(i + 1)]);
+      for (const int step : order) {
+        if (step == 0 && o.brightness > 0) scale_brightness(own(), factor(o.brightness));
+        if (step == 1 && o.contrast > 0) scale_contrast(own(), factor(o.contrast));
+        if (step == 2 && o.saturation > 0) scale_saturation(own(), factor(o.saturation));
+      }
+    }
+    const auto shift = [&](int64_t limit) {
+      return random_.uniform(-static_cast<float>(limit), static_cast<float>(limit));
+    };
+    if (o.random_h > 0 || o.random_s > 0 || o.random_l > 0) {
+      const float h = shift(o.random_h), s = shift(o.random_s), l = shift(o.random_l);
+      shift_hls(own(), h, l, s);
+    }
+    if (o.pca_noise > 0) {
+      // Principal components of the colours of ImageNet (Krizhevsky et al., NIPS 2012), red first.
+      static constexpr float kValue[3] = {55.46F, 4.794F, 1.148F};
+      static constexpr float kVector[3][3] = {
+          {-0.5675F, 0.7192F, 0.4009F}, {-0.5808F, -0.0045F, -0.8140F}, {-0.5836F, -0.6948F, 0.4203F}};
+      float shifts[3] = {0, 0, 0};
+      for (int k = 0; k < 3; ++k) {
+        const float alpha = random_.normal() * o.pca_noise * kValue[k];
+        for (int c = 0; c < 3; ++c) shifts[c] += alpha * kVector[c][k];
+      }
+      shift_channels(own(), shifts);
+    }
+  }
+
+  ImageView view_;
+  const AugmentOptions& options_;
+  RecordRandom& random_;
+  Image* current_;
+  Image* other_;
+};
+
+template <class Value, class Convert>
+void write_plane(const ImageView& image, bool mirrored, int64_t channel, Value* out, Convert&& convert) {
+  const int64_t step = image.channels;
+  for (int64_t y = 0; y < image.height; ++y, out += image.width) {
+    const uint8_t* row = image.row(y) + channel;
+    if (mirrored) {
+      for (int64_t x = 0; x < image.width; ++x) out[image.width - 1 - x] = convert(row[x * step]);
+    } else {
+      for (int64_t x = 0; x < image.width; ++x) out[x] = convert(row[x * step]);
+    }
+  }
+}
+
+}  // namespace
+
+Augmented augment(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
+                  AugmentScratch& scratch) {
+  return Augmentation(image, options, random, scratch).run();
+}
+
+void write_planes(const Augmented& augmented, const AugmentOptions& options, float* out) {
+  const ImageView& image = augmented.image;
+  for (int64_t c = 0; c < image.channels; ++c, out += image.height * image.width) {
+    const float unit = options.scale / options.std[c];
+    const float slope = augmented.contrast * unit;
+    const float offset = augmented.illumination * unit - options.mean[c] * slope;
+    write_plane(image, augmented.mirrored, c, out,
+                [=](uint8_t value) { return static_cast<float>(value) * slope + offset; });
+  }
+}
+
+void write_planes(const Augmented& augmented, uint8_t* out) {
+  const ImageView& image = augmented.image;
+  for (int64_t c = 0; c < image.channels; ++c, out += image.height * image.width) {
+    write_plane(image, augmented.mirrored, c, out, [](uint8_t value) { return value; });
+  }
+}
+
+}  // namespace mx::io

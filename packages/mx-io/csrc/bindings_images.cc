@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+
+#include "augment.h"
+#include "bindings.h"
+#include "mx_core/failure.hpp"
+#include "resample.h"
+
+namespace py = pybind11;
+
+namespace mx::io {
+namespace {
+
+using Pixels = py::array_t<uint8_t, py::array::c_style>;
+
+ImageView view_of(const Pixels& image) {
+  if (image.ndim() != 3 || image.size() == 0 || image.shape(2) > 4) {
+    throw Error(MX_ERROR_SHAPE, "[image] expected uint8 pixels of shape (height, width, 1 to 4 channels)");
+  }
+  return {image.data(), image.shape(0), image.shape(1), image.shape(2), image.shape(1) * image.shape(2)};
+}
+
+Interpolation kernel_of(int code, const ImageView& view, int64_t height, int64_t width) {
+  if (code == 9) return choose_interpolation(view, height, width);
+  if (code < 0 || code > 4) {
+    throw Error(MX_ERROR_VALUE, "[imresize] interp: expected 0 to 4 or 9, got " + std::to_string(code));
+  }
+  return static_cast<Interpolation>(code);
+}
+
+Pixels resize_array(const Pixels& image, int64_t height, int64_t width, int code) {
+  constexpr int64_t kMaxSide = 1 << 20;
+  if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide) {
+    throw Error(MX_ERROR_VALUE, "[imresize] expected sides from 1 to 1048576, got height " +
+                                    std::to_string(height) + ", width " + std::to_string(width));
+  }
+  const ImageView view = view_of(image);
+  const Interpolation kernel = kernel_of(code, view, height, width);
+  Pixels out({height, width, view.channels});
+  uint8_t* target = out.mutable_data();
+  py::gil_scoped_release release;
+  resize(view, target, height, width, kernel);
+  return out;
+}
+
+void check_options(const AugmentOptions& o) {
+  if (o.channels < 1 || o.channels > 4 || o.height < 1 || o.width < 1 || o.height > 32768 || o.width > 32768) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected 1 to 4 channels and sides from 1 to 32768");
+  }
+  const bool known = (o.inter_method >= 0 && o.inter_method <= 4) || o.inter_method == 9 || o.inter_method == 10;
+  if (!known) {
+    throw Error(MX_ERROR_VALUE, "[augment] inter_method: expected 0 to 4, 9 or 10, got " +
+                                    std::to_string(o.inter_method));
+  }
+  if (o.resize > 32768) throw Error(MX_ERROR_VALUE, "[augment] resize: expected at most 32768");
+}
+
+// Augments `image` into `out`, planes of float32 (normalised) or uint8.
+void apply(const AugmentOptions& options, const Pixels& image, py::array out, uint64_t seed,
+           uint32_t epoch, uint64_t record) {
+  check_options(options);
+  const ImageView view = view_of(image);
+  if (view.channels != options.channels) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected an image of " + std::to_string(options.channels) +
+                                    " channels, got " + std::to_string(view.channels));
+  }
+  const bool fits = out.ndim() == 3 && out.shape(0) == options.channels && out.shape(1) == options.height &&
+                    out.shape(2) == options.width && (out.flags() & py::array::c_style) != 0;
+  const bool is_float = py::isinstance<py::array_t<float>>(out);
+  if (!fits || !(is_float || py::isinstance<py::array_t<uint8_t>>(out))) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected contiguous float32 or uint8 output of the options' shape");
+  }
+  void* target = out.mutable_data();
+  py::gil_scoped_release release;
+  thread_local AugmentScratch scratch;
+  RecordRandom random(seed, epoch, record);
+  const Augmented augmented = augment(view, options, random, scratch);
+  if (is_float) {
+    write_planes(augmented, options, static_cast<float*>(target));
+  } else {
+    write_planes(augmented, static_cast<uint8_t*>(target));
+  }
+}
+
+void set_quad(float (&target)[4], const std::array<float, 4>& values) {
+  std::copy(values.begin(), values.end(), target);
+}
+
+}  // namespace
+
+void bind_images(py::module_& module) {
+  module.def("resize", &resize_array, py::arg("image").noconvert(), py::arg("height"), py::arg("width"),
+             py::arg("interp"));
+  py::class_<AugmentOptions> options(module, "AugmentOptions", py::module_local());
+  options.def(py::init<>());
+#define MX_OPTION(name) options.def_readwrite(#name, &AugmentOptions::name)
+  MX_OPTION(channels); MX_OPTION(height); MX_OPTION(width); MX_OPTION(resize);
+  MX_OPTION(max_rotate_angle); MX_OPTION(rotate); MX_OPTION(max_shear_ratio);
+  MX_OPTION(min_random_scale); MX_OPTION(max_random_scale); MX_OPTION(min_img_size); MX_OPTION(max_img_size);
+  MX_OPTION(pad); MX_OPTION(fill_value); MX_OPTION(rand_crop); MX_OPTION(random_resized_crop);
+  MX_OPTION(min_crop_size); MX_OPTION(max_crop_size); MX_OPTION(min_random_area); MX_OPTION(max_random_area);
+  MX_OPTION(min_aspect_ratio); MX_OPTION(max_aspect_ratio);
+  MX_OPTION(brightness); MX_OPTION(contrast); MX_OPTION(saturation); MX_OPTION(pca_noise);
+  MX_OPTION(random_h); MX_OPTION(random_s); MX_OPTION(random_l); MX_OPTION(inter_method);
+  MX_OPTION(mirror); MX_OPTION(rand_mirror);
+  MX_OPTION(max_random_contrast); MX_OPTION(max_random_illumination); MX_OPTION(scale);
+#undef MX_OPTION
+  options.def("set_mean", [](AugmentOptions& o, const std::array<float, 4>& v) { set_quad(o.mean, v); });
+  options.def("set_std", [](AugmentOptions& o, const std::array<float, 4>& v) { set_quad(o.std, v); });
+  options.def("check", &check_options);
+  options.def("apply", &apply, py::arg("image").noconvert(), py::arg("out").noconvert(), py::arg("seed"),
+              py::arg("epoch"), py::arg("record"));
+}
+
+}  // namespace mx::io

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+
+#include "bindings.h"
+#include "record_reader.h"
+#include "record_writer.h"
+
+namespace py = pybind11;
+
+namespace mx::io {
+namespace {
+
+// A bytes object to be filled; PyBytes so that the payload is written once, by the read itself.
+py::bytes make_bytes(uint64_t count) {
+  PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(count));
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(made);
+}
+
+py::object read_next(RecordReader& reader) {
+  std::unique_lock<std::mutex> lock(reader.mutex(), std::defer_lock);
+  std::optional<RecordExtent> extent;
+  {
+    py::gil_scoped_release release;
+    lock.lock();
+    extent = reader.locate_next();
+  }
+  if (!extent) return py::none();
+  py::bytes payload = make_bytes(extent->payload);
+  char* out = PyBytes_AS_STRING(payload.ptr());
+  {
+    py::gil_scoped_release release;
+    reader.read_next(*extent, out);
+    lock.unlock();
+  }
+  return payload;
+}
+
+py::list read_batch(RecordReader& reader, const std::vector<uint64_t>& offsets) {
+  std::vector<RecordExtent> extents(offsets.size());
+  {
+    py::gil_scoped_release release;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      extents[i] = locate_record(reader.file(), offsets[i]);
+    }
+  }
+  py::list payloads(offsets.size());
+  std::vector<char*> targets(offsets.size());
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    py::bytes payload = make_bytes(extents[i].payload);
+    targets[i] = PyBytes_AS_STRING(payload.ptr());
+    payloads[i] = std::move(payload);
+  }
+  py::gil_scoped_release release;
+  for (size_t i = 0; i < extents.size(); ++i) read_record(reader.file(), extents[i], targets[i]);
+  return payloads;
+}
+
+std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
+  if (num_parts == 0 || part_index >= num_parts) {
+    throw py::value_error("[RecordIO] expected 0 <= part_index < num_parts, got part_index " +
+                          std::to_string(part_index) + " of " + std::to_string(num_parts));
+  }
+  py::gil_scoped_release release;
+  const auto [begin, end] = part_range(reader.file(), part_index, num_parts);
+  return record_offsets(reader.file(), begin, end);
+}
+
+void seek(RecordReader& reader, uint64_t offset) {
+  py::gil_scoped_release release;
+  std::lock_guard<std::mutex> lock(reader.mutex());
+  reader.seek(offset);
+}
+
+uint64_t tell(RecordReader& reader) {
+  py::gil_scoped_release release;
+  std::lock_guard<std::mutex> lock(reader.mutex());
+  return reader.position();
+}
+
+uint64_t write(RecordWriter& writer, const py::buffer& payload) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(payload.ptr(), &view, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+  struct Release {
+    Py_buffer& view;
+    ~Release() { PyBuffer_Release(&view); }
+  } guard{view};
+  py::gil_scoped_release release;
+  return writer.write(view.buf, static_cast<uint64_t>(view.len));
+}
+
+}  // namespace
+
+void bind_records(py::module_& module) {
+  py::class_<RecordReader>(module, "RecordReader", py::module_local())
+      .def(py::init<const std::string&>(), py::arg("path"))
+      .def("read", &read_next)
+      .def("read_batch", &read_batch, py::arg("offsets"))
+      .def("offsets", &offsets_of, py::arg("part_index") = 0, py::arg("num_parts") = 1)
+      .def("seek", &seek, py::arg("offset"))
+      .def("tell", &tell);
+  py::class_<RecordWriter>(module, "RecordWriter", py::module_local())
+      .def(py::init<const std::string&>(), py::arg("path"))
+      .def("write", &write, py::arg("payload"))
+      .def("tell", &RecordWriter::tell, py::call_guard<py::gil_scoped_release>())
+      .def("flush", &RecordWriter::flush, py::call_guard<py::gil_scoped_release>())
+      .def("close", &RecordWriter::close, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace mx::io

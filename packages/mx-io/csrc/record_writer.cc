@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "errors.h"
+#include "record_format.h"
+
+namespace mx::io {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+// Offset of the first aligned magic in [from, bytes), or `bytes` rounded down to whole words.
+size_t find_magic(const char* payload, size_t from, size_t bytes) {
+  const size_t limit = bytes & ~size_t{3};
+  constexpr size_t kBlock = 256;
+  const auto word = [&](size_t at) {
+    uint32_t value;
+    std::memcpy(&value, payload + at, sizeof value);
+    return value;
+  };
+  while (from + kBlock <= limit) {
+    uint32_t found = 0;  // no early exit inside a block, so that the loop vectorises
+    for (size_t i = 0; i < kBlock; i += 4) found |= word(from + i) == kMagic;
+    if (found != 0) break;
+    from += kBlock;
+  }
+  while (from < limit && word(from) != kMagic) from += 4;
+  return from;
+}
+
+}  // namespace
+
+RecordWriter::RecordWriter(const std::string& path) : path_(path), owner_(::getpid()) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw FileError(path, errno, "open for writing");
+}
+
+RecordWriter::~RecordWriter() {
+  try {
+    close();
+  } catch (...) {
+    // A destructor cannot report; close() is where errors are raised.
+  }
+}
+
+void RecordWriter::require_open() const {
+  if (descriptor_ < 0) throw FileError(path_, EBADF, "the record file is closed");
+  if (::getpid() != owner_) throw FileError(path_, EPERM, "only the process that opened it may write");
+  if (failed_) throw FileError(path_, EIO, "an earlier write failed");
+}
+
+void RecordWriter::append(const void* bytes, size_t count) {
+  const auto* begin = static_cast<const char*>(bytes);
+  pending_.insert(pending_.end(), begin, begin + count);
+}
+
+void RecordWriter::append_part(uint32_t head, const char* payload, size_t bytes) {
+  const uint32_t words[2] = {kMagic, head};
+  static constexpr char kZeros[4] = {};
+  append(words, sizeof words);
+  append(payload, bytes);
+  append(kZeros, aligned(bytes) - bytes);
+}
+
+uint64_t RecordWriter::write(const void* payload, uint64_t bytes) {
+  if (bytes > kMaxPayload) {
+    throw std::length_error("[RecordIO] " + path_ + ": expected a record of at most " +
+                            std::to_string(kMaxPayload) + " bytes, got " + std::to_string(bytes));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  require_open();
+  const uint64_t offset = written_ + pending_.size();
+  const size_t before = pending_.size();
+  const auto* data = static_cast<const char*>(payload);
+  const size_t limit = bytes & ~uint64_t{3};
+  try {
+    size_t begin = 0;
+    Part part = Part::kFirst;
+    for (size_t at = find_magic(data, 0, bytes); at < limit; at = find_magic(data, begin, bytes)) {
+      append_part(encode_head(part, static_cast<uint32_t>(at - begin)), data + begin, at - begin);
+      begin = at + sizeof kMagic;
+      part = Part::kMiddle;
+    }
+    part = part == Part::kFirst ? Part::kWhole : Part::kLast;
+    append_part(encode_head(part, static_cast<uint32_t>(bytes - begin)), data + begin, bytes - begin);
+  } catch (...) {
+    pending_.resize(before);
+    throw;
+  }
+  if (pending_.size() >= kBufferBytes) drain();
+  return offset;
+}
+
+void RecordWriter::drain() {
+  size_t done = 0;
+  while (done < pending_.size()) {
+    const ssize_t put = ::write(descriptor_, pending_.data() + done, pending_.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      const int code = put < 0 ? errno : EIO;
+      failed_ = true;
+      pending_.clear();
+      const bool cut = ::ftruncate(descriptor_, static_cast<off_t>(written_)) == 0;
+      throw FileError(path_, code,
+                      cut ? "write; the file was cut back to its last whole record"
+                          : "write; the file may end in a partial record");
+    }
+    done += static_cast<size_t>(put);
+  }
+  written_ += done;
+  pending_.clear();
+}
+
+void RecordWriter::flush() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  require_open();
+  drain();
+}
+
+uint64_t RecordWriter::tell() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  require_open();
+  return written_ + pending_.size();
+}
+
+void RecordWriter::close() {
+  if (::getpid() != owner_) {  // a forked child must not write what its parent will write too
+    pending_.clear();
+    failed_ = true;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (descriptor_ < 0) return;
+  struct Closer {
+    int& descriptor;
+    int close() {
+      const int open = descriptor;
+      descriptor = -1;
+      return open < 0 ? 0 : ::close(open);
+    }
+    ~Closer() { close(); }
+  } closer{descriptor_};
+  if (!failed_) drain();
+  // Network file systems report a full disk only here.
+  if (closer.close() != 0) throw FileError(path_, errno, "close");
+}
+
+}  // namespace mx::io

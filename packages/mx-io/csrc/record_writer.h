@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing records.  The file always ends behind a whole record as far as this process can see to
+// it: what is written goes out in whole records, and a failed write is cut off again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mx::io {
+
+// Threads: write, flush, tell and close may be called from several threads at once.
+class RecordWriter {
+ public:
+  explicit RecordWriter(const std::string& path);  // replaces the file
+  ~RecordWriter();                                 // closes; errors are lost, so call close()
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  // Appends a record and returns the offset of its head.  At most kMaxPayload bytes.
+  uint64_t write(const void* payload, uint64_t bytes);
+  void flush();  // hands everything to the operating system
+  uint64_t tell();
+  void close();
+
+ private:
+  void append(const void* bytes, size_t count);
+  void append_part(uint32_t head, const char* payload, size_t bytes);
+  void drain();
+  void require_open() const;
+
+  std::mutex mutex_;
+  std::string path_;
+  pid_t owner_;
+  int descriptor_ = -1;
+  std::vector<char> pending_;  // whole records once write() has returned
+  uint64_t written_ = 0;       // bytes in the file, always at a record's end
+  bool failed_ = false;
+};
+
+}  // namespace mx::io

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mx::io {
+namespace {
+
+// For every output position, `taps` input positions and their weights.
+struct Axis {
+  int taps = 0;
+  std::vector<int32_t> positions;
+  std::vector<float> weights;
+};
+
+float cubic(float x) {
+  constexpr float a = -0.75F;  // OpenCV's choice
+  x = std::fabs(x);
+  if (x < 1.0F) return ((a + 2.0F) * x - (a + 3.0F)) * x * x + 1.0F;
+  if (x < 2.0F) return ((a * x - 5.0F * a) * x + 8.0F * a) * x - 4.0F * a;
+  return 0.0F;
+}
+
+float lanczos4(float x) {
+  constexpr float kPi = 3.14159265358979F;
+  if (std::fabs(x) < 1e-6F) return 1.0F;
+  if (std::fabs(x) >= 4.0F) return 0.0F;
+  return 4.0F * std::sin(kPi * x) * std::sin(kPi * x / 4.0F) / (kPi * kPi * x * x);
+}
+
+float weight(Interpolation kernel, float distance) {
+  switch (kernel) {
+    case Interpolation::kCubic: return cubic(distance);
+    case Interpolation::kLanczos: return lanczos4(distance);
+    default: return std::max(0.0F, 1.0F - std::fabs(distance));
+  }
+}
+
+Axis point_axis(int64_t from, int64_t to, Interpolation kernel) {
+  Axis axis;
+  axis.taps = kernel == Interpolation::kCubic ? 4 : kernel == Interpolation::kLanczos ? 8 : 2;
+  axis.positions.reserve(to * axis.taps);
+  axis.weights.reserve(to * axis.taps);
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  for (int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const auto left = static_cast<int64_t>(std::floor(centre));
+    float sum = 0.0F;
+    const size_t begin = axis.weights.size();
+    for (int t = 0; t < axis.taps; ++t) {
+      const int64_t position = left - axis.taps / 2 + 1 + t;
+      const float w = weight(kernel, static_cast<float>(centre - static_cast<double>(position)));
+      axis.positions.push_back(static_cast<int32_t>(std::clamp<int64_t>(position, 0, from - 1)));
+      axis.weights.push_back(w);
+      sum += w;
+    }
+    for (size_t k = begin; k < axis.weights.size(); ++k) axis.weights[k] /= sum;
+  }
+  return axis;
+}
+
+Axis area_axis(int64_t from, int64_t to) {
+  Axis axis;
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  axis.taps = static_cast<int>(std::ceil(scale)) + 1;
+  axis.positions.assign(to * axis.taps, 0);
+  axis.weights.assign(to * axis.taps, 0.0F);
+  for (int64_t i = 0; i < to; ++i) {
+    const double begin = static_cast<double>(i) * scale;
+    const double end = std::min(begin + scale, static_cast<double>(from));
+    const auto first = static_cast<int64_t>(begin);
+    for (int t = 0; t < axis.taps; ++t) {
+      const int64_t position = std::min(first + t, from - 1);
+      const double left = std::max(begin, static_cast<double>(first + t));
+      const double right = std::min(end, static_cast<double>(first + t + 1));
+      axis.positions[i * axis.taps + t] = static_cast<int32_t>(position);
+      axis.weights[i * axis.taps + t] = static_cast<float>(std::max(0.0, right - left) / (end - begin));
+    }
+  }
+  return axis;
+}
+
+Axis make_axis(int64_t from, int64_t to, Interpolation kernel) {
+  if (kernel == Interpolation::kArea) {
+    return to < from ? area_axis(from, to) : point_axis(from, to, Interpolation::kLinear);
+  }
+  return point_axis(from, to, kernel);
+}
+
+void nearest(const ImageView& source, uint8_t* out, int64_t height, int64_t width) {
+  const auto position = [](int64_t i, int64_t from, int64_t to) { return std::min(i * from / to, from - 1); };
+  const auto pixel = static_cast<size_t>(source.channels);
+  for (int64_t y = 0; y < height; ++y) {
+    const uint8_t* row = source.row(position(y, source.height, height));
+    for (int64_t x = 0; x < width; ++x, out += pixel) {
+      std::memcpy(out, row + position(x, source.width, width) * source.channels, pixel);
+    }
+  }
+}
+
+template <int kChannels>
+void filter_row(const uint8_t* row, const Axis& axis, int64_t width, int64_t channels, float* out) {
+  const int64_t count = kChannels != 0 ? kChannels : channels;
+  for (int64_t x = 0; x < width; ++x) {
+    const int32_t* positions = axis.positions.data() + x * axis.taps;
+    const float* weights = axis.weights.data() + x * axis.taps;
+    for (int64_t c = 0; c < count; ++c) {
+      float sum = 0.0F;
+      for (int t = 0; t < axis.taps; ++t) sum += weights[t] * row[positions[t] * count + c];
+      *out++ = sum;
+    }
+  }
+}
+
+// The rows an output row needs, filtered along x, kept for the next output row.
+class FilteredRows {
+ public:
+  FilteredRows(const ImageView& source, const Axis& columns, int64_t width, int capacity)
+      : source_(source), columns_(columns), width_(width), values_(width * source.channels),
+        rows_(capacity * values_), kept_(capacity, -1) {}
+
+  const float* row(int64_t y) {
+    const int64_t slot = y % static_cast<int64_t>(kept_.size());
+    float* out = rows_.data() + slot * values_;
+    if (kept_[slot] == y) return out;
+    kept_[slot] = y;
+    switch (source_.channels) {
+      case 1: filter_row<1>(source_.row(y), columns_, width_, 1, out); break;
+      case 3: filter_row<3>(source_.row(y), columns_, width_, 3, out); break;
+      default: filter_row<0>(source_.row(y), columns_, width_, source_.channels, out);
+    }
+    return out;
+  }
+
+ private:
+  const ImageView& source_;
+  const Axis& columns_;
+  int64_t width_;
+  int64_t values_;
+  std::vector<float> rows_;
+  std::vector<int64_t> kept_;
+};
+
+}  // namespace
+
+void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width, Interpolation kernel) {
+  const int64_t row_values = width * source.channels;
+  if (height == source.height && width == source.width) {
+    for (int64_t y = 0; y < height; ++y) std::memcpy(out + y * row_values, source.row(y), row_values);
+    return;
+  }
+  if (kernel == Interpolation::kNearest) {
+    nearest(source, out, height, width);
+    return;
+  }
+  const Axis rows = make_axis(source.height, height, kernel);
+  const Axis columns = make_axis(source.width, width, kernel);
+  FilteredRows filtered(source, columns, width, rows.taps);
+  std::vector<float> sums(row_values);
+  for (int64_t y = 0; y < height; ++y) {
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (int t = 0; t < rows.taps; ++t) {
+      const float w = rows.weights[y * rows.taps + t];
+      if (w == 0.0F) continue;
+      const float* row = filtered.row(rows.positions[y * rows.taps + t]);
+      for (int64_t i = 0; i < row_values; ++i) sums[i] += w * row[i];
+    }
+    for (int64_t i = 0; i < row_values; ++i) *out++ = saturate(sums[i]);
+  }
+}
+
+Interpolation choose_interpolation(const ImageView& source, int64_t height, int64_t width) {
+  if (height > source.height && width > source.width) return Interpolation::kCubic;
+  if (height < source.height && width < source.width) return Interpolation::kArea;
+  return Interpolation::kLinear;
+}
+
+}  // namespace mx::io

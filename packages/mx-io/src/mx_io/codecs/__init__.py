@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image codecs, found by the content of the data (reading) or by extension (writing).
+
+A codec is registered by the hook `mx_register_image_codecs`:
+`registry.add(name, extensions, sniff, decode, encode=None, priority=10)` with
+
+- `sniff(head) -> bool`: whether the first 64 bytes of a payload are of this format;
+- `decode(data, color) -> ndarray` of uint8, shape (height, width, channels), red first; `color` 1 wants three
+  channels, 0 one (grey), -1 what is stored;
+- `encode(image, quality) -> bytes` of an array of that kind.
+
+`decode` and `encode` are called from several threads at once and should release the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mx_core import plugins
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
+
+Pixels = npt.NDArray[np.uint8]
+
+#: Bytes of a payload that `sniff` sees.
+HEAD_BYTES = 64
+#: Larger images are refused before memory is taken for them; Pillow warns from here on.
+MAX_PIXELS = 89_478_485
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One registered image format."""
+
+    name: str
+    extensions: tuple[str, ...]
+    sniff: Callable[[bytes], bool]
+    decode: Callable[[Any, int], Pixels]
+    encode: Callable[[Pixels, int], bytes] | None
+    priority: int
+
+
+@lru_cache(maxsize=1)
+def codecs() -> tuple[Codec, ...]:
+    """The installed codecs, highest priority first."""
+    entries = [entry.value for entry in plugins.registry("image_codecs").items()]
+    return tuple(sorted(entries, key=lambda codec: (-codec.priority, codec.name)))
+
+
+def check_size(height: int, width: int, name: str) -> None:
+    """Refuse an image of more than `MAX_PIXELS`; for codecs, before they decode."""
+    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+        raise FileFormatError(f"[{name}] expected 1 to {MAX_PIXELS} pixels, got {height} x {width}")
+
+
+def luma(pixels: Pixels) -> Pixels:
+    """Grey of red-first pixels (ITU-R BT.601), shape (height, width, 1)."""
+    weights = np.array([0.299, 0.587, 0.114], np.float32)
+    grey: Pixels = np.rint(pixels[:, :, :3] @ weights).astype(np.uint8)[:, :, None]
+    return grey
+
+
+def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
+    """Decode an image of any installed format.
+
+    Parameters
+    ----------
+    data : bytes-like
+    color : {1, 0, -1}
+        Three channels, one (grey), or what is stored.
+
+    Returns
+    -------
+    ndarray of uint8, shape (height, width, channels)
+        Red first; a channel axis always.
+
+    Raises
+    ------
+    FileFormatError
+        No codec knows the format, or the data are damaged.
+    """
+    if color not in (1, 0, -1):
+        raise ArgumentError(f"[decode] color: expected 1, 0 or -1, got {color!r}")
+    head = bytes(memoryview(data)[:HEAD_BYTES])
+    for codec in codecs():
+        if codec.sniff(head):
+            return _decode_with(codec, data, color)
+    known = ", ".join(codec.name for codec in codecs()) or "none"
+    raise FileFormatError(
+        f"[decode] expected an image of an installed codec ({known}), got {len(data)} bytes beginning with {head[:8]!r}"
+    )
+
+
+def _decode_with(codec: Codec, data: Any, color: int) -> Pixels:
+    try:
+        pixels = codec.decode(data, color)
+    except (MXNetError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileFormatError(f"[{codec.name}] expected an intact image, got {len(data)} bytes: {error}") from error
+    if pixels.ndim != 3 or pixels.dtype != np.uint8:
+        raise ShapeError(
+            f"[{codec.name}] decode: expected uint8 of three axes, got {pixels.dtype} of shape {pixels.shape}; "
+            "the codec breaks its contract"
+        )
+    return pixels
+
+
+def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> bytes:
+    """Encode an image in the format of a file extension.
+
+    Parameters
+    ----------
+    image : array_like of uint8, shape (height, width) or (height, width, 1, 3 or 4)
+        Red first.
+    extension : str
+        `".jpg"`, `".png"`, or what another installed codec writes.
+    quality : int
+        What it means is the codec's: 1 to 100 for JPEG, the compression level 0 to 9 for PNG.
+    """
+    pixels = np.asarray(image)
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in (1, 3, 4) or pixels.size == 0:
+        raise ShapeError(
+            f"[encode] image: expected uint8 of shape (height, width[, 1, 3 or 4]), got {pixels.dtype} of shape {pixels.shape}"
+        )
+    wanted = extension.lower() if extension.startswith(".") else f".{extension.lower()}"
+    for codec in codecs():
+        if codec.encode is not None and wanted in codec.extensions:
+            return codec.encode(np.ascontiguousarray(pixels), quality)
+    known = sorted(e for codec in codecs() if codec.encode is not None for e in codec.extensions)
+    raise ArgumentError(f"[encode] extension: expected one of {', '.join(known) or 'none'}, got {extension!r}")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JPEG by libjpeg-turbo (simplejpeg): decodes and encodes without the GIL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+from mx_core.errors import ArgumentError, ShapeError
+
+from mx_io.codecs import check_size, luma
+from mx_io.codecs.orientation import jpeg_orientation, upright
+
+EXTENSIONS = (".jpg", ".jpeg", ".jpe")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a payload begins as a JPEG file does."""
+    return head.startswith(b"\xff\xd8\xff")
+
+
+def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
+    """Decode; images with an EXIF orientation are turned upright unless `color` is -1."""
+    height, width, stored, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    check_size(height, width, "jpeg")
+    if stored.upper() in ("CMYK", "YCCK"):
+        pixels = _from_inks(_decode(data, "CMYK"), color)
+    else:
+        grey = color == 0 or (color == -1 and stored.upper() == "GRAY")
+        pixels = _decode(data, "GRAY" if grey else "RGB")
+    return pixels if color == -1 else upright(pixels, jpeg_orientation(data))
+
+
+def _decode(data: Any, colorspace: str) -> npt.NDArray[np.uint8]:
+    try:
+        return simplejpeg.decode_jpeg(data, colorspace=colorspace)
+    except ValueError as error:
+        # Stray bytes between two markers lose no pixel, and some cameras write them. Truncated data stay an error.
+        if "extraneous bytes" not in str(error):
+            raise
+        return simplejpeg.decode_jpeg(data, colorspace=colorspace, strict=False)
+
+
+def _from_inks(inks: npt.NDArray[np.uint8], color: int) -> npt.NDArray[np.uint8]:
+    """Red, green, blue (or grey) of CMYK pixels, stored inverted as Adobe's programs do."""
+    wide = inks.astype(np.uint16)
+    pixels = ((wide[:, :, :3] * wide[:, :, 3:] + 127) // 255).astype(np.uint8)
+    return pixels if color != 0 else luma(pixels)
+
+
+def encode(image: npt.NDArray[np.uint8], quality: int) -> bytes:
+    """Encode at quality 1 to 100, with halved colour resolution as most encoders do."""
+    if not 1 <= quality <= 100:
+        raise ArgumentError(f"[jpeg] quality: expected 1 to 100, got {quality}")
+    if max(image.shape[:2]) > 65535:
+        raise ShapeError(f"[jpeg] expected sides of at most 65535 pixels, got shape {image.shape}")
+    if image.shape[2] == 4:
+        image = np.ascontiguousarray(image[:, :, :3])
+    grey = image.shape[2] == 1
+    subsampling = "Gray" if grey else "420"
+    return bytes(simplejpeg.encode_jpeg(image, quality, "GRAY" if grey else "RGB", subsampling))

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PNG and BMP by Pillow, which decodes and encodes without the GIL.
+
+Only these formats: each further decoder of Pillow is further code that untrusted bytes can reach.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mx_core.errors import ArgumentError
+from PIL import Image
+
+from mx_io.codecs import check_size
+
+PNG_EXTENSIONS = (".png",)
+BMP_EXTENSIONS = (".bmp",)
+
+
+def sniff_png(head: bytes) -> bool:
+    """Whether a payload begins as a PNG file does."""
+    return head.startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def sniff_bmp(head: bytes) -> bool:
+    """Whether a payload begins as a BMP file does."""
+    return head.startswith(b"BM")
+
+
+def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:
+    """Decode a PNG image; 16-bit channels keep their upper 8 bits."""
+    return _decode(data, color, "PNG")
+
+
+def decode_bmp(data: Any, color: int) -> npt.NDArray[np.uint8]:
+    """Decode a BMP image."""
+    return _decode(data, color, "BMP")
+
+
+def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
+    with Image.open(io.BytesIO(data), formats=[kind]) as image:
+        check_size(image.height, image.width, kind.lower())
+        if image.mode.startswith("I"):  # 16 bits a channel; Pillow's own conversion clips instead of scaling
+            wide = np.asarray(image)
+            grey = (wide >> 8).astype(np.uint8)[:, :, None]
+            return np.repeat(grey, 3, axis=2) if color == 1 else grey
+        mode = {1: "RGB", 0: "L"}.get(color) or _stored_mode(image)
+        pixels = np.asarray(image if image.mode == mode else image.convert(mode))
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _stored_mode(image: Image.Image) -> str:
+    transparent = "transparency" in image.info
+    if image.mode in ("1", "L") and not transparent:
+        return "L"
+    return "RGBA" if transparent or image.mode in ("RGBA", "LA", "PA") else "RGB"
+
+
+def encode_png(image: npt.NDArray[np.uint8], quality: int) -> bytes:
+    """Encode losslessly; `quality` is the compression level, 0 (none) to 9.
+
+    Values above 9, as a quality meant for JPEG would be, give level 3.
+    """
+    if quality < 0:
+        raise ArgumentError(f"[png] quality: expected a compression level from 0 to 9, got {quality}")
+    return _encode(image, "PNG", compress_level=quality if quality <= 9 else 3)
+
+
+def encode_bmp(image: npt.NDArray[np.uint8], quality: int) -> bytes:
+    """Encode uncompressed; `quality` has no meaning here."""
+    return _encode(image, "BMP")
+
+
+def _encode(image: npt.NDArray[np.uint8], kind: str, **options: Any) -> bytes:
+    target = io.BytesIO()
+    Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).save(target, kind, **options)
+    return target.getvalue()

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RecordIO files: sequential and indexed reading and writing.
+
+Imports mx_core and NumPy only, so record files can be handled without the rest of mx.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
+
+from mx_io import _core
+from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
+
+__all__ = [
+    "IRHeader",
+    "MXIndexedRecordIO",
+    "MXRecordIO",
+    "build_index",
+    "pack",
+    "pack_img",
+    "read_index",
+    "unpack",
+    "unpack_img",
+]
+
+Path = str | os.PathLike[str]
+
+
+class MXRecordIO:
+    """A RecordIO file, read or written from its beginning.
+
+    Parameters
+    ----------
+    uri : str or path
+    flag : {"r", "w"}
+        `"w"` replaces the file.
+
+    Notes
+    -----
+    Thread-safe; reads and writes run without the GIL. Records are handed to the operating system whole; `close()`
+    (or leaving a `with` block) raises what went wrong, and a failed write is cut off again. A forked child may go on
+    reading (with a position of its own) but not writing.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.rec")
+    >>> with MXRecordIO(path, "w") as record:
+    ...     for i in range(3):
+    ...         record.write(f"record {i}".encode())
+    >>> with MXRecordIO(path, "r") as record:
+    ...     record.read()
+    b'record 0'
+    """
+
+    def __init__(self, uri: Path, flag: str) -> None:
+        self.uri = os.fspath(uri)
+        self.flag = flag
+        self.is_open = False
+        self.pid: int | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Open the file anew; a writer empties it."""
+        if self.flag not in ("r", "w"):
+            raise ArgumentError(f"[{type(self).__name__}] flag: expected 'r' or 'w', got {self.flag!r}")
+        self.writable = self.flag == "w"
+        make = _core.RecordWriter if self.writable else _core.RecordReader
+        self._record: Any = make(os.fsencode(self.uri))
+        self.pid = os.getpid()
+        self.is_open = True
+
+    def close(self) -> None:
+        """Write what is pending and close; does nothing when closed already."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        record, self._record = self._record, None
+        if self.writable:
+            record.close()
+
+    def reset(self) -> None:
+        """Go back to the first record; a writer begins an empty file."""
+        self.close()
+        self.open()
+
+    def read(self) -> bytes | None:
+        """The next record's payload, or None at the end of the file.
+
+        Raises
+        ------
+        FileFormatError
+            The file is damaged or ends in the middle of a record; names the byte.
+        """
+        payload: bytes | None = self._reader().read()
+        return payload
+
+    def read_batch(self, offsets: Sequence[int]) -> list[bytes]:
+        """The payloads of the records at the given byte offsets, read without the GIL.
+
+        The sequential position stays where it is; several threads may read at once.
+        """
+        payloads: list[bytes] = self._reader().read_batch(offsets)
+        return payloads
+
+    def offsets(self, part_index: int = 0, num_parts: int = 1) -> list[int]:
+        """Byte offsets of the records of one of `num_parts` equal byte ranges of the file.
+
+        Every record belongs to exactly one part, and a part is found without reading the others.
+        """
+        found: list[int] = self._reader().offsets(part_index, num_parts)
+        return found
+
+    def write(self, buf: BytesLike) -> None:
+        """Append a record of fewer than 2**29 bytes."""
+        self._writer().write(buf)
+
+    def flush(self) -> None:
+        """Hand everything written so far to the operating system."""
+        self._writer().flush()
+
+    def _reader(self) -> Any:
+        if self.writable or not self.is_open:
+            raise MXNetError(f"[{type(self).__name__}] {self.uri}: expected a file open for reading, got {self._state()}")
+        if self.pid != os.getpid():
+            self.reset()
+        return self._record
+
+    def _writer(self) -> Any:
+        if not self.writable or not self.is_open:
+            raise MXNetError(f"[{type(self).__name__}] {self.uri}: expected a file open for writing, got {self._state()}")
+        if self.pid != os.getpid():
+            raise MXNetError(
+                f"[{type(self).__name__}] {self.uri}: Forbidden operation in multiple processes: "
+                f"opened for writing by process {self.pid}, used by {os.getpid()}"
+            )
+        return self._record
+
+    def _state(self) -> str:
+        return f"one open with flag {self.flag!r}" if self.is_open else "a closed one"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False):
+            self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.writable:
+            raise MXNetError(f"[{type(self).__name__}] {self.uri}: a record file open for writing cannot be pickled")
+        state = dict(self.__dict__)
+        del state["_record"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        was_open, self.is_open, self._record = self.is_open, False, None
+        if was_open:
+            self.open()
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A RecordIO file with an index: records are read in any order by key.
+
+    Parameters
+    ----------
+    idx_path : str or path
+        Text file, one line `key<TAB>offset` a record.
+    uri : str or path
+    flag : {"r", "w"}
+    key_type : callable
+        Makes a key from its text; `int` by default.
+
+    Attributes
+    ----------
+    idx : dict
+        Byte offset by key.
+    keys : list
+        Keys in the order of the file.
+    """
+
+    def __init__(self, idx_path: Path, uri: Path, flag: str, key_type: Callable[[str], Any] = int) -> None:
+        self.idx_path = os.fspath(idx_path)
+        self.key_type = key_type
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self._index_file: Any = None
+        super().__init__(uri, flag)
+
+    def open(self) -> None:
+        super().open()
+        self.idx, self.keys = {}, []
+        if self.writable:
+            self._index_file = open(self.idx_path, "w", encoding="utf-8")
+        else:
+            self.idx = read_index(self.idx_path, self.key_type)
+            self.keys = list(self.idx)
+
+    def close(self) -> None:
+        if not self.is_open:
+            return
+        index_file, self._index_file = self._index_file, None
+        try:
+            super().close()
+        finally:
+            if index_file is not None and self.pid == os.getpid():
+                index_file.close()  # behind the records, so that no entry points at nothing
+
+    def seek(self, idx: Any) -> None:
+        """Make the record of a key the next one to be read."""
+        self._reader().seek(self._offset(idx))
+
+    def tell(self) -> int:
+        """Byte offset of the next record, to be written or read."""
+        position: int = (self._writer() if self.writable else self._reader()).tell()
+        return position
+
+    def read_idx(self, idx: Any) -> bytes:
+        """The payload of the record of a key."""
+        return self.read_batch([self._offset(idx)])[0]
+
+    def read_keys(self, keys: Iterable[Any]) -> list[bytes]:
+        """The payloads of several keys, read in one call without the GIL."""
+        return self.read_batch([self._offset(key) for key in keys])
+
+    def write_idx(self, idx: Any, buf: BytesLike) -> None:
+        """Append a record under a key; a key used twice finds the later record."""
+        key = self.key_type(idx)
+        text = str(key)
+        if not text or any(c in text for c in "\t\r\n"):
+            raise ArgumentError(
+                f"[MXIndexedRecordIO] {self.idx_path}: expected a key of one line without tabs, got {key!r}"
+            )
+        offset: int = self._writer().write(buf)
+        self._index_file.write(f"{text}\t{offset}\n")
+        self.idx[key] = offset
+        self.keys.append(key)
+
+    def _offset(self, key: Any) -> int:
+        try:
+            return self.idx[key]
+        except KeyError:
+            raise IndexOutOfBoundsError(
+                f"[MXIndexedRecordIO] {self.idx_path}: expected one of {len(self.keys)} keys, got {key!r}"
+            ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_index_file"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._index_file = None
+        super().__setstate__(state)
+
+
+def read_index(path: Path, key_type: Callable[[str], Any] = int) -> dict[Any, int]:
+    """Read an index file: byte offset by key, in the order of the file.
+
+    Raises
+    ------
+    FileFormatError
+        A line is not `key<TAB>offset`; names the line.
+    """
+    index: dict[Any, int] = {}
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                key, offset = raw.decode("utf-8").rstrip("\r\n").split("\t")
+                position = int(offset)
+                if not 0 <= position < 2**63:
+                    raise ValueError(position)
+                index[key_type(key)] = position
+            except (ValueError, TypeError) as error:
+                raise FileFormatError(
+                    f"[RecordIO] {os.fspath(path)}: line {number}: expected 'key<TAB>offset', got {raw[:80]!r}"
+                ) from error
+    return index
+
+
+def build_index(uri: Path, idx_path: Path) -> int:
+    """Write the index of a RecordIO file that has none, with keys 0, 1, 2, …
+
+    Returns
+    -------
+    int
+        Number of records.
+    """
+    with MXRecordIO(uri, "r") as record:
+        offsets = record.offsets()
+    text = "".join(f"{key}\t{offset}\n" for key, offset in enumerate(offsets))
+    temporary = f"{os.fspath(idx_path)}.{os.getpid()}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, idx_path)
+    return len(offsets)
