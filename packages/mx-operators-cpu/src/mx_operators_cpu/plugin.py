@@ -1,2 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hook implementations of mx-operators-cpu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mx_core
+
+from mx_operators_cpu.onednn import register as onednn
+
+
+@mx_core.hookimpl
+def mx_register_kernels(registry: Any) -> None:
+    """Kernels of single operators."""
+    onednn.register(registry)

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels as Python functions: (inputs, outputs, parameters...) -> plan capsule, or None when
+// oneDNN has no kernel for the signature.  inputs and outputs are sequences of (shape, type code).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "kernels.h"
+#include "mx_core/python.hpp"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+using PySpecs = std::vector<std::pair<Dims, int32_t>>;
+
+std::vector<Spec> specs(const PySpecs& given) {
+  std::vector<Spec> out;
+  for (const auto& [shape, code] : given) {
+    if (product(shape, 0, shape.size()) <= 0) throw Unsupported{};  // nothing to compute
+    out.push_back({shape, data_type(code)});
+  }
+  return out;
+}
+
+py::object capsule(PlanPtr plan) {
+  mx_plan* raw = plan.get();
+  PyObject* made = PyCapsule_New(raw, MX_PLAN_CAPSULE, [](PyObject* self) {
+    auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
+    held->release(held);
+  });
+  if (made == nullptr) throw py::error_already_set();
+  plan.release();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+// Prepares without the GIL; declining is None.
+template <class Make>
+py::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
+  PlanPtr plan;
+  try {
+    const Signature signature{specs(inputs), specs(outputs)};
+    py::gil_scoped_release release;
+    plan = make(signature);
+  } catch (const Unsupported&) {
+    return py::none();
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_unimplemented || e.status == dnnl_invalid_arguments) return py::none();
+    throw;
+  }
+  return capsule(std::move(plan));
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
+py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
+                               const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {{kernel, stride, dilate, pad}, groups, channels_last});
+  });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const PoolOptions&)>
+py::object prepare_pooling(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
+                           const Dims& pad, const std::string& type, bool count_include_pad, int p) {
+  const PoolType kind = type == "max"   ? PoolType::max
+                        : type == "avg" ? PoolType::avg
+                        : type == "sum" ? PoolType::sum
+                                        : PoolType::lp;
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {{kernel, stride, Dims(kernel.size(), 1), pad}, kind, count_include_pad, p});
+  });
+}
+
+template <PlanPtr (*Kernel)(const Signature&)>
+py::object prepare_simple(const PySpecs& inputs, const PySpecs& outputs) {
+  return prepare(inputs, outputs, Kernel);
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
+py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps,
+                              double momentum, bool fix_gamma, bool use_batch_stats) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {axis, eps, momentum, fix_gamma, use_batch_stats});
+  });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const LayerNormOptions&)>
+py::object prepare_layer_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {axis, eps}); });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const SoftmaxOptions&)>
+py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const Dims& view, int axis, bool logarithm,
+                           double temperature) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {view, axis, logarithm, temperature}); });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_onednn, m) {
+  m.doc() = "oneDNN kernels: functions from signatures to plan capsules, or None where there is no kernel.";
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& e) {
+      raise_status(e.code(), e.what());
+    }
+  });
+  const auto i = py::arg("inputs"), o = py::arg("outputs");
+  const auto window = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("dilate"),
+          py::arg("pad"), py::arg("groups"), py::arg("channels_last"));
+  };
+  window("convolution", &prepare_convolution<convolution>);
+  window("convolution_backward", &prepare_convolution<convolution_backward>);
+  window("deconvolution", &prepare_convolution<deconvolution>);
+  window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
+  m.def("fully_connected", &prepare_simple<fully_connected>, i, o);
+  m.def("fully_connected_backward", &prepare_simple<fully_connected_backward>, i, o);
+  m.def(
+      "matmul",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t batch, int64_t rows, int64_t depth, int64_t columns,
+         bool transpose_a, bool transpose_b, double alpha) {
+        return prepare(inputs, outputs, [&](const Signature& s) {
+          return matmul(s, {batch, rows, depth, columns, transpose_a, transpose_b, alpha});
+        });
+      },
+      i, o, py::kw_only(), py::arg("batch"), py::arg("m"), py::arg("k"), py::arg("n"), py::arg("transpose_a"),
+      py::arg("transpose_b"), py::arg("alpha"));
+  const auto pool = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("pad"),
+          py::arg("pool_type"), py::arg("count_include_pad"), py::arg("p_value"));
+  };
+  pool("pooling", &prepare_pooling<pooling>);
+  pool("pooling_backward", &prepare_pooling<pooling_backward>);
+  const auto batch = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"), py::arg("momentum"),
+          py::arg("fix_gamma"), py::arg("use_batch_stats"));
+  };
+  batch("batch_norm", &prepare_batch_norm<batch_norm>);
+  batch("batch_norm_backward", &prepare_batch_norm<batch_norm_backward>);
+  const auto layer = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"));
+  };
+  layer("layer_norm", &prepare_layer_norm<layer_norm>);
+  layer("layer_norm_backward", &prepare_layer_norm<layer_norm_backward>);
+  const auto soft = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("view"), py::arg("axis"), py::arg("logarithm"),
+          py::arg("temperature"));
+  };
+  soft("softmax", &prepare_softmax<softmax>);
+  soft("softmax_backward", &prepare_softmax<softmax_backward>);
+  m.def(
+      "softmax_output_backward",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner, int64_t batch_size,
+         double grad_scale, double ignore_label, double smooth_alpha, bool use_ignore, bool label_is_distribution,
+         const std::string& normalization) {
+        SoftmaxOutputOptions options;
+        options.rows = rows;
+        options.classes = classes;
+        options.inner = inner;
+        options.batch = batch_size;
+        options.grad_scale = grad_scale;
+        options.ignore_label = ignore_label;
+        options.smooth_alpha = smooth_alpha;
+        options.use_ignore = use_ignore;
+        options.label_is_distribution = label_is_distribution;
+        options.normalization = normalization == "batch"   ? Normalization::batch
+                                : normalization == "valid" ? Normalization::valid
+                                                           : Normalization::none;
+        return prepare(inputs, outputs, [&](const Signature& s) { return softmax_output_backward(s, options); });
+      },
+      i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("batch"),
+      py::arg("grad_scale"), py::arg("ignore_label"), py::arg("smooth_alpha"), py::arg("use_ignore"),
+      py::arg("label_is_distribution"), py::arg("normalization"));
+  m.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
+  m.def("version", [] {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  });
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kernel of this folder: a function from a signature and parameters to a plan.  They throw
+// Unsupported (or dnnl::error) when another candidate should be asked.
+#pragma once
+
+#include "plan.h"
+
+namespace mx::onednn {
+
+// A sliding window over the spatial axes, one entry per axis.
+struct Window {
+  Dims kernel, stride, dilate, pad;
+};
+
+struct ConvolutionOptions {
+  Window window;
+  int64_t groups = 1;
+  bool channels_last = false;  // NWC, NHWC, NDHWC; weights (filters, *kernel, channels)
+};
+
+// data, weight[, bias] -> output
+PlanPtr convolution(const Signature& signature, const ConvolutionOptions& options);
+PlanPtr deconvolution(const Signature& signature, const ConvolutionOptions& options);
+// out_grad, data, weight -> data_grad, weight_grad[, bias_grad]
+PlanPtr convolution_backward(const Signature& signature, const ConvolutionOptions& options);
+PlanPtr deconvolution_backward(const Signature& signature, const ConvolutionOptions& options);
+
+// data, weight[, bias] -> output; data is seen as (rows, columns of weight)
+PlanPtr fully_connected(const Signature& signature);
+// out_grad, data, weight -> data_grad, weight_grad[, bias_grad]
+PlanPtr fully_connected_backward(const Signature& signature);
+
+// Batches of matrices, each row-major or transposed: (batch, m, k) x (batch, k, n) * alpha.
+struct MatmulOptions {
+  int64_t batch = 1, m = 1, k = 1, n = 1;
+  bool transpose_a = false, transpose_b = false;
+  double alpha = 1;
+};
+PlanPtr matmul(const Signature& signature, const MatmulOptions& options);
+
+enum class PoolType { max, avg, sum, lp };
+
+struct PoolOptions {
+  Window window;
+  PoolType type = PoolType::max;
+  bool count_include_pad = true;
+  int p = 2;
+};
+// data -> output; out_grad, data, output -> data_grad.  Layout (batch, channels, *spatial).
+PlanPtr pooling(const Signature& signature, const PoolOptions& options);
+PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options);
+
+struct BatchNormOptions {
+  int64_t axis = 1;
+  double eps = 1e-3, momentum = 0.9;
+  bool fix_gamma = true;
+  bool use_batch_stats = true;  // training without use_global_stats
+};
+// data, gamma, beta, moving_mean, moving_var -> output, mean, var
+PlanPtr batch_norm(const Signature& signature, const BatchNormOptions& options);
+// out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad
+PlanPtr batch_norm_backward(const Signature& signature, const BatchNormOptions& options);
+
+struct LayerNormOptions {
+  int64_t axis = -1;
+  double eps = 1e-5;
+};
+// data, gamma, beta -> output, mean, std
+PlanPtr layer_norm(const Signature& signature, const LayerNormOptions& options);
+// out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad
+PlanPtr layer_norm_backward(const Signature& signature, const LayerNormOptions& options);
+
+struct SoftmaxOptions {
+  Dims view;  // the shape the axis refers to
+  int axis = -1;
+  bool logarithm = false;
+  double temperature = 1;
+};
+// data -> output; extra inputs (a label) are not read
+PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options);
+// out_grad, output -> data_grad
+PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options);
+
+enum class Normalization { none, batch, valid };
+
+struct SoftmaxOutputOptions {
+  int64_t rows = 1, classes = 1, inner = 1;  // output seen as (rows, classes, inner)
+  double grad_scale = 1, ignore_label = -1, smooth_alpha = 0;
+  bool use_ignore = false, label_is_distribution = false;
+  Normalization normalization = Normalization::none;
+  int64_t batch = 1;
+};
+// label, output -> data_grad
+PlanPtr softmax_output_backward(const Signature& signature, const SoftmaxOutputOptions& options);
+
+}  // namespace mx::onednn

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pooling by oneDNN where its definition agrees, by plain loops elsewhere.
+#include "kernels.h"
+#include "pooling_loops.h"
+#include "program.h"
+
+namespace mx::onednn {
+namespace {
+
+Cost pool_cost(const Signature& s, const PoolOptions& o) {
+  const Spec& out = s.outputs[0];
+  double window = 1;
+  for (int64_t k : o.window.kernel) window *= static_cast<double>(k);
+  const double points = static_cast<double>(std::min(out.size(), s.inputs[0].size()));
+  return {points * window, static_cast<double>(s.inputs[0].bytes() + out.bytes())};
+}
+
+// oneDNN divides an average by the whole window or by the part inside the data; windows that hang
+// over the padding at the end, and empty ones, need the loops.
+bool expressible(const Dims& data, const Dims& out, const PoolOptions& o) {
+  if (o.type != PoolType::max && o.type != PoolType::avg) return false;
+  for (size_t i = 0; i < o.window.kernel.size(); ++i) {
+    const int64_t start = (out[i + 2] - 1) * o.window.stride[i] - o.window.pad[i];
+    const int64_t length = data[i + 2], k = o.window.kernel[i];
+    if (start >= length || o.window.pad[i] >= k) return false;
+    if (o.type == PoolType::avg && o.count_include_pad && start + k > length + o.window.pad[i]) return false;
+  }
+  return true;
+}
+
+struct Geometry {
+  MemoryDesc data, out;
+  Dims dense, pad_end;
+  dnnl::algorithm kind;
+
+  Geometry(const Spec& x, const Spec& y, const PoolOptions& o)
+      : data(plain(x.shape, x.type)), out(plain(y.shape, y.type)), dense(o.window.kernel.size(), 0),
+        kind(o.type == PoolType::max       ? dnnl::algorithm::pooling_max
+             : o.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
+                                   : dnnl::algorithm::pooling_avg_exclude_padding) {
+    for (size_t i = 0; i < dense.size(); ++i) {
+      pad_end.push_back((y.shape[i + 2] - 1) * o.window.stride[i] + o.window.kernel[i] - x.shape[i + 2] -
+                        o.window.pad[i]);
+    }
+  }
+
+  dnnl::pooling_forward::primitive_desc forward(const Window& w, dnnl::prop_kind prop) const {
+    return {cpu_engine(), prop, kind, data, out, w.stride, w.kernel, dense, w.pad, pad_end,
+            ProgramBuilder::attributes()};
+  }
+};
+
+}  // namespace
+
+PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
+  const Spec &x = signature.inputs[0], &y = signature.outputs[0];
+  if (!expressible(x.shape, y.shape, options)) return pooling_loops(signature, options, pool_cost(signature, options));
+  const Geometry g(x, y, options);
+  ProgramBuilder builder(signature, pool_cost(signature, options));
+  builder.step(g.forward(options.window, dnnl::prop_kind::forward_inference),
+               {{DNNL_ARG_SRC, builder.input(0, g.data)}, {DNNL_ARG_DST, builder.output(0, g.out)}}, needed_by(0));
+  return builder.build();
+}
+
+PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options) {
+  const Spec &x = signature.inputs[1], &y = signature.inputs[0];
+  // Without the forward's index workspace oneDNN cannot find the maxima again; the loops can.
+  if (options.type == PoolType::max || !expressible(x.shape, y.shape, options)) {
+    return pooling_backward_loops(signature, options, pool_cost(signature, options));
+  }
+  const Geometry g(x, y, options);
+  const Window& w = options.window;
+  ProgramBuilder builder(signature, pool_cost(signature, options));
+  builder.step(dnnl::pooling_backward::primitive_desc(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel,
+                                                      g.dense, w.pad, g.pad_end,
+                                                      g.forward(w, dnnl::prop_kind::forward_training),
+                                                      ProgramBuilder::attributes()),
+               {{DNNL_ARG_DIFF_DST, builder.input(0, g.out)}, {DNNL_ARG_DIFF_SRC, builder.output(0, g.data)}},
+               needed_by(0));
+  return builder.build();
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all kernels of this folder share at run time: the oneDNN engine, how many OpenMP threads a
+// call may use, and loops over that team.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace mx::onednn {
+
+// The process's CPU engine; lives until the process ends, as primitives may outlive static destruction.
+const dnnl::engine& cpu_engine();
+
+// Sets the calling thread's OpenMP team size for a scope.  oneDNN reads it when a primitive is
+// made (blocking, scratchpads) and when one runs.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads) : before_(omp_get_max_threads()), now_(std::max(1, threads)) {
+    if (now_ != before_) omp_set_num_threads(now_);
+  }
+  ~ThreadScope() {
+    if (now_ != before_) omp_set_num_threads(before_);
+  }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_, now_;
+};
+
+// What one run costs, roughly: decides whether a plan is worth a team of threads at all.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+  // Microseconds of one core at 32 flop and 8 bytes per nanosecond.
+  double microseconds() const { return flops / 32e3 + bytes / 8e3; }
+  // Waking a team costs a few microseconds.
+  bool parallel() const { return microseconds() > 20; }
+  bool heavy() const { return microseconds() > 50; }
+};
+
+// Runs body(begin, end) over [0, n) in contiguous shares, one per thread of the calling thread's
+// team.  `body` must not throw.
+template <class Body>
+void parallel_for(int64_t n, const Body& body) {
+  const int64_t threads = std::min<int64_t>(omp_get_max_threads(), n);
+  if (threads <= 1) {
+    if (n > 0) body(int64_t{0}, n);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast<int>(threads))
+  {
+    const int64_t id = omp_get_thread_num(), team = omp_get_num_threads();
+    const int64_t begin = n * id / team, end = n * (id + 1) / team;
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BatchNorm and LayerNorm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.onednn.signature import specs
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+
+def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
+    p = call.params
+    return {
+        "axis": p.axis % rank,
+        "eps": p.eps,
+        "momentum": p.momentum,
+        "fix_gamma": p.fix_gamma,
+        "use_batch_stats": call.is_train and not p.use_global_stats,
+    }
+
+
+def batch_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta, moving_mean, moving_var -> output, mean, var; updates the moving statistics."""
+    options = _batch(call, len(call.inputs[0].shape))
+    return native.batch_norm(specs(call.inputs), specs(call.outputs), **options)
+
+
+def batch_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad."""
+    options = _batch(call, len(call.inputs[1].shape))
+    return native.batch_norm_backward(specs(call.inputs), specs(call.outputs), **options)
+
+
+def layer_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta -> output, mean, std."""
+    p, rank = call.params, len(call.inputs[0].shape)
+    return native.layer_norm(specs(call.inputs), specs(call.outputs), axis=p.axis % rank, eps=p.eps)
+
+
+def layer_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
+    p, rank = call.params, len(call.inputs[1].shape)
+    return native.layer_norm_backward(specs(call.inputs), specs(call.outputs), axis=p.axis % rank, eps=p.eps)

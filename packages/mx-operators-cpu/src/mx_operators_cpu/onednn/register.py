@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators these kernels compute. The native library loads when the first is prepared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PRIORITY = 20  # a vendor library
+
+#: operator, module:function, module:function that says whether the call is supported
+KERNELS = (
+    ("Convolution", "convolution:convolution", "signature:floating"),
+    ("_backward_Convolution", "convolution:convolution_backward", "signature:floating"),
+    ("Deconvolution", "convolution:deconvolution", "signature:floating"),
+    ("_backward_Deconvolution", "convolution:deconvolution_backward", "signature:floating"),
+    ("FullyConnected", "dense:fully_connected", "signature:floating"),
+    ("_backward_FullyConnected", "dense:fully_connected_backward", "signature:floating"),
+    ("dot", "dense:dot", "signature:floating"),
+    ("batch_dot", "dense:batch_dot", "signature:floating"),
+    ("_linalg_gemm2", "dense:gemm2", "signature:floating"),
+    ("Pooling", "pooling:pooling", "pooling:supported"),
+    ("_backward_Pooling", "pooling:pooling_backward", "pooling:supported"),
+    ("BatchNorm", "norm:batch_norm", "signature:floating"),
+    ("_backward_BatchNorm", "norm:batch_norm_backward", "signature:floating"),
+    ("LayerNorm", "norm:layer_norm", "signature:floating"),
+    ("_backward_LayerNorm", "norm:layer_norm_backward", "signature:floating"),
+    ("softmax", "softmax:softmax", "softmax:supported"),
+    ("_backward_softmax", "softmax:softmax_backward", "softmax:supported"),
+    ("log_softmax", "softmax:log_softmax", "softmax:supported"),
+    ("_backward_log_softmax", "softmax:log_softmax_backward", "softmax:supported"),
+    ("SoftmaxActivation", "softmax:softmax_activation", "signature:floating"),
+    ("_backward_SoftmaxActivation", "softmax:softmax_activation_backward", "signature:floating"),
+    ("SoftmaxOutput", "softmax:softmax_output", "signature:floating"),
+    ("_backward_SoftmaxOutput", "softmax:softmax_output_backward", "signature:floating"),
+)
+
+
+def register(registry: Any) -> None:
+    """Adds every kernel of this folder."""
+    for op, make, supports in KERNELS:
+        registry.add(
+            op, "cpu", "onednn", f"{__package__}.{make}", priority=PRIORITY, supports=f"{__package__}.{supports}"
+        )

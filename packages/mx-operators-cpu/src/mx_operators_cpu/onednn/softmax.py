@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""softmax, log_softmax, SoftmaxActivation and SoftmaxOutput."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.onednn.signature import floating, specs
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+Shape = tuple[int, ...]
+
+
+def supported(call: KernelCall) -> bool:
+    """One element type, and no lengths per row."""
+    same = len({t.dtype for t in (*call.inputs, *call.outputs)}) == 1
+    return floating(call) and same and not call.params.use_length
+
+
+def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool) -> object | None:
+    p, shape = call.params, call.outputs[0].shape
+    make = native.softmax_backward if backward else native.softmax
+    return make(
+        specs(call.inputs), specs(call.outputs),
+        view=shape, axis=p.axis % len(shape), logarithm=logarithm, temperature=p.temperature or 1.0,
+    )
+
+
+def softmax(call: KernelCall) -> object | None:
+    """data -> output."""
+    return _along_axis(call, logarithm=False, backward=False)
+
+
+def softmax_backward(call: KernelCall) -> object | None:
+    """out_grad, output -> data_grad."""
+    return _along_axis(call, logarithm=False, backward=True)
+
+
+def log_softmax(call: KernelCall) -> object | None:
+    """data -> output."""
+    return _along_axis(call, logarithm=True, backward=False)
+
+
+def log_softmax_backward(call: KernelCall) -> object | None:
+    """out_grad, output -> data_grad."""
+    return _along_axis(call, logarithm=True, backward=True)
+
+
+def _activation_view(call: KernelCall) -> Shape:
+    """(rows, classes, inner) of SoftmaxActivation."""
+    shape = call.outputs[0].shape
+    if call.params.mode == "channel":
+        return shape[0], shape[1], prod(shape[2:])
+    return shape[0], prod(shape[1:]), 1
+
+
+def softmax_activation(call: KernelCall) -> object | None:
+    """data -> output."""
+    return native.softmax(
+        specs(call.inputs), specs(call.outputs),
+        view=_activation_view(call), axis=1, logarithm=False, temperature=1.0,
+    )
+
+
+def softmax_activation_backward(call: KernelCall) -> object | None:
+    """out_grad, output -> data_grad."""
+    return native.softmax_backward(
+        specs(call.inputs), specs(call.outputs),
+        view=_activation_view(call), axis=1, logarithm=False, temperature=1.0,
+    )
+
+
+def _output_view(call: KernelCall, shape: Shape) -> Shape:
+    """(rows, classes, inner) of SoftmaxOutput."""
+    p = call.params
+    if p.multi_output:
+        return shape[0], shape[1], prod(shape[2:])
+    if p.preserve_shape:
+        return prod(shape[:-1]), shape[-1], 1
+    return shape[0], prod(shape[1:]), 1
+
+
+def softmax_output(call: KernelCall) -> object | None:
+    """data, label -> output; the label is not read."""
+    return native.softmax(
+        specs(call.inputs), specs(call.outputs),
+        view=_output_view(call, call.outputs[0].shape), axis=1, logarithm=False, temperature=1.0,
+    )
+
+
+def softmax_output_backward(call: KernelCall) -> object | None:
+    """label, output -> data_grad."""
+    if len(call.inputs) != 2:
+        return None
+    p, (label, output) = call.params, (t.shape for t in call.inputs)
+    rows, classes, inner = _output_view(call, output)
+    return native.softmax_output_backward(
+        specs(call.inputs), specs(call.outputs),
+        rows=rows, classes=classes, inner=inner, batch=label[0],
+        grad_scale=p.grad_scale, ignore_label=p.ignore_label, smooth_alpha=p.smooth_alpha,
+        use_ignore=p.use_ignore, label_is_distribution=label == output, normalization=p.normalization,
+    )
