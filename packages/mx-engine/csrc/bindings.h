@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the binding sources share.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "engine.h"
+#include "mx_core/python.hpp"
+
+namespace mx::engine {
+
+namespace py = pybind11;
+
+struct PyVariable {
+  // `owner` is the Python object of the engine.
+  PyVariable(py::object owner_object, Engine* owner_engine)
+      : owner(std::move(owner_object)), engine(owner_engine), handle(engine->new_variable()) {
+    if (handle == nullptr) throw std::bad_alloc();
+  }
+  PyVariable(const PyVariable&) = delete;
+  PyVariable& operator=(const PyVariable&) = delete;
+  ~PyVariable() { remove(); }
+  // Deletes the variable behind everything pushed on it; later calls do nothing.
+  void remove() {
+    Variable* variable = std::exchange(handle, nullptr);
+    if (variable != nullptr) engine->delete_variable(variable, {MX_CPU, 0}, nullptr, nullptr);
+  }
+  const py::object owner;
+  Engine* const engine;
+  Variable* handle;  // NULL once deleted
+};
+
+// Raises the Python exception for a status that is not MX_OK.
+void raise_unless_ok(int32_t status, const mx_error& error);
+// Raises what the failure holds; takes the reference.
+void raise_failure_if_any(mx_failure* failure);
+// The engine's own variable, or ArgumentError.
+Variable* checked(const Engine* engine, const PyVariable& variable);
+
+// Pushes a Python callable onto the Python lane.
+void push_python(Engine* engine, py::object function, const py::object& reads,
+                 const py::object& writes, const py::object& context, int priority,
+                 const py::object& name, const std::string& property, bool asynchronous);
+
+void bind_operations(py::module_& module);
+
+}  // namespace mx::engine

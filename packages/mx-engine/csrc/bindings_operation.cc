@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Python callables as operations.
+#include "bindings.h"
+#include "intern.h"
+
+namespace mx::engine {
+namespace {
+
+bool interpreter_ends() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+class Gil {
+ public:
+  Gil() noexcept : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  const PyGILState_STATE state_;
+};
+
+mx_failure* ended() noexcept {
+  return make_failure(MX_ERROR_SHUTDOWN, "the interpreter ended before the operation ran");
+}
+
+// `argument` of a Python operation is the callable, a strong reference.
+void drop_callable(void* argument) noexcept {
+  if (!interpreter_ends()) Reaper::instance().drop(static_cast<PyObject*>(argument));
+}
+
+mx_failure* run_callable(void* argument, const mx_run_context*) {
+  if (interpreter_ends()) return ended();
+  const Gil gil;
+  PyObject* result = PyObject_CallNoArgs(static_cast<PyObject*>(argument));
+  if (result == nullptr) return take_python_failure();
+  Py_DECREF(result);
+  return nullptr;
+}
+
+// The `done` of an asynchronous operation.
+class Completion {
+ public:
+  Completion(Engine* engine, mx_completion* pending) noexcept
+      : engine_(engine), pending_(pending) {}
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+  ~Completion() {
+    finish(make_failure(MX_ERROR, "the operation was given up: done() was never called"));
+  }
+  // Whether this was the first call.
+  bool finish(mx_failure* failure) {
+    mx_completion* pending = std::exchange(pending_, nullptr);
+    if (pending == nullptr) {
+      if (failure != nullptr) failure->release(failure);
+      return false;
+    }
+    py::gil_scoped_release nogil;
+    engine_->complete(reinterpret_cast<Block*>(pending), failure);
+    return true;
+  }
+  void call(const py::object& error) {
+    mx_failure* failure = nullptr;
+    if (!error.is_none()) {
+      if (PyExceptionInstance_Check(error.ptr()) == 0) {
+        raise_status(MX_ERROR_VALUE, "[done] error: expected an exception or None");
+        throw py::error_already_set();
+      }
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+      failure = take_python_failure();
+    }
+    if (!finish(failure)) {
+      raise_status(MX_ERROR, "[done] called twice; an operation ends once");
+      throw py::error_already_set();
+    }
+  }
+
+ private:
+  Engine* const engine_;    // alive while the operation is pending
+  mx_completion* pending_;  // NULL once finished; guarded by the GIL
+};
+
+struct AsyncCallable {
+  PyObject* function;  // strong
+  Engine* engine;      // alive: it has this operation pending
+};
+
+void drop_async(void* argument) noexcept {
+  auto* async = static_cast<AsyncCallable*>(argument);
+  if (async->function != nullptr) drop_callable(async->function);
+  delete async;
+}
+
+void start_callable(void* argument, const mx_run_context*, mx_completion* pending) {
+  auto* async = static_cast<AsyncCallable*>(argument);
+  Engine* engine = async->engine;
+  if (interpreter_ends()) {
+    engine->complete(reinterpret_cast<Block*>(pending), ended());
+    return;
+  }
+  const Gil gil;
+  // From the first call of done on, `async` may be gone.
+  const auto function = py::reinterpret_steal<py::object>(std::exchange(async->function, nullptr));
+  Completion* completion = nullptr;
+  try {
+    auto owned = std::make_unique<Completion>(engine, pending);
+    completion = owned.get();
+    const py::object done = py::cast(std::move(owned));
+    PyObject* result = PyObject_CallOneArg(function.ptr(), done.ptr());
+    if (result == nullptr) {
+      completion->finish(take_python_failure());
+    } else {
+      Py_DECREF(result);
+    }
+  } catch (const std::exception& e) {
+    // Without the object nobody else can end the operation.
+    if (completion == nullptr) {
+      engine->complete(reinterpret_cast<Block*>(pending), make_failure(MX_ERROR_MEMORY, e.what()));
+    }
+  }
+}
+
+int32_t property_of(const std::string& name) {
+  static const std::pair<const char*, int32_t> known[] = {
+      {"normal", MX_FN_NORMAL},
+      {"copy_from_device", MX_FN_COPY_FROM_DEVICE},
+      {"copy_to_device", MX_FN_COPY_TO_DEVICE},
+      {"cpu_prioritized", MX_FN_CPU_PRIORITIZED},
+      {"async", MX_FN_ASYNC},
+      {"device_prioritized", MX_FN_DEVICE_PRIORITIZED},
+      {"no_skip", MX_FN_NO_SKIP},
+  };
+  for (const auto& [text, value] : known) {
+    if (name == text) return value;
+  }
+  const std::string text = "[push] property: expected normal, no_skip, async, cpu_prioritized, "
+                           "device_prioritized, copy_from_device or copy_to_device, got '" +
+                           name + "'";
+  raise_status(MX_ERROR_VALUE, text.c_str());
+  throw py::error_already_set();
+}
+
+std::vector<Variable*> variables_of(const Engine* engine, const py::object& list) {
+  std::vector<Variable*> variables;
+  for (const py::handle item : list) {
+    variables.push_back(checked(engine, item.cast<const PyVariable&>()));
+  }
+  return variables;
+}
+
+const char* name_of(const py::object& function, const py::object& name) {
+  if (!name.is_none()) return intern(name.cast<std::string>().c_str());
+  const py::object own = py::getattr(function, "__qualname__", py::none());
+  if (!own.is_none()) return intern(py::str(own).cast<std::string>().c_str());
+  return intern(Py_TYPE(function.ptr())->tp_name);
+}
+
+// file:line of the Python code that pushes.
+const char* pushing_line() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (frame == nullptr) return nullptr;
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (file == nullptr) PyErr_Clear();
+  const std::string text = std::string(file == nullptr ? "?" : file) + ":" +
+                           std::to_string(PyFrame_GetLineNumber(frame));
+  Py_DECREF(code);
+  return intern(text.c_str());
+}
+
+}  // namespace
+
+void push_python(Engine* engine, py::object function, const py::object& reads,
+                 const py::object& writes, const py::object& context, int priority,
+                 const py::object& name, const std::string& property, bool asynchronous) {
+  if (PyCallable_Check(function.ptr()) == 0) {
+    raise_status(MX_ERROR_DTYPE, "[push] fn: expected a callable");
+    throw py::error_already_set();
+  }
+  const std::vector<Variable*> read = variables_of(engine, reads);
+  const std::vector<Variable*> written = variables_of(engine, writes);
+  mx_operation operation{};
+  operation.size = sizeof operation;
+  operation.flags = MX_PUSH_PYTHON;
+  operation.context = {MX_CPU, 0};
+  if (!context.is_none()) {
+    operation.context = {context.attr("device_typeid").cast<int32_t>(),
+                         context.attr("device_id").cast<int32_t>()};
+  }
+  operation.property = property_of(property);
+  operation.priority = priority;
+  operation.name = name_of(function, name);
+  operation.origin = pushing_line();
+  operation.reads = read.data();
+  operation.writes = written.data();
+  operation.n_reads = static_cast<uint32_t>(read.size());
+  operation.n_writes = static_cast<uint32_t>(written.size());
+  if (asynchronous) {
+    operation.run_async = start_callable;
+    operation.argument = new AsyncCallable{function.release().ptr(), engine};
+    operation.destroy = drop_async;
+  } else {
+    operation.run = run_callable;
+    operation.argument = function.release().ptr();
+    operation.destroy = drop_callable;
+  }
+  mx_error error{};
+  mx_failure* failure = nullptr;
+  int32_t status = MX_OK;
+  {
+    py::gil_scoped_release nogil;
+    status = engine->push(operation, &failure, &error);
+  }
+  raise_unless_ok(status, error);
+  raise_failure_if_any(failure);
+}
+
+void bind_operations(py::module_& module) {
+  py::class_<Completion>(module, "Completion", py::module_local())
+      .def("__call__", &Completion::call, py::arg("error") = py::none());
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block.h"
+
+#include <new>
+
+#include "spin_lock.h"
+
+namespace mx::engine {
+namespace {
+
+constexpr uint32_t kBatch = 64;
+
+struct Chain {  // a singly linked list of free blocks; batches are linked through `child`
+  Block* head = nullptr;
+  uint32_t size = 0;
+};
+
+struct SharedList {
+  SpinLock lock;
+  Block* batches = nullptr;  // guarded by lock: each of kBatch blocks
+};
+
+SharedList& shared_list() {
+  static auto* list = new SharedList;  // leaked: threads may end after static destruction
+  return *list;
+}
+
+void give(Block* batch) noexcept {
+  SharedList& shared = shared_list();
+  shared.lock.lock();
+  batch->child = shared.batches;
+  shared.batches = batch;
+  shared.lock.unlock();
+}
+
+Block* take() noexcept {
+  SharedList& shared = shared_list();
+  shared.lock.lock();
+  Block* batch = shared.batches;
+  if (batch != nullptr) shared.batches = batch->child;
+  shared.lock.unlock();
+  return batch;
+}
+
+// Two chains, so that a thread that alternates at a batch's border does not exchange every time.
+struct ThreadCache {
+  Chain current, reserve;
+  bool ended = false;
+
+  ~ThreadCache() {
+    ended = true;
+    if (reserve.head != nullptr) give(reserve.head);
+    while (Block* block = current.head) {
+      current.head = block->next;
+      delete block;
+    }
+  }
+};
+
+ThreadCache& thread_cache() {
+  thread_local ThreadCache cache;
+  return cache;
+}
+
+}  // namespace
+
+Block* allocate_block(uint32_t n_entries) {
+  ThreadCache& cache = thread_cache();
+  if (cache.current.head == nullptr) {
+    if (cache.reserve.head != nullptr) {
+      cache.current = std::exchange(cache.reserve, Chain{});
+    } else if (Block* batch = take()) {
+      cache.current = {batch, kBatch};
+    }
+  }
+  Block* block = cache.current.head;
+  if (block != nullptr) {
+    cache.current.head = block->next;
+    --cache.current.size;
+  } else {
+    block = new Block;
+  }
+  block->n_entries = n_entries;
+  block->entries = block->inline_entries;
+  if (n_entries > Block::kInlineEntries) {
+    block->entries = new (std::nothrow) Entry[n_entries];
+    if (block->entries == nullptr) {
+      block->n_entries = 0;
+      block->entries = block->inline_entries;
+      free_block(block);
+      throw std::bad_alloc();
+    }
+  }
+  return block;
+}
+
+void free_block(Block* block) noexcept {
+  if (block->entries != block->inline_entries) delete[] block->entries;
+  ThreadCache& cache = thread_cache();
+  if (cache.ended) {  // a destructor of another thread-local object got here
+    delete block;
+    return;
+  }
+  if (cache.current.size == kBatch) {
+    if (cache.reserve.head != nullptr) give(cache.reserve.head);
+    cache.reserve = std::exchange(cache.current, Chain{});
+  }
+  block->next = cache.current.head;
+  cache.current.head = block;
+  ++cache.current.size;
+}
+
+void lock_block_pool() noexcept { shared_list().lock.lock(); }
+void unlock_block_pool() noexcept { shared_list().lock.unlock(); }
+
+}  // namespace mx::engine

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine behind mx_engine_api.  docs/architecture/engine.md explains the design.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lanes.h"
+#include "operator.h"
+#include "poison.h"
+#include "profile.h"
+#include "variable.h"
+
+namespace mx::engine {
+
+struct EngineOptions {
+  std::string name = "ThreadedEnginePerDevice";
+  bool naive = false;       // runs everything at the push on the pushing thread
+  bool per_device = true;   // pools per device, or one for all
+  LaneLimits limits;
+};
+
+// A wait for one variable that has begun; see Engine::begin_wait.
+struct VariableWait {
+  Variable* variable = nullptr;
+  bool granted = false;      // nothing to wait for (any more)
+  bool immediate = false;    // there never was
+  Poison* poison = nullptr;  // the variable's, once granted; a reference
+  Entry entry;
+  Block block;
+  Waiter waiter;
+};
+
+class LockOrder;
+
+class Engine final : private Runner {
+ public:
+  explicit Engine(EngineOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  // The last release drains, joins and frees the engine, except after notify_shutdown, when it is
+  // left to the end of the process.
+  void release() noexcept;
+
+  // The C table; lives as long as the engine.
+  mx_engine_api* table() noexcept { return &table_; }
+  const std::string& name() const noexcept { return options_.name; }
+  bool naive() const noexcept { return options_.naive; }
+
+  Variable* new_variable() noexcept;
+  void delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
+                       void* argument);
+  uint64_t version(Variable* variable) noexcept;
+
+  int32_t push(const mx_operation& operation, mx_failure** failure, mx_error* error);
+  void complete(Block* block, mx_failure* failure);
+  Operator* new_operator(const mx_operation& prototype, mx_error* error) noexcept;
+  int32_t push_operator(Operator* op, mx_context context, int32_t priority, mx_failure** failure,
+                        mx_error* error);
+
+  // A wait in three steps, so that it can be interrupted without losing its place: begin_wait
+  // takes the place, wait_until sleeps on it (as often as needed), end_wait leaves, delivers the
+  // failure, and must be called when begin_wait returned MX_OK.
+  int32_t begin_wait(VariableWait& wait, Variable* variable, bool for_write,
+                     mx_error* error) noexcept;
+  bool wait_until(VariableWait& wait, std::chrono::steady_clock::time_point when) noexcept;
+  int32_t end_wait(VariableWait& wait, mx_failure** failure);
+
+  int32_t wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
+                            mx_failure** failure, mx_error* error);
+  int32_t wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept;
+  mx_failure* failure_of(Variable* variable) noexcept;
+  bool ready(Variable* variable, bool for_write) noexcept;
+
+  uint64_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
+  // Whether everything pushed finished within the time.
+  bool drain(int64_t timeout_ns) noexcept;
+  void stop() noexcept;
+  void start() noexcept {}
+  void notify_shutdown() noexcept;
+  int set_workers(int n) noexcept;
+  int workers() const noexcept { return options_.naive ? 0 : lanes_.compute_threads(); }
+
+  FailureLedger& failures() noexcept { return failures_; }
+  Profile& profile() noexcept { return profile_; }
+
+  // Around fork(), on the forking thread.  `try_close_for_fork` succeeds when nothing is pending
+  // (or with `force`); then nobody can push until `open_after_fork`.
+  bool try_close_for_fork(bool force) noexcept;
+  void open_after_fork(bool child) noexcept;
+
+
+ private:
+  enum State : int { running, forking, shut_down };
+
+  ~Engine() = default;
+  void run(Block* block, uint32_t worker) override;
+
+  bool enter(mx_error* error) noexcept;
+  void leave() noexcept;
+  Block* make_block(const mx_operation& operation);
+  void launch(Block* block, const LockOrder& order, mx_failure** failure);
+  void run_naively(Block* block, mx_failure** failure);
+  void execute(Block* block, uint32_t worker, ReadyList& ready);
+  void execute_deletion(Block* block) noexcept;
+  void finish(Block* block, FailureRef failure, Poison* inherited, ReadyList& ready) noexcept;
+  void release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept;
+  void finish_wait(Block* block, ReadyList& ready) noexcept;
+  void dispatch(ReadyList ready);
+  void destroy() noexcept;
+  Poison* find_poison(const Block& block) const noexcept;
+
+  mx_engine_api table_;
+  const EngineOptions options_;
+  Lanes lanes_;
+  FailureLedger failures_;
+  Profile profile_;
+  std::atomic<uint32_t> references_{1};
+  std::atomic<int> state_{running};
+  std::atomic<uint32_t> completers_{0};  // threads inside complete()
+  alignas(64) std::atomic<uint64_t> pending_{0};
+  alignas(64) std::atomic<int> quiet_waiters_{0};
+  std::mutex quiet_mutex_;  // with quiet_: for those who wait until nothing is pending
+  std::condition_variable quiet_;
+};
+
+}  // namespace mx::engine

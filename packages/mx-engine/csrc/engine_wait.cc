@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting.  A wait takes a place in the variable's queue like an operation, but is granted and
+// given back by the thread that makes it ready, without a detour through a pool.
+#include <cstdio>
+
+#include "engine.h"
+#include "frame.h"
+
+namespace mx::engine {
+namespace {
+
+// While a thread of a pool waits inside an operation another one may take its place.
+class BlockingScope {
+ public:
+  BlockingScope() noexcept : worker_(WorkerPool::current()) {
+    if (worker_ != nullptr) worker_->pool->begin_blocking(worker_);
+  }
+  ~BlockingScope() {
+    if (worker_ != nullptr) worker_->pool->end_blocking();
+  }
+  BlockingScope(const BlockingScope&) = delete;
+  BlockingScope& operator=(const BlockingScope&) = delete;
+
+ private:
+  Worker* const worker_;
+};
+
+}  // namespace
+
+int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
+                           mx_error* error) noexcept {
+  wait.variable = variable;
+  std::lock_guard<SpinLock> lock(variable->lock);
+  wait.granted = wait.immediate = variable->idle(for_write);
+  if (wait.granted) {
+    wait.poison = engine::retain(variable->poison);
+    return MX_OK;
+  }
+  if (const char* holder = Frame::holder(variable)) {
+    char text[sizeof error->message];
+    std::snprintf(text, sizeof text,
+                  "[wait_for_variable] called inside operation '%s', which uses the variable: it "
+                  "would wait for itself; push what needs the result instead",
+                  holder);
+    return set_error(error, MX_ERROR, text);
+  }
+  if (state_.load(std::memory_order_acquire) == shut_down) {
+    return set_error(error, MX_ERROR_SHUTDOWN,
+                     "[wait_for_variable] the engine was shut down before the variable was ready");
+  }
+  wait.entry = {variable, &wait.block, nullptr, for_write};
+  wait.block.kind = BlockKind::wait;
+  wait.block.argument = &wait;
+  wait.block.entries = &wait.entry;
+  wait.block.n_entries = 1;
+  wait.block.ungranted.store(1, std::memory_order_relaxed);
+  ++variable->pins;
+  variable->append(&wait.entry);
+  return MX_OK;
+}
+
+void Engine::finish_wait(Block* block, ReadyList& ready) noexcept {
+  auto* wait = static_cast<VariableWait*>(block->argument);
+  Variable* variable = wait->variable;
+  variable->lock.lock();
+  wait->poison = engine::retain(variable->poison);
+  variable->give_back(wait->entry.write);
+  variable->advance(ready);
+  variable->lock.unlock();
+  wait->waiter.signal();
+}
+
+bool Engine::wait_until(VariableWait& wait,
+                        std::chrono::steady_clock::time_point when) noexcept {
+  if (!wait.granted) {
+    const BlockingScope scope;
+    wait.granted = wait.waiter.wait_until(when);
+  }
+  return wait.granted;
+}
+
+int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
+  if (failure != nullptr) *failure = nullptr;
+  if (!wait.immediate) {
+    bool removed = false;
+    ReadyList ready;
+    if (!wait.granted) {
+      wait.variable->lock.lock();
+      removed = wait.variable->remove(&wait.entry);
+      if (removed) wait.variable->advance(ready);
+      wait.variable->lock.unlock();
+      if (!removed) wait.waiter.wait();  // granted in this moment
+    }
+    unpin(wait.variable);
+    dispatch(ready);
+    if (removed) return MX_TIMEOUT;
+  }
+  if (failure != nullptr) *failure = failures_.deliver(wait.poison).release();
+  engine::release(wait.poison);
+  wait.poison = nullptr;
+  return MX_OK;
+}
+
+int32_t Engine::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
+                                  mx_failure** failure, mx_error* error) {
+  if (failure != nullptr) *failure = nullptr;
+  VariableWait wait;
+  const int32_t status = begin_wait(wait, variable, for_write, error);
+  if (status != MX_OK) return status;
+  if (!wait.granted) wait_until(wait, deadline(timeout_ns));
+  return end_wait(wait, failure);
+}
+
+int32_t Engine::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept {
+  if (failure != nullptr) *failure = nullptr;
+  if (Frame::any()) {
+    return set_error(error, MX_ERROR,
+                     "[wait_for_all] called inside an operation: it would wait for itself; wait "
+                     "for single variables instead");
+  }
+  if (!drain(timeout_ns)) return MX_TIMEOUT;
+  if (failure != nullptr) *failure = failures_.deliver_all().release();
+  return MX_OK;
+}
+
+mx_failure* Engine::failure_of(Variable* variable) noexcept {
+  std::lock_guard<SpinLock> lock(variable->lock);
+  if (variable->poison == nullptr) return nullptr;
+  return FailureRef(variable->poison->failure).release();
+}
+
+bool Engine::ready(Variable* variable, bool for_write) noexcept {
+  std::lock_guard<SpinLock> lock(variable->lock);
+  return variable->idle(for_write);
+}
+
+bool Engine::drain(int64_t timeout_ns) noexcept {
+  if (pending() == 0) return true;
+  quiet_waiters_.fetch_add(1, std::memory_order_seq_cst);
+  bool quiet = false;
+  {
+    std::unique_lock<std::mutex> lock(quiet_mutex_);
+    quiet = quiet_.wait_until(lock, deadline(timeout_ns), [this] {
+      return pending_.load(std::memory_order_seq_cst) == 0;
+    });
+  }
+  quiet_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  return quiet;
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lanes.h"
+
+namespace mx::engine {
+
+Lanes::Lanes(Runner& runner, LaneLimits limits, bool per_device)
+    : runner_(runner), limits_(limits), per_device_(per_device), compute_threads_(limits.compute) {}
+
+bool Lanes::is_host(const mx_context& context) noexcept {
+  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
+}
+
+Lanes::Kind Lanes::kind_of(const Block& block) noexcept {
+  if ((block.flags & MX_PUSH_PYTHON) != 0) return python;
+  switch (block.property) {
+    case MX_FN_CPU_PRIORITIZED:
+    case MX_FN_DEVICE_PRIORITIZED:
+      return priority;
+    case MX_FN_COPY_FROM_DEVICE:
+    case MX_FN_COPY_TO_DEVICE:
+      return is_host(block.context) ? compute : copy;
+    default:
+      return compute;
+  }
+}
+
+int Lanes::limit_of(Kind kind) const noexcept {
+  switch (kind) {
+    case priority: return limits_.priority;
+    case copy: return limits_.copy;
+    case python: return limits_.python;
+    default: return compute_threads();
+  }
+}
+
+WorkerPool* Lanes::find(const Block& block) noexcept {
+  const Kind kind = kind_of(block);
+  if (kind == python) {
+    WorkerPool* pool = python_.load(std::memory_order_acquire);
+    return pool != nullptr ? pool : find_slowly(python, {MX_CPU, 0});
+  }
+  // Pinned and shared memory is the host's: its operations run where those of cpu(0) run.
+  mx_context context = block.context;
+  if (is_host(context)) context = {MX_CPU, context.type == MX_CPU ? context.id : 0};
+  if (!per_device_) context.id = 0;
+  if (kind == compute && context.type == MX_CPU && context.id >= 0 && context.id < kFastDevices) {
+    WorkerPool* pool = host_compute_[context.id].load(std::memory_order_acquire);
+    if (pool != nullptr) return pool;
+  }
+  return find_slowly(kind, context);
+}
+
+WorkerPool* Lanes::find_slowly(Kind kind, mx_context context) noexcept {
+  try {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& lane : lanes_) {
+      if (lane->kind == kind && lane->context.type == context.type &&
+          lane->context.id == context.id) {
+        return &lane->pool;
+      }
+    }
+    lanes_.push_back(std::make_unique<Lane>(runner_, limit_of(kind), kind, context));
+    WorkerPool* pool = &lanes_.back()->pool;
+    if (kind == python) {
+      python_.store(pool, std::memory_order_release);
+    } else if (kind == compute && context.type == MX_CPU && context.id >= 0 &&
+               context.id < kFastDevices) {
+      host_compute_[context.id].store(pool, std::memory_order_release);
+    }
+    return pool;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void Lanes::set_compute_threads(int n) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  compute_threads_.store(n, std::memory_order_relaxed);
+  for (auto& lane : lanes_) {
+    if (lane->kind == compute) lane->pool.set_limit(n);
+  }
+}
+
+void Lanes::stop() noexcept {
+  // Running operations may ask for a pool, so the lock is not held while threads are joined.
+  for (size_t i = 0;; ++i) {
+    WorkerPool* pool = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (i >= lanes_.size()) return;
+      pool = &lanes_[i]->pool;
+    }
+    pool->stop();
+  }
+}
+
+void Lanes::abandon() noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& lane : lanes_) lane->pool.abandon();
+}
+
+void Lanes::lock_for_fork() noexcept {
+  mutex_.lock();
+  for (auto& lane : lanes_) lane->pool.lock_for_fork();
+}
+
+void Lanes::unlock_after_fork(bool child) noexcept {
+  for (auto& lane : lanes_) lane->pool.unlock_after_fork(child);
+  mutex_.unlock();
+}
+
+}  // namespace mx::engine

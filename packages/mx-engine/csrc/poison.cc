@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "poison.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace mx::engine {
+
+Poison* FailureLedger::enter(FailureRef failure, const char* name, const char* origin) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  mx_failure* cause = failure.get();
+  if (cause->operator_name[0] == '\0' && name != nullptr) {
+    std::snprintf(cause->operator_name, sizeof cause->operator_name, "%s", name);
+    std::snprintf(cause->origin, sizeof cause->origin, "%s", origin == nullptr ? "" : origin);
+  }
+  try {
+    auto* poison = new Poison(std::move(failure), generation_.load(std::memory_order_relaxed));
+    if (kept_.size() >= kKept) forget_delivered();
+    if (kept_.size() < kKept) {
+      try {
+        kept_.push_back(poison);
+        retain(poison);
+      } catch (...) {
+        ++uncounted_;
+      }
+    } else {
+      ++uncounted_;
+    }
+    return poison;
+  } catch (...) {
+    ++uncounted_;
+    return nullptr;
+  }
+}
+
+void FailureLedger::forget_delivered() {
+  auto seen = [](Poison* poison) {
+    if (!poison->delivered.load(std::memory_order_acquire)) return false;
+    release(poison);
+    return true;
+  };
+  kept_.erase(std::remove_if(kept_.begin(), kept_.end(), seen), kept_.end());
+}
+
+FailureRef FailureLedger::deliver(Poison* poison) noexcept {
+  if (!active(poison) || poison->delivered.exchange(true, std::memory_order_acq_rel)) return {};
+  return poison->failure;
+}
+
+FailureRef FailureLedger::deliver_all() noexcept {
+  FailureRef first;
+  std::vector<Poison*> batch;
+  size_t uncounted = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    batch.swap(kept_);
+    uncounted = std::exchange(uncounted_, 0);
+    generation_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  // References are dropped outside the lock: a failure may own an exception of another language.
+  for (Poison* poison : batch) {
+    const bool seen = poison->delivered.exchange(true, std::memory_order_acq_rel);
+    if (!seen && !first) first = poison->failure;
+    release(poison);
+  }
+  if (!first && uncounted > 0) {
+    first = FailureRef(make_failure(MX_ERROR, "operations failed; their failures were not kept"));
+  }
+  return first;
+}
+
+size_t FailureLedger::unobserved(std::vector<FailureRef>* first) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  size_t count = uncounted_;
+  for (Poison* poison : kept_) {
+    if (poison->delivered.load(std::memory_order_acquire)) continue;
+    ++count;
+    if (first != nullptr) first->push_back(poison->failure);
+  }
+  return count;
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A failure as the variables see it.  Every variable an operation failed to write shares one
+// Poison; delivering it once clears it for all of them, while the mark itself stays on each
+// variable until a later write completes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mx_core/failure.hpp"
+
+namespace mx::engine {
+
+struct Poison {
+  Poison(FailureRef cause, uint64_t failure_generation)
+      : failure(std::move(cause)), generation(failure_generation) {}
+  const FailureRef failure;
+  const uint64_t generation;  // of the ledger when the operation failed
+  std::atomic<bool> delivered{false};
+  std::atomic<uint32_t> references{1};
+};
+
+inline Poison* retain(Poison* poison) noexcept {
+  if (poison != nullptr) poison->references.fetch_add(1, std::memory_order_relaxed);
+  return poison;
+}
+inline void release(Poison* poison) noexcept {
+  if (poison != nullptr && poison->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete poison;
+  }
+}
+
+// The failures of one engine that nobody has seen yet, in the order they happened.
+// Threads: any.
+class FailureLedger {
+ public:
+  // Names the operation in `failure`, unless an earlier one is named there already, and enters it.
+  // NULL when memory is exhausted; the failure is then counted only.
+  Poison* enter(FailureRef failure, const char* name, const char* origin) noexcept;
+
+  // Whether an operation that touches the poisoned variable must be skipped.
+  bool active(const Poison* poison) const noexcept {
+    return poison != nullptr && !poison->delivered.load(std::memory_order_acquire) &&
+           poison->generation == generation_.load(std::memory_order_acquire);
+  }
+
+  // The failure, for the one caller who is first to ask; NULL for everybody else.
+  FailureRef deliver(Poison* poison) noexcept;
+  // The first failure nobody has seen; all of them count as seen then.
+  FailureRef deliver_all() noexcept;
+
+  // Failures nobody has seen: how many, and the texts of the first of them.
+  size_t unobserved(std::vector<FailureRef>* first) const;
+
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  static constexpr size_t kKept = 1024;  // failures kept with their text; the others are counted
+
+  void forget_delivered();
+
+  mutable std::mutex mutex_;
+  std::vector<Poison*> kept_;  // guarded by mutex_; a reference each
+  size_t uncounted_ = 0;       // guarded by mutex_: failures beyond kKept
+  std::atomic<uint64_t> generation_{0};
+};
+
+}  // namespace mx::engine

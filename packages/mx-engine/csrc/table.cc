@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table.h"
+
+#include "engine.h"
+#include "intern.h"
+
+namespace mx::engine {
+namespace {
+
+Engine& of(void* self) noexcept { return *static_cast<Engine*>(self); }
+
+thread_local int32_t bulk_size = 0;
+
+}  // namespace
+
+void fill_table(mx_engine_api* t, Engine* engine) noexcept {
+  t->head = {sizeof(mx_engine_api), MX_ENGINE_MAJOR, MX_ENGINE_MINOR};
+  t->self = engine;
+  t->retain = [](void* self) { of(self).retain(); };
+  t->release = [](void* self) { of(self).release(); };
+  t->intern = [](void*, const char* text) { return intern(text); };
+  t->new_variable = [](void* self) { return of(self).new_variable(); };
+  t->delete_variable = [](void* self, mx_variable* variable, mx_context context,
+                          void (*deleter)(void*), void* argument) {
+    of(self).delete_variable(variable, context, deleter, argument);
+  };
+  t->variable_version = [](void* self, mx_variable* variable) {
+    return of(self).version(variable);
+  };
+  t->push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error* error) {
+    return of(self).push(*operation, failure, error);
+  };
+  t->complete = [](void* self, mx_completion* done, mx_failure* failure) {
+    of(self).complete(reinterpret_cast<Block*>(done), failure);
+  };
+  t->new_operator = [](void* self, const mx_operation* prototype, mx_error* error) {
+    return of(self).new_operator(*prototype, error);
+  };
+  t->push_operator = [](void* self, mx_operator* op, mx_context context, int32_t priority,
+                        mx_failure** failure, mx_error* error) {
+    return of(self).push_operator(op, context, priority, failure, error);
+  };
+  t->delete_operator = [](void*, mx_operator* op) { release(op); };
+  t->wait_for_variable = [](void* self, mx_variable* variable, int32_t for_write,
+                            int64_t timeout_ns, mx_failure** failure, mx_error* error) {
+    return of(self).wait_for_variable(variable, for_write != 0, timeout_ns, failure, error);
+  };
+  t->wait_for_all = [](void* self, int64_t timeout_ns, mx_failure** failure, mx_error* error) {
+    return of(self).wait_for_all(timeout_ns, failure, error);
+  };
+  t->variable_failure = [](void* self, mx_variable* variable) {
+    return of(self).failure_of(variable);
+  };
+  t->variable_ready = [](void* self, mx_variable* variable, int32_t for_write) -> int32_t {
+    return of(self).ready(variable, for_write != 0);
+  };
+  t->pending = [](void* self) { return of(self).pending(); };
+  t->stop = [](void* self) { of(self).stop(); };
+  t->start = [](void* self) { of(self).start(); };
+  t->notify_shutdown = [](void* self) { of(self).notify_shutdown(); };
+  t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).set_workers(n); };
+  t->workers = [](void* self) -> int32_t { return of(self).workers(); };
+  t->set_bulk_size = [](void*, int32_t n) { return std::exchange(bulk_size, n > 1 ? n : 0); };
+  t->set_sink = [](void* self, mx_engine_sink sink, void* argument) {
+    of(self).profile().set_sink(sink, argument);
+  };
+  t->is_naive = [](void* self) -> int32_t { return of(self).naive(); };
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_pool.h"
+
+#include <algorithm>
+
+namespace mx::engine {
+namespace {
+
+thread_local Worker* current_worker = nullptr;
+
+// How long a thread without work looks for some before it sleeps.
+constexpr auto kSearchTime = std::chrono::microseconds(8);
+constexpr int kPausesPerLook = 16;
+
+}  // namespace
+
+Worker* WorkerPool::current() noexcept { return current_worker; }
+
+bool WorkerPool::submit(ReadyList blocks) noexcept {
+  lock_.lock();
+  while (Block* block = blocks.pop()) {
+    ((block->flags & MX_PUSH_PARALLEL) != 0 ? parallel_ : general_).push(block, sequence_++);
+  }
+  queued_.store(general_.size() + parallel_.size(), std::memory_order_relaxed);
+  const bool alone = threads_ == 0;
+  const Action action = next_action();
+  lock_.unlock();
+  return act(action) || !alone;
+}
+
+Block* WorkerPool::take() noexcept {
+  lock_.lock();
+  Block* block = general_.empty() ? parallel_.pop() : general_.pop();
+  queued_.store(general_.size() + parallel_.size(), std::memory_order_relaxed);
+  lock_.unlock();
+  return block;
+}
+
+// What the worker is to run next; the lock is held.
+Block* WorkerPool::pop(Worker* worker) noexcept {
+  Block* general = general_.peek();
+  Block* parallel = parallel_worker_ == nullptr || parallel_worker_ == worker ? parallel_.peek()
+                                                                              : nullptr;
+  Block* block = nullptr;
+  if (parallel != nullptr && (general == nullptr || TaskQueue::before(parallel, general))) {
+    parallel_worker_ = worker;
+    block = parallel_.pop();
+  } else if (general != nullptr) {
+    block = general_.pop();
+  } else {
+    return nullptr;
+  }
+  queued_.store(general_.size() + parallel_.size(), std::memory_order_relaxed);
+  return block;
+}
+
+// Who, if anybody, should come for what is queued; the lock is held.
+WorkerPool::Action WorkerPool::next_action() noexcept {
+  if (abandoned_ || (general_.empty() && parallel_.empty())) return {};
+  if (!parallel_.empty() && parallel_worker_ != nullptr && remove_idle(parallel_worker_)) {
+    return {parallel_worker_, false};
+  }
+  // What only the parallel worker may run gets nobody else out of bed.
+  if (searching_ || (general_.empty() && parallel_worker_ != nullptr)) return {};
+  if (Worker* worker = pop_idle()) {
+    searching_ = worker->woken_to_search = true;
+    return {worker, false};
+  }
+  if (!stopping_ && threads_ - blocked_ < limit_) {
+    ++threads_;
+    searching_ = true;
+    return {nullptr, true};
+  }
+  return {};
+}
+
+bool WorkerPool::act(Action action) noexcept {
+  if (action.wake != nullptr) action.wake->wake.signal();
+  return !action.create || create_thread();
+}
+
+// The thread is counted already, as the searching one.
+bool WorkerPool::create_thread() noexcept {
+  std::lock_guard<std::mutex> threads(threads_mutex_);
+  try {
+    auto ended = [](std::unique_ptr<Worker>& worker) {
+      if (!worker->ended.load(std::memory_order_acquire)) return false;
+      worker->thread.join();
+      return true;
+    };
+    workers_.erase(std::remove_if(workers_.begin(), workers_.end(), ended), workers_.end());
+    workers_.reserve(workers_.size() + 1);
+    auto worker = std::make_unique<Worker>(this);
+    worker->number = ++last_number_;
+    worker->woken_to_search = true;
+    worker->thread = std::thread([this, raw = worker.get()] { main(raw); });
+    workers_.push_back(std::move(worker));
+    return true;
+  } catch (...) {  // no memory or no more threads: those that exist do the work
+    lock_.lock();
+    --threads_;
+    searching_ = false;
+    lock_.unlock();
+    return false;
+  }
+}
+
+void WorkerPool::main(Worker* worker) {
+  current_worker = worker;
+  bool searched = false;
+  for (;;) {
+    lock_.lock();
+    if (worker->woken_to_search) worker->woken_to_search = searching_ = false;
+    if (abandoned_ || threads_ - blocked_ > limit_) break;
+    if (Block* block = pop(worker)) {
+      const Action action = next_action();
+      lock_.unlock();
+      act(action);
+      runner_.run(block, worker->number);
+      searched = false;
+    } else if (stopping_) {
+      break;
+    } else if (!searching_ && !searched) {
+      searching_ = worker->woken_to_search = true;
+      lock_.unlock();
+      search();
+      searched = true;
+    } else {
+      worker->next_idle = idle_;
+      idle_ = worker;
+      lock_.unlock();
+      worker->wake.wait();
+      searched = false;
+    }
+  }
+  --threads_;
+  if (parallel_worker_ == worker) parallel_worker_ = nullptr;
+  const Action action = next_action();
+  lock_.unlock();
+  act(action);
+  current_worker = nullptr;
+  worker->ended.store(true, std::memory_order_release);
+}
+
+void WorkerPool::search() noexcept {
+  const auto end = std::chrono::steady_clock::now() + kSearchTime;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (queued_.load(std::memory_order_relaxed) != 0) return;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+Worker* WorkerPool::pop_idle() noexcept {
+  Worker* worker = idle_;
+  if (worker != nullptr) idle_ = worker->next_idle;
+  return worker;
+}
+
+bool WorkerPool::remove_idle(Worker* worker) noexcept {
+  for (Worker** at = &idle_; *at != nullptr; at = &(*at)->next_idle) {
+    if (*at != worker) continue;
+    *at = worker->next_idle;
+    return true;
+  }
+  return false;
+}
+
+// The lock is held: the sleeping threads must not end before they are signalled.
+void WorkerPool::wake_all() noexcept {
+  while (Worker* worker = pop_idle()) worker->wake.signal();
+}
+
+void WorkerPool::stop() noexcept {
+  lock_.lock();
+  stopping_ = true;
+  wake_all();
+  lock_.unlock();
+  for (int threads = 1; threads > 0;) {
+    std::vector<std::unique_ptr<Worker>> batch;
+    {
+      std::lock_guard<std::mutex> guard(threads_mutex_);
+      batch.swap(workers_);
+    }
+    for (auto& worker : batch) worker->thread.join();
+    lock_.lock();
+    threads = threads_;  // one may just be coming into being
+    lock_.unlock();
+    if (threads > 0) std::this_thread::yield();
+  }
+  lock_.lock();
+  stopping_ = false;
+  const Action action = next_action();
+  lock_.unlock();
+  act(action);
+}
+
+void WorkerPool::abandon() noexcept {
+  lock_.lock();
+  abandoned_ = true;
+  wake_all();
+  lock_.unlock();
+}
+
+void WorkerPool::set_limit(int limit) noexcept {
+  lock_.lock();
+  limit_ = limit;
+  wake_all();  // those beyond the limit end
+  lock_.unlock();
+}
+
+void WorkerPool::begin_blocking(Worker* worker) noexcept {
+  lock_.lock();
+  ++blocked_;
+  if (parallel_worker_ == worker) parallel_worker_ = nullptr;
+  const Action action = next_action();
+  lock_.unlock();
+  act(action);
+}
+
+void WorkerPool::end_blocking() noexcept {
+  lock_.lock();
+  --blocked_;
+  lock_.unlock();
+}
+
+void WorkerPool::lock_for_fork() noexcept {
+  threads_mutex_.lock();
+  lock_.lock();
+}
+
+void WorkerPool::unlock_after_fork(bool child) noexcept {
+  if (child) {
+    for (auto& worker : workers_) worker.release();  // their threads do not exist here
+    workers_.clear();
+    idle_ = parallel_worker_ = nullptr;
+    threads_ = blocked_ = 0;
+    searching_ = stopping_ = false;
+  }
+  lock_.unlock();
+  threads_mutex_.unlock();
+}
+
+}  // namespace mx::engine
