@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from types import TracebackType
 from typing import ClassVar
@@ -35,18 +36,26 @@ class Context:
             self.device_id: int = device_type.device_id
             return
         if device_type not in self.devstr2type:
+            self._load_devices()
+        if device_type not in self.devstr2type:
             known = ", ".join(self.devstr2type)
             raise ArgumentError(f"[Context] unknown device type {device_type!r}; known: {known}")
-        if device_id < 0:
-            raise ArgumentError(f"[Context] device_id: expected at least 0, got {device_id}")
+        if not hasattr(device_id, "__index__") or operator.index(device_id) < 0:
+            raise ArgumentError(f"[Context] device_id: expected an integer from 0, got {device_id!r}")
         self.device_typeid = self.devstr2type[device_type]
-        self.device_id = int(device_id)
+        self.device_id = operator.index(device_id)
 
     @classmethod
     def register(cls, name: str, type_id: int) -> None:
         """Adds a device type; done when a device plug-in registers."""
         cls.devtype2str[type_id] = name
         cls.devstr2type[name] = type_id
+
+    @staticmethod
+    def _load_devices() -> None:
+        from mx_core import plugins
+
+        plugins.plugins()
 
     @property
     def device_type(self) -> str:

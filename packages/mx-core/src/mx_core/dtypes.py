@@ -65,4 +65,6 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
+    if not 0 <= code < len(_TABLE):
+        raise DTypeError(f"unknown type flag {code}")
     return np.dtype(name(code))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which plug-ins are installed, and whether their versions fit; imports none of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint, entry_points
+
+from mx_core.build_info import __version__
+from mx_core.errors import PluginError
+from mx_core.hookspecs import GROUP, HOOK_API, PluginInfo
+from mx_core.registry import Provenance
+
+
+@dataclass(frozen=True)
+class PluginRecord:
+    """One installed plug-in and what became of it.
+
+    Attributes
+    ----------
+    state : str
+        `found` (not loaded yet), `loaded`, `blocked` (disabled by the user), `incompatible`
+        (made for another version), `broken` (an exception).
+    contributions : tuple of (kind, name)
+        What it registered; for a broken plug-in what it was about to register.
+    hooks : tuple of str
+        Hooks its module implements; empty when the module could not be imported.
+    """
+
+    name: str
+    state: str
+    distribution: str
+    version: str
+    module: str
+    error: str | None = None
+    traceback: str | None = None
+    contributions: tuple[tuple[str, str], ...] = ()
+    hooks: tuple[str, ...] = ()
+    info: PluginInfo = field(default_factory=PluginInfo)
+
+    @property
+    def source(self) -> Provenance:
+        """The plug-in as registries name it."""
+        return Provenance(self.name, self.distribution, self.version)
+
+    def describe(self) -> str:
+        """Plug-in, distribution, state and cause on one line."""
+        cause = f": {self.error}" if self.error else ""
+        return f"plug-in {self.name!r} ({self.distribution} {self.version}) is {self.state}{cause}"
+
+
+def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
+    """Installed plug-ins in an order that does not depend on how they were installed.
+
+    Sorted by plug-in name, then distribution. A distribution found twice on `sys.path` counts
+    once; the second of two distributions that use one plug-in name is broken.
+    """
+    found: dict[tuple[str, str], EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault((point.name, _distribution(point)), point)
+    blocked = disabled()
+    owner: dict[str, str] = {}
+    result = []
+    for (name, distribution), point in sorted(found.items()):
+        version = point.dist.version if point.dist else "unknown"
+        record = PluginRecord(name, "found", distribution, version, point.value)
+        if name in blocked or distribution in blocked:
+            record = replace(record, state="blocked", error="disabled by MX_DISABLE_PLUGINS")
+        elif owner.setdefault(name, distribution) != distribution:
+            error = f"distribution {owner[name]!r} brings a plug-in of this name too"
+            record = replace(record, state="broken", error=error)
+        else:
+            record = _check_requirement(record, point)
+        result.append((record, point))
+    return tuple(result)
+
+
+def disabled() -> frozenset[str]:
+    """Plug-in or distribution names in MX_DISABLE_PLUGINS (comma-separated)."""
+    names = os.environ.get("MX_DISABLE_PLUGINS", "").split(",")
+    return frozenset(name.strip() for name in names if name.strip())
+
+
+def check_hook_api(wanted: object) -> str | None:
+    """Why a module's MX_HOOK_API does not fit, or None when it does.
+
+    Raises
+    ------
+    PluginError  it is not a pair of integers
+    """
+    match wanted:
+        case (int(major), int(minor)):
+            if major == HOOK_API[0] and minor <= HOOK_API[1]:
+                return None
+            return f"needs hook API {(major, minor)}, mx-core {__version__} has {HOOK_API}"
+        case _:
+            raise PluginError(f"MX_HOOK_API: expected a pair of integers, got {wanted!r}")
+
+
+def _distribution(point: EntryPoint) -> str:
+    return _normalised(point.dist.name) if point.dist else "unknown"
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _requirements(point: EntryPoint) -> Iterator[str]:
+    """The lines of the distribution's metadata that are about mx-core."""
+    for line in (point.dist.requires if point.dist else None) or ():
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        if name and _normalised(name.group()) == "mx-core":
+            yield line
+
+
+def _check_requirement(record: PluginRecord, point: EntryPoint) -> PluginRecord:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for line in _requirements(point):
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement as invalid:
+            return replace(record, state="broken", error=f"Requires-Dist {line!r}: {invalid}")
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if not requirement.specifier.contains(__version__, prereleases=True):
+            error = (
+                f"needs mx-core{requirement.specifier}, installed is {__version__}; "
+                f"pip install -U mx-core {record.distribution}"
+            )
+            return replace(record, state="incompatible", error=error)
+    return record

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks of mx, as pluggy specifications.
+
+A plug-in is a module named by an entry point of group `mx.plugins.v1`. It implements any of these
+functions; an implementation may take fewer arguments. Registration hooks are called once per
+process, on the thread that first asks for a registry, in an order that means nothing; no hook is
+called on a hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from mx_core import registrars
+    from mx_core.kernels import KernelCall, KernelSpec
+    from mx_core.operator.property import OperatorProperty
+
+#: Entry-point group; its suffix is the major version of this page.
+GROUP = "mx.plugins.v1"
+#: Version of these hooks. A plug-in's MX_HOOK_API must have the same major and at most this minor.
+HOOK_API = (1, 0)
+
+hookspec = pluggy.HookspecMarker("mx")
+hookimpl = pluggy.HookimplMarker("mx")
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """What a plug-in says of itself, as `MX_PLUGIN` in its module."""
+
+    summary: str = ""
+    url: str = ""
+
+
+@hookspec
+def mx_register_devices(registry: registrars.DeviceRegistrar) -> None:
+    """Device types: `add(name, type_id, probe, make)`."""
+
+
+@hookspec
+def mx_register_engines(registry: registrars.EngineRegistrar) -> None:
+    """Engines: `add(name, make, priority=0, aliases=())`."""
+
+
+@hookspec
+def mx_register_storage_managers(registry: registrars.StorageManagerRegistrar) -> None:
+    """Memory of a device type: `add(device, name, make, priority=0)`."""
+
+
+@hookspec
+def mx_register_resources(registry: registrars.ResourceRegistrar) -> None:
+    """Random streams of a device type: `add(kind, device, make, priority=0)`."""
+
+
+@hookspec
+def mx_register_operators(registry: registrars.OperatorRegistrar) -> None:
+    """Operator declarations: `add(operator)`."""
+
+
+@hookspec
+def mx_register_kernels(registry: registrars.KernelRegistrar) -> None:
+    """Kernels: `add(op, device, variant, make, priority=10, supports=None)`."""
+
+
+@hookspec
+def mx_register_kernel_generators(registry: registrars.KernelGeneratorRegistrar) -> None:
+    """Kernels for whatever expression: `add(device, name, make, priority=10)`."""
+
+
+@hookspec
+def mx_register_graph_passes(registry: registrars.GraphPassRegistrar) -> None:
+    """Graph passes: `add(name, stage, apply, after=(), before=())`."""
+
+
+@hookspec
+def mx_register_kvstores(registry: registrars.KVStoreRegistrar) -> None:
+    """Parameter stores: `add(name, make, aliases=())`."""
+
+
+@hookspec
+def mx_register_data_iters(registry: registrars.DataIterRegistrar) -> None:
+    """Data iterators: `add(name, make)`."""
+
+
+@hookspec
+def mx_register_image_codecs(registry: registrars.ImageCodecRegistrar) -> None:
+    """Image formats: `add(name, extensions, sniff, decode, encode=None, priority=10)`."""
+
+
+@hookspec
+def mx_register_augmenters(registry: registrars.AugmenterRegistrar) -> None:
+    """Image augmenters: `add(name, make, aliases=())`."""
+
+
+@hookspec
+def mx_register_optimizers(registry: registrars.OptimizerRegistrar) -> None:
+    """Optimizers: `add(name, make, aliases=())`."""
+
+
+@hookspec
+def mx_register_metrics(registry: registrars.MetricRegistrar) -> None:
+    """Evaluation metrics: `add(name, make, aliases=())`."""
+
+
+@hookspec
+def mx_register_initializers(registry: registrars.InitializerRegistrar) -> None:
+    """Initializers: `add(name, make, aliases=())`."""
+
+
+@hookspec
+def mx_register_profiler_sinks(registry: registrars.ProfilerSinkRegistrar) -> None:
+    """Receivers of profiler events: `add(name, make)`."""
+
+
+@hookspec
+def mx_register_commands(registry: registrars.CommandRegistrar) -> None:
+    """Subcommands of `mx`: `add(name, command)`."""
+
+
+@hookspec(firstresult=True)
+def mx_select_kernel(
+    op: OperatorProperty, call: KernelCall, candidates: Sequence[KernelSpec]
+) -> KernelSpec | None:
+    """Asked once per signature: the candidate to try first, or None for the priorities' order."""
+
+
+@hookspec
+def mx_fork(stage: str) -> None:
+    """`"before"`, `"parent"` or `"child"` around `os.fork`; on the forking thread."""
+
+
+@hookspec
+def mx_shutdown() -> None:
+    """The interpreter is about to end; errors are reported and do not stop other plug-ins."""
+
+
+@hookspec
+def mx_diagnostics() -> Mapping[str, str]:  # type: ignore[empty-body]
+    """Lines for `mx doctor`: what was found on this machine."""

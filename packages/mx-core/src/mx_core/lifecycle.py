@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls `mx_fork` around forks and `mx_shutdown` at exit, in the order of who uses whom.
+
+Users come before what they use: plug-ins that push work, the engine, what operations run on
+(operators, kernels), memory, devices. Within a rank the last loaded comes first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pluggy import HookImpl
+
+    from mx_core.discovery import PluginRecord
+    from mx_core.loading import Manager
+
+_RANKS = {
+    "engines": 1,
+    "operators": 2,
+    "kernels": 2,
+    "kernel_generators": 2,
+    "storage_managers": 3,
+    "resources": 3,
+    "devices": 4,
+}
+
+
+class _Lifecycle:
+    """Ordered hook implementations of the loaded plug-ins."""
+
+    def __init__(self, manager: Manager, records: Sequence[PluginRecord]) -> None:
+        loaded = [record for record in records if record.state == "loaded"]
+        order = sorted(reversed(loaded), key=_rank)
+        position = {record.name: index for index, record in enumerate(order)}
+
+        def ordered(hook: str) -> list[HookImpl]:
+            implementations = getattr(manager.hook, hook).get_hookimpls()
+            return sorted(implementations, key=lambda impl: position[impl.plugin_name])
+
+        self.forks = ordered("mx_fork")
+        self.shutdowns = ordered("mx_shutdown")
+
+
+def _rank(record: PluginRecord) -> int:
+    return max((_RANKS.get(kind, 0) for kind, _ in record.contributions), default=0)
+
+
+_current: _Lifecycle | None = None
+_installed = False
+_lock = threading.Lock()
+
+
+def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
+    """Makes these plug-ins the ones that are told of forks and of the end."""
+    global _current, _installed
+    with _lock:
+        _current = _Lifecycle(manager, records)
+        if _installed:
+            return
+        _installed = True
+    atexit.register(shutdown)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lambda: fork("before"),
+            after_in_parent=lambda: fork("parent"),
+            after_in_child=lambda: fork("child"),
+        )
+
+
+def fork(stage: str) -> None:
+    """Calls every `mx_fork`: users first before the fork, providers first after it."""
+    if _current is None:
+        return
+    implementations = _current.forks
+    for implementation in implementations if stage == "before" else reversed(implementations):
+        _call(implementation, f"mx_fork({stage!r})", stage)
+
+
+def shutdown() -> None:
+    """Calls every `mx_shutdown` once, users first."""
+    global _current
+    with _lock:
+        lifecycle, _current = _current, None
+    for implementation in lifecycle.shutdowns if lifecycle is not None else ():
+        _call(implementation, "mx_shutdown()")
+
+
+def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
+    """An exception must not keep the other plug-ins from hearing: it is printed."""
+    try:
+        implementation.function(*arguments[: len(implementation.argnames)])
+    except Exception:
+        text = traceback.format_exc()
+        print(f"mx: {what} of plug-in {implementation.plugin_name!r}:\n{text}", file=sys.stderr)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one plug-in: import, checks, registration, all or nothing."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from mx_core import hookspecs
+from mx_core.discovery import PluginRecord, check_hook_api
+from mx_core.errors import PluginError
+from mx_core.registrars import REGISTRARS
+from mx_core.registry import Registry, Transaction
+
+
+class Manager(pluggy.PluginManager):
+    """pluggy's manager, which also takes undecorated functions whose names start with `mx_`."""
+
+    def __init__(self) -> None:
+        super().__init__("mx")
+        self.add_hookspecs(hookspecs)
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """Options of a hook implementation, or None when `name` is not one."""
+        options = super().parse_hookimpl_opts(plugin, name)
+        if options is None and name.startswith("mx_"):
+            function = getattr(plugin, name)
+            home = getattr(plugin, "__name__", None)
+            if inspect.isfunction(function) and function.__module__ == home:
+                return pluggy.HookimplOpts(
+                    wrapper=False, hookwrapper=False, optionalhook=False,
+                    tryfirst=False, trylast=False, specname=None,
+                )  # fmt: skip
+        return options
+
+
+def load(
+    manager: Manager, registries: dict[str, Registry], record: PluginRecord, point: EntryPoint
+) -> tuple[PluginRecord, Exception | None]:
+    """Loads a found plug-in; returns its new record and, when it failed, the exception.
+
+    Nothing of a plug-in that fails stays behind in `manager` or `registries`.
+    """
+    transaction = Transaction(record.source)
+    hooks: tuple[str, ...] = ()
+    try:
+        module = _import(point)
+        refusal = check_hook_api(getattr(module, "MX_HOOK_API", hookspecs.HOOK_API))
+        if refusal is not None:
+            return replace(record, state="incompatible", error=refusal), PluginError(refusal)
+        record = replace(record, info=_info(module))
+        hooks = _hooks(manager, module)
+        _register(manager, module, record.name, hooks, transaction)
+        try:
+            transaction.commit(registries)
+        except PluginError:
+            manager.unregister(module)
+            raise
+    except Exception as error:
+        text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        return (
+            replace(
+                record,
+                state="broken",
+                error=text,
+                traceback="".join(traceback.format_exception(error)),
+                contributions=_contributions(transaction),
+                hooks=hooks,
+            ),
+            error,
+        )
+    return (
+        replace(record, state="loaded", contributions=_contributions(transaction), hooks=hooks),
+        None,
+    )
+
+
+def _import(point: EntryPoint) -> ModuleType:
+    try:
+        module = point.load()
+    except SystemExit as error:
+        raise PluginError(f"{point.value} ends the program when imported: {error!r}") from error
+    if not isinstance(module, ModuleType):
+        raise PluginError(f"entry point {point.value!r}: expected a module, got {module!r}")
+    return module
+
+
+def _info(module: ModuleType) -> hookspecs.PluginInfo:
+    info = getattr(module, "MX_PLUGIN", hookspecs.PluginInfo())
+    if not isinstance(info, hookspecs.PluginInfo):
+        raise PluginError(f"MX_PLUGIN: expected mx_core.PluginInfo, got {info!r}")
+    return info
+
+
+def _hooks(manager: Manager, module: ModuleType) -> tuple[str, ...]:
+    """Hooks the module implements.
+
+    Raises
+    ------
+    PluginError  one of them is not a hook of this version
+    """
+    found = []
+    for name in dir(module):
+        options = manager.parse_hookimpl_opts(module, name)
+        if options is None:
+            continue
+        hook = options.get("specname") or name
+        caller = getattr(manager.hook, hook, None)
+        if caller is None or not caller.has_spec():
+            raise PluginError(f"unknown hook {hook!r} in {module.__name__}")
+        found.append(hook)
+    return tuple(found)
+
+
+def _register(
+    manager: Manager,
+    module: ModuleType,
+    name: str,
+    hooks: tuple[str, ...],
+    transaction: Transaction,
+) -> None:
+    """Registers the module with pluggy and runs its registration hooks."""
+    others = manager.get_plugins()
+    try:
+        manager.register(module, name)
+        for kind, registrar in REGISTRARS.items():
+            hook = f"mx_register_{kind}"
+            if hook in hooks:
+                caller = manager.subset_hook_caller(hook, remove_plugins=others)
+                try:
+                    caller(registry=registrar(transaction))
+                except SystemExit as error:
+                    raise PluginError(f"{hook} ends the program: {error!r}") from error
+                except Exception as error:
+                    error.add_note(f"raised in {hook} of plug-in {name!r}")
+                    raise
+    except BaseException:
+        if manager.is_registered(module):
+            manager.unregister(module)
+        raise
+
+
+def _contributions(transaction: Transaction) -> tuple[tuple[str, str], ...]:
+    return tuple((entry.kind, entry.name) for entry in transaction.staged)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plug-ins of this process: loaded once, at the first question about any of them.
+
+Threads: every function may be called from any thread; the first caller loads while others wait.
+A module that is still being loaded as a plug-in must not ask (it gets a PluginError).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mx_core.discovery import PluginRecord, discover
+from mx_core.errors import PluginError, PluginWarning
+from mx_core.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall, KernelSpec
+    from mx_core.loading import Manager
+    from mx_core.operator.property import OperatorProperty
+
+__all__ = [
+    "Entry",
+    "PluginRecord",
+    "Registry",
+    "discover",
+    "missing_hint",
+    "plugins",
+    "registry",
+    "reset",
+    "select_kernel",
+]
+
+
+class _State:
+    """Result of loading everything; immutable once published."""
+
+    def __init__(self) -> None:
+        from mx_core.loading import Manager
+        from mx_core.registrars import REGISTRARS
+
+        self.manager: Manager = Manager()
+        self.registries = {kind: Registry(kind, missing_hint) for kind in REGISTRARS}
+        self.records: tuple[PluginRecord, ...] = ()
+        self.selects = False
+
+
+_lock = threading.RLock()
+_state: _State | None = None
+_loading: str | None = None
+
+
+def _get() -> _State:
+    return _state if _state is not None else _load()
+
+
+def _load() -> _State:
+    global _state, _loading
+    with _lock:
+        if _state is not None:
+            return _state
+        if _loading is not None:
+            raise PluginError(
+                f"plug-in {_loading!r} asks for plug-ins while it is being loaded; name what it "
+                "registers as 'module:attribute', so that it is imported later"
+            )
+        try:
+            state = _State()
+            _loading = "?"
+            records = []
+            for record, point in discover():
+                _loading = record.name
+                records.append(_load_one(state, record, point))
+            state.records = tuple(records)
+            _publish(state)
+            _state = state
+        finally:
+            _loading = None
+    for record in _state.records:
+        if record.state in ("broken", "incompatible"):
+            warnings.warn(_advice(record), PluginWarning, stacklevel=4)
+    return _state
+
+
+def _load_one(state: _State, record: PluginRecord, point: object) -> PluginRecord:
+    from mx_core import loading
+
+    error: Exception | None = None
+    if record.state == "found":
+        record, error = loading.load(state.manager, state.registries, record, point)  # type: ignore[arg-type]
+    if record.state in ("broken", "incompatible") and os.environ.get("MX_STRICT_PLUGINS") == "1":
+        raise PluginError(_advice(record)) from error
+    return record
+
+
+def _publish(state: _State) -> None:
+    from mx_core import lifecycle
+    from mx_core.context import Context
+
+    state.selects = bool(state.manager.hook.mx_select_kernel.get_hookimpls())
+    for entry in state.registries["devices"].items():
+        Context.register(entry.value.name, entry.value.type_id)
+    lifecycle.install(state.manager, state.records)
+
+
+def _advice(record: PluginRecord) -> str:
+    return f"{record.describe()}; see: mx plugins show {record.name}"
+
+
+def plugins() -> tuple[PluginRecord, ...]:
+    """Every installed plug-in with its state, sorted by name; loads them if that has not happened."""
+    return _get().records
+
+
+def registry(kind: str) -> Registry:
+    """What all loaded plug-ins registered of one kind (the hook's suffix: `"kernels"`).
+
+    Raises
+    ------
+    PluginError  there is no such kind; with MX_STRICT_PLUGINS=1 also: a plug-in is broken
+    """
+    registries = _get().registries
+    found = registries.get(kind)
+    if found is None:
+        raise PluginError(f"unknown registry {kind!r}; there are: {', '.join(registries)}")
+    return found
+
+
+def missing_hint(kind: str, name: str) -> str:
+    """Which plug-in that did not load would, or may, have brought `name`; empty when none.
+
+    A plug-in that failed after registering `name` is certain; else those that implement the
+    kind's hook, or whose module could not be imported, are possible.
+    """
+    if _state is None:
+        return ""
+    absent = [record for record in _state.records if record.state != "loaded"]
+    certain = [record for record in absent if _brings(record, kind, name)]
+    possible = [r for r in absent if not r.hooks or f"mx_register_{kind}" in r.hooks]
+    return " ".join(
+        f"Plug-in {record.name!r} ({record.distribution} {record.version}) was not loaded: "
+        f"{record.error}. See: mx plugins show {record.name}."
+        for record in certain or possible
+    )
+
+
+def _brings(record: PluginRecord, kind: str, name: str) -> bool:
+    return any(
+        has == kind and (what == name or what.split("/")[0] == name)
+        for has, what in record.contributions
+    )
+
+
+def select_kernel(
+    op: OperatorProperty, call: KernelCall, candidates: Sequence[KernelSpec]
+) -> KernelSpec | None:
+    """The first answer of hook `mx_select_kernel`, or None."""
+    state = _get()
+    if not state.selects:
+        return None
+    chosen: KernelSpec | None = state.manager.hook.mx_select_kernel(
+        op=op, call=call, candidates=candidates
+    )
+    return chosen
+
+
+def diagnostics() -> dict[str, dict[str, str]]:
+    """Plug-in name -> lines of its `mx_diagnostics`; a hook that fails gives the line `error`."""
+    state = _get()
+    lines: dict[str, dict[str, str]] = {}
+    for implementation in state.manager.hook.mx_diagnostics.get_hookimpls():
+        try:
+            answer: Any = implementation.function()
+            lines[implementation.plugin_name] = {str(k): str(v) for k, v in answer.items()}
+        except Exception as error:
+            lines[implementation.plugin_name] = {"error": f"{type(error).__name__}: {error}"}
+    return dict(sorted(lines.items()))
+
+
+def reset() -> None:
+    """Forgets everything, so that the next question loads anew; for tests."""
+    global _state
+    with _lock:
+        _state = None
+
+
+def _after_fork_in_child() -> None:
+    """The lock may be held by a thread that the child does not have."""
+    global _lock, _loading
+    _lock = threading.RLock()
+    _loading = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a registry holds: one frozen record per kind of contribution.
+
+A `make` given as `"module:attribute"` becomes a `Target`, which imports it at the first call, so a
+spec's `make` can always be called.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mx_core.errors import PluginError
+
+
+class Target:
+    """A callable named by `"module:attribute"` and imported at its first call."""
+
+    __slots__ = ("_found", "name")
+
+    def __init__(self, name: str) -> None:
+        module, colon, attribute = name.partition(":")
+        if not (module and colon and attribute):
+            raise PluginError(f"expected 'module:attribute', got {name!r}")
+        self.name = name
+        self._found: Any = None
+
+    def resolve(self) -> Any:
+        """The object itself; imports its module if that has not happened."""
+        if self._found is None:
+            module, _, attribute = self.name.partition(":")
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+            self._found = found
+        return self._found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.resolve()(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+Make = Callable[..., Any]
+
+
+def target(make: Make | str) -> Make:
+    """`make` itself, or a `Target` for a string."""
+    if isinstance(make, str):
+        return Target(make)
+    if not callable(make):
+        raise PluginError(f"expected a callable or 'module:attribute', got {make!r}")
+    return make
+
+
+def resolve(make: Any) -> Any:
+    """The object behind a `Target` or a `"module:attribute"` string; anything else unchanged."""
+    if isinstance(make, str):
+        make = Target(make)
+    return make.resolve() if isinstance(make, Target) else make
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """`probe() -> int`, devices present; `make() -> object` with `.capsule` (mx.device.v1)."""
+
+    name: str
+    type_id: int
+    probe: Make
+    make: Make
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """`make() -> Engine` with `.capsule` (mx.engine.v1)."""
+
+    name: str
+    make: Make
+    priority: int = 0
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StorageSpec:
+    """`make() -> StorageManager` with `.capsule` (mx.storage.v1)."""
+
+    device: str
+    name: str
+    make: Make
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class ResourceSpec:
+    """`make() -> object` with `.capsule` (mx.resource.v1)."""
+
+    kind: str
+    device: str
+    make: Make
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class GeneratorSpec:
+    """`make(expression, call) -> plan or None`: kernels for elementwise operators."""
+
+    device: str
+    name: str
+    make: Make
+    priority: int = 10
+
+
+@dataclass(frozen=True)
+class PassSpec:
+    """`apply(graph, ...)` at `stage`, after and before the passes named."""
+
+    name: str
+    stage: str
+    apply: Make
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CodecSpec:
+    """An image codec: `sniff(head: bytes) -> bool`, `decode(data, ...)`, `encode(image, ...)`."""
+
+    name: str
+    extensions: tuple[str, ...]
+    sniff: Make
+    decode: Make
+    encode: Make | None = None
+    priority: int = 10
+
+
+@dataclass(frozen=True)
+class FactorySpec:
+    """A named factory: kvstore, data iterator, augmenter, optimizer, metric, initializer, sink."""
+
+    name: str
+    make: Make
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CommandSpec:
+    """A `click.Command`, or a `Target` of one."""
+
+    name: str
+    command: Any
