@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaying gradients as data over the tape, in reverse topological order.
+#include <unordered_map>
+
+#include "invoke.hpp"
+
+namespace mx::nd {
+namespace {
+
+constexpr const char* kNotRecorded =
+    "[autograd] cannot differentiate: the array is not in a computational graph; compute it inside "
+    "autograd.record() from arrays with attach_grad(), and pass retain_graph=True to "
+    "differentiate the same graph twice";
+
+class ModeScope {
+ public:
+  ModeScope(bool recording, bool training) : saved_(mode()) { mode() = {recording, training}; }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+  ~ModeScope() { mode() = saved_; }
+
+ private:
+  Mode saved_;
+};
+
+class Backward {
+ public:
+  Backward(const BackwardRequest& request, OperatorLibrary& library)
+      : request_(request), library_(library) {}
+
+  std::vector<Value> run() {
+    const ModeScope scope(request_.create_graph, request_.training);
+    sort();
+    find_needed();
+    seed();
+    for (size_t position = order_.size(); position-- > 0;) {
+      if (needed_[position]) differentiate(position);
+    }
+    std::vector<Value> results;
+    for (const Value& variable : request_.variables) {
+      const auto found = position_.find(variable.node.get());
+      results.push_back(found == position_.end() ? Value{} : sum(found->second, variable.index));
+    }
+    if (!request_.retain_graph) {
+      for (const Ref<Node>& node : order_) {
+        if (node->kind != Node::Kind::kVariable) node->clear();
+      }
+    }
+    return results;
+  }
+
+ private:
+  struct Sum {
+    Value value;
+    bool owned = false;  // made here: may be added to in place
+  };
+
+  // Depth first, without recursion: a node comes behind everything it was computed from.
+  void sort() {
+    struct Frame {
+      Node* node;
+      size_t next;
+    };
+    std::vector<Frame> stack;
+    std::unordered_map<Node*, bool> seen;
+    for (const Value& head : request_.heads) {
+      Node* start = head.node.get();
+      if (start == nullptr || start->freed) throw Error(MX_ERROR, kNotRecorded);
+      if (!seen.emplace(start, true).second) continue;
+      stack.push_back({start, 0});
+      while (!stack.empty()) {
+        Frame& frame = stack.back();
+        if (frame.next < frame.node->inputs.size()) {
+          Node* below = frame.node->inputs[frame.next++].node.get();
+          if (below == nullptr || !seen.emplace(below, true).second) continue;
+          if (below->freed) {
+            throw Error(MX_ERROR,
+                        "[autograd] part of this graph was freed by an earlier backward; pass "
+                        "retain_graph=True there, or detach() the arrays that link the two");
+          }
+          stack.push_back({below, 0});
+        } else {
+          position_.emplace(frame.node, order_.size());
+          order_.push_back(Ref<Node>::share(frame.node));
+          stack.pop_back();
+        }
+      }
+    }
+    sums_.resize(order_.size());
+    uses_.assign(order_.size(), 0);
+    needed_.assign(order_.size(), false);
+  }
+
+  // A node is needed when a gradient that is asked for lies below it.
+  void find_needed() {
+    for (const Value& variable : request_.variables) {
+      if (!variable.node) throw Error(MX_ERROR, kNotRecorded);
+      const auto found = position_.find(variable.node.get());
+      if (found != position_.end()) needed_[found->second] = true;
+    }
+    for (size_t position = 0; position < order_.size(); ++position) {
+      const Node& node = *order_[position];
+      if (request_.variables.empty() && node.kind == Node::Kind::kVariable && node.grad) {
+        needed_[position] = true;
+      }
+      for (const Edge& edge : node.inputs) {
+        if (edge.node && needed_[position_.at(edge.node.get())]) needed_[position] = true;
+      }
+    }
+    for (size_t position = 0; position < order_.size(); ++position) {
+      if (!needed_[position]) continue;
+      for (const Edge& edge : order_[position]->inputs) {
+        if (edge.node) ++uses_[position_.at(edge.node.get())];
+      }
+    }
+  }
+
+  void seed() {
+    for (size_t i = 0; i < request_.heads.size(); ++i) {
+      const Value& head = request_.heads[i];
+      const bool given = i < request_.head_grads.size() && request_.head_grads[i].array;
+      const Value grad = given ? request_.head_grads[i] : apply("ones_like", {plain(head)});
+      if (given && (grad.array->bytes() != head.array->bytes() ||
+                    grad.array->dtype() != head.array->dtype())) {
+        throw Error(MX_ERROR_SHAPE, "[autograd] head gradient " + std::to_string(i) +
+                                        ": expected shape " + head.array->shape().text() +
+                                        " of the head's type, got " + grad.array->shape().text());
+      }
+      const size_t position = position_.at(head.node.get());
+      ++uses_[position];
+      add(position, head.index, grad);
+    }
+  }
+
+  static Value plain(const Value& value) { return {value.array, nullptr, 0}; }
+
+  Value sum(size_t position, uint32_t output) const {
+    const std::vector<Sum>& row = sums_[position];
+    return output < row.size() ? row[output].value : Value{};
+  }
+
+  void add(size_t position, uint32_t output, const Value& grad) {
+    std::vector<Sum>& row = sums_[position];
+    if (row.size() <= output) row.resize(output + 1);
+    Sum& sum = row[output];
+    if (!sum.value.array) {
+      sum.value = grad;
+      return;
+    }
+    Array* into = sum.owned && !request_.create_graph ? sum.value.array.get() : nullptr;
+    sum.value = apply("elemwise_add", {sum.value, grad}, into);
+    sum.owned = true;
+  }
+
+  Value apply(const char* name, const std::vector<Value>& inputs, Array* into = nullptr,
+              mx_req req = MX_REQ_WRITE) {
+    Operator& op = library_.find(name);
+    Invocation invocation;
+    invocation.op = &op;
+    invocation.params = &library_.no_params(op);
+    invocation.inputs = inputs.data();
+    invocation.n_inputs = static_cast<uint32_t>(inputs.size());
+    const auto wanted = static_cast<uint8_t>(req);
+    if (into != nullptr) {
+      invocation.outputs = &into;
+      invocation.req = &wanted;
+      invocation.n_outputs = 1;
+      invocation.outputs_inform = false;
+    }
+    std::vector<Value> results;
+    invoke(invocation, results);
+    return results.at(0);
+  }
+
+  void differentiate(size_t position) {
+    Node& node = *order_[position];
+    if (node.kind == Node::Kind::kVariable) {
+      if (request_.variables.empty()) deliver(position);
+      return;
+    }
+    bool any = false;
+    for (const Sum& sum : sums_[position]) any = any || sum.value.array;
+    if (!any) return;
+    if (node.kind == Node::Kind::kCustom) {
+      run_custom(position);
+    } else {
+      run_gradient(position);
+    }
+    // Gradients of a middle node are not needed again, unless they were asked for.
+    bool asked = false;
+    for (const Value& variable : request_.variables) asked = asked || variable.node.get() == &node;
+    if (!asked) sums_[position].clear();
+  }
+
+  Value out_grad(size_t position, uint32_t output) {
+    Value value = sum(position, output);
+    if (value.array) return value;
+    const OutputSpec& spec = order_[position]->outputs.at(output);
+    const Ref<Array> like =
+        spec.array ? spec.array : Array::create(spec.context, spec.dtype, spec.shape);
+    return apply("zeros_like", {{like, nullptr, 0}});
+  }
+
+  bool wanted(const Edge& edge) const {
+    return edge.node && needed_[position_.at(edge.node.get())];
+  }
+
+  void run_custom(size_t position) {
+    Node& node = *order_[position];
+    std::vector<Value> out_grads;
+    for (uint32_t i = 0; i < node.outputs.size(); ++i) out_grads.push_back(out_grad(position, i));
+    const std::vector<Value> grads = node.body->backward(out_grads);
+    for (size_t i = 0; i < node.inputs.size() && i < grads.size(); ++i) {
+      if (wanted(node.inputs[i]) && grads[i].array) {
+        add(position_.at(node.inputs[i].node.get()), node.inputs[i].index, grads[i]);
+      }
+    }
+  }
+
+  // Which gradient entries somebody wants; steps nobody needs are not run.
+  std::vector<bool> live_steps(const Node& node, const Gradient& gradient) const {
+    std::vector<bool> live(gradient.steps.size(), false);
+    for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
+      const GradientEntry& entry = gradient.grads[i];
+      if (entry.kind == GradientEntry::Kind::kStep && wanted(node.inputs[i])) {
+        live[entry.index] = true;
+      }
+    }
+    for (size_t step = gradient.steps.size(); step-- > 0;) {
+      if (!live[step]) continue;
+      for (const GradientEntry& entry : gradient.steps[step].inputs) {
+        if (entry.kind == GradientEntry::Kind::kStep) live[entry.index] = true;
+      }
+    }
+    return live;
+  }
+
+  // The leaf gradient a step's output may be written into directly, or NULL: the only contribution
+  // to that leaf, and read by nobody else.
+  Array* direct_target(const Node& node, const Gradient& gradient, uint32_t step, uint32_t output,
+                       mx_req* req) const {
+    if (request_.create_graph || !request_.variables.empty()) return nullptr;
+    Array* target = nullptr;
+    for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
+      const GradientEntry& entry = gradient.grads[i];
+      if (entry.kind != GradientEntry::Kind::kStep || entry.index != step ||
+          entry.output != output || !wanted(node.inputs[i])) {
+        continue;
+      }
+      const Node& leaf = *node.inputs[i].node;
+      if (target != nullptr || leaf.kind != Node::Kind::kVariable ||
+          uses_[position_.at(&const_cast<Node&>(leaf))] != 1) {
+        return nullptr;
+      }
+      target = leaf.grad.get();
+      *req = leaf.req;
+    }
+    if (target == nullptr) return nullptr;
+    for (const GradientStep& other : gradient.steps) {
+      for (const GradientEntry& entry : other.inputs) {
+        if (entry.kind == GradientEntry::Kind::kStep && entry.index == step &&
+            entry.output == output) {
+          return nullptr;
+        }
+      }
+    }
+    return target;
+  }
+
+  void run_gradient(size_t position) {
+    Node& node = *order_[position];
+    const Gradient& gradient = node.op->gradient(*node.params);
+    const std::vector<bool> live = live_steps(node, gradient);
+    std::vector<std::vector<Value>> computed(gradient.steps.size());
+    const auto resolve = [&](const GradientEntry& entry) -> Value {
+      switch (entry.kind) {
+        case GradientEntry::Kind::kOutGrad:
+          return out_grad(position, entry.index);
+        case GradientEntry::Kind::kInput:
+          return {node.kept_inputs.at(entry.index), node.inputs.at(entry.index).node,
+                  node.inputs.at(entry.index).index};
+        case GradientEntry::Kind::kOutput:
+          return {node.kept_outputs.at(entry.index), order_[position], entry.index};
+        case GradientEntry::Kind::kStep:
+          return computed.at(entry.index).at(entry.output);
+        default:
+          return {};
+      }
+    };
+    std::vector<bool> delivered(node.inputs.size(), false);
+    for (uint32_t step = 0; step < gradient.steps.size(); ++step) {
+      if (live[step]) run_step(node, gradient, step, resolve, computed[step], delivered);
+    }
+    for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
+      const Edge& edge = node.inputs[i];
+      if (!wanted(edge) || delivered[i]) continue;
+      const Value grad = resolve(gradient.grads[i]);
+      if (grad.array) add(position_.at(edge.node.get()), edge.index, grad);
+    }
+  }
+
+  template <class Resolve>
+  void run_step(const Node& node, const Gradient& gradient, uint32_t step, const Resolve& resolve,
+                std::vector<Value>& results, std::vector<bool>& delivered) {
+    const GradientStep& application = gradient.steps[step];
+    std::vector<Value> inputs;
+    inputs.reserve(application.inputs.size());
+    for (const GradientEntry& entry : application.inputs) inputs.push_back(resolve(entry));
+    // Outputs that go to a leaf at once.
+    std::vector<Array*> targets;
+    std::vector<uint8_t> req;
+    bool direct = false;
+    for (size_t i = 0; i < gradient.grads.size(); ++i) {
+      const GradientEntry& entry = gradient.grads[i];
+      if (entry.kind != GradientEntry::Kind::kStep || entry.index != step) continue;
+      mx_req wanted_req = MX_REQ_WRITE;
+      Array* target = direct_target(node, gradient, step, entry.output, &wanted_req);
+      if (target == nullptr) continue;
+      if (targets.size() <= entry.output) targets.resize(entry.output + 1, nullptr);
+      if (req.size() <= entry.output) req.resize(entry.output + 1, MX_REQ_WRITE);
+      targets[entry.output] = target;
+      req[entry.output] = static_cast<uint8_t>(wanted_req);
+      direct = true;
+    }
+    Invocation invocation;
+    invocation.op = application.op.get();
+    invocation.params = application.params.get();
+    invocation.inputs = inputs.data();
+    invocation.n_inputs = static_cast<uint32_t>(inputs.size());
+    invocation.outputs_inform = false;
+    if (direct) {
+      invocation.outputs = targets.data();
+      invocation.req = req.data();
+      invocation.n_outputs = static_cast<uint32_t>(targets.size());
+    }
+    invoke(invocation, results);
+    for (size_t i = 0; direct && i < gradient.grads.size() && i < node.inputs.size(); ++i) {
+      const GradientEntry& entry = gradient.grads[i];
+      if (entry.kind != GradientEntry::Kind::kStep || entry.index != step) continue;
+      if (entry.output >= targets.size() || targets[entry.output] == nullptr) continue;
+      if (!wanted(node.inputs[i])) continue;
+      delivered[i] = true;
+      delivered_.emplace(node.inputs[i].node.get(), true);
+    }
+  }
+
+  // Writes or adds a leaf's gradient.
+  void deliver(size_t position) {
+    Node& leaf = *order_[position];
+    if (!leaf.grad) return;
+    leaf.fresh = true;
+    if (delivered_.count(&leaf) != 0) return;
+    const Value grad = sum(position, 0);
+    if (grad.array) {
+      apply("_copy", {plain(grad)}, leaf.grad.get(), leaf.req);
+    } else if (leaf.req == MX_REQ_WRITE) {
+      apply("zeros_like", {{leaf.grad, nullptr, 0}}, leaf.grad.get());
+    }
+  }
+
+  const BackwardRequest& request_;
+  OperatorLibrary& library_;
+  std::vector<Ref<Node>> order_;
+  std::unordered_map<Node*, size_t> position_;
+  std::vector<std::vector<Sum>> sums_;  // per node, per output
+  std::vector<uint32_t> uses_;          // per node: contributions that may come
+  std::vector<bool> needed_;
+  std::unordered_map<Node*, bool> delivered_;
+};
+
+}  // namespace
+
+std::vector<Value> backward(const BackwardRequest& request, OperatorLibrary& library) {
+  return Backward(request, library).run();
+}
+
+}  // namespace mx::nd

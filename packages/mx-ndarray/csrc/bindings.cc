@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The extension module: hooks into Python, services, tables.
+#include "bindings.hpp"
+#include "table.hpp"
+
+namespace mx::nd {
+
+Hooks& hooks() noexcept {
+  static auto* hooks = new Hooks;  // leaked: holds Python objects for the life of the process
+  return *hooks;
+}
+
+PyObject* raise_current() noexcept {
+  try {
+    throw;
+  } catch (const PythonErrorSet&) {
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const Error& error) {
+    raise_status(error.code(), error.what());
+  } catch (const FailureError& error) {
+    raise_failure(error.failure.get());
+  } catch (const std::bad_alloc&) {
+    raise_status(MX_ERROR_MEMORY, "out of host memory");
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::exception& error) {
+    raise_status(MX_ERROR, error.what());
+  } catch (...) {
+    raise_status(MX_ERROR, "unknown C++ exception");
+  }
+  if (PyErr_Occurred() == nullptr) raise_status(MX_ERROR, "an error was lost");
+  return nullptr;
+}
+
+namespace {
+
+// Asks mx_core.services; a Python error on a thread without Python frames becomes a plain Error.
+class Services final : public ServiceLoader {
+ public:
+  const mx_engine_api* engine() override {
+    return load<mx_engine_api>("engine", -1, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR);
+  }
+  const mx_storage_api* storage(int32_t type) override {
+    return load<mx_storage_api>("storage", type, MX_STORAGE_CAPSULE, MX_STORAGE_MAJOR,
+                                MX_STORAGE_MINOR);
+  }
+  const mx_resource_api* random(int32_t type) override {
+    return load<mx_resource_api>("random", type, MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
+                                 MX_RESOURCE_MINOR);
+  }
+  const mx_device_api* device(int32_t type) override {
+    return load<mx_device_api>("device", type, MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR, MX_DEVICE_MINOR);
+  }
+
+ private:
+  template <class T>
+  static const T* load(const char* service, int32_t type, const char* capsule, uint16_t major,
+                       uint16_t minor) {
+    const bool in_python = PyGILState_Check() != 0;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const T* table = nullptr;
+    std::string problem;
+    try {
+      const py::object ask = hooks().services.attr(service);
+      py::object provider = type < 0 ? ask() : ask(hooks().device_name(type));
+      table = import_table<T>(provider.attr("capsule").ptr(), capsule, major, minor, "mx-ndarray");
+      provider.release();  // services live as long as the process
+    } catch (...) {
+      raise_current();
+      if (!in_python) {
+        py::error_already_set error;
+        problem = error.what();
+      }
+    }
+    PyGILState_Release(state);
+    if (table == nullptr && in_python) throw PythonErrorSet{};
+    if (table == nullptr) throw Error(MX_ERROR, problem);
+    return table;
+  }
+};
+
+class GilGuard final : public PushGuard {
+ public:
+  void* leave() noexcept override {
+    return PyGILState_Check() != 0 ? static_cast<void*>(PyEval_SaveThread()) : nullptr;
+  }
+  void enter(void* token) noexcept override {
+    if (token != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+  }
+};
+
+void configure(const py::dict& given) {
+  Hooks& h = hooks();
+  h.array_class = reinterpret_cast<PyTypeObject*>(py::object(given["array_class"]).release().ptr());
+  h.prepare = given["prepare"];
+  h.bind = given["bind"];
+  h.scalar_params = given["scalar_params"];
+  h.operand = given["operand"];
+  h.gradient = given["gradient"];
+  h.find = given["find"];
+  h.context = given["context"];
+  h.current_context = given["current_context"];
+  h.services = given["services"];
+  h.reference_context = given["reference_context"];
+  h.unsafe_read_warning = given["unsafe_read_warning"];
+  h.device_name = given["device_name"];
+  h.package_folder = given["package_folder"].cast<std::string>();
+  h.sticky_errors = given["sticky_errors"].cast<bool>();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Arrays, invocation and the autograd tape, natively.";
+  Runtime::instance().set_loader(new Services);
+  set_push_guard(new GilGuard);
+  module.def("configure", &configure, py::arg("hooks"), "Installs the Python side; called once.");
+  module.def(
+      "invoke_capsule",
+      [] {
+        return py::capsule(invoke_table(), MX_INVOKE_CAPSULE);
+      },
+      "The table mx.invoke.v1.");
+  register_array(module);
+  register_exchange(module);
+  register_operator(module);
+  register_function(module);
+  register_autograd(module);
+}
+
+}  // namespace mx::nd

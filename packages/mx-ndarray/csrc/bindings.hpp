@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the binding files share.  Arrays and generated functions are plain CPython types, because a
+// call must cost less than a microsecond; everything cold goes through pybind11.
+#pragma once
+
+#include "mx_core/python.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "invoke.hpp"
+
+namespace mx::nd {
+
+namespace py = pybind11;
+
+// Raises what is in flight and returns NULL; to be used in a catch-all.
+PyObject* raise_current() noexcept;
+
+// Runs `body`, which returns a new reference or throws.
+template <class Body>
+PyObject* protect(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return raise_current();
+  }
+}
+// Runs `body` for pybind11: translates every exception this package knows.
+template <class Body>
+auto translated(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    raise_current();
+    throw py::error_already_set();
+  }
+}
+
+// Raises in C++ what a failed CPython call has set.
+inline PyObject* owned(PyObject* object) {
+  if (object == nullptr) throw PythonErrorSet{};
+  return object;
+}
+
+// ---- arrays (bindings_array.cc) ----
+
+// The instance layout of NDArray.
+struct PyArray {
+  PyObject_HEAD
+  Array* array;  // Owns: a reference
+  Node* node;    // Owns: a reference, or NULL
+  uint32_t index;
+  bool writable;
+  PyObject* weak_references;
+
+  Value value() const {
+    return {Ref<Array>::share(array), Ref<Node>::share(node), index};
+  }
+};
+
+PyTypeObject* array_base_type() noexcept;
+inline bool is_array(PyObject* object) noexcept {
+  return PyObject_TypeCheck(object, array_base_type()) != 0;
+}
+inline PyArray* as_array(PyObject* object) noexcept { return reinterpret_cast<PyArray*>(object); }
+// The same with a TypeError that names what came.
+PyArray* expect_array(PyObject* object, const char* what);
+// A new NDArray.
+PyObject* wrap(Value value);
+// Changes what an array is in the graph.
+void set_node(PyArray* self, Ref<Node> node, uint32_t index) noexcept;
+// Waits until a result of unknown shape has one.
+void settle(Array& array);
+// Blocks (without the GIL) until the array is computed; raises its failure.
+void wait(Array& array, bool for_write);
+void wait_all();
+// The exception of a failed array as an object, or None.
+py::object error_of(Array& array);
+mx_context context_of(PyObject* context);
+PyObject* context_object(mx_context context);
+py::dtype numpy_dtype(int32_t dtype);
+py::tuple shape_tuple(const Shape& shape);
+Shape shape_of(const py::handle& shape);
+void register_array(py::module_& module);
+void register_exchange(py::module_& module);
+
+// ---- operators (bindings_operator.cc) ----
+
+class PyParams final : public Params {
+ public:
+  PyParams(uint64_t key, std::vector<double> scalars, py::object instance)
+      : Params(key, std::move(scalars)), instance(std::move(instance)) {}
+  ~PyParams() override;
+  py::object instance;
+};
+
+class PyOperator final : public Operator {
+ public:
+  PyOperator(std::string name, bool train_sensitive, py::object property)
+      : Operator(std::move(name), train_sensitive), property(std::move(property)) {}
+  ~PyOperator() override;
+  // The parameters as a handle; equal instances share keys.
+  Ref<Params> params(const py::object& instance);
+  Params& no_params();
+  py::object property;
+
+ protected:
+  Ref<Call> prepare(const Signature& signature) override;
+  std::unique_ptr<Gradient> make_gradient(Params& params) override;
+
+ private:
+  py::dict keys_;
+  Ref<Params> none_;
+};
+
+// The operator of the registry, kept for the life of the registry's entry.
+PyOperator& find_operator(const char* name);
+Ref<PyOperator> operator_of(const py::object& property);
+OperatorLibrary& library() noexcept;
+void register_operator(py::module_& module);
+
+// ---- generated functions (bindings_function.cc) ----
+
+enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMod, kPow, kEq, kNe, kLt, kLe, kGt, kGe };
+PyObject* binary(Binary which, PyObject* lhs, PyObject* rhs, bool in_place) noexcept;
+// file:line of the Python code that is running, outside this package; lives as long as the process.
+const char* origin() noexcept;
+// Drops resolved operators of the arithmetic.
+void forget_functions() noexcept;
+void register_function(py::module_& module);
+
+// ---- kernels in Python, autograd ----
+
+std::unique_ptr<ForeignKernel> python_kernel(py::object function);
+void register_autograd(py::module_& module);
+
+// ---- hooks into Python (bindings.cc) ----
+
+// Functions of mx_ndarray that native code calls on slow paths, given once by `configure`.
+struct Hooks {
+  PyTypeObject* array_class = nullptr;
+  py::object prepare;        // (property, params, inputs, outputs, context, is_train) -> call capsule
+  py::object bind;           // (property, args, kwargs) -> Binding
+  py::object scalar_params;  // (property, value) -> params
+  py::object operand;        // (array, other) -> NDArray | NotImplemented
+  py::object gradient;       // (property, params) -> Gradient
+  py::object find;           // (name) -> property
+  py::object context;        // (type, id) -> Context
+  py::object current_context;
+  py::object services;       // module mx_core.services
+  py::object reference_context;  // class
+  py::object unsafe_read_warning;
+  py::object device_name;    // (type) -> str
+  std::string package_folder;  // frames in it are not the user's
+  bool sticky_errors = false;
+};
+Hooks& hooks() noexcept;
+
+}  // namespace mx::nd

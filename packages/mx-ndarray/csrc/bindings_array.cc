@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NDArrayBase: the instance, its attributes, waiting.
+#include <cstddef>
+
+#include "bindings.hpp"
+
+#include <structmember.h>
+
+namespace mx::nd {
+namespace {
+
+constexpr int64_t kSlice = 50'000'000;  // ns: how long Ctrl-C may wait
+PyTypeObject* base_type = nullptr;
+
+// Waits in slices so that signals are seen.
+template <class Wait>
+FailureRef wait_in_slices(const Wait& wait_once) {
+  for (;;) {
+    mx_failure* failure = nullptr;
+    mx_error error{};
+    int32_t status = MX_OK;
+    Py_BEGIN_ALLOW_THREADS
+    status = wait_once(&failure, &error);
+    Py_END_ALLOW_THREADS
+    if (status == MX_TIMEOUT) {
+      if (PyErr_CheckSignals() != 0) throw PythonErrorSet{};
+      continue;
+    }
+    check(status, error);
+    return FailureRef(failure);
+  }
+}
+
+void raise_if_failed(const FailureRef& failure) {
+  if (!failure) return;
+  raise_failure(failure.get());
+  throw PythonErrorSet{};
+}
+
+void array_dealloc(PyObject* object) {
+  auto* self = as_array(object);
+  PyTypeObject* type = Py_TYPE(object);
+  if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  if (self->node != nullptr) self->node->release();
+  if (self->array != nullptr) self->array->release();
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* array_new(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError, "NDArray is made by array(), zeros(), ...; not by calling it");
+  return nullptr;
+}
+
+template <Binary which>
+PyObject* number(PyObject* lhs, PyObject* rhs) {
+  return binary(which, lhs, rhs, false);
+}
+template <Binary which>
+PyObject* in_place(PyObject* lhs, PyObject* rhs) {
+  return binary(which, lhs, rhs, true);
+}
+PyObject* power(PyObject* lhs, PyObject* rhs, PyObject* modulo) {
+  if (modulo != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "pow() with a modulus is not offered for NDArray");
+    return nullptr;
+  }
+  return binary(Binary::kPow, lhs, rhs, false);
+}
+PyObject* in_place_power(PyObject* lhs, PyObject* rhs, PyObject*) {
+  return binary(Binary::kPow, lhs, rhs, true);
+}
+
+PyObject* compare(PyObject* lhs, PyObject* rhs, int op) {
+  switch (op) {
+    case Py_LT: return binary(Binary::kLt, lhs, rhs, false);
+    case Py_LE: return binary(Binary::kLe, lhs, rhs, false);
+    case Py_EQ: return binary(Binary::kEq, lhs, rhs, false);
+    case Py_NE: return binary(Binary::kNe, lhs, rhs, false);
+    case Py_GT: return binary(Binary::kGt, lhs, rhs, false);
+    default: return binary(Binary::kGe, lhs, rhs, false);
+  }
+}
+
+// By identity, as two equal arrays stay two arrays.
+Py_hash_t hash(PyObject* self) { return _Py_HashPointer(self); }
+
+PyObject* get_shape(PyObject* self, void*) {
+  return protect([&] {
+    Array& array = *as_array(self)->array;
+    settle(array);
+    return shape_tuple(array.shape()).release().ptr();
+  });
+}
+PyObject* get_size(PyObject* self, void*) {
+  return protect([&] {
+    Array& array = *as_array(self)->array;
+    settle(array);
+    return owned(PyLong_FromLongLong(array.size()));
+  });
+}
+PyObject* get_ndim(PyObject* self, void*) {
+  return protect([&] {
+    Array& array = *as_array(self)->array;
+    settle(array);
+    return owned(PyLong_FromLong(array.shape().ndim()));
+  });
+}
+PyObject* get_dtype(PyObject* self, void*) {
+  return protect([&] {
+    const py::dtype dtype = numpy_dtype(as_array(self)->array->dtype());
+    return py::object(dtype.attr("type")).release().ptr();
+  });
+}
+PyObject* get_dtype_code(PyObject* self, void*) {
+  return PyLong_FromLong(as_array(self)->array->dtype());
+}
+PyObject* get_context(PyObject* self, void*) {
+  return protect([&] { return context_object(as_array(self)->array->context()); });
+}
+PyObject* get_writable(PyObject* self, void*) {
+  return PyBool_FromLong(as_array(self)->writable ? 1 : 0);
+}
+int set_writable(PyObject* self, PyObject* value, void*) {
+  as_array(self)->writable = value != nullptr && PyObject_IsTrue(value) == 1;
+  return 0;
+}
+PyObject* get_fresh_grad(PyObject* self, void*) {
+  const Node* node = as_array(self)->node;
+  return PyBool_FromLong(node != nullptr && node->fresh ? 1 : 0);
+}
+int set_fresh_grad(PyObject* self, PyObject* value, void*) {
+  Node* node = as_array(self)->node;
+  if (node != nullptr) node->fresh = value != nullptr && PyObject_IsTrue(value) == 1;
+  return 0;
+}
+PyObject* get_error(PyObject* self, void*) {
+  return protect([&] { return error_of(*as_array(self)->array).release().ptr(); });
+}
+PyObject* get_grad(PyObject* self, void*) {
+  return protect([&]() -> PyObject* {
+    const Node* node = as_array(self)->node;
+    if (node == nullptr || !node->grad) Py_RETURN_NONE;
+    return wrap({node->grad, nullptr, 0});
+  });
+}
+PyObject* get_recorded(PyObject* self, void*) {
+  return PyBool_FromLong(as_array(self)->node != nullptr ? 1 : 0);
+}
+PyObject* get_handle(PyObject* self, void*) {
+  return PyLong_FromVoidPtr(as_array(self)->array);
+}
+
+PyObject* wait_to_read(PyObject* self, PyObject*) {
+  return protect([&]() -> PyObject* {
+    wait(*as_array(self)->array, false);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* wait_to_write(PyObject* self, PyObject*) {
+  return protect([&]() -> PyObject* {
+    wait(*as_array(self)->array, true);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* detach(PyObject* self, PyObject*) {
+  return protect([&] { return wrap({Ref<Array>::share(as_array(self)->array), nullptr, 0}); });
+}
+
+PyMethodDef array_methods[] = {
+    {"wait_to_read", wait_to_read, METH_NOARGS,
+     "Blocks until the array is computed; raises the failure of what should have computed it."},
+    {"wait_to_write", wait_to_write, METH_NOARGS,
+     "Blocks until the array is computed and nobody reads it."},
+    {"detach", detach, METH_NOARGS, "The same memory, outside any computational graph."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef array_attributes[] = {
+    {"shape", get_shape, nullptr, "Elements per axis; waits if the operator decides it.", nullptr},
+    {"size", get_size, nullptr, "Number of elements.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
+    {"dtype", get_dtype, nullptr, "NumPy scalar type of the elements.", nullptr},
+    {"_dtype_code", get_dtype_code, nullptr, "Type code.", nullptr},
+    {"context", get_context, nullptr, "Device of the memory.", nullptr},
+    {"ctx", get_context, nullptr, "Device of the memory.", nullptr},
+    {"writable", get_writable, set_writable, "False for arrays that must not be assigned to.", nullptr},
+    {"_fresh_grad", get_fresh_grad, set_fresh_grad, "Whether backward has filled the gradient.",
+     nullptr},
+    {"error", get_error, nullptr, "The exception that kept it from being computed, or None.",
+     nullptr},
+    {"grad", get_grad, nullptr, "The gradient array of attach_grad, or None.", nullptr},
+    {"_recorded", get_recorded, nullptr, "True when it is part of a computational graph.", nullptr},
+    {"handle", get_handle, nullptr, "Address of the native array, for comparison only.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMemberDef array_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(PyArray, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+template <class F>
+void* slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+PyType_Slot array_slots[] = {
+    {Py_tp_new, slot(array_new)},
+    {Py_tp_dealloc, slot(array_dealloc)},
+    {Py_tp_methods, array_methods},
+    {Py_tp_getset, array_attributes},
+    {Py_tp_members, array_members},
+    {Py_tp_richcompare, slot(compare)},
+    {Py_tp_hash, slot(hash)},
+    {Py_nb_add, slot(number<Binary::kAdd>)},
+    {Py_nb_subtract, slot(number<Binary::kSub>)},
+    {Py_nb_multiply, slot(number<Binary::kMul>)},
+    {Py_nb_true_divide, slot(number<Binary::kDiv>)},
+    {Py_nb_remainder, slot(number<Binary::kMod>)},
+    {Py_nb_power, slot(power)},
+    {Py_nb_inplace_add, slot(in_place<Binary::kAdd>)},
+    {Py_nb_inplace_subtract, slot(in_place<Binary::kSub>)},
+    {Py_nb_inplace_multiply, slot(in_place<Binary::kMul>)},
+    {Py_nb_inplace_true_divide, slot(in_place<Binary::kDiv>)},
+    {Py_nb_inplace_remainder, slot(in_place<Binary::kMod>)},
+    {Py_nb_inplace_power, slot(in_place_power)},
+    {Py_tp_doc, const_cast<char*>("What NDArray is natively: memory, variable, graph node.")},
+    {0, nullptr}};
+
+PyType_Spec array_spec = {"mx_ndarray._core.NDArrayBase", sizeof(PyArray), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, array_slots};
+
+}  // namespace
+
+PyTypeObject* array_base_type() noexcept { return base_type; }
+
+PyArray* expect_array(PyObject* object, const char* what) {
+  if (!is_array(object)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected an NDArray, got %s", what,
+                 Py_TYPE(object)->tp_name);
+    throw PythonErrorSet{};
+  }
+  return as_array(object);
+}
+
+PyObject* wrap(Value value) {
+  PyTypeObject* type = hooks().array_class;
+  PyObject* object = owned(type->tp_alloc(type, 0));
+  auto* self = as_array(object);
+  self->array = value.array.detach();
+  self->node = value.node.detach();
+  self->index = value.index;
+  self->writable = true;
+  self->weak_references = nullptr;
+  return object;
+}
+
+void set_node(PyArray* self, Ref<Node> node, uint32_t index) noexcept {
+  const Ref<Node> old = Ref<Node>::adopt(self->node);
+  self->node = node.detach();
+  self->index = index;
+}
+
+void settle(Array& array) {
+  if (!array.pending()) return;
+  wait(array, false);
+  if (array.pending()) {
+    throw Error(MX_ERROR_SHAPE, "[NDArray] has no shape: the operator that should have computed it "
+                                "failed; see .error");
+  }
+}
+
+void wait(Array& array, bool for_write) {
+  const mx_engine_api* engine = Runtime::instance().engine();
+  mx_variable* variable = array.variable();
+  raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
+    return engine->wait_for_variable(engine->self, variable, for_write ? 1 : 0, kSlice, failure,
+                                     error);
+  }));
+  const FailureRef earlier(engine->variable_failure(engine->self, variable));
+  if (!earlier) return;
+  if (hooks().sticky_errors) raise_if_failed(earlier);
+  const std::string text = std::string("reading an array that was never computed: ") +
+                           earlier.get()->message + " (see its .error)";
+  if (PyErr_WarnEx(hooks().unsafe_read_warning.ptr(), text.c_str(), 1) != 0) {
+    throw PythonErrorSet{};
+  }
+}
+
+void wait_all() {
+  const mx_engine_api* engine = Runtime::instance().engine();
+  raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
+    return engine->wait_for_all(engine->self, kSlice, failure, error);
+  }));
+}
+
+py::object error_of(Array& array) {
+  const mx_engine_api* engine = Runtime::instance().engine();
+  const FailureRef failure(engine->variable_failure(engine->self, array.variable()));
+  if (!failure) return py::none();
+  raise_failure(failure.get());
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return py::reinterpret_steal<py::object>(value);
+}
+
+mx_context context_of(PyObject* context) {
+  const py::handle handle(context);
+  return {handle.attr("device_typeid").cast<int32_t>(), handle.attr("device_id").cast<int32_t>()};
+}
+
+PyObject* context_object(mx_context context) {
+  return py::object(hooks().context(context.type, context.id)).release().ptr();
+}
+
+py::dtype numpy_dtype(int32_t code) {
+  static auto* known = new py::object[MX_COMPLEX128 + 1];
+  if (code < 0 || code > MX_COMPLEX128) {
+    throw Error(MX_ERROR_DTYPE, "[NDArray] unknown element type code " + std::to_string(code));
+  }
+  if (!known[code]) known[code] = py::module_::import("mx_core.dtypes").attr("numpy_dtype")(code);
+  return py::reinterpret_borrow<py::dtype>(known[code]);
+}
+
+py::tuple shape_tuple(const Shape& shape) {
+  py::tuple tuple(static_cast<size_t>(shape.ndim()));
+  for (int32_t i = 0; i < shape.ndim(); ++i) {
+    PyTuple_SET_ITEM(tuple.ptr(), i, owned(PyLong_FromLongLong(shape[i])));
+  }
+  return tuple;
+}
+
+Shape shape_of(const py::handle& shape) {
+  const py::tuple dims(py::reinterpret_borrow<py::object>(shape));
+  int64_t local[MX_MAX_NDIM];
+  if (dims.size() > MX_MAX_NDIM) {
+    throw Error(MX_ERROR_SHAPE, "[NDArray] expected at most " + std::to_string(MX_MAX_NDIM) +
+                                    " dimensions, got " + std::to_string(dims.size()));
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const py::object index = py::reinterpret_steal<py::object>(owned(PyNumber_Index(dims[i].ptr())));
+    local[i] = PyLong_AsLongLong(index.ptr());
+    if (local[i] == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      throw Error(MX_ERROR_SHAPE,
+                  "[NDArray] a dimension has more than 2^63 elements: " + std::string(py::str(dims)));
+    }
+  }
+  return {static_cast<int32_t>(dims.size()), local};
+}
+
+void register_array(py::module_& module) {
+  base_type = reinterpret_cast<PyTypeObject*>(owned(PyType_FromSpec(&array_spec)));
+  module.add_object("NDArrayBase", reinterpret_cast<PyObject*>(base_type));
+  module.def("waitall", [] { translated([] { wait_all(); }); },
+             "Blocks until nothing is pending; raises the first failure.");
+}
+
+}  // namespace mx::nd

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recording state, leaves, backward, functions with a gradient written in Python.
+#include "bindings.hpp"
+
+namespace mx::nd {
+namespace {
+
+Value value_of(const py::handle& object) {
+  if (object.is_none()) return {};
+  return expect_array(object.ptr(), "[autograd]")->value();
+}
+
+std::vector<Value> values_of(const py::object& list) {
+  std::vector<Value> values;
+  if (list.is_none()) return values;
+  for (const py::handle item : list) {
+    values.push_back(value_of(item));
+    if (values.back().array) settle(*values.back().array);
+  }
+  return values;
+}
+
+py::object wrapped(Value value) {
+  if (!value.array) return py::none();
+  return py::reinterpret_steal<py::object>(wrap(std::move(value)));
+}
+
+class PythonBackward final : public CustomBackward {
+ public:
+  explicit PythonBackward(py::object function) : function_(std::move(function)) {}
+  ~PythonBackward() override {
+    if (PyGILState_Check() == 0) Reaper::instance().drop(function_.release().ptr());
+  }
+  std::vector<Value> backward(const std::vector<Value>& out_grads) override {
+    py::list grads;
+    for (const Value& grad : out_grads) grads.append(wrapped(grad));
+    return values_of(function_(grads));
+  }
+
+ private:
+  py::object function_;
+};
+
+void mark_variables(const py::list& arrays, const py::list& grads, const std::vector<int>& reqs) {
+  if (arrays.size() != grads.size() || arrays.size() != reqs.size()) {
+    throw Error(MX_ERROR_VALUE, "[autograd] expected as many gradients and requests as variables");
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    PyArray* array = expect_array(arrays[i].ptr(), "[autograd] variable");
+    const auto req = static_cast<mx_req>(reqs[i]);
+    Ref<Array> grad = value_of(grads[i]).array;
+    if (req == MX_REQ_NULL) grad = nullptr;
+    if (grad && (grad->bytes() != array->array->bytes() || grad->dtype() != array->array->dtype())) {
+      throw Error(MX_ERROR_SHAPE, "[autograd] gradient " + std::to_string(i) + ": expected shape " +
+                                      array->array->shape().text() + " of the variable's type, got " +
+                                      grad->shape().text());
+    }
+    set_node(array, Node::variable(std::move(grad), req), 0);
+  }
+}
+
+py::object run_backward(const py::list& heads, const py::object& head_grads,
+                        const py::object& variables, bool retain_graph, bool create_graph,
+                        bool train_mode) {
+  BackwardRequest request;
+  request.heads = values_of(heads);
+  request.head_grads = values_of(head_grads);
+  request.variables = values_of(variables);
+  request.retain_graph = retain_graph;
+  request.create_graph = create_graph;
+  request.training = train_mode;
+  std::vector<Value> grads = backward(request, library());
+  py::list results;
+  for (Value& grad : grads) results.append(wrapped(std::move(grad)));
+  return results;
+}
+
+void record_custom(const py::list& inputs, const py::list& outputs, const py::object& function) {
+  Ref<Node> node = Node::custom(std::make_unique<PythonBackward>(function));
+  for (const Value& input : values_of(inputs)) {
+    node->inputs.push_back({input.node, input.index});
+  }
+  for (const Value& output : values_of(outputs)) {
+    node->outputs.push_back(
+        {output.array->context(), output.array->dtype(), output.array->shape(), nullptr});
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    set_node(as_array(outputs[i].ptr()), node, static_cast<uint32_t>(i));
+  }
+}
+
+// A view was made without running the operator that it stands for.
+void record_view(const py::object& property, const py::object& params, const py::object& source,
+                 const py::object& view) {
+  if (!mode().recording) return;
+  Ref<PyOperator> op = operator_of(property);
+  const Ref<Params> handle = op->params(params);
+  const Value input = value_of(source);
+  PyArray* output = expect_array(view.ptr(), "[autograd] view");
+  Value result = output->value();
+  Array* outputs[] = {output->array};
+  result.node = nullptr;
+  record(*op, *handle, &input, 1, outputs, 1, &result, 1);
+  set_node(output, result.node, result.index);
+}
+
+}  // namespace
+
+void register_autograd(py::module_& module) {
+  module.def("is_recording", [] { return mode().recording; });
+  module.def("is_training", [] { return mode().training; });
+  module.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
+  module.def("set_training", [](bool on) { return std::exchange(mode().training, on); });
+  module.def("mark_variables",
+             [](const py::list& arrays, const py::list& grads, const std::vector<int>& reqs) {
+               translated([&] { mark_variables(arrays, grads, reqs); });
+             });
+  module.def("unmark", [](const py::object& array) {
+    translated([&] { set_node(expect_array(array.ptr(), "[autograd]"), nullptr, 0); });
+  });
+  module.def("backward", [](const py::list& heads, const py::object& head_grads,
+                            const py::object& variables, bool retain_graph, bool create_graph,
+                            bool train_mode) {
+    return translated([&] {
+      return run_backward(heads, head_grads, variables, retain_graph, create_graph, train_mode);
+    });
+  });
+  module.def("record_custom", [](const py::list& inputs, const py::list& outputs,
+                                 const py::object& function) {
+    translated([&] { record_custom(inputs, outputs, function); });
+  });
+  module.def("record_view", [](const py::object& property, const py::object& params,
+                               const py::object& source, const py::object& view) {
+    translated([&] { record_view(property, params, source, view); });
+  });
+}
+
+}  // namespace mx::nd

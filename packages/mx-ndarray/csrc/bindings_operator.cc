@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators and parameters of mx_core as the native side sees them; making calls.
+#include <unordered_map>
+
+#include "bindings.hpp"
+
+namespace mx::nd {
+namespace {
+
+constexpr const char* kCallCapsule = "mx.call.v1";
+constexpr size_t kParameterSets = 4096;  // per operator; more start afresh
+
+// Lets a Python reference go wherever this thread stands.
+void drop(py::object& object) noexcept {
+  PyObject* raw = object.release().ptr();
+  if (PyGILState_Check() != 0) {
+    Py_XDECREF(raw);
+  } else {
+    Reaper::instance().drop(raw);
+  }
+}
+
+uint64_t next_key() noexcept {
+  static uint64_t key = 0;
+  return ++key;
+}
+
+py::tuple describe(Array* const* arrays, uint32_t n) {
+  py::tuple specs(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    specs[i] = py::make_tuple(shape_tuple(arrays[i]->shape()), arrays[i]->dtype());
+  }
+  return specs;
+}
+
+Ref<Call> call_from(const py::handle& capsule) {
+  auto* call = static_cast<Call*>(PyCapsule_GetPointer(capsule.ptr(), kCallCapsule));
+  if (call == nullptr) throw PythonErrorSet{};
+  return Ref<Call>::share(call);
+}
+
+GradientEntry entry_from(const py::handle& entry) {
+  if (entry.is_none()) return {};
+  const py::tuple fields(py::reinterpret_borrow<py::object>(entry));
+  const auto kind = fields[0].cast<std::string>();
+  GradientEntry made;
+  made.kind = kind == "out_grad" ? GradientEntry::Kind::kOutGrad
+              : kind == "input"  ? GradientEntry::Kind::kInput
+              : kind == "output" ? GradientEntry::Kind::kOutput
+                                 : GradientEntry::Kind::kStep;
+  made.index = fields[1].cast<uint32_t>();
+  made.output = fields[2].cast<uint32_t>();
+  return made;
+}
+
+void mark(const py::handle& entries, Keep keep, Gradient& gradient) {
+  for (const py::handle item : entries) {
+    const GradientEntry entry = entry_from(item);
+    if (entry.kind == GradientEntry::Kind::kInput) gradient.inputs.at(entry.index) = keep;
+    if (entry.kind == GradientEntry::Kind::kOutput) gradient.outputs.at(entry.index) = keep;
+  }
+}
+
+std::unordered_map<std::string, Ref<PyOperator>>& by_name() {
+  static auto* table = new std::unordered_map<std::string, Ref<PyOperator>>;
+  return *table;
+}
+std::unordered_map<PyObject*, Ref<PyOperator>>& by_property() {
+  static auto* table = new std::unordered_map<PyObject*, Ref<PyOperator>>;
+  return *table;
+}
+
+class Library final : public OperatorLibrary {
+ public:
+  Operator& find(const char* name) override { return find_operator(name); }
+  Params& no_params(Operator& op) override { return static_cast<PyOperator&>(op).no_params(); }
+};
+
+std::vector<TensorSpec> specs_from(const py::sequence& specs) {
+  std::vector<TensorSpec> made;
+  for (const py::handle item : specs) {
+    const py::sequence pair = py::reinterpret_borrow<py::sequence>(item);
+    TensorSpec spec;
+    spec.shape = shape_of(pair[0]);
+    spec.dtype = pair[1].cast<int32_t>();
+    made.push_back(std::move(spec));
+  }
+  return made;
+}
+
+void check_indices(const std::string& name, const Call& call) {
+  bool valid = call.visible_outputs <= call.outputs.size();
+  for (const uint32_t i : call.mutated) valid = valid && i < call.inputs.size();
+  for (const auto& [i, o] : call.inplace) {
+    valid = valid && i < call.inputs.size() && o < call.outputs.size();
+  }
+  if (!valid) throw Error(MX_ERROR_INDEX, "[" + name + "] declares indices of tensors it has not");
+}
+
+py::object make_call(const std::string& name, std::pair<int32_t, int32_t> context,
+                     const py::sequence& inputs, const py::sequence& outputs,
+                     const py::dict& facts, const py::object& plan, const py::object& function) {
+  Ref<Call> call = Ref<Call>::adopt(new Call);
+  const mx_engine_api* engine = Runtime::instance().engine();
+  call->name = engine->intern(engine->self, name.c_str());
+  call->context = {context.first, context.second};
+  call->inputs = specs_from(inputs);
+  call->outputs = specs_from(outputs);
+  call->visible_outputs = facts["visible_outputs"].cast<uint32_t>();
+  call->mutated = facts["mutated"].cast<std::vector<uint32_t>>();
+  call->inplace = facts["inplace"].cast<std::vector<std::pair<uint32_t, uint32_t>>>();
+  call->n_scalars = facts["n_scalars"].cast<uint32_t>();
+  call->random_blocks = facts["random_blocks"].cast<uint64_t>();
+  call->dynamic_output = facts["dynamic_output"].cast<bool>();
+  const auto shape_only = facts["shape_only"].cast<std::vector<uint32_t>>();
+  if (!shape_only.empty()) {
+    call->shape_only.assign(call->inputs.size(), false);
+    for (const uint32_t i : shape_only) call->shape_only.at(i) = true;
+  }
+  check_indices(name, *call);
+  if (!plan.is_none()) {
+    // Tables are read only; a plan's count changes through its own functions.
+    auto* native = const_cast<mx_plan*>(import_table<mx_plan>(
+        plan.ptr(), MX_PLAN_CAPSULE, MX_KERNEL_MAJOR, MX_KERNEL_MINOR, "mx-ndarray"));
+    native->retain(native);
+    call->plan = native;
+    if (native->random_blocks != 0) call->random_blocks = native->random_blocks;
+  } else {
+    call->foreign = python_kernel(function);
+    call->inplace.clear();  // results of a Python function may be views of its inputs
+  }
+  call->seal();
+  PyObject* capsule = owned(PyCapsule_New(call.get(), kCallCapsule, [](PyObject* object) {
+    static_cast<Call*>(PyCapsule_GetPointer(object, kCallCapsule))->release();
+  }));
+  call.detach();
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+}  // namespace
+
+PyParams::~PyParams() { drop(instance); }
+
+PyOperator::~PyOperator() {
+  drop(property);
+  drop(keys_);
+}
+
+Ref<Params> PyOperator::params(const py::object& instance) {
+  const py::object key = instance.attr("key");
+  uint64_t number = 0;
+  if (PyObject* known = PyDict_GetItemWithError(keys_.ptr(), key.ptr())) {
+    number = PyLong_AsUnsignedLongLong(known);
+  } else {
+    if (PyErr_Occurred() != nullptr) throw PythonErrorSet{};
+    if (keys_.size() >= kParameterSets) keys_.clear();
+    number = next_key();
+    keys_[key] = number;
+  }
+  return Ref<Params>::adopt(
+      new PyParams(number, instance.attr("scalars").cast<std::vector<double>>(), instance));
+}
+
+Params& PyOperator::no_params() {
+  if (!none_) {
+    none_ = params(property.attr("Param").attr("parse")(py::dict(), py::arg("op") = name));
+  }
+  return *none_;
+}
+
+Ref<Call> PyOperator::prepare(const Signature& signature) {
+  const py::object outputs = signature.n_outputs == 0
+                                 ? py::object(py::none())
+                                 : py::object(describe(signature.outputs, signature.n_outputs));
+  return call_from(hooks().prepare(
+      property, static_cast<PyParams*>(signature.params)->instance,
+      describe(signature.inputs, signature.n_inputs), outputs,
+      py::make_tuple(signature.context.type, signature.context.id), signature.is_train));
+}
+
+std::unique_ptr<Gradient> PyOperator::make_gradient(Params& params) {
+  const py::object& instance = static_cast<PyParams&>(params).instance;
+  const py::object source = hooks().gradient(property, instance);
+  auto made = std::make_unique<Gradient>();
+  made->inputs.assign(py::len(property.attr("inputs")(instance)) +
+                          py::len(property.attr("aux")(instance)),
+                      Keep::kNothing);
+  made->outputs.assign(py::len(property.attr("outputs")(instance)), Keep::kNothing);
+  for (const py::handle node : source.attr("nodes")) {
+    GradientStep step;
+    Ref<PyOperator> op = operator_of(hooks().find(node.attr("op")));
+    step.params = op->params(node.attr("params"));
+    step.op = Ref<Operator>::adopt(op.detach());
+    for (const py::handle entry : node.attr("inputs")) step.inputs.push_back(entry_from(entry));
+    made->steps.push_back(std::move(step));
+  }
+  for (const py::handle grad : source.attr("grads")) made->grads.push_back(entry_from(grad));
+  mark(source.attr("shape_reads"), Keep::kShape, *made);
+  mark(source.attr("reads") - source.attr("shape_reads"), Keep::kValue, *made);
+  return made;
+}
+
+Ref<PyOperator> operator_of(const py::object& property) {
+  Ref<PyOperator>& known = by_property()[property.ptr()];
+  if (!known) {
+    known = Ref<PyOperator>::adopt(
+        new PyOperator(property.attr("name").cast<std::string>(),
+                       property.attr("needs_train_flag").cast<bool>(), property));
+  }
+  return known;
+}
+
+PyOperator& find_operator(const char* name) {
+  Ref<PyOperator>& known = by_name()[name];
+  if (!known) known = operator_of(hooks().find(name));
+  return *known;
+}
+
+OperatorLibrary& library() noexcept {
+  static Library library;
+  return library;
+}
+
+void register_operator(py::module_& module) {
+  module.def(
+      "make_call",
+      [](const std::string& name, std::pair<int32_t, int32_t> context, const py::sequence& inputs,
+         const py::sequence& outputs, const py::dict& facts, const py::object& plan,
+         const py::object& function) {
+        return translated(
+            [&] { return make_call(name, context, inputs, outputs, facts, plan, function); });
+      },
+      py::arg("name"), py::arg("context"), py::arg("inputs"), py::arg("outputs"), py::arg("facts"),
+      py::arg("plan"), py::arg("function"), "A prepared call as capsule mx.call.v1.");
+  module.def(
+      "forget_operators",
+      [] {
+        forget_functions();
+        by_name().clear();
+        by_property().clear();
+      },
+      "Drops cached operators and signatures; for tests that change the registry.");
+  module.def(
+      "cached_signatures",
+      [](const py::object& property) {
+        return translated([&] { return operator_of(property)->cache.size(); });
+      },
+      py::arg("property"), "How many signatures of an operator are prepared.");
+}
+
+}  // namespace mx::nd

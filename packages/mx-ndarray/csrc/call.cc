@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call.hpp"
+
+#include <algorithm>
+
+namespace mx::nd {
+namespace {
+
+// Scratch memory of one run, given back at its end.
+class Scratch {
+ public:
+  Scratch(const mx_plan* plan, mx_context context)
+      : storage_(plan->n_scratch == 0 ? nullptr : Runtime::instance().storage(context.type)) {
+    blocks_.reserve(plan->n_scratch);
+    pointers_.reserve(plan->n_scratch);
+    for (uint32_t i = 0; i < plan->n_scratch; ++i) {
+      mx_block block{};
+      mx_error error{};
+      const int32_t status = storage_->alloc(storage_->self, context, plan->scratch_bytes[i],
+                                             "scratch", &block, &error);
+      if (status != MX_OK) {
+        free();
+        check(status, error);
+      }
+      blocks_.push_back(block);
+      pointers_.push_back(block.data);
+    }
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { free(); }
+  void* const* pointers() const noexcept { return pointers_.data(); }
+
+ private:
+  void free() noexcept {
+    for (const mx_block& block : blocks_) {
+      if (block.data != nullptr) storage_->free(storage_->self, &block);
+    }
+    blocks_.clear();
+  }
+  const mx_storage_api* storage_;
+  std::vector<mx_block> blocks_;
+  std::vector<void*> pointers_;
+};
+
+int32_t allocate_output(const mx_kernel_context* self, uint32_t i, int32_t ndim,
+                        const int64_t* shape, mx_tensor* output, mx_error* error) {
+  return guarded(error, [&] {
+    auto* dynamic = static_cast<DynamicOutputs*>(self->host);
+    if (dynamic == nullptr) throw Error(MX_ERROR, "this operator's output shapes are fixed");
+    dynamic->allocate(i, Shape(ndim, shape), output);
+  });
+}
+
+}  // namespace
+
+mx_failure* execute(const Call& call, const mx_run_context& run, Execution execution,
+                    const double* scalars, uint32_t n_scalars, bool is_train, uint64_t random_key,
+                    uint64_t random_offset, DynamicOutputs* dynamic) noexcept {
+  mx_kernel_context context{};
+  context.size = sizeof context;
+  context.is_train = is_train ? 1 : 0;
+  context.context = run.context;
+  context.stream = run.stream;
+  context.scalars = scalars;
+  context.n_scalars = n_scalars;
+  context.threads = 1;
+  context.random_key = random_key;
+  context.random_offset = random_offset;
+  context.alloc_output = &allocate_output;
+  context.host = dynamic;
+  execution.context = &context;
+  if (call.foreign) return call.foreign->run(call, execution);
+  const mx_plan* plan = call.plan;
+  mx_error error{};
+  const auto invoke = [&](void* const* scratch) {
+    context.scratch = scratch;
+    return plan->run(plan, &context, execution.inputs, execution.n_inputs, execution.outputs,
+                     execution.req, execution.n_outputs, &error);
+  };
+  int32_t status = MX_OK;
+  if (plan->n_scratch == 0) {
+    status = invoke(nullptr);
+  } else {
+    status = guarded(&error, [&] {
+      const Scratch scratch(plan, call.context);
+      check(invoke(scratch.pointers()), error);
+    });
+  }
+  return status == MX_OK ? nullptr : make_failure(status, error.message);
+}
+
+}  // namespace mx::nd
+
+bool mx_call::is_mutated(uint32_t input) const noexcept {
+  return std::find(mutated.begin(), mutated.end(), input) != mutated.end();
+}
+
+void mx_call::seal() {
+  size_t bytes = 0;
+  for (auto* specs : {&inputs, &outputs}) {
+    for (mx::nd::TensorSpec& spec : *specs) {
+      if (spec.layout == 0) spec.bytes = dynamic_output && specs == &outputs
+                                             ? 0
+                                             : mx::nd::byte_size(spec.shape, spec.dtype);
+      bytes += spec.bytes;
+    }
+  }
+  push_flags = 0;
+  if (foreign) push_flags |= MX_PUSH_PYTHON;
+  const uint32_t plan_flags = plan == nullptr ? 0 : plan->flags;
+  if ((plan_flags & MX_PLAN_PARALLEL) != 0) push_flags |= MX_PUSH_PARALLEL;
+  const bool small = bytes <= mx::nd::kInlineBytes && (plan_flags & MX_PLAN_HEAVY) == 0;
+  if (small && (plan_flags & MX_PLAN_PARALLEL) == 0) push_flags |= MX_PUSH_INLINE;
+  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output;
+}
+
+mx_call::~mx_call() {
+  if (plan != nullptr) plan->release(plan);
+}

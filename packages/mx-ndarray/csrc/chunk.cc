@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chunk.hpp"
+
+#include <cstring>
+
+namespace mx::nd {
+namespace {
+
+// First allocations are rare per chunk; one lock for all of them keeps a chunk small.
+std::mutex& allocation_lock() {
+  static auto* lock = new std::mutex;
+  return *lock;
+}
+
+}  // namespace
+
+Chunk::Chunk(mx_context context, size_t bytes) : context_(context), bytes_(bytes) {
+  const mx_engine_api* engine = Runtime::instance().engine();
+  variable_ = engine->new_variable(engine->self);
+  if (variable_ == nullptr) throw std::bad_alloc();
+}
+
+Ref<Chunk> Chunk::lazy(mx_context context, size_t bytes) {
+  return Ref<Chunk>::adopt(new Chunk(context, bytes));
+}
+
+Ref<Chunk> Chunk::foreign(mx_context context, void* data, size_t bytes, void* owner,
+                          void (*release)(void*)) {
+  auto* chunk = new Chunk(context, bytes);
+  chunk->owner_ = owner;
+  chunk->release_owner_ = release;
+  chunk->data_.store(data, std::memory_order_release);
+  return Ref<Chunk>::adopt(chunk);
+}
+
+void Chunk::release() noexcept {
+  if (!drop_reference()) return;
+  const mx_engine_api* engine = Runtime::instance().engine();
+  engine->delete_variable(engine->self, variable_, context_, &Chunk::destroy, this);
+}
+
+void Chunk::destroy(void* self) noexcept {
+  auto* chunk = static_cast<Chunk*>(self);
+  if (chunk->release_owner_ != nullptr) chunk->release_owner_(chunk->owner_);
+  if (chunk->block_.data != nullptr) {
+    const mx_storage_api* storage = Runtime::instance().storage(chunk->context_.type);
+    storage->free(storage->self, &chunk->block_);
+  }
+  delete chunk;
+}
+
+void* Chunk::allocate_slow(bool zero) {
+  const mx_storage_api* storage = Runtime::instance().storage(context_.type);
+  mx_block block{};
+  mx_error error{};
+  check(storage->alloc(storage->self, context_, bytes_, "ndarray", &block, &error), error);
+  if (zero && on_host(context_)) std::memset(block.data, 0, bytes_);
+  {
+    std::lock_guard<std::mutex> lock(allocation_lock());
+    if (data_.load(std::memory_order_relaxed) == nullptr) {
+      block_ = block;
+      data_.store(block.data, std::memory_order_release);
+      return block.data;
+    }
+  }
+  storage->free(storage->self, &block);  // another reader was first
+  return data_.load(std::memory_order_acquire);
+}
+
+void Chunk::resize(size_t bytes) {
+  if (data() != nullptr) throw Error(MX_ERROR, "[NDArray] a chunk with memory cannot be resized");
+  bytes_ = bytes;
+}
+
+}  // namespace mx::nd

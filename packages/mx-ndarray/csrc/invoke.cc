@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "invoke.hpp"
+
+namespace mx::nd {
+namespace {
+
+PushGuard* push_guard = nullptr;
+
+// Leaves the guarded section for the lifetime of the object, if there is a guard.
+class Outside {
+ public:
+  explicit Outside(bool needed) : guard_(needed ? push_guard : nullptr) {
+    if (guard_ != nullptr) token_ = guard_->leave();
+  }
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+  ~Outside() {
+    if (guard_ != nullptr) guard_->enter(token_);
+  }
+
+ private:
+  PushGuard* guard_;
+  void* token_ = nullptr;
+};
+
+// At most this many tensors without a heap allocation.
+constexpr size_t kFew = 8;
+
+template <class T>
+class Buffer8 {
+ public:
+  explicit Buffer8(size_t n) : heap_(n > kFew ? n : 0) {}
+  T* data() noexcept { return heap_.empty() ? few_ : heap_.data(); }
+  T& operator[](size_t i) noexcept { return data()[i]; }
+
+ private:
+  T few_[kFew] = {};
+  std::vector<T> heap_;
+};
+
+void check_outputs(const Operator& op, const Call& call, const Invocation& invocation) {
+  const bool wrong = invocation.outputs_inform ? invocation.n_outputs != call.visible_outputs
+                                               : invocation.n_outputs > call.visible_outputs;
+  if (invocation.n_outputs != 0 && wrong) {
+    throw Error(MX_ERROR_VALUE, "[" + op.name + "] out: expected " +
+                                    std::to_string(call.visible_outputs) + " arrays, got " +
+                                    std::to_string(invocation.n_outputs));
+  }
+  if (invocation.req != nullptr && call.dynamic_output) {
+    for (uint32_t i = 0; i < invocation.n_outputs; ++i) {
+      if (invocation.req[i] == MX_REQ_ADD) {
+        throw Error(MX_ERROR_VALUE, "[" + op.name + "] cannot add to outputs of unknown shape");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void set_push_guard(PushGuard* guard) noexcept { push_guard = guard; }
+
+void invoke(const Invocation& invocation, std::vector<Value>& results) {
+  Operator& op = *invocation.op;
+  const uint32_t n_inputs = invocation.n_inputs;
+  Buffer8<Array*> inputs(n_inputs);
+  for (uint32_t i = 0; i < n_inputs; ++i) inputs[i] = invocation.inputs[i].array.get();
+
+  const Mode now = mode();
+  Signature signature;
+  signature.params = invocation.params;
+  signature.inputs = inputs.data();
+  signature.n_inputs = n_inputs;
+  if (invocation.outputs_inform) {
+    signature.outputs = invocation.outputs;
+    signature.n_outputs = invocation.n_outputs;
+  }
+  signature.context = n_inputs != 0 ? inputs[0]->context() : invocation.context;
+  signature.is_train = now.training;
+  // Shared: a nested invocation may empty the cache.
+  const Ref<Call> call = Ref<Call>::share(&op.call(signature));
+  check_outputs(op, *call, invocation);
+
+  const auto n_outputs = static_cast<uint32_t>(call->outputs.size());
+  const uint32_t visible = call->visible_outputs;
+  Buffer8<Ref<Array>> owned(n_outputs);
+  Buffer8<Array*> outputs(n_outputs);
+  Buffer8<uint8_t> req(n_outputs);
+  for (uint32_t i = 0; i < n_outputs; ++i) {
+    req[i] = MX_REQ_WRITE;
+    if (i < invocation.n_outputs && invocation.outputs[i] != nullptr) {
+      owned[i] = Ref<Array>::share(invocation.outputs[i]);
+      if (invocation.req != nullptr) req[i] = invocation.req[i];
+    } else if (call->dynamic_output) {
+      owned[i] = Array::unshaped(call->context, call->outputs[i].dtype);
+    } else {
+      owned[i] = Array::create(call->context, call->outputs[i].dtype, call->outputs[i].shape);
+    }
+    outputs[i] = owned[i].get();
+  }
+
+  const double* scalars =
+      invocation.scalars != nullptr ? invocation.scalars : invocation.params->scalars.data();
+  {
+    const Outside outside(!call->brief || Runtime::instance().naive());
+    push(*call, inputs.data(), n_inputs, outputs.data(), req.data(), n_outputs, scalars,
+         call->n_scalars, now.training, 0, invocation.origin);
+  }
+  results.resize(visible);
+  for (uint32_t i = 0; i < visible; ++i) results[i] = {owned[i], nullptr, i};
+  if (now.recording) {
+    record(op, *invocation.params, invocation.inputs, n_inputs, outputs.data(), n_outputs,
+           results.data(), visible);
+  }
+}
+
+namespace {
+
+// The state of one copy between arrays.
+struct CopyTask {
+  Chunk* from;
+  Chunk* to;
+  size_t from_offset;
+  size_t to_offset;
+  size_t bytes;
+
+  static mx_failure* run(void* argument, const mx_run_context* run) {
+    auto* task = static_cast<CopyTask*>(argument);
+    return failing([&] {
+      const char* source = static_cast<char*>(task->from->allocate(true)) + task->from_offset;
+      char* target = static_cast<char*>(task->to->allocate()) + task->to_offset;
+      const mx_context from = task->from->context();
+      const mx_context to = task->to->context();
+      if (on_host(from) && on_host(to)) {
+        std::memmove(target, source, task->bytes);
+        return;
+      }
+      const int32_t type = on_host(from) ? to.type : from.type;
+      const mx_device_api* device = Runtime::instance().device(type);
+      mx_error error{};
+      check(device->copy(device->self, run->stream, target, to, source, from, task->bytes, &error),
+            error);
+    });
+  }
+  static void destroy(void* argument) { delete static_cast<CopyTask*>(argument); }
+};
+
+}  // namespace
+
+void copy(Array& from, Array& to, const char* origin) {
+  if (from.bytes() != to.bytes() || from.dtype() != to.dtype()) {
+    throw Error(MX_ERROR_SHAPE, "[copyto] expected shape " + to.shape().text() + ", got " +
+                                    from.shape().text());
+  }
+  if (from.bytes() == 0 || (&from.chunk() == &to.chunk() && from.offset() == to.offset())) return;
+  auto* task =
+      new CopyTask{&from.chunk(), &to.chunk(), from.offset(), to.offset(), from.bytes()};
+  const bool host_only = on_host(from.context()) && on_host(to.context());
+  mx_variable* read = from.variable();
+  mx_variable* write = to.variable();
+  mx_operation operation{};
+  operation.size = sizeof operation;
+  operation.context = on_host(to.context()) ? from.context() : to.context();
+  operation.property = host_only              ? MX_FN_NORMAL
+                       : on_host(to.context()) ? MX_FN_COPY_FROM_DEVICE
+                                               : MX_FN_COPY_TO_DEVICE;
+  operation.flags = host_only && from.bytes() <= kInlineBytes ? MX_PUSH_INLINE : 0u;
+  operation.name = "copyto";
+  operation.origin = origin;
+  operation.reads = &read;
+  operation.writes = &write;
+  operation.n_reads = read == write ? 0 : 1;
+  operation.n_writes = 1;
+  operation.run = &CopyTask::run;
+  operation.argument = task;
+  operation.destroy = &CopyTask::destroy;
+  const mx_engine_api* engine = Runtime::instance().engine();
+  const Outside outside(operation.flags == 0 || Runtime::instance().naive());
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  check(engine->push(engine->self, &operation, &failure, &error), error);
+  if (failure != nullptr) throw FailureError{FailureRef(failure)};
+}
+
+}  // namespace mx::nd
