@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mx_core._native: C kernel tables and plans, seen from Python.
+#include "mx_core/python.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+
+#include "buffers.hpp"
+#include "kernel_table.hpp"
+#include "mx_core/device.h"
+#include "mx_core/engine.h"
+#include "mx_core/invoke.h"
+#include "mx_core/storage.h"
+#include "plan_runner.hpp"
+
+namespace py = pybind11;
+
+namespace mx::core {
+namespace {
+
+using Spec = std::pair<std::vector<int64_t>, int32_t>;
+
+// Runs `body`; a mx::Error becomes the exception of its code.
+template <class Body>
+auto translated(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    raise_status(error.code(), error.what());
+  } catch (const PythonErrorSet&) {
+  }
+  throw py::error_already_set();
+}
+
+void release_plan(PyObject* capsule) {
+  auto* plan = static_cast<mx_plan*>(PyCapsule_GetPointer(capsule, MX_PLAN_CAPSULE));
+  if (plan != nullptr) plan->release(plan);
+}
+
+const void* table_of(const py::object& capsule, const char* name) {
+  const void* table = PyCapsule_GetPointer(capsule.ptr(), name);
+  if (table == nullptr) throw PythonErrorSet{};
+  return table;
+}
+
+std::vector<TensorSpec> to_specs(const std::vector<Spec>& pairs) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(pairs.size());
+  for (const auto& [shape, dtype] : pairs) specs.push_back({shape, dtype});
+  return specs;
+}
+
+py::object prepare_native(const py::object& capsule, const std::string& op, const py::dict& params,
+                          const std::vector<Spec>& inputs, const std::vector<Spec>& outputs,
+                          std::pair<int32_t, int32_t> context, bool is_train) {
+  return translated([&]() -> py::object {
+    const auto* table = import_table<mx_kernel_api>(capsule.ptr(), MX_KERNEL_CAPSULE, MX_KERNEL_MAJOR,
+                                                    MX_KERNEL_MINOR, "mx-core");
+    Call call{op, {}, to_specs(inputs), to_specs(outputs), {context.first, context.second}, is_train};
+    for (const auto& [name, text] : params) {
+      call.params.emplace_back(name.cast<std::string>(), text.cast<std::string>());
+    }
+    mx_plan* plan = nullptr;
+    {
+      py::gil_scoped_release unlocked;
+      plan = prepare(*table, call);
+    }
+    if (plan == nullptr) return py::none();
+    PyObject* made = PyCapsule_New(plan, MX_PLAN_CAPSULE, release_plan);
+    if (made == nullptr) {
+      plan->release(plan);
+      throw PythonErrorSet{};
+    }
+    return py::reinterpret_steal<py::object>(made);
+  });
+}
+
+py::object take(const DynamicOutput* output) {
+  if (output == nullptr) return py::none();
+  if (output->memory == nullptr) throw Error(MX_ERROR, "[run_plan] an output got no shape");
+  py::tuple shape(output->shape.size());
+  for (size_t i = 0; i < output->shape.size(); ++i) shape[i] = output->shape[i];
+  return py::make_tuple(shape, py::bytes(static_cast<const char*>(output->memory.get()), output->bytes));
+}
+
+py::list run(const py::object& capsule, const py::sequence& inputs, const py::sequence& outputs,
+             const std::vector<int>& req, bool is_train, std::vector<double> scalars,
+             uint64_t random_key, uint64_t random_offset, uint32_t threads) {
+  return translated([&] {
+    const auto* plan = static_cast<const mx_plan*>(table_of(capsule, MX_PLAN_CAPSULE));
+    if (req.size() != outputs.size()) {
+      throw Error(MX_ERROR_VALUE, "[run_plan] req: expected " + std::to_string(outputs.size()) +
+                                      " requests, got " + std::to_string(req.size()));
+    }
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    std::vector<mx_tensor> in, out;
+    std::vector<std::unique_ptr<DynamicOutput>> dynamic;
+    for (const py::handle item : inputs) {
+      buffers.push_back(std::make_unique<Buffer>(item.ptr(), false, in.size()));
+      in.push_back(buffers.back()->tensor());
+    }
+    for (const py::handle item : outputs) {
+      dynamic.emplace_back();
+      if (PyLong_Check(item.ptr())) {  // an element type: the kernel decides the shape
+        dynamic.back() = std::make_unique<DynamicOutput>();
+        dynamic.back()->dtype = item.cast<int32_t>();
+        mx_tensor tensor{};
+        tensor.dtype = dynamic.back()->dtype;
+        tensor.ndim = -1;
+        out.push_back(tensor);
+        continue;
+      }
+      buffers.push_back(std::make_unique<Buffer>(item.ptr(), true, out.size()));
+      out.push_back(buffers.back()->tensor());
+    }
+    std::vector<uint8_t> requests;
+    for (const int r : req) {
+      if (r < MX_REQ_NULL || r > MX_REQ_ADD) {
+        throw Error(MX_ERROR_VALUE, "[run_plan] req: expected 0 to 3, got " + std::to_string(r));
+      }
+      requests.push_back(static_cast<uint8_t>(r));
+    }
+    const RunOptions options{is_train, std::move(scalars), random_key, random_offset, threads};
+    {
+      py::gil_scoped_release unlocked;
+      run_plan(*plan, in, out, requests, dynamic, options);
+    }
+    py::list made;
+    for (const auto& output : dynamic) made.append(take(output.get()));
+    return made;
+  });
+}
+
+py::tuple table_head(const py::object& capsule, const std::string& name) {
+  return translated([&] {
+    const auto* head = static_cast<const mx_table_head*>(table_of(capsule, name.c_str()));
+    return py::make_tuple(head->size, head->major, head->minor);
+  });
+}
+
+void check_table(const py::object& capsule, const std::string& consumer) {
+  translated([&] {
+    PyObject* object = capsule.ptr();
+    const char* name = PyCapsule_CheckExact(object) ? PyCapsule_GetName(object) : nullptr;
+    const std::string interface = name == nullptr ? "" : name;
+    const char* who = consumer.c_str();
+    if (interface == MX_ENGINE_CAPSULE) {
+      import_table<mx_engine_api>(object, name, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, who);
+    } else if (interface == MX_STORAGE_CAPSULE) {
+      import_table<mx_storage_api>(object, name, MX_STORAGE_MAJOR, MX_STORAGE_MINOR, who);
+    } else if (interface == MX_RESOURCE_CAPSULE) {
+      import_table<mx_resource_api>(object, name, MX_RESOURCE_MAJOR, MX_RESOURCE_MINOR, who);
+    } else if (interface == MX_DEVICE_CAPSULE) {
+      import_table<mx_device_api>(object, name, MX_DEVICE_MAJOR, MX_DEVICE_MINOR, who);
+    } else if (interface == MX_INVOKE_CAPSULE) {
+      import_table<mx_invoke_api>(object, name, MX_INVOKE_MAJOR, MX_INVOKE_MINOR, who);
+    } else if (interface == MX_KERNEL_CAPSULE) {
+      import_table<mx_kernel_api>(object, name, MX_KERNEL_MAJOR, MX_KERNEL_MINOR, who);
+    } else {
+      throw Error(MX_ERROR_ABI, "[" + consumer + "] not a capsule of an mx interface: '" + interface + "'");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mx::core
+
+PYBIND11_MODULE(_native, m) {
+  using namespace pybind11::literals;
+  m.doc() = "C kernel tables and plans.";
+  m.def("prepare_native", &mx::core::prepare_native, "capsule"_a, "op_name"_a, "params"_a, "inputs"_a,
+        "outputs"_a, "context"_a, "is_train"_a);
+  m.def("run_plan", &mx::core::run, "plan"_a, "inputs"_a, "outputs"_a, "req"_a, "is_train"_a = false,
+        "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
+  m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
+  m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);
+}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+def prepare_native(
+    capsule: Any,
+    op_name: str,
+    params: Mapping[str, str],
+    inputs: Sequence[tuple[Sequence[int], int]],
+    outputs: Sequence[tuple[Sequence[int], int]],
+    context: tuple[int, int],
+    is_train: bool,
+) -> Any:
+    """Plan capsule of a kernel table for one signature, or None when the table declines."""
+
+def run_plan(
+    plan: Any,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    req: Sequence[int],
+    is_train: bool = False,
+    scalars: Sequence[float] = (),
+    random_key: int = 0,
+    random_offset: int = 0,
+    threads: int = 1,
+) -> list[tuple[tuple[int, ...], bytes] | None]:
+    """Runs a plan on buffers, now. Blocking, without the GIL.
+
+    Inputs and outputs are C-contiguous buffers, or pairs (buffer, element type code); the shapes
+    must be those the plan was prepared for. An element type code alone is an output whose shape
+    the kernel decides: for it the result has (shape, bytes), else None.
+    """
+
+def table_head(capsule: Any, name: str) -> tuple[int, int, int]:
+    """Size in bytes, major and minor of the table in a capsule."""
+
+def check_table(capsule: Any, consumer: str) -> None:
+    """Raises AbiError unless mx-core's headers can use the table in a capsule."""
