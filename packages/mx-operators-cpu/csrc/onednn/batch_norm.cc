@@ -145,8 +145,9 @@ class BatchNormBackward final : public Plan {
     }
   }
 
-  const float* means(const Call& call) const { return call.input<float>(o_.use_batch_stats ? 3 : 5); }
-  const float* variances(const Call& call) const { return call.input<float>(o_.use_batch_stats ? 4 : 6); }
+  // What the forward pass used: the batch's statistics or the moving ones.
+  const float* means(const Call& call) const { return call.input<float>(3); }
+  const float* variances(const Call& call) const { return call.input<float>(4); }
 
   // From the sums of g and of g * (x - mean): writes the parameters' gradients.
   Coefficients settle(const Call& call, int64_t c, double total, double moment) const {

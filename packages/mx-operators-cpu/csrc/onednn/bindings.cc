@@ -156,15 +156,13 @@ PYBIND11_MODULE(_onednn, m) {
   m.def(
       "softmax_output_backward",
       [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner, int64_t batch_size,
-         double grad_scale, double ignore_label, double smooth_alpha, bool use_ignore, bool label_is_distribution,
+         double smooth_alpha, bool use_ignore, bool label_is_distribution,
          const std::string& normalization) {
         SoftmaxOutputOptions options;
         options.rows = rows;
         options.classes = classes;
         options.inner = inner;
         options.batch = batch_size;
-        options.grad_scale = grad_scale;
-        options.ignore_label = ignore_label;
         options.smooth_alpha = smooth_alpha;
         options.use_ignore = use_ignore;
         options.label_is_distribution = label_is_distribution;
@@ -174,7 +172,7 @@ PYBIND11_MODULE(_onednn, m) {
         return prepare(inputs, outputs, [&](const Signature& s) { return softmax_output_backward(s, options); });
       },
       i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("batch"),
-      py::arg("grad_scale"), py::arg("ignore_label"), py::arg("smooth_alpha"), py::arg("use_ignore"),
+      py::arg("smooth_alpha"), py::arg("use_ignore"),
       py::arg("label_is_distribution"), py::arg("normalization"));
   m.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
   m.def("version", [] {

@@ -86,12 +86,12 @@ enum class Normalization { none, batch, valid };
 
 struct SoftmaxOutputOptions {
   int64_t rows = 1, classes = 1, inner = 1;  // output seen as (rows, classes, inner)
-  double grad_scale = 1, ignore_label = -1, smooth_alpha = 0;
+  double smooth_alpha = 0;
   bool use_ignore = false, label_is_distribution = false;
   Normalization normalization = Normalization::none;
   int64_t batch = 1;
 };
-// label, output -> data_grad
+// label, output -> data_grad; run-time scalars grad_scale, ignore_label
 PlanPtr softmax_output_backward(const Signature& signature, const SoftmaxOutputOptions& options);
 
 }  // namespace mx::onednn

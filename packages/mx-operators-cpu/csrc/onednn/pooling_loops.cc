@@ -72,8 +72,14 @@ class WindowPlan : public Plan {
     }
   }
 
-  float power(float value, int p) const { return p == 1 ? value : p == 2 ? value * value : value * value * value; }
-  float root(float value) const { return p_ == 1 ? value : p_ == 2 ? std::sqrt(value) : std::cbrt(value); }
+  // |value|^p of an lp norm, and what undoes its sum.
+  float power(float value, int p) const {
+    return p == 0 ? 1.f : p == 1 ? std::fabs(value) : p == 2 ? value * value : std::pow(std::fabs(value), static_cast<float>(p));
+  }
+  static float sign(float value) { return static_cast<float>((value > 0) - (value < 0)); }
+  float root(float value) const {
+    return p_ == 1 ? value : p_ == 2 ? std::sqrt(value) : std::pow(value, 1 / static_cast<float>(p_));
+  }
 
   const PoolType type_;
   const bool include_pad_;
@@ -143,7 +149,7 @@ class PoolingBackwardLoops final : public WindowPlan {
     for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
       const auto g = static_cast<float>(out_grad[at]), result = static_cast<float>(y[at]);
       const float share = type_ == PoolType::avg ? g / count : g;
-      const float below = type_ == PoolType::lp ? power(result, p_ - 1) : 1.f;
+      const float below = type_ == PoolType::lp && result != 0 ? power(result, p_ - 1) : 1.f;
       for_elements(rd, rh, rw, [&](int64_t i) {
         const auto e = static_cast<float>(x[i]);
         if (type_ == PoolType::max) {
@@ -151,7 +157,7 @@ class PoolingBackwardLoops final : public WindowPlan {
           sums[i] += g;
           return false;  // the first maximum takes it all
         }
-        sums[i] += type_ != PoolType::lp || p_ == 1 ? share : below == 0 ? 0.f : share * power(e, p_ - 1) / below;
+        sums[i] += type_ == PoolType::lp ? share * sign(e) * power(e, p_ - 1) / below : share;
         return true;
       });
     });
@@ -160,7 +166,6 @@ class PoolingBackwardLoops final : public WindowPlan {
 
 template <template <class> class Loops>
 PlanPtr make(const Signature& signature, const PoolOptions& options, const Cost& cost) {
-  if (options.p < 1 || options.p > 3) throw Unsupported{};
   if (signature.inputs[0].type == DataType::bf16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
   return std::make_unique<Loops<float>>(signature, options, cost);
 }

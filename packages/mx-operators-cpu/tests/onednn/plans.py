@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs plan capsules over NumPy arrays, with every request and any number of threads."""
+"""Runs plans over NumPy arrays with every request and any number of threads, and compares them with references."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from mx_core import dtypes
-from mx_core.kernels import KernelCall, TensorSpec
+from mx_core import dtypes, operators
+from mx_core.context import cpu
+from mx_core.kernels import KernelCall, TensorSpec, resolve
+from mx_core.operator import OperatorProperty, ReferenceContext, gradient_of
+from mx_operators_cpu.onednn.register import KERNELS
 
 NULL, WRITE, INPLACE, ADD = range(4)
 
@@ -71,7 +73,7 @@ def scratch_bytes(capsule: object) -> int:
 
 def run(
     capsule: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], req: Sequence[int] | None = None,
-    *, threads: int = 2, is_train: bool = True,
+    *, threads: int = 2, is_train: bool = True, scalars: Sequence[float] = (),
 ) -> None:
     """Runs a plan once; outputs with request NULL are passed as null pointers."""
     plan = _plan(capsule)
@@ -91,7 +93,8 @@ def run(
 
     memory = [_aligned(plan.scratch_bytes[i]) for i in range(plan.n_scratch)]
     scratch = (ctypes.c_void_p * max(len(memory), 1))(*[m.ctypes.data for m in memory])
-    context = _Context(ctypes.sizeof(_Context), is_train, 1, 0, None, scratch, None, 0, threads)
+    numbers = (ctypes.c_double * max(len(scalars), 1))(*scalars)
+    context = _Context(ctypes.sizeof(_Context), is_train, 1, 0, None, scratch, numbers, len(scalars), threads)
     error = _Error()
     status = plan.run(
         ctypes.addressof(plan), context, tensors(inputs, [False] * len(inputs)), len(inputs),
@@ -101,41 +104,70 @@ def run(
         raise RuntimeError(f"status {status}: {error.message.decode()}")
 
 
-def spec(array: np.ndarray) -> TensorSpec:
-    """The signature of an array."""
-    return TensorSpec(array.shape, dtypes.code(array.dtype))
+def _specs(arrays: Sequence[np.ndarray]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(a.shape, dtypes.code(a.dtype)) for a in arrays)
 
 
-def call(
-    inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], *, is_train: bool = True, **params: Any
-) -> KernelCall:
-    """A kernel call with parameters given as keywords."""
-    return KernelCall(
-        op=None, params=SimpleNamespace(**params), inputs=tuple(map(spec, inputs)),  # type: ignore[arg-type]
-        outputs=tuple(map(spec, outputs)), context=None, is_train=is_train,  # type: ignore[arg-type]
-    )
+def prepare(
+    op: OperatorProperty, p: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], is_train: bool = True
+) -> object | None:
+    """The oneDNN plan of an operator for arrays of these signatures; None when it declines."""
+    _, make, supports = next(kernel for kernel in KERNELS if kernel[0] == op.name)
+    call = KernelCall(op, p, _specs(inputs), _specs(outputs), cpu(0), is_train)
+    if not resolve(f"mx_operators_cpu.onednn.{supports}")(call):
+        return None
+    return resolve(f"mx_operators_cpu.onednn.{make}")(call)
 
 
-def check(
-    make: Any, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], *, is_train: bool = True,
-    rtol: float = 1e-4, atol: float = 1e-5, **params: Any,
-) -> object:
-    """Prepares a kernel and compares it with `expected` for every request on every output."""
-    capsule = make(call(inputs, expected, is_train=is_train, **params))
-    assert capsule is not None
-    wanted = [np.asarray(e) for e in expected]
-    n = len(wanted)
+def compare(
+    op: OperatorProperty, p: Any, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], *,
+    states: Sequence[np.ndarray] = (), is_train: bool = True, rtol: float = 1e-4, atol: float = 1e-5,
+) -> None:
+    """Runs the plan with every request on every output, on one and two threads.
+
+    `expected` are the outputs; `states` the values of the last inputs afterwards.
+    """
+    plan = prepare(op, p, inputs, expected, is_train)
+    assert plan is not None, f"{op.name} declined"
+    n = len(expected)
     requests = [[WRITE] * n, [ADD] * n, [NULL] * n]
     requests += [[ADD if i == j else NULL for j in range(n)] for i in range(n) if n > 1]
     requests += [[NULL if i == j else WRITE for j in range(n)] for i in range(n) if n > 1]
     for req in requests:
         for threads in (1, 2):
-            before = [np.full_like(e, 0.5) for e in wanted]
-            outputs = [b.copy() for b in before]
-            run(capsule, [np.array(i) for i in inputs], outputs, req, threads=threads, is_train=is_train)
-            for got, want, old, r in zip(outputs, wanted, before, req, strict=True):
-                target = {NULL: old, WRITE: want, ADD: old + want}[r]
+            old = [np.full_like(e, 0.5) for e in expected]
+            outputs = [o.copy() for o in old]
+            given = [np.array(i) for i in inputs]
+            run(plan, given, outputs, req, threads=threads, is_train=is_train, scalars=p.scalars)
+            for got, want, before, r in zip(outputs, expected, old, req, strict=True):
+                target = {NULL: before, WRITE: want, ADD: before + want}[r]
                 np.testing.assert_allclose(
-                    got.astype(np.float32), target.astype(np.float32), rtol=rtol, atol=atol, err_msg=f"req={req}"
+                    got.astype(np.float32), target.astype(np.float32), rtol=rtol, atol=atol,
+                    err_msg=f"{op.name} {p} requests {req}",
                 )
-    return capsule
+            for got, want in zip(given[len(given) - len(states) :], states, strict=True):
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=f"{op.name} {p} states")
+
+
+def verify(
+    name: str, attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], *, is_train: bool = True,
+    rtol: float = 1e-4, atol: float = 1e-5, gradient: bool = True,
+) -> None:
+    """Compares an operator and everything its gradient applies with the references."""
+    op = operators.get(name)
+    p = op.Param.parse(attrs, op=name)
+    context = ReferenceContext(is_train=is_train, scalars=p.scalars)
+    made = [np.ascontiguousarray(a) for a in op.reference(p, [np.array(i) for i in inputs], context)]
+    outputs, states = made[: len(op.outputs(p))], made[len(op.outputs(p)) :]
+    compare(op, p, inputs, outputs, states=states, is_train=is_train, rtol=rtol, atol=atol)
+    if not gradient:
+        return
+    rng = np.random.default_rng(5)
+    heads = [rng.standard_normal(o.shape).astype(o.dtype) for o in outputs]
+    arrays = {"out_grad": heads, "input": inputs, "output": outputs}
+    for node in gradient_of(op, p).nodes:
+        backward = operators.get(node.op)
+        kept = [arrays[e.kind][e.index] for e in node.inputs]
+        expected = [np.ascontiguousarray(a) for a in backward.reference(node.params, kept, context)]
+        scale = max(float(np.abs(e).max(initial=1)) for e in expected)
+        compare(backward, node.params, kept, expected, is_train=is_train, rtol=rtol, atol=atol * scale)

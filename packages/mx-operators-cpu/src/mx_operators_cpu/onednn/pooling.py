@@ -6,39 +6,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.onednn.library import native
-from mx_operators_cpu.onednn.signature import channels_last, filled, specs
+from mx_operators_cpu.onednn.signature import channels_last, filled, floating, specs
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 
-def _window(call: KernelCall, spatial: tuple[int, ...]) -> dict[str, Any]:
-    p, rank = call.params, len(spatial)
-    whole = p.global_pool
+def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
+    p, spatial, rank = call.params, data[2:], len(data) - 2
+    if p.global_pool:
+        kernel, stride, pad = list(spatial), [1] * rank, [0] * rank
+    else:
+        kernel, stride, pad = list(p.kernel), filled(p.stride, rank, 1), filled(p.pad, rank, 0)
+        if p.pooling_convention == "same":
+            sizes = zip(spatial, output[2:], kernel, stride, strict=True)
+            pad = [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]
     return {
-        "kernel": list(spatial) if whole else list(p.kernel),
-        "stride": [1] * rank if whole else filled(p.stride, rank, 1),
-        "pad": [0] * rank if whole else filled(p.pad, rank, 0),
+        "kernel": kernel,
+        "stride": stride,
+        "pad": pad,
         "pool_type": p.pool_type,
         "count_include_pad": p.count_include_pad is not False,
-        "p_value": p.p_value or 2,
+        "p_value": p.p_value or 1,
     }
 
 
 def supported(call: KernelCall) -> bool:
-    """Channels come first."""
-    from mx_operators_cpu.onednn.signature import floating
-
-    return floating(call) and not channels_last(call.params.layout)
+    """Channels come first, and a norm has its exponent."""
+    p = call.params
+    return floating(call) and not channels_last(p.layout) and (p.pool_type != "lp" or p.p_value is not None)
 
 
 def pooling(call: KernelCall) -> object | None:
     """data -> output."""
-    window = _window(call, call.inputs[0].shape[2:])
+    window = _window(call, call.inputs[0].shape, call.outputs[0].shape)
     return native.pooling(specs(call.inputs), specs(call.outputs), **window)
 
 
 def pooling_backward(call: KernelCall) -> object | None:
     """out_grad, data, output -> data_grad."""
-    window = _window(call, call.inputs[1].shape[2:])
+    window = _window(call, call.inputs[1].shape, call.inputs[0].shape)
     return native.pooling_backward(specs(call.inputs), specs(call.outputs), **window)

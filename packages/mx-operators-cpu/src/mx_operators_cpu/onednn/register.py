@@ -26,6 +26,8 @@ KERNELS = (
     ("_backward_LayerNorm", "norm:layer_norm_backward", "signature:floating"),
     ("softmax", "softmax:softmax", "softmax:supported"),
     ("_backward_softmax", "softmax:softmax_backward", "softmax:supported"),
+    ("softmin", "softmax:softmin", "softmax:supported"),
+    ("_backward_softmin", "softmax:softmin_backward", "softmax:supported"),
     ("log_softmax", "softmax:log_softmax", "softmax:supported"),
     ("_backward_log_softmax", "softmax:log_softmax_backward", "softmax:supported"),
     ("SoftmaxActivation", "softmax:softmax_activation", "signature:floating"),

@@ -21,12 +21,12 @@ def supported(call: KernelCall) -> bool:
     return floating(call) and same and not call.params.use_length
 
 
-def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool) -> object | None:
+def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:
     p, shape = call.params, call.outputs[0].shape
     make = native.softmax_backward if backward else native.softmax
     return make(
         specs(call.inputs), specs(call.outputs),
-        view=shape, axis=p.axis % len(shape), logarithm=logarithm, temperature=p.temperature or 1.0,
+        view=shape, axis=p.axis % len(shape), logarithm=logarithm, temperature=sign * (p.temperature or 1.0),
     )
 
 
@@ -38,6 +38,16 @@ def softmax(call: KernelCall) -> object | None:
 def softmax_backward(call: KernelCall) -> object | None:
     """out_grad, output -> data_grad."""
     return _along_axis(call, logarithm=False, backward=True)
+
+
+def softmin(call: KernelCall) -> object | None:
+    """data -> output: softmax at the negative temperature."""
+    return _along_axis(call, logarithm=False, backward=False, sign=-1.0)
+
+
+def softmin_backward(call: KernelCall) -> object | None:
+    """out_grad, output -> data_grad."""
+    return _along_axis(call, logarithm=False, backward=True, sign=-1.0)
 
 
 def log_softmax(call: KernelCall) -> object | None:
@@ -94,13 +104,12 @@ def softmax_output(call: KernelCall) -> object | None:
 
 def softmax_output_backward(call: KernelCall) -> object | None:
     """label, output -> data_grad."""
-    if len(call.inputs) != 2:
+    if len(call.inputs) != 2:  # multiplied by the out-gradient
         return None
     p, (label, output) = call.params, (t.shape for t in call.inputs)
     rows, classes, inner = _output_view(call, output)
     return native.softmax_output_backward(
         specs(call.inputs), specs(call.outputs),
-        rows=rows, classes=classes, inner=inner, batch=label[0],
-        grad_scale=p.grad_scale, ignore_label=p.ignore_label, smooth_alpha=p.smooth_alpha,
+        rows=rows, classes=classes, inner=inner, batch=output[0], smooth_alpha=p.smooth_alpha,
         use_ignore=p.use_ignore, label_is_distribution=label == output, normalization=p.normalization,
     )

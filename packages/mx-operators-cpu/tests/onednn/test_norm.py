@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BatchNorm and LayerNorm against their references."""
+
+import numpy as np
+import plans
+import pytest
+
+
+def _batch_inputs(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
+    n = shape[axis]
+    data = 3 + 2 * rng.standard_normal(shape)
+    vectors = [rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n), rng.uniform(0.5, 2, n)]
+    return [a.astype(np.float32) for a in (data, *vectors)]
+
+
+@pytest.mark.parametrize("is_train", [True, False])
+@pytest.mark.parametrize("attrs", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4, 3, 5, 5), 1), ((6, 130), 1), ((3, 5, 70), -1), ((300, 2), 1), ((2, 3, 4), 0), ((2, 4, 1), 1)]
+)
+def test_batch_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int, attrs: dict, is_train: bool) -> None:
+    plans.verify("BatchNorm", {"axis": axis, **attrs}, _batch_inputs(rng, shape, axis), is_train=is_train)
+
+
+def test_batch_norm_keeps_precision_far_from_zero(rng: np.random.Generator) -> None:
+    inputs = _batch_inputs(rng, (8, 2, 40, 40), 1)
+    inputs[0] = (1000 + rng.standard_normal(inputs[0].shape)).astype(np.float32)
+    plans.verify("BatchNorm", {"fix_gamma": False}, inputs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 4), -1), ((2, 3, 4), 1), ((5, 129), -1), ((2, 3, 70), 0), ((1, 9000), -1), ((4, 5, 1), 1)]
+)
+def test_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> None:
+    n = shape[axis]
+    inputs = [a.astype(np.float32) for a in (rng.standard_normal(shape), rng.standard_normal(n), rng.standard_normal(n))]
+    plans.verify("LayerNorm", {"axis": axis, "eps": 1e-3}, inputs)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling against its reference."""
+
+import numpy as np
+import plans
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KINDS = [{"pool_type": "max"}, {"pool_type": "avg"}, {"pool_type": "avg", "count_include_pad": False},
+         {"pool_type": "sum"}, {"pool_type": "lp", "p_value": 1}, {"pool_type": "lp", "p_value": 2},
+         {"pool_type": "lp", "p_value": 3}]  # fmt: skip
+
+
+def _data(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((2, 3, 7, 8), {"kernel": (2, 3), "stride": (2, 1)}),
+        ((2, 3, 7, 8), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+        ((2, 3, 8, 7), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pooling_convention": "full"}),
+        ((1, 2, 9), {"kernel": (3,), "stride": (2,), "pooling_convention": "same"}),
+        ((1, 2, 4, 5, 6), {"kernel": (2, 2, 3), "stride": (2, 2, 2)}),
+        ((2, 17, 5, 6), {"global_pool": True}),
+    ],
+)
+def test_pooling(kind: dict, shape: tuple[int, ...], window: dict) -> None:
+    plans.verify("Pooling", kind | window, [_data(shape)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS), size=st.integers(3, 10), kernel=st.integers(1, 4), stride=st.integers(1, 4),
+    pad=st.integers(0, 3), convention=st.sampled_from(["valid", "full"]),
+)
+def test_pooling_of_any_geometry(kind: dict, size: int, kernel: int, stride: int, pad: int, convention: str) -> None:
+    kernel = min(kernel, size)
+    pad = min(pad, kernel - 1)
+    attrs = {"kernel": (kernel, kernel), "stride": (stride, 1), "pad": (pad, 0), "pooling_convention": convention}
+    plans.verify("Pooling", kind | attrs, [_data((2, 3, size, size))])
+
+
+def test_the_first_maximum_gets_the_gradient() -> None:
+    plans.verify("Pooling", {"kernel": (2, 2), "stride": (1, 1)}, [np.ones((1, 1, 4, 4), np.float32)])

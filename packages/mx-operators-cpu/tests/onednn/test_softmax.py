@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The softmax family against its references."""
+
+import numpy as np
+import plans
+import pytest
+from mx_core import operators
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("attrs", [{}, {"temperature": 2.5}])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4), -1), ((2, 5, 3), 1), ((7,), 0), ((2, 3, 4, 17), 3), ((4, 1), 1)])
+def test_softmax(rng: np.random.Generator, name: str, shape: tuple[int, ...], axis: int, attrs: dict) -> None:
+    data = (4 * rng.standard_normal(shape)).astype(np.float32)
+    plans.verify(name, {"axis": axis, **attrs}, [data])
+
+
+def test_softmax_in_place(rng: np.random.Generator) -> None:
+    op = operators.get("softmax")
+    p = op.Param.parse({"temperature": 0.5})
+    data = rng.standard_normal((5, 33)).astype(np.float32)
+    (expected,) = op.reference(p, [data], None)
+    plans.run(plans.prepare(op, p, [data], [data]), [data], [data], [plans.INPLACE])
+    np.testing.assert_allclose(data, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_large_values_do_not_overflow() -> None:
+    plans.verify("softmax", {}, [np.array([[1e4, -1e4, 9999.0]], np.float32)])
+
+
+@pytest.mark.parametrize("mode", ["instance", "channel"])
+def test_softmax_activation(rng: np.random.Generator, mode: str) -> None:
+    plans.verify("SoftmaxActivation", {"mode": mode}, [rng.standard_normal((2, 3, 4)).astype(np.float32)])
+
+
+@pytest.mark.parametrize("normalization", ["null", "batch", "valid"])
+@pytest.mark.parametrize("extra", [{}, {"use_ignore": True, "ignore_label": 1, "grad_scale": 2}, {"smooth_alpha": 0.1}])
+@pytest.mark.parametrize(
+    ("shape", "label", "attrs"),
+    [
+        ((4, 5), (4,), {}),
+        ((2, 3, 4), (2,), {}),
+        ((2, 5, 3, 2), (2, 3, 2), {"multi_output": True}),
+        ((2, 3, 5), (2, 3), {"preserve_shape": True}),
+    ],
+)
+def test_softmax_output(
+    rng: np.random.Generator, shape: tuple[int, ...], label: tuple[int, ...], attrs: dict, extra: dict,
+    normalization: str,
+) -> None:
+    inputs = [rng.standard_normal(shape), rng.integers(0, 5, label)]
+    plans.verify("SoftmaxOutput", {**attrs, **extra, "normalization": normalization}, [i.astype(np.float32) for i in inputs])
+
+
+def test_labels_may_be_a_distribution(rng: np.random.Generator) -> None:
+    data, label = rng.standard_normal((4, 5)), rng.dirichlet(np.ones(5), 4)
+    plans.verify("SoftmaxOutput", {"grad_scale": 3}, [data.astype(np.float32), label.astype(np.float32)])
