@@ -58,13 +58,10 @@ def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
     Sorted by plug-in name, then distribution. A distribution found twice on `sys.path` counts
     once; the second of two distributions that use one plug-in name is broken.
     """
-    found: dict[tuple[str, str], EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        found.setdefault((point.name, _distribution(point)), point)
     blocked = disabled()
     owner: dict[str, str] = {}
     result = []
-    for (name, distribution), point in sorted(found.items()):
+    for (name, distribution), point in sorted(_installed().items()):
         version = point.dist.version if point.dist else "unknown"
         record = PluginRecord(name, "found", distribution, version, point.value)
         if name in blocked or distribution in blocked:
@@ -72,10 +69,24 @@ def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
         elif owner.setdefault(name, distribution) != distribution:
             error = f"distribution {owner[name]!r} brings a plug-in of this name too"
             record = replace(record, state="broken", error=error)
+        elif point.group != GROUP:
+            error = f"made for hooks {point.group}, mx-core {__version__} has {GROUP}"
+            record = replace(record, state="incompatible", error=error)
         else:
             record = _check_requirement(record, point)
         result.append((record, point))
     return tuple(result)
+
+
+def _installed() -> dict[tuple[str, str], EntryPoint]:
+    """Entry points by plug-in and distribution; of several hook versions the one spoken here."""
+    everything = entry_points()
+    others = sorted(g for g in everything.groups if re.fullmatch(r"mx\.plugins\.v\d+", g))
+    found: dict[tuple[str, str], EntryPoint] = {}
+    for group in sorted(others, key=lambda g: g != GROUP):
+        for point in everything.select(group=group):
+            found.setdefault((point.name, _distribution(point)), point)
+    return found
 
 
 def disabled() -> frozenset[str]:

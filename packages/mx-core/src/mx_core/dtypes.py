@@ -64,7 +64,8 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
     if name(code) == "bfloat16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        brain: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return brain
     if not 0 <= code < len(_TABLE):
         raise DTypeError(f"unknown type flag {code}")
     return np.dtype(name(code))

@@ -10,7 +10,7 @@ called on a hot path.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -31,10 +31,17 @@ hookimpl = pluggy.HookimplMarker("mx")
 
 @dataclass(frozen=True)
 class PluginInfo:
-    """What a plug-in says of itself, as `MX_PLUGIN` in its module."""
+    """What a plug-in says of itself, as `MX_PLUGIN` in its module.
+
+    Parameters
+    ----------
+    variables : mapping of str to str
+        Environment variables it reads, each with a sentence; `mx doctor` knows them then.
+    """
 
     summary: str = ""
     url: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @hookspec

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `mx`; plug-ins add subcommands with `mx_register_commands`."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import click
+
+from mx_core import plugins, specs
+from mx_core.build_info import __version__
+from mx_core.commands.doctor import doctor
+from mx_core.commands.ops import ops
+from mx_core.commands.plugins import plugins_command
+from mx_core.errors import MXNetError, PluginWarning
+
+
+class _Group(click.Group):
+    """A group that also has the commands of plug-ins; mx's own names come first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *plugins.registry("commands").names()})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        own = super().get_command(ctx, name)
+        if own is not None or name not in plugins.registry("commands"):
+            return own
+        entry = plugins.registry("commands").get(name)
+        command = specs.resolve(entry.value.command)
+        if not isinstance(command, click.Command):
+            raise click.ClickException(f"{name!r} of {entry}: expected a click command, got {command!r}")
+        return command
+
+
+@click.group(cls=_Group)
+@click.version_option(__version__, prog_name="mx")
+def cli() -> None:
+    """Plug-ins, operators and health of this mx installation."""
+    warnings.simplefilter("ignore", PluginWarning)  # the commands themselves report plug-in states
+
+
+cli.add_command(plugins_command, "plugins")
+cli.add_command(ops, "ops")
+cli.add_command(doctor, "doctor")
+
+
+def main() -> None:
+    """Entry point of the console script; an error of mx is one line and exit status 1."""
+    try:
+        cli(prog_name="mx")
+    except MXNetError as error:
+        click.echo(f"mx: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

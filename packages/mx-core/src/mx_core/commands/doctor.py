@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx doctor`: what an error report needs, and what looks wrong."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import PackageNotFoundError, distributions, version
+from typing import Any
+
+import click
+
+from mx_core import environment, plugins, services
+from mx_core.commands.table import table
+from mx_core.errors import MXNetError
+
+Report = dict[str, dict[str, str]]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.pass_context
+def doctor(context: click.Context, as_json: bool) -> None:
+    """Show versions, interfaces, devices, plug-ins and settings; exit status 1 if something is wrong."""
+    report = examine()
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        for title, lines in report.items():
+            if lines:
+                click.echo(title)
+                click.echo(table((f"  {key}", value) for key, value in lines.items()))
+    context.exit(int(bool(report["problems"])))
+
+
+def examine() -> Report:
+    """The report; section `problems` is empty when all is well."""
+    problems: dict[str, str] = {}
+    records = plugins.plugins()
+    for record in records:
+        if record.state in ("broken", "incompatible"):
+            problems[f"plug-in {record.name}"] = record.error or record.state
+    known = dict(environment.VARIABLES)
+    for record in records:
+        known.update(record.info.variables)
+    for name, close in environment.unknown(known).items():
+        problems[name] = "nothing reads this variable" + (f"; did you mean {close}?" if close else "")
+    report: Report = {
+        "versions": _versions(),
+        "interfaces": _interfaces(problems),
+        "devices": _devices(problems),
+        "plug-ins": {r.name: f"{r.state}  {r.distribution} {r.version}" for r in records},
+    }
+    for plugin, lines in plugins.diagnostics().items():
+        report[f"plug-in {plugin}"] = lines
+        if "error" in lines:
+            problems[f"mx_diagnostics of {plugin}"] = lines["error"]
+    report["variables"] = environment.settings()
+    report["problems"] = problems
+    return report
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0], "platform": platform.platform()}
+    for name in ("numpy", "pluggy", "click"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    own = {d.name: d.version for d in distributions() if d.name and _is_own(d.name)}
+    return found | dict(sorted(own.items()))
+
+
+def _is_own(name: str) -> bool:
+    return name == "mx" or name.startswith(("mx-", "mx_"))
+
+
+def _interfaces(problems: dict[str, str]) -> dict[str, str]:
+    """The services' C tables, checked as a consumer would check them."""
+    found = {}
+    for title, get, capsule in (
+        ("engine", services.engine, "mx.engine.v1"),
+        ("storage cpu", partial(services.storage, "cpu"), "mx.storage.v1"),
+        ("random cpu", partial(services.random, "cpu"), "mx.resource.v1"),
+    ):
+        found[title] = _interface(title, get, capsule, problems)
+    for name in plugins.registry("devices").names():
+        if services.device_count(name) > 0:
+            title = f"device {name}"
+            found[title] = _interface(title, partial(services.device, name), "mx.device.v1", problems)
+    return found
+
+
+def _interface(title: str, get: Callable[[], Any], capsule: str, problems: dict[str, str]) -> str:
+    try:
+        service = get()
+        from mx_core import _native
+
+        _native.check_table(service.capsule, "mx-core")
+        size, major, minor = _native.table_head(service.capsule, capsule)
+    except (MXNetError, ImportError, ValueError) as error:
+        problems[title] = str(error)
+        return "unusable"
+    return f"{service.name}  {capsule} {major}.{minor}, {size} bytes"
+
+
+def _devices(problems: dict[str, str]) -> dict[str, str]:
+    found = {"cpu": "1"}
+    for name in plugins.registry("devices").names():
+        try:
+            found[name] = str(services.device_count(name))
+        except Exception as error:  # a stranger's probe: any failure is a finding
+            found[name] = "unusable"
+            problems[f"device {name}"] = f"probe: {type(error).__name__}: {error}"
+    return found

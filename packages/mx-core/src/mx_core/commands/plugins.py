@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx plugins`: what is installed, what loaded, what it brings, whether it keeps its contracts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+
+import click
+
+from mx_core import plugins
+from mx_core.commands.table import table
+from mx_core.discovery import PluginRecord
+
+FAILED = ("broken", "incompatible")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.pass_context
+def plugins_command(context: click.Context, as_json: bool) -> None:
+    """List plug-ins; exit status 1 if any is broken or incompatible."""
+    if context.invoked_subcommand is not None:
+        return
+    records = plugins.plugins()
+    if as_json:
+        click.echo(json.dumps([as_dict(record) for record in records], indent=2))
+    elif records:
+        click.echo(table((r.name, r.state, r.distribution, r.version, _summary(r)) for r in records))
+    else:
+        click.echo("no plug-ins are installed")
+    context.exit(int(any(record.state in FAILED for record in records)))
+
+
+@plugins_command.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Tell all about a plug-in: what it registered, or why it failed."""
+    for record in _records(name):
+        click.echo(record.describe())
+        rows = [("summary", record.info.summary), ("url", record.info.url), ("module", record.module)]
+        rows.append(("hooks", ", ".join(record.hooks)))
+        click.echo(table((f"  {key}", value) for key, value in rows if value))
+        verb = "registered" if record.state == "loaded" else "was about to register"
+        for kind, names in _by_kind(record).items():
+            click.echo(f"  {verb} {kind}: {', '.join(names)}")
+        if record.traceback:
+            click.echo(record.traceback.rstrip())
+
+
+@plugins_command.command()
+@click.argument("name")
+@click.pass_context
+def check(context: click.Context, name: str) -> None:
+    """Run the contract checks that apply to what a plug-in registered."""
+    from mx_core.testing.plugin import check_plugin
+
+    failed = 0
+    for record in _records(name):
+        if record.state != "loaded":
+            raise click.ClickException(record.describe())
+        for result in check_plugin(record):
+            failed += result.error is not None
+            click.echo(f"{'ok' if result.error is None else 'FAILED':6}  {result.subject}: {result.check}")
+            if result.error is not None:
+                click.echo(f"        {result.error}")
+    context.exit(int(failed > 0))
+
+
+def as_dict(record: PluginRecord) -> dict[str, object]:
+    """A record for JSON."""
+    return {
+        "name": record.name,
+        "state": record.state,
+        "distribution": record.distribution,
+        "version": record.version,
+        "module": record.module,
+        "error": record.error,
+        "contributions": _by_kind(record),
+    }
+
+
+def _records(name: str) -> list[PluginRecord]:
+    found = [record for record in plugins.plugins() if record.name == name]
+    if not found:
+        known = ", ".join(record.name for record in plugins.plugins()) or "none"
+        raise click.ClickException(f"no plug-in {name!r} is installed; there are: {known}")
+    return found
+
+
+def _by_kind(record: PluginRecord) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for kind, name in record.contributions:
+        kinds[kind].append(name)
+    return dict(kinds)
+
+
+def _summary(record: PluginRecord) -> str:
+    if record.error:
+        return record.error.splitlines()[0]
+    counts = Counter(kind for kind, _ in record.contributions)
+    return ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())

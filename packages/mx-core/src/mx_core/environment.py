@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment variables mx reads, so that a misspelt one can be told."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+
+#: Variables of the packages that are not plug-ins themselves; plug-ins state theirs in PluginInfo.
+VARIABLES: Mapping[str, str] = {
+    "MX_BUILD_DEBUG": "1: native parts are built without optimisation, with debug information",
+    "MX_DISABLE_PLUGINS": "plug-ins or distributions not to load, comma-separated",
+    "MX_ENGINE_TYPE": "name of the engine to use",
+    "MX_ERRORS": "sticky: a failure is raised by every wait, not by the first alone",
+    "MX_STRICT_PLUGINS": "1: a plug-in that does not load is an error instead of a warning",
+    "MXNET_ENGINE_TYPE": "the same as MX_ENGINE_TYPE, which comes first",
+}
+
+
+def settings() -> dict[str, str]:
+    """Variables of mx that are set."""
+    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(("MX_", "MXNET_"))}
+
+
+def unknown(known: Mapping[str, str]) -> dict[str, str]:
+    """Set variables that nothing reads -> the closest known name, or an empty string."""
+    found = {}
+    for name in settings():
+        if name not in known:
+            found[name] = next(iter(difflib.get_close_matches(name, known, 1)), "")
+    return found
