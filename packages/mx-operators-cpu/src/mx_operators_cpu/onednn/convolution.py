@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _window(call: KernelCall) -> dict[str, Any]:
-    p = call.params
+    p: Any = call.params
     rank = len(p.kernel)
     return {
         "kernel": list(p.kernel),
@@ -28,7 +28,8 @@ def _window(call: KernelCall) -> dict[str, Any]:
 def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
     """The window of a transposed convolution; a `target_shape` decides the padding instead of `pad`."""
     window = _window(call)
-    if any(call.params.target_shape):
+    p: Any = call.params
+    if any(p.target_shape):
         spatial = slice(1, -1) if window["channels_last"] else slice(2, None)
         sizes = zip(
             data[spatial], output[spatial], window["kernel"], window["stride"], window["dilate"], strict=True

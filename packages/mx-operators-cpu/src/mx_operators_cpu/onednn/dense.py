@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.onednn.library import native
 from mx_operators_cpu.onednn.signature import specs
@@ -25,7 +25,8 @@ def fully_connected_backward(call: KernelCall) -> object | None:
 
 def dot(call: KernelCall) -> object | None:
     """Contracts the last axis of lhs (first, if transposed) with the first of rhs (last)."""
-    p, (lhs, rhs) = call.params, (t.shape for t in call.inputs)
+    p: Any = call.params
+    lhs, rhs = (t.shape for t in call.inputs)
     k = lhs[0] if p.transpose_a else lhs[-1]
     return native.matmul(
         specs(call.inputs), specs(call.outputs),
@@ -41,13 +42,15 @@ def batch_dot(call: KernelCall) -> object | None:
 
 def gemm2(call: KernelCall) -> object | None:
     """alpha * A B over the leading axes."""
-    if call.params.axis not in (-2, len(call.inputs[0].shape) - 2):
+    p: Any = call.params
+    if p.axis not in (-2, len(call.inputs[0].shape) - 2):
         return None
-    return _matrices(call, call.params.alpha)
+    return _matrices(call, p.alpha)
 
 
 def _matrices(call: KernelCall, alpha: float) -> object | None:
-    p, (lhs, rhs) = call.params, (t.shape for t in call.inputs)
+    p: Any = call.params
+    lhs, rhs = (t.shape for t in call.inputs)
     rows, depth = (lhs[-1], lhs[-2]) if p.transpose_a else (lhs[-2], lhs[-1])
     return native.matmul(
         specs(call.inputs), specs(call.outputs),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
-from types import ModuleType
 
 #: Rounds an idle team member spins before it sleeps, about 20 microseconds: long enough to bridge
 #: the regions of one primitive, short enough to leave the cores to others between operations.
@@ -34,12 +33,8 @@ def _load_openmp() -> None:
             del os.environ["GOMP_SPINCOUNT"]
 
 
-def load() -> ModuleType:
-    """The extension module `mx_operators_cpu._onednn`."""
-    _load_openmp()
-    from mx_operators_cpu import _onednn
+_load_openmp()
 
-    return _onednn
+from mx_operators_cpu import _onednn as native  # noqa: E402  (needs the runtime loaded above)
 
-
-native = load()
+__all__ = ["native"]

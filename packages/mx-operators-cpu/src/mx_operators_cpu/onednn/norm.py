@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
-    p = call.params
+    p: Any = call.params
     return {
         "axis": p.axis % rank,
         "eps": p.eps,
@@ -37,11 +37,13 @@ def batch_norm_backward(call: KernelCall) -> object | None:
 
 def layer_norm(call: KernelCall) -> object | None:
     """data, gamma, beta -> output, mean, std."""
-    p, rank = call.params, len(call.inputs[0].shape)
+    p: Any = call.params
+    rank = len(call.inputs[0].shape)
     return native.layer_norm(specs(call.inputs), specs(call.outputs), axis=p.axis % rank, eps=p.eps)
 
 
 def layer_norm_backward(call: KernelCall) -> object | None:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
-    p, rank = call.params, len(call.inputs[1].shape)
+    p: Any = call.params
+    rank = len(call.inputs[1].shape)
     return native.layer_norm_backward(specs(call.inputs), specs(call.outputs), axis=p.axis % rank, eps=p.eps)

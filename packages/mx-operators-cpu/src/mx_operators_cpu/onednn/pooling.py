@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
-    p, spatial, rank = call.params, data[2:], len(data) - 2
+    p: Any = call.params
+    spatial, rank = data[2:], len(data) - 2
     if p.global_pool:
         kernel, stride, pad = list(spatial), [1] * rank, [0] * rank
     else:
@@ -33,7 +34,7 @@ def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) ->
 
 def supported(call: KernelCall) -> bool:
     """Channels come first, and a norm has its exponent."""
-    p = call.params
+    p: Any = call.params
     return floating(call) and not channels_last(p.layout) and (p.pool_type != "lp" or p.p_value is not None)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.onednn.library import native
 from mx_operators_cpu.onednn.signature import floating, specs
@@ -17,12 +17,14 @@ Shape = tuple[int, ...]
 
 def supported(call: KernelCall) -> bool:
     """One element type, and no lengths per row."""
+    p: Any = call.params
     same = len({t.dtype for t in (*call.inputs, *call.outputs)}) == 1
-    return floating(call) and same and not call.params.use_length
+    return floating(call) and same and not p.use_length
 
 
 def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:
-    p, shape = call.params, call.outputs[0].shape
+    p: Any = call.params
+    shape = call.outputs[0].shape
     make = native.softmax_backward if backward else native.softmax
     return make(
         specs(call.inputs), specs(call.outputs),
@@ -63,7 +65,8 @@ def log_softmax_backward(call: KernelCall) -> object | None:
 def _activation_view(call: KernelCall) -> Shape:
     """(rows, classes, inner) of SoftmaxActivation."""
     shape = call.outputs[0].shape
-    if call.params.mode == "channel":
+    p: Any = call.params
+    if p.mode == "channel":
         return shape[0], shape[1], prod(shape[2:])
     return shape[0], prod(shape[1:]), 1
 
@@ -86,7 +89,7 @@ def softmax_activation_backward(call: KernelCall) -> object | None:
 
 def _output_view(call: KernelCall, shape: Shape) -> Shape:
     """(rows, classes, inner) of SoftmaxOutput."""
-    p = call.params
+    p: Any = call.params
     if p.multi_output:
         return shape[0], shape[1], prod(shape[2:])
     if p.preserve_shape:
@@ -106,7 +109,8 @@ def softmax_output_backward(call: KernelCall) -> object | None:
     """label, output -> data_grad."""
     if len(call.inputs) != 2:  # multiplied by the out-gradient
         return None
-    p, (label, output) = call.params, (t.shape for t in call.inputs)
+    p: Any = call.params
+    label, output = (t.shape for t in call.inputs)
     rows, classes, inner = _output_view(call, output)
     return native.softmax_output_backward(
         specs(call.inputs), specs(call.outputs),
