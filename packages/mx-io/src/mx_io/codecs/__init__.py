@@ -14,8 +14,6 @@ A codec is registered by the hook `mx_register_image_codecs`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
+from mx_core.specs import CodecSpec
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -32,20 +31,8 @@ HEAD_BYTES = 64
 MAX_PIXELS = 89_478_485
 
 
-@dataclass(frozen=True)
-class Codec:
-    """One registered image format."""
-
-    name: str
-    extensions: tuple[str, ...]
-    sniff: Callable[[bytes], bool]
-    decode: Callable[[Any, int], Pixels]
-    encode: Callable[[Pixels, int], bytes] | None
-    priority: int
-
-
 @lru_cache(maxsize=1)
-def codecs() -> tuple[Codec, ...]:
+def codecs() -> tuple[CodecSpec, ...]:
     """The installed codecs, highest priority first."""
     entries = [entry.value for entry in plugins.registry("image_codecs").items()]
     return tuple(sorted(entries, key=lambda codec: (-codec.priority, codec.name)))
@@ -95,7 +82,7 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
     )
 
 
-def _decode_with(codec: Codec, data: Any, color: int) -> Pixels:
+def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:
     try:
         pixels = codec.decode(data, color)
     except (MXNetError, MemoryError):
@@ -122,12 +109,11 @@ def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> 
     quality : int
         What it means is the codec's: 1 to 100 for JPEG, the compression level 0 to 9 for PNG.
     """
-    pixels = np.asarray(image)
-    if pixels.ndim == 2:
-        pixels = pixels[:, :, None]
+    given = np.asarray(image)
+    pixels = given[:, :, None] if given.ndim == 2 else given
     if pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in (1, 3, 4) or pixels.size == 0:
         raise ShapeError(
-            f"[encode] image: expected uint8 of shape (height, width[, 1, 3 or 4]), got {pixels.dtype} of shape {pixels.shape}"
+            f"[encode] image: expected uint8 of shape (height, width[, 1, 3 or 4]), got {given.dtype} of {given.shape}"
         )
     wanted = extension.lower() if extension.startswith(".") else f".{extension.lower()}"
     for codec in codecs():

@@ -13,12 +13,6 @@ from mx_core.errors import ArgumentError, ShapeError
 from mx_io.codecs import check_size, luma
 from mx_io.codecs.orientation import jpeg_orientation, upright
 
-EXTENSIONS = (".jpg", ".jpeg", ".jpe")
-
-
-def sniff(head: bytes) -> bool:
-    """Whether a payload begins as a JPEG file does."""
-    return head.startswith(b"\xff\xd8\xff")
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:

@@ -13,12 +13,6 @@ from mx_core.errors import FileFormatError
 
 from mx_io.codecs import check_size, luma
 
-EXTENSIONS = (".npy",)
-
-
-def sniff(head: bytes) -> bool:
-    """Whether a payload begins as a .npy file does."""
-    return head.startswith(b"\x93NUMPY")
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:

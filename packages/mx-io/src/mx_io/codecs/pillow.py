@@ -16,18 +16,6 @@ from PIL import Image
 
 from mx_io.codecs import check_size
 
-PNG_EXTENSIONS = (".png",)
-BMP_EXTENSIONS = (".bmp",)
-
-
-def sniff_png(head: bytes) -> bool:
-    """Whether a payload begins as a PNG file does."""
-    return head.startswith(b"\x89PNG\r\n\x1a\n")
-
-
-def sniff_bmp(head: bytes) -> bool:
-    """Whether a payload begins as a BMP file does."""
-    return head.startswith(b"BM")
 
 
 def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The border between NumPy arrays, inside, and NDArrays, which users of iterators and `mx_io.image` see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mx_ndarray import NDArray
+
+
+def to_ndarray(array: np.ndarray[Any, Any]) -> NDArray:
+    """An NDArray on the CPU that shares the memory of a contiguous array and keeps it alive.
+
+    The caller does not change `array` afterwards.
+    """
+    from mx_ndarray import from_numpy
+
+    return from_numpy(np.ascontiguousarray(array))
+
+
+def to_numpy(array: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array from an NDArray (waits for it) or from anything NumPy takes."""
+    return np.asarray(array.asnumpy() if hasattr(array, "asnumpy") else array)

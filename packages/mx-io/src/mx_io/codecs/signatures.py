@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the formats are recognised; apart from the codecs, so that looking imports no decoder."""
+
+from __future__ import annotations
+
+
+def is_jpeg(head: bytes) -> bool:
+    """Whether a payload begins as a JPEG file does."""
+    return head.startswith(b"\xff\xd8\xff")
+
+
+def is_png(head: bytes) -> bool:
+    """Whether a payload begins as a PNG file does."""
+    return head.startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def is_bmp(head: bytes) -> bool:
+    """Whether a payload begins as a BMP file does."""
+    return head.startswith(b"BM")
+
+
+def is_npy(head: bytes) -> bool:
+    """Whether a payload begins as a .npy file does."""
+    return head.startswith(b"\x93NUMPY")

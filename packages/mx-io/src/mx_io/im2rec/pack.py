@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packing listed images into a record file and its index, with several threads and in the list's order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+
+from mx_io import codecs, pixels
+from mx_io.im2rec.listing import ListEntry, read_list
+from mx_io.packing import IRHeader
+from mx_io.packing import pack as pack_record
+from mx_io.recordio import MXIndexedRecordIO
+
+
+
+@dataclass
+class PackReport:
+    """What `pack` did.
+
+    Attributes
+    ----------
+    record, index : Path
+        The files written.
+    written : int
+        Number of records.
+    skipped : list of (path, error)
+        Images that could not be packed, with the reason.
+    """
+
+    record: Path
+    index: Path
+    written: int = 0
+    skipped: list[tuple[str, Exception]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How an image file becomes a record; the options of `pack`."""
+
+    resize: int = 0
+    center_crop: bool = False
+    quality: int = 95
+    encoding: str = ".jpg"
+    color: int = 1
+    pass_through: bool = False
+    pack_label: bool = False
+
+    def record(self, root: Path, entry: ListEntry) -> bytes:
+        """The record of one image; called from several threads at once."""
+        data = (root / entry.path).read_bytes()
+        label: Any = entry.labels if self.pack_label and len(entry.labels) > 1 else entry.labels[0]
+        if not self.pass_through:
+            data = self._encode(data)
+        return pack_record(IRHeader(0, label, entry.index, 0), data)
+
+    def _encode(self, data: bytes) -> bytes:
+        image = codecs.decode(data, self.color)
+        if self.center_crop:
+            image = pixels.center_square(image)
+        if self.resize:
+            image = pixels.resize_short(image, self.resize)
+        return codecs.encode(image, self.encoding, self.quality)
+
+
+def pack(
+    lst: str | os.PathLike[str] | Iterable[ListEntry],
+    root: str | os.PathLike[str],
+    prefix: str | os.PathLike[str] | None = None,
+    *,
+    num_thread: int = 1,
+    on_error: str = "raise",
+    progress: Callable[[int], None] | None = None,
+    **encoding: Any,
+) -> PackReport:
+    """Pack the images of a list into `prefix.rec` and `prefix.idx`.
+
+    Parameters
+    ----------
+    lst : path of a list file, or ListEntry objects
+    root : str or path
+        Folder that the paths of the list are relative to.
+    prefix : str or path, optional
+        The list file's path without `.lst` by default.
+    num_thread : int
+        Threads that read, decode and encode. Records keep the list's order.
+    on_error : {"raise", "skip"}
+        What happens with an image that cannot be read.
+    progress : callable, optional
+        Called with 1 for each image done.
+    resize : int
+        New length of the shorter side; 0 keeps the size.
+    center_crop : bool
+        Cut the largest square from the middle first.
+    quality : int
+        1 to 100 for JPEG, compression level 0 to 9 for PNG.
+    encoding : str
+        `".jpg"`, `".png"` or what another installed codec writes.
+    color : {1, 0, -1}
+        Three channels, grey, or as stored.
+    pass_through : bool
+        Pack the files as they are.
+    pack_label : bool
+        Pack all labels of the list, not only the first.
+
+    Raises
+    ------
+    FileFormatError, OSError
+        An image is bad (the message names it) and `on_error` is `"raise"`. No file is left behind: both appear, or
+        replace older ones, when everything is written.
+    """
+    if on_error not in ("raise", "skip") or num_thread < 1:
+        raise ArgumentError(
+            f"[im2rec] expected on_error 'raise' or 'skip' and num_thread >= 1, got {on_error!r}, {num_thread}"
+        )
+    if isinstance(lst, str | os.PathLike):
+        prefix = Path(lst).with_suffix("") if prefix is None else prefix
+        entries: Iterable[ListEntry] = read_list(lst)
+    elif prefix is None:
+        raise ArgumentError("[im2rec] prefix: expected a path when the list is not a file, got None")
+    else:
+        entries = lst
+    how = Encoding(**encoding)
+    report = PackReport(Path(f"{os.fspath(prefix)}.rec"), Path(f"{os.fspath(prefix)}.idx"))
+    finals = (report.index, report.record)
+    drafts = tuple(path.with_name(f"{path.name}.{os.getpid()}.tmp") for path in finals)
+    try:
+        with MXIndexedRecordIO(*drafts, "w") as record:
+            _write(record, entries, Path(root), how, num_thread, on_error, progress, report)
+        for draft, final in zip(drafts, finals, strict=True):
+            os.replace(draft, final)
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+    return report
+
+
+def _write(
+    record: MXIndexedRecordIO,
+    entries: Iterable[ListEntry],
+    root: Path,
+    how: Encoding,
+    num_thread: int,
+    on_error: str,
+    progress: Callable[[int], None] | None,
+    report: PackReport,
+) -> None:
+    with ThreadPoolExecutor(num_thread, "im2rec") as threads:
+        tasks = ((entry, threads.submit(how.record, root, entry)) for entry in entries)
+        pending = _ahead(tasks, 4 * num_thread)
+        try:
+            for entry, future in pending:
+                try:
+                    record.write_idx(entry.index, future.result())
+                    report.written += 1
+                except (MXNetError, OSError) as error:
+                    if on_error == "raise":
+                        raise _named(root / entry.path, error) from error
+                    report.skipped.append((entry.path, error))
+                if progress is not None:
+                    progress(1)
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+def _named(path: Path, error: Exception) -> Exception:
+    if isinstance(error, OSError):
+        return error  # has the path
+    return FileFormatError(f"[im2rec] {path}: {error}")
+
+
+def _ahead(
+    tasks: Iterator[tuple[ListEntry, Future[bytes]]], count: int
+) -> Iterator[tuple[ListEntry, Future[bytes]]]:
+    """Take `count` tasks before the one that is handed out, so that the threads have work and memory is bounded."""
+    waiting: deque[tuple[ListEntry, Future[bytes]]] = deque()
+    for task in tasks:
+        waiting.append(task)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting

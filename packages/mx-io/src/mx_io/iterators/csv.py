@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches from text files of comma-separated numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from mx_core.errors import FileFormatError
+from mx_core.operator import Params, Shape, opt, param, required
+
+from mx_io.iterators.order import ExampleOrder
+from mx_io.iterators.table import TableIter
+
+
+@param
+class CSVParams(Params):
+    """Of `CSVIter`."""
+
+    data_csv: str = required("file of the data, an example a line")
+    data_shape: Shape = required("shape of an example")
+    label_csv: str = opt("NULL", "file of the labels; labels are 0 without")
+    label_shape: Shape = opt((1,), "shape of a label")
+    batch_size: int = required("examples in a batch", lower=1)
+    round_batch: bool = opt(True, "fill the last batch with the first examples; the next epoch begins behind them")
+    prefetch_buffer: int = opt(4, "accepted; the file is read at construction", lower=0)
+    ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
+    dtype: str | None = opt(None, "element type of data and labels", choices=(None, "float32", "int32", "int64"))
+
+
+class CSVIter(TableIter):
+    """Iterate over the lines of a CSV file, read into memory at construction.
+
+    Parameters
+    ----------
+    data_name, label_name : str
+    **kwargs
+        `data_csv`, `data_shape` and `batch_size` are required; `CSVParams` describes each.
+
+    Raises
+    ------
+    FileFormatError
+        A line has another number of values than the shape, or something that is no number.
+    """
+
+    def __init__(self, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any) -> None:
+        p = CSVParams.parse(kwargs, op="CSVIter")
+        dtype = np.dtype(p.dtype or "float32")
+        data = _read(p.data_csv, p.data_shape, dtype)
+        if p.label_csv == "NULL":
+            label = np.zeros((len(data), *p.label_shape), dtype)
+        else:
+            label = _read(p.label_csv, p.label_shape, dtype)
+        if len(label) != len(data):
+            raise FileFormatError(f"[CSVIter] {p.label_csv}: expected {len(data)} lines of labels, got {len(label)}")
+        if tuple(p.label_shape) == (1,):
+            label = label[:, 0]
+        order = ExampleOrder(len(data), p.batch_size, tail="round" if p.round_batch else "pad")
+        super().__init__(data, label, order, data_name, label_name)
+
+
+def _read(path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        table = np.loadtxt(path, dtype, delimiter=",", ndmin=2, comments=None)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"[CSVIter] {path}: expected lines of numbers, got {error}") from error
+    if table.size == 0:
+        raise FileFormatError(f"[CSVIter] {path}: expected at least one line, got none")
+    if table.shape[1] != math.prod(shape):
+        raise FileFormatError(
+            f"[CSVIter] {path}: expected {math.prod(shape)} values a line for shape {tuple(shape)}, got {table.shape[1]}"
+        )
+    return table.reshape(len(table), *shape)

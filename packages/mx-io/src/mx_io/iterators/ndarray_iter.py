@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches from arrays in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from mx_core.errors import ArgumentError, ShapeError
+
+from mx_io.arrays import to_ndarray
+from mx_io.iterators.base import DataDesc, DataIter
+from mx_io.iterators.sources import named_sources, take
+
+if TYPE_CHECKING:
+    from mx_ndarray import NDArray
+
+
+class NDArrayIter(DataIter):
+    """Iterate over arrays in memory.
+
+    Parameters
+    ----------
+    data : array, list of arrays, or dict of name to array
+        The first axis counts the examples. NumPy arrays are converted to float32; NDArrays keep their type; datasets
+        that can be sliced (h5py) are read batch by batch.
+    label : like `data`, optional
+    batch_size : int
+    shuffle : bool
+        Shuffle at construction and at each `reset`, with NumPy's global generator.
+    last_batch_handle : {"pad", "discard", "roll_over"}
+        What happens with a last batch that is not full. `"pad"` fills it with the first examples; `"discard"` drops
+        it; `"roll_over"` keeps its examples for the first batch of the next epoch.
+    data_name, label_name : str
+        Names where `data` and `label` bring none.
+    layout : str
+
+    Notes
+    -----
+    Batches are copies: changing one does not change the data. For one consuming thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> batches = NDArrayIter(np.arange(10).reshape(5, 2), np.arange(5), batch_size=2)
+    >>> [batch.pad for batch in batches]
+    [0, 0, 1]
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        if last_batch_handle not in ("pad", "discard", "roll_over"):
+            raise ArgumentError(
+                f"[NDArrayIter] last_batch_handle: expected 'pad', 'discard' or 'roll_over', got {last_batch_handle!r}"
+            )
+        if batch_size < 1:
+            raise ArgumentError(f"[NDArrayIter] batch_size: expected at least 1, got {batch_size}")
+        self.data = named_sources(data, False, data_name)
+        self.label = named_sources(label, True, label_name)
+        self.last_batch_handle = last_batch_handle
+        self.shuffle = shuffle
+        self.layout = layout
+        self.num_source = len(self.data)
+        self.num_data = self._count()
+        self.idx: npt.NDArray[np.int64] = np.arange(self.num_data)
+        self._carried: npt.NDArray[np.int64] = self.idx[:0]
+        self._order = self.idx
+        self._begin_epoch()
+
+    def _count(self) -> int:
+        first, source = self.data[0]
+        count = int(source.shape[0])
+        for name, other in self.data + self.label:
+            if other.shape[0] != count:
+                raise ShapeError(
+                    f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {other.shape[0]}"
+                )
+        if count == 0 or (self.last_batch_handle != "pad" and count < self.batch_size):
+            raise ArgumentError(
+                f"[NDArrayIter] batch_size: expected at most the number of examples, {count}, got {self.batch_size}"
+            )
+        return count
+
+    def _begin_epoch(self) -> None:
+        if self.shuffle:
+            np.random.shuffle(self.idx)
+        order = np.concatenate([self._carried, self.idx])
+        if self.last_batch_handle == "discard":
+            order = order[: len(order) // self.batch_size * self.batch_size]
+        self._order = order
+        self._first_pad = len(self._carried)
+        self._carried = self.idx[:0]
+        self.cursor = -self.batch_size
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """Name, shape, type and layout of each input."""
+        return [self._describe(name, source) for name, source in self.data]
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """Name, shape, type and layout of each label."""
+        return [self._describe(name, source) for name, source in self.label]
+
+    def _describe(self, name: str, source: Any) -> DataDesc:
+        return DataDesc(name, (self.batch_size, *source.shape[1:]), np.dtype(source.dtype).type, self.layout)
+
+    def reset(self) -> None:
+        """Begin the next epoch, with the examples that rolled over first."""
+        self._begin_epoch()
+
+    def hard_reset(self) -> None:
+        """Begin the next epoch without the examples that rolled over."""
+        self._carried = self.idx[:0]
+        self._begin_epoch()
+
+    def iter_next(self) -> bool:
+        self.cursor += self.batch_size
+        if self.cursor >= len(self._order):
+            return False
+        if self.last_batch_handle == "roll_over" and self.cursor + self.batch_size > len(self._order):
+            self._carried = self._order[self.cursor :].copy()
+            return False
+        return True
+
+    def _examples(self) -> npt.NDArray[np.int64]:
+        if not 0 <= self.cursor < len(self._order):
+            raise RuntimeError("[NDArrayIter] expected iter_next() to have returned True before")
+        return np.take(self._order, np.arange(self.cursor, self.cursor + self.batch_size), mode="wrap")
+
+    def getdata(self) -> list[NDArray]:
+        return [to_ndarray(take(source, self._examples())) for _, source in self.data]
+
+    def getlabel(self) -> list[NDArray]:
+        return [to_ndarray(take(source, self._examples())) for _, source in self.label]
+
+    def getindex(self) -> npt.NDArray[np.int64]:
+        return self._examples()
+
+    def getpad(self) -> int:
+        if self.last_batch_handle == "roll_over":
+            return self._first_pad if self.cursor == 0 else 0
+        return max(0, self.cursor + self.batch_size - len(self._order))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which examples make up which batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mx_core.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """One batch.
+
+    Attributes
+    ----------
+    examples : ndarray of int64
+        Positions of the examples; shorter than the batch when the tail stays empty.
+    passes : ndarray of int64
+        In which pass over the data each example is read, from 0.
+    pad : int
+        Slots at the end that do not count.
+    resume : int
+        Where the next epoch begins once this batch is consumed, in examples since the first pass.
+    """
+
+    examples: npt.NDArray[np.int64]
+    passes: npt.NDArray[np.int64]
+    pad: int
+    resume: int
+
+
+class ExampleOrder:
+    """An endless sequence of passes over the data, each in order or shuffled, cut into epochs of batches.
+
+    Parameters
+    ----------
+    count : int
+        Examples.
+    shuffle : bool
+        Every pass has its own permutation, which depends on (`seed`, pass) alone.
+    tail : {"round", "pad", "discard"}
+        What happens with a last batch that is not full. `"round"` takes the first examples of the next pass, and the
+        next epoch begins behind them; `"pad"` leaves the slots empty; `"discard"` drops the batch.
+    """
+
+    def __init__(self, count: int, batch_size: int, *, shuffle: bool = False, seed: int = 0, tail: str = "round") -> None:
+        if count < 1 or batch_size < 1:
+            raise ArgumentError(f"expected at least one example and batch_size >= 1, got {count} and {batch_size}")
+        self.count = count
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.tail = tail
+        self._position = 0
+        self._permutations: dict[int, npt.NDArray[np.int64]] = {}
+
+    def epoch(self) -> Iterator[BatchPlan]:
+        """The batches of an epoch. Plans may be drawn ahead: only `consumed` ones move the next epoch on."""
+        position = self._position
+        end = (position // self.count + 1) * self.count
+        while position < end:
+            stop = position + self.batch_size
+            missing = max(0, stop - end)
+            if missing and self.tail == "discard":
+                return
+            span = np.arange(position, stop if self.tail == "round" else min(stop, end))
+            position = position + len(span)
+            yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end))
+
+    def consumed(self, plan: BatchPlan) -> None:
+        """A batch was handed out: the next epoch begins behind this one, or with the next pass if it is left early."""
+        self._position = plan.resume
+
+    def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        places: npt.NDArray[np.int64] = span % self.count
+        if not self.shuffle:
+            return places
+        passes = span // self.count
+        return np.array([self._permutation(int(p))[i] for p, i in zip(passes, places, strict=True)], np.int64)
+
+    def _permutation(self, number: int) -> npt.NDArray[np.int64]:
+        found = self._permutations.get(number)
+        if found is None:
+            key = np.array([self.seed % 2**64, number], np.uint64)
+            found = np.random.Generator(np.random.Philox(key=key)).permutation(self.count)
+            # A batch touches neighbouring passes only.
+            kept: dict[int, Any] = {n: p for n, p in self._permutations.items() if abs(n - number) <= 1}
+            self._permutations = kept | {number: found}
+        return found

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filling batches ahead of the consumer, with a fixed number of threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Plan = TypeVar("Plan")
+Buffers = TypeVar("Buffers")
+
+#: Examples one task works on at most: bounds what is read at once.
+_MAX_PIECE = 32
+
+#: Fills slots [begin, end) of a batch; asks `stopped()` between examples and returns when it is true.
+Fill = Callable[[Any, Any, int, int, Callable[[], bool]], None]
+
+
+@dataclass
+class _Pending(Generic[Plan, Buffers]):
+    plan: Plan
+    buffers: Buffers
+    pieces: list[Future[None]]
+
+
+class _Gate:
+    """Says when queued work has become pointless."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def __call__(self) -> bool:
+        # A pool's threads finish the queue at interpreter exit; nobody will take these batches.
+        return self.closed or not threading.main_thread().is_alive()
+
+
+class Prefetcher(Generic[Plan, Buffers]):
+    """Batches in the order of their plans, up to `depth` of them filled or being filled.
+
+    Parameters
+    ----------
+    allocate : callable
+        `allocate(plan) -> buffers`, called on the consumer's thread.
+    fill : callable
+        `fill(plan, buffers, begin, end, stopped)`, called on the pool's threads for disjoint ranges of slots.
+    slots : callable
+        `slots(plan) -> int`.
+    threads : int
+    depth : int
+        Batches ahead of the consumer.
+
+    Notes
+    -----
+    What `fill` raises is raised by `next()`, again at each call until `start` begins another epoch. After a fork the
+    child has threads of its own and goes on at the same batch. For one consuming thread.
+    """
+
+    def __init__(
+        self,
+        allocate: Callable[[Plan], Buffers],
+        fill: Fill,
+        slots: Callable[[Plan], int],
+        threads: int,
+        depth: int,
+    ) -> None:
+        self._allocate = allocate
+        self._fill = fill
+        self._slots = slots
+        self._threads = threads
+        self._depth = depth
+        self._plans: Iterator[Plan] = iter(())
+        self._pending: deque[_Pending[Plan, Buffers]] = deque()
+        self._gate = _Gate()
+        self._open_pool()
+
+    def _open_pool(self) -> None:
+        self._pool = ThreadPoolExecutor(self._threads, "mx-io")
+        self._process = os.getpid()
+
+    def start(self, plans: Iterator[Plan]) -> None:
+        """Forget what is pending and begin an epoch."""
+        self._drop_pending()
+        self._renew_after_fork()
+        self._plans = plans
+        self._top_up()
+
+    def next(self) -> tuple[Plan, Buffers]:
+        """The next batch, waited for; StopIteration at the end of the plans."""
+        self._renew_after_fork()
+        self._top_up()
+        if not self._pending:
+            raise StopIteration
+        head = self._pending[0]
+        for piece in head.pieces:
+            piece.result()
+        self._pending.popleft()
+        self._top_up()
+        return head.plan, head.buffers
+
+    def close(self) -> None:
+        """Drop what is pending and end the threads; waits for the examples being worked on."""
+        self._plans = iter(())
+        self._drop_pending()
+        if self._process == os.getpid():
+            self._pool.shutdown(cancel_futures=True)
+
+    def __del__(self) -> None:
+        self._gate.closed = True
+
+    def _drop_pending(self) -> None:
+        self._gate.closed = True
+        self._gate = _Gate()
+        for batch in self._pending:
+            for piece in batch.pieces:
+                piece.cancel()
+        self._pending.clear()
+
+    def _top_up(self) -> None:
+        while len(self._pending) < self._depth:
+            try:
+                plan = next(self._plans)
+            except StopIteration:
+                return
+            self._pending.append(self._begin(plan))
+
+    def _begin(self, plan: Plan) -> _Pending[Plan, Buffers]:
+        buffers = self._allocate(plan)
+        count = self._slots(plan)
+        step = min(max(1, -(-count // self._threads)), _MAX_PIECE)
+        pieces = [
+            self._pool.submit(self._fill, plan, buffers, begin, min(begin + step, count), self._gate)
+            for begin in range(0, count, step)
+        ]
+        return _Pending(plan, buffers, pieces)
+
+    def _renew_after_fork(self) -> None:
+        if self._process == os.getpid():
+            return
+        self._open_pool()  # a child has none of its parent's threads
+        plans = [batch.plan for batch in self._pending]
+        self._pending = deque(self._begin(plan) for plan in plans)

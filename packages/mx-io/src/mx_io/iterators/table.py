@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base of the iterators over files that are read whole into memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mx_io.arrays import to_ndarray
+from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
+from mx_io.iterators.order import ExampleOrder
+
+
+class TableIter(BatchIter):
+    """Batches of `data` (examples, …) and `label` (examples, …), in the order that `order` plans."""
+
+    def __init__(
+        self,
+        data: np.ndarray[Any, Any],
+        label: np.ndarray[Any, Any],
+        order: ExampleOrder,
+        data_name: str,
+        label_name: str,
+    ) -> None:
+        super().__init__(order.batch_size)
+        self._data = data
+        self._label = label
+        self._order = order
+        self._plans = order.epoch()
+        shapes = [(order.batch_size, *array.shape[1:]) for array in (data, label)]
+        self.provide_data = [DataDesc(data_name, shapes[0], data.dtype.type)]
+        self.provide_label = [DataDesc(label_name, shapes[1], label.dtype.type, "N")]
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self._current = None
+        self._plans = self._order.epoch()
+
+    def _make(self) -> DataBatch:
+        plan = next(self._plans)
+        self._order.consumed(plan)
+        data, label = (self._filled(array[plan.examples]) for array in (self._data, self._label))
+        return DataBatch([to_ndarray(data)], [to_ndarray(label)], plan.pad, plan.examples)
+
+    def _filled(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        missing = self.batch_size - len(rows)
+        if missing == 0:
+            return rows
+        return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])

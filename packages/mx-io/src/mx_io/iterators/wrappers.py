@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Iterators around iterators: another length, a thread in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from mx_core.errors import ArgumentError
+
+from mx_io.iterators.base import BatchIter, DataBatch, DataDesc, DataIter
+
+
+class ResizeIter(BatchIter):
+    """An iterator with epochs of `size` batches, beginning anew or stopping early as needed.
+
+    Parameters
+    ----------
+    data_iter : DataIter
+    size : int
+        Batches in an epoch.
+    reset_internal : bool
+        Whether `reset` resets `data_iter` too; otherwise the next epoch goes on where this one ended.
+    """
+
+    def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True) -> None:
+        super().__init__(data_iter.batch_size)
+        self.data_iter = data_iter
+        self.size = size
+        self.reset_internal = reset_internal
+        self.cur = 0
+        self.provide_data: list[DataDesc] = data_iter.provide_data  # type: ignore[attr-defined]
+        self.provide_label: list[DataDesc] = data_iter.provide_label  # type: ignore[attr-defined]
+        if hasattr(data_iter, "default_bucket_key"):
+            self.default_bucket_key = data_iter.default_bucket_key
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def _make(self) -> DataBatch:
+        if self.cur == self.size:
+            raise StopIteration
+        try:
+            batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            batch = self.data_iter.next()
+        self.cur += 1
+        return batch
+
+
+class PrefetchingIter(BatchIter):
+    """One or several iterators stepped together, each in a thread of its own, one batch ahead.
+
+    Parameters
+    ----------
+    iters : DataIter or list of DataIter
+        The data and labels of a batch are those of all iterators, in order.
+    rename_data, rename_label : list of dict, optional
+        New names of inputs, a dict for each iterator.
+
+    Notes
+    -----
+    What an iterator raises in its thread is raised by `next()`. Iterators of different length are an error at the
+    end of the shortest.
+    """
+
+    def __init__(
+        self,
+        iters: DataIter | Sequence[DataIter],
+        rename_data: Sequence[Mapping[str, str]] | None = None,
+        rename_label: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        self.iters = list(iters) if isinstance(iters, list | tuple) else [iters]  # type: ignore[list-item]
+        if not self.iters:
+            raise ArgumentError("[PrefetchingIter] iters: expected at least one iterator, got none")
+        self.n_iter = len(self.iters)
+        self.rename_data = rename_data
+        self.rename_label = rename_label
+        super().__init__(self.provide_data[0].shape[0])
+        self._threads = ThreadPoolExecutor(self.n_iter, "mx-io-prefetch")
+        self._pending = self._request()
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """Inputs of all iterators."""
+        return self._descriptions("provide_data", self.rename_data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """Labels of all iterators."""
+        return self._descriptions("provide_label", self.rename_label)
+
+    def _descriptions(self, attribute: str, rename: Sequence[Mapping[str, str]] | None) -> list[DataDesc]:
+        found = []
+        for i, source in enumerate(self.iters):
+            names: Mapping[str, str] = {} if rename is None else rename[i]
+            for entry in getattr(source, attribute):
+                desc = entry if isinstance(entry, DataDesc) else DataDesc(*entry)
+                found.append(DataDesc(names.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout))
+        return found
+
+    def _request(self) -> list[Future[DataBatch | None]]:
+        return [self._threads.submit(_next_or_none, source.next) for source in self.iters]
+
+    def reset(self) -> None:
+        """Begin the next epoch of every iterator."""
+        for pending in self._pending:
+            pending.exception()  # an error of the epoch that is left concerns nobody
+        for source in self.iters:
+            source.reset()
+        self._pending = self._request()
+
+    def close(self) -> None:
+        """End the threads; the iterator cannot be used afterwards."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _make(self) -> DataBatch:
+        batches = [pending.result() for pending in self._pending]
+        present = [batch for batch in batches if batch is not None]
+        if not present:
+            raise StopIteration
+        if len(present) != len(batches) or len({batch.pad for batch in present}) != 1:
+            raise ArgumentError(
+                f"[PrefetchingIter] expected {self.n_iter} iterators of equal length, got batches of padding "
+                f"{[None if batch is None else batch.pad for batch in batches]}"
+            )
+        self._pending = self._request()
+        labels = [label for batch in present for label in batch.label or ()]
+        return DataBatch(
+            [array for batch in present for array in batch.data],
+            labels,
+            present[0].pad,
+            present[0].index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
+
+
+def _next_or_none(step: Callable[[], DataBatch]) -> Any:
+    try:
+        return step()
+    except StopIteration:  # which a Future cannot carry
+        return None
