@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of Symbol that are operators: `x.reshape((2, 3))` is `sym.reshape(x, (2, 3))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mx_symbol.symbol import Symbol
+
+METHODS = tuple(
+    """abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort
+    broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag
+    exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax max mean min
+    nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat
+    reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis
+    slice_like softmax softmin sort space_to_depth split sqrt square squeeze sum swapaxes take tan
+    tanh tile topk transpose trunc zeros_like""".split()
+)
+
+
+class Fluent:
+    """The methods; each calls the function of the same name with the symbol as first input."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Symbol]: ...
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Symbol:
+        """The same elements in another shape: `x.reshape((2, 3))` or `x.reshape(2, 3)`."""
+        from mx_symbol.functions import call
+
+        if shape:
+            kwargs["shape"] = shape if isinstance(shape[0], int) else tuple(shape[0])
+        return call("reshape", self, **kwargs)
+
+    def astype(self, dtype: Any, **kwargs: Any) -> Symbol:
+        """The same values as another element type."""
+        from mx_symbol.functions import call
+
+        return call("cast", self, dtype=dtype, **kwargs)
+
+
+def _method(name: str) -> Callable[..., Symbol]:
+    def method(self: Fluent, *args: Any, **kwargs: Any) -> Symbol:
+        from mx_symbol.functions import call
+
+        return call(name, self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The operator `{name}` with this symbol as its first input."
+    return method
+
+
+for _name in METHODS:
+    setattr(Fluent, _name, _method(_name))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph: nodes and entries, and walks over them that never recurse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mx_core.operator import OperatorProperty, Params
+
+    from mx_symbol.symbol import Symbol
+
+
+class Node:
+    """A variable (`op` is None) or one application of an operator.
+
+    Attributes
+    ----------
+    op : the operator, or None
+    params : its parameters; None for a variable
+    name : unique within a graph by convention, not by force
+    attrs : texts that are no parameters: `__shape__`, `__lr_mult__`, `__ctx_group__`
+    inputs : entries in declaration order, auxiliary states last
+    subgraphs : graphs a control-flow operator runs
+    """
+
+    __slots__ = ("__weakref__", "attrs", "inputs", "name", "op", "params", "subgraphs")
+
+    def __init__(
+        self,
+        op: OperatorProperty | None,
+        params: Params | None,
+        name: str,
+        attrs: dict[str, str] | None = None,
+        inputs: Iterable[Entry] = (),
+        subgraphs: Sequence[Symbol] = (),
+    ) -> None:
+        self.op = op
+        self.params = params
+        self.name = name
+        self.attrs: dict[str, str] = {} if attrs is None else attrs
+        self.inputs: list[Entry] = list(inputs)
+        self.subgraphs = tuple(subgraphs)
+
+    @property
+    def is_variable(self) -> bool:
+        """True when nothing computes it."""
+        return self.op is None
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs, hidden ones included."""
+        return 1 if self.op is None else len(self.op.outputs(self._params))
+
+    @property
+    def num_visible_outputs(self) -> int:
+        """Outputs a caller sees."""
+        return 1 if self.op is None else self.op.num_visible_outputs(self._params)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Declared names of the inputs, auxiliary states last."""
+        if self.op is None:
+            return ()
+        return (*self.op.inputs(self._params), *self.op.aux(self._params))
+
+    @property
+    def mutated(self) -> frozenset[int]:
+        """Positions of the inputs that running the node writes: auxiliary and optimizer states."""
+        if self.op is None:
+            return frozenset()
+        n = len(self.op.inputs(self._params))
+        aux = range(n, n + len(self.op.aux(self._params)))
+        return frozenset((*aux, *self.op.mutated_inputs(self._params)))
+
+    def output_name(self, index: int) -> str:
+        """Name of one output: the variable's own, or `conv0_output`."""
+        if self.op is None:
+            return self.name
+        return f"{self.name}_{self.op.outputs(self._params)[index]}"
+
+    def attributes(self) -> dict[str, str]:
+        """Explicitly given parameters in text form, then the other attributes."""
+        given = {} if self.params is None else self.params.attrs()
+        return given | self.attrs
+
+    def copy(self, inputs: Iterable[Entry] | None = None) -> Node:
+        """The same application, by default on the same inputs."""
+        taken = self.inputs if inputs is None else inputs
+        return Node(self.op, self.params, self.name, dict(self.attrs), taken, self.subgraphs)
+
+    @property
+    def _params(self) -> Params:
+        assert self.params is not None
+        return self.params
+
+    def __repr__(self) -> str:
+        return f"<{'variable' if self.op is None else self.op.name} {self.name!r}>"
+
+
+class Entry(NamedTuple):
+    """Output `index` of a node."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of this output."""
+        return self.node.output_name(self.index)
+
+
+def topological_order(heads: Iterable[Node]) -> list[Node]:
+    """Every node the heads need, inputs before users.
+
+    Depth first in the order of heads and inputs, which is the order in which MXNet numbers the
+    nodes of a file and lists arguments.
+    """
+    order: list[Node] = []
+    seen: set[Node] = set()
+    for head in heads:
+        if head in seen:
+            continue
+        seen.add(head)
+        stack = [(head, 0)]
+        while stack:
+            node, position = stack.pop()
+            while position < len(node.inputs):
+                below = node.inputs[position].node
+                position += 1
+                if below not in seen:
+                    seen.add(below)
+                    stack.append((node, position))
+                    stack.append((below, 0))
+                    break
+            else:
+                order.append(node)
+    return order
+
+
+def rewrite(
+    heads: Sequence[Entry], replace: Callable[[Node, list[Entry]], Sequence[Entry] | None]
+) -> tuple[Entry, ...]:
+    """A new graph in which some nodes are replaced; the old one stays as it is.
+
+    Parameters
+    ----------
+    replace : function of (node, its inputs in the new graph)
+        The entries that stand for the node's outputs, or None to keep the node (copied if its
+        inputs changed).
+    """
+    moved: dict[Node, Sequence[Entry]] = {}
+    for node in topological_order(entry.node for entry in heads):
+        inputs = [moved[entry.node][entry.index] for entry in node.inputs]
+        outputs = replace(node, inputs)
+        if outputs is None:
+            kept = node if inputs == node.inputs else node.copy(inputs)
+            outputs = [Entry(kept, i) for i in range(node.num_outputs)]
+        moved[node] = outputs
+    return tuple(moved[entry.node][entry.index] for entry in heads)
+
+
+def copy_graph(heads: Sequence[Entry]) -> tuple[Entry, ...]:
+    """A copy that shares nothing mutable with the original."""
+
+    def duplicate(node: Node, inputs: list[Entry]) -> list[Entry]:
+        new = node.copy(inputs)
+        return [Entry(new, i) for i in range(node.num_outputs)]
+
+    return rewrite(heads, duplicate)
+
+
+def auxiliary_variables(order: Iterable[Node]) -> set[Node]:
+    """The variables that some node writes."""
+    return {
+        node.inputs[i].node
+        for node in order
+        for i in node.mutated
+        if i < len(node.inputs) and node.inputs[i].node.is_variable
+    }

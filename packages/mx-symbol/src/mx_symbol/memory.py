@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory plan: where in one arena every intermediate value lies, and when.
+
+Three steps. Liveness: a value is born when its node runs and dies with its last reader. In-place:
+an output takes over the block of an input that dies there, where the operator allows it. Offsets:
+blocks whose lifetimes overlap get disjoint ranges, by the better of two known heuristics, greedy
+by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020) and
+best fit in schedule order with coalescing (Knuth, TAOCP 1, 2.5), which is linear and alone used for
+large graphs. Outputs, arguments, auxiliary states and gradients are the caller's and never planned.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+#: offsets are multiples of this many bytes
+ALIGNMENT = 64
+#: above this many blocks only the linear heuristic runs
+GREEDY_LIMIT = 3000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node of a schedule, in terms of value numbers.
+
+    Attributes
+    ----------
+    reads : values whose contents are read, with repetitions, in the order of the inputs
+    writes : values produced
+    inplace : (position in `reads`, position in `writes`) that may share memory
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    inplace: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a value lies and when it is alive (steps, both inclusive)."""
+
+    value: int
+    storage: int
+    offset: int
+    size: int
+    birth: int
+    death: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The result of planning.
+
+    Attributes
+    ----------
+    placements : per planned value
+    total_bytes : size of the arena
+    naive_bytes : what a block per value would take
+    live_bytes : the largest sum of sizes alive at one step, in-place sharing counted once: no plan
+        for this schedule can be smaller
+    names : per value, for display
+    """
+
+    placements: dict[int, Placement]
+    total_bytes: int
+    naive_bytes: int
+    live_bytes: int
+    names: dict[int, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{_mebibytes(self.total_bytes)} planned, {_mebibytes(self.live_bytes)} largest live set, "
+            f"{_mebibytes(self.naive_bytes)} without sharing"
+        ]
+        for place in sorted(self.placements.values(), key=lambda p: (p.birth, p.offset)):
+            name = self.names.get(place.value, f"value {place.value}")
+            lines.append(
+                f"  [{place.birth:5d}, {place.death:5d}] at {place.offset:12d} "
+                f"{place.size:12d} bytes, storage {place.storage:5d}: {name}"
+            )
+        return "\n".join(lines)
+
+
+def _mebibytes(n: int) -> str:
+    return f"{n / 2**20:.2f} MiB"
+
+
+@dataclass
+class _Block:
+    """Values that share memory one after the other."""
+
+    values: list[int]
+    size: int
+    birth: int
+    death: int
+    offset: int = 0
+
+
+def plan_memory(
+    steps: Sequence[Step], sizes: Sequence[int], external: frozenset[int] = frozenset()
+) -> MemoryPlan:
+    """Plans a schedule.
+
+    Parameters
+    ----------
+    steps : in the order in which they run
+    sizes : bytes per value
+    external : values that have memory of their own
+    """
+    deaths = _last_reads(steps, len(sizes))
+    blocks = _blocks(steps, sizes, external, deaths)
+    total = _place(blocks)
+    placements = {}
+    for number, block in enumerate(blocks):
+        for value in block.values:
+            birth, death = deaths[value]
+            placements[value] = Placement(
+                value, number, block.offset, sizes[value], birth, max(birth, death)
+            )
+    naive = sum(_aligned(sizes[value]) for value in placements)
+    return MemoryPlan(placements, total, naive, _largest_live_set(blocks, len(steps)))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _last_reads(steps: Sequence[Step], n_values: int) -> list[tuple[int, int]]:
+    """Per value the step that writes it and the last one that reads it (−1: none)."""
+    births, deaths = [-1] * n_values, [-1] * n_values
+    for time, step in enumerate(steps):
+        for value in step.writes:
+            births[value] = time
+        for value in step.reads:
+            deaths[value] = time
+    return list(zip(births, deaths, strict=True))
+
+
+def _blocks(
+    steps: Sequence[Step],
+    sizes: Sequence[int],
+    external: frozenset[int],
+    times: Sequence[tuple[int, int]],
+) -> list[_Block]:
+    """One block per value, except where an output takes over the block of an input."""
+    blocks: list[_Block] = []
+    owner: dict[int, _Block] = {}
+    for time, step in enumerate(steps):
+        taken: set[int] = set()
+        for position, value in enumerate(step.writes):
+            if value in external:
+                continue
+            death = max(time, times[value][1])
+            donor = _donor(step, position, sizes, times, time, owner, taken)
+            if donor is None:
+                block = _Block([value], _aligned(sizes[value]), time, death)
+                blocks.append(block)
+            else:
+                taken.add(donor)
+                block = owner[donor]
+                block.values.append(value)
+                block.death = death
+            owner[value] = block
+    return blocks
+
+
+def _donor(
+    step: Step,
+    position: int,
+    sizes: Sequence[int],
+    times: Sequence[tuple[int, int]],
+    time: int,
+    owner: dict[int, _Block],
+    taken: set[int],
+) -> int | None:
+    """The input whose memory output `position` may take over, or None."""
+    target = step.writes[position]
+    allowed = {i for i, o in step.inplace if o == position}
+    for i in sorted(allowed):
+        value = step.reads[i]
+        if (
+            value in owner
+            and value not in taken
+            and times[value][1] == time
+            and sizes[value] == sizes[target]
+            # another position that reads the same memory must tolerate the overwriting too
+            and all(j in allowed for j, other in enumerate(step.reads) if other == value)
+        ):
+            return value
+    return None
+
+
+def _place(blocks: Sequence[_Block]) -> int:
+    """Gives every block an offset; returns the size of the arena."""
+    best = _best_fit(blocks)
+    offsets = [block.offset for block in blocks]
+    if len(blocks) <= GREEDY_LIMIT:
+        greedy = _greedy_by_size(blocks)
+        if greedy < best:
+            return greedy
+    for block, offset in zip(blocks, offsets, strict=True):
+        block.offset = offset
+    return best
+
+
+def _best_fit(blocks: Sequence[_Block]) -> int:
+    """In schedule order, into the smallest gap that fits; freed neighbours are joined."""
+    gaps = _Gaps()
+    total = 0
+    ending: dict[int, list[_Block]] = {}
+    now = 0
+    for block in blocks:
+        while now < block.birth:
+            for dead in ending.pop(now, ()):
+                gaps.release(dead.offset, dead.size)
+            now += 1
+        offset = gaps.take(block.size)
+        if offset is None:
+            offset, total = gaps.extend(block.size, total)
+        block.offset = offset
+        ending.setdefault(block.death, []).append(block)
+    return total
+
+
+class _Gaps:
+    """Free ranges below the top, by offset and by size."""
+
+    def __init__(self) -> None:
+        self._by_size: list[tuple[int, int]] = []
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+
+    def _add(self, start: int, size: int) -> None:
+        insort(self._by_size, (size, start))
+        insort(self._starts, start)
+        self._sizes[start] = size
+
+    def _remove(self, start: int) -> int:
+        size = self._sizes.pop(start)
+        del self._by_size[bisect_left(self._by_size, (size, start))]
+        del self._starts[bisect_left(self._starts, start)]
+        return size
+
+    def take(self, size: int) -> int | None:
+        """Start of the smallest gap of at least `size`, whose rest stays free."""
+        if size == 0:
+            return 0
+        found = bisect_left(self._by_size, (size, -1))
+        if found == len(self._by_size):
+            return None
+        available, start = self._by_size[found]
+        self._remove(start)
+        if available > size:
+            self._add(start + size, available - size)
+        return start
+
+    def extend(self, size: int, top: int) -> tuple[int, int]:
+        """Grows the arena, beginning with the gap below its top; returns offset and new top."""
+        start = top
+        if self._starts and self._starts[-1] + self._sizes[self._starts[-1]] == top:
+            start = self._starts[-1]
+            self._remove(start)
+        return start, start + size
+
+    def release(self, start: int, size: int) -> None:
+        """Frees a range and joins it with free neighbours."""
+        if size == 0:
+            return
+        index = bisect_left(self._starts, start)
+        if index < len(self._starts) and self._starts[index] == start + size:
+            size += self._remove(self._starts[index])
+        if index > 0:
+            before = self._starts[index - 1]
+            if before + self._sizes[before] == start:
+                size += self._remove(before)
+                start = before
+        self._add(start, size)
+
+
+def _greedy_by_size(blocks: Sequence[_Block]) -> int:
+    """Largest first, each at the lowest offset free throughout its life."""
+    total = 0
+    placed: list[_Block] = []  # sorted by offset
+    keys: list[int] = []
+    for block in sorted(blocks, key=lambda b: (-b.size, b.birth)):
+        if block.size == 0:
+            block.offset = 0
+            continue
+        offset = 0
+        for other in placed:
+            if other.death < block.birth or block.death < other.birth:
+                continue
+            if other.offset - offset >= block.size:
+                break
+            offset = max(offset, other.offset + other.size)
+        block.offset = offset
+        index = bisect_left(keys, offset)
+        keys.insert(index, offset)
+        placed.insert(index, block)
+        total = max(total, offset + block.size)
+    return total
+
+
+def _largest_live_set(blocks: Sequence[_Block], n_steps: int) -> int:
+    change = [0] * (n_steps + 1)
+    for block in blocks:
+        change[block.birth] += block.size
+        change[block.death + 1] -= block.size
+    largest = live = 0
+    for delta in change:
+        live += delta
+        largest = max(largest, live)
+    return largest

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mx.sym` is: `Symbol`, variables, and a function for every registered operator.
+
+Functions are made when they are first asked for, from the operators' declarations.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mx_symbol.arithmetic import hypot as hypot
+from mx_symbol.arithmetic import maximum as maximum
+from mx_symbol.arithmetic import minimum as minimum
+from mx_symbol.arithmetic import power as power
+from mx_symbol.creation import arange as arange
+from mx_symbol.creation import eye as eye
+from mx_symbol.creation import full as full
+from mx_symbol.creation import ones as ones
+from mx_symbol.creation import zeros as zeros
+from mx_symbol.load import fromjson as fromjson
+from mx_symbol.load import load as load
+from mx_symbol.load import load_json as load_json
+from mx_symbol.namespaces import SUBSPACES, find, names
+from mx_symbol.symbol import Group as Group
+from mx_symbol.symbol import Symbol as Symbol
+from mx_symbol.symbol import Variable as Variable
+from mx_symbol.symbol import var as var
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    def __getattr__(name: str) -> Callable[..., Symbol]: ...
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in SUBSPACES:
+            return importlib.import_module(f"{__name__}.{name}")
+        return find(__name__, "", name)
+
+
+pow = power  # noqa: A001 - MXNet's name
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *SUBSPACES, *names("")})

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random symbols: parameters are numbers, or symbols that give one distribution per element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mx_core.errors import ArgumentError
+
+from mx_symbol.namespaces import find, names
+from mx_symbol.symbol import Symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    def __getattr__(name: str) -> Callable[..., Symbol]: ...
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        return find(__name__, "random", name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*names("random"), *_DISTRIBUTIONS, "randn"})
+
+
+def _draw(
+    distribution: str, values: dict[str, Any], shape: Sequence[int] | int, dtype: Any, extra: Any
+) -> Symbol:
+    from mx_symbol.functions import call
+
+    symbols = [isinstance(value, Symbol) for value in values.values()]
+    if all(symbols):
+        return call(f"_sample_{distribution}", *values.values(), shape=shape, dtype=dtype, **extra)
+    if any(symbols):
+        raise ArgumentError(f"[{distribution}] give {', '.join(values)} all as symbols or all as numbers")
+    return call(f"_random_{distribution}", shape=shape, dtype=dtype, **values, **extra)
+
+
+def uniform(
+    low: Any = 0.0, high: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Uniform on [low, high)."""
+    return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+def normal(
+    loc: Any = 0.0, scale: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Normal with mean `loc` and standard deviation `scale`."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
+
+
+def randn(*shape: int, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Normal of the shape the positional arguments give."""
+    return normal(loc, scale, shape, dtype, **kwargs)
+
+
+def gamma(
+    alpha: Any = 1.0, beta: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Gamma with shape alpha and scale beta."""
+    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
+
+
+def poisson(
+    lam: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Poisson with rate lam."""
+    return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
+
+
+def exponential(
+    scale: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Exponential with mean `scale`."""
+    rate = 1.0 / scale
+    return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
+
+
+def randint(
+    low: int, high: int, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Integers of [low, high)."""
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+_DISTRIBUTIONS = ("uniform", "normal", "gamma", "poisson", "exponential", "randint")
