@@ -46,7 +46,20 @@ BoundCall bind_slowly(const PyOperator& op, const Arguments& arguments) {
   return bound;
 }
 
-void collect_outputs(PyObject* out, const std::string& name, std::vector<Array*>* outputs) {
+// The arrays given as `out`.
+struct Targets {
+  std::vector<PyArray*> objects;  // borrowed
+  std::vector<Array*> arrays;
+  // The targets hold what was recorded.
+  void adopt(const std::vector<Value>& results) const noexcept {
+    for (size_t i = 0; i < objects.size() && i < results.size(); ++i) {
+      if (results[i].node) set_node(objects[i], results[i].node, results[i].index);
+    }
+  }
+};
+
+Targets collect_outputs(PyObject* out, const std::string& name) {
+  Targets targets;
   const auto add = [&](PyObject* item) {
     PyArray* array = expect_array(item, ("[" + name + "] out").c_str());
     if (!array->writable) {
@@ -60,15 +73,17 @@ void collect_outputs(PyObject* out, const std::string& name, std::vector<Array*>
                                 "x[...] = y all assign)");
     }
     settle(*array->array);
-    outputs->push_back(array->array);
+    targets.objects.push_back(array);
+    targets.arrays.push_back(array->array);
   };
   if (is_array(out)) {
     add(out);
-    return;
+    return targets;
   }
   if (PyList_Check(out) == 0 && PyTuple_Check(out) == 0) expect_array(out, "out");
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(out);
   for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(out, i));
+  return targets;
 }
 
 PyObject* wrap_results(std::vector<Value>& results) {
@@ -101,17 +116,17 @@ PyObject* call_function(FunctionObject* self, const Arguments& arguments) {
     settle(*array->array);
     inputs.push_back(array->value());
   }
-  std::vector<Array*> outputs;
   PyObject* out = bound.out < 0 ? Py_None : arguments.values[bound.out];
-  if (out != Py_None) collect_outputs(out, op.name, &outputs);
+  Targets targets;
+  if (out != Py_None) targets = collect_outputs(out, op.name);
   Invocation invocation;
   invocation.op = &op;
   invocation.params = bound.params.get();
   invocation.scalars = exact ? nullptr : scalars.data();
   invocation.inputs = inputs.data();
   invocation.n_inputs = static_cast<uint32_t>(inputs.size());
-  invocation.outputs = outputs.data();
-  invocation.n_outputs = static_cast<uint32_t>(outputs.size());
+  invocation.outputs = targets.arrays.data();
+  invocation.n_outputs = static_cast<uint32_t>(targets.arrays.size());
   if (inputs.empty()) {
     invocation.context =
         bound.has_context ? bound.context : context_of(hooks().current_context().ptr());
@@ -120,6 +135,7 @@ PyObject* call_function(FunctionObject* self, const Arguments& arguments) {
   std::vector<Value> results;
   invoke(invocation, results);
   if (out == Py_None) return wrap_results(results);
+  targets.adopt(results);
   Py_INCREF(out);
   return out;
 }
@@ -297,16 +313,17 @@ PyObject* apply(PyOperator& op, Params& params, const double* scalars, const Val
   invocation.scalars = scalars;
   invocation.inputs = inputs;
   invocation.n_inputs = n_inputs;
-  std::vector<Array*> outputs;
+  Targets targets;
   if (target != nullptr) {
-    collect_outputs(target, op.name, &outputs);
-    invocation.outputs = outputs.data();
+    targets = collect_outputs(target, op.name);
+    invocation.outputs = targets.arrays.data();
     invocation.n_outputs = 1;
   }
   invocation.origin = origin();
   std::vector<Value> results;
   invoke(invocation, results);
   if (target == nullptr) return wrap(std::move(results.at(0)));
+  targets.adopt(results);
   Py_INCREF(target);
   return target;
 }

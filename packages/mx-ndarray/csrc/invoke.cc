@@ -38,6 +38,19 @@ class Buffer8 {
   std::vector<T> heap_;
 };
 
+// An operator runs on one kind of device; cpu(0) and cpu(1) are the same memory.
+void check_contexts(const Operator& op, Array* const* inputs, uint32_t n) {
+  for (uint32_t i = 1; i < n; ++i) {
+    const mx_context first = inputs[0]->context();
+    const mx_context other = inputs[i]->context();
+    if (first.type == other.type || (on_host(first) && on_host(other))) continue;
+    throw Error(MX_ERROR_VALUE, "[" + op.name + "] input " + std::to_string(i) +
+                                    " lies on another device (type " + std::to_string(other.type) +
+                                    ") than input 0 (type " + std::to_string(first.type) +
+                                    "); bring them together with as_in_context");
+  }
+}
+
 void check_outputs(const Operator& op, const Call& call, const Invocation& invocation) {
   const bool wrong = invocation.outputs_inform ? invocation.n_outputs != call.visible_outputs
                                                : invocation.n_outputs > call.visible_outputs;
@@ -64,6 +77,8 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   const uint32_t n_inputs = invocation.n_inputs;
   Buffer8<Array*> inputs(n_inputs);
   for (uint32_t i = 0; i < n_inputs; ++i) inputs[i] = invocation.inputs[i].array.get();
+
+  check_contexts(op, inputs.data(), n_inputs);
 
   const Mode now = mode();
   Signature signature;

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays from Python and NumPy data, and arrays of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mx_core import dtypes
+from mx_core.context import Context, current_context
+from mx_core.errors import ArgumentError
+
+from mx_ndarray import _core
+from mx_ndarray.ndarray import NDArray
+from mx_ndarray.operator_functions import function
+
+ShapeLike = int | Sequence[int]
+
+
+def _place(ctx: Context | None) -> tuple[int, int]:
+    context = current_context() if ctx is None else ctx
+    return context.device_typeid, context.device_id
+
+
+def _shape(shape: ShapeLike) -> tuple[int, ...]:
+    return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)  # type: ignore[union-attr, call-overload]
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """An array from numbers, lists, a NumPy array or an NDArray; a copy.
+
+    Parameters
+    ----------
+    dtype : optional
+        By default that of an NDArray, and float32 for everything else, NumPy arrays included.
+    """
+    if isinstance(source_array, NDArray):
+        context = current_context() if ctx is None else ctx
+        copied = source_array.copyto(context)
+        return copied if dtype is None else copied.astype(dtype, copy=False)
+    code = dtypes.code(np.float32 if dtype is None else dtype)
+    try:
+        values = np.asarray(source_array)
+        if values.dtype == object:
+            values = np.asarray(_plain(source_array))
+        target = dtypes.numpy_dtype(code)
+        host = np.ascontiguousarray(values.astype(target, copy=False)).reshape(values.shape)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"[array] expected numbers, nested lists of equal length or an array, got "
+            f"{type(source_array).__name__}: {error}"
+        ) from None
+    return _core.from_numpy(host, code, _place(ctx))
+
+
+def _plain(source: Any) -> Any:
+    if isinstance(source, NDArray):
+        return source.asnumpy()
+    return [_plain(item) for item in source] if isinstance(source, (list, tuple)) else source
+
+
+def empty(
+    shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
+) -> NDArray:
+    """An array whose values are undefined."""
+    _expect_dense("empty", stype)
+    code = dtypes.code(np.float32 if dtype is None else dtype)
+    return _core.empty(_shape(shape), code, _place(ctx))
+
+
+def _expect_dense(name: str, stype: str | None) -> None:
+    if stype not in (None, "default"):
+        raise ArgumentError(f"[{name}] stype: expected 'default', got {stype!r}: arrays are dense")
+
+
+def _constant(
+    operator: str, shape: ShapeLike, ctx: Context | None, dtype: Any, out: NDArray | None,
+    **values: Any,
+) -> NDArray:  # fmt: skip
+    context = current_context() if ctx is None else ctx
+    name = dtypes.name(dtypes.code(np.float32 if dtype is None else dtype))
+    settings = {"shape": _shape(shape), "ctx": context, "dtype": name}
+    return function(operator)(out=out, **settings, **values)  # type: ignore[no-any-return]
+
+
+def zeros(
+    shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
+    out: NDArray | None = None,
+) -> NDArray:  # fmt: skip
+    """Zeros; float32 by default."""
+    _expect_dense("zeros", stype)
+    return _constant("_zeros", shape, ctx, dtype, out)
+
+
+def ones(
+    shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, out: NDArray | None = None
+) -> NDArray:
+    """Ones; float32 by default."""
+    return _constant("_ones", shape, ctx, dtype, out)
+
+
+def full(
+    shape: ShapeLike, val: float, ctx: Context | None = None, dtype: Any = np.float32,
+    out: NDArray | None = None,
+) -> NDArray:  # fmt: skip
+    """One value everywhere."""
+    return _constant("_full", shape, ctx, dtype, out, value=float(val))
+
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
+    infer_range: bool | None = None, ctx: Context | None = None, dtype: Any = np.float32,
+) -> NDArray:  # fmt: skip
+    """start, start + step, … before stop; each value `repeat` times."""
+    context = current_context() if ctx is None else ctx
+    if stop is None:
+        start, stop = 0, start
+    name = dtypes.name(dtypes.code(dtype))
+    return function("_arange")(  # type: ignore[no-any-return]
+        start=start, stop=stop, step=step, repeat=repeat, ctx=context, dtype=name
+    )
+
+
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None,
+    dtype: Any = np.float32,
+) -> NDArray:  # fmt: skip
+    """`num` evenly spaced values from start to stop."""
+    context = current_context() if ctx is None else ctx
+    name = dtypes.name(dtypes.code(dtype))
+    return function("_linspace")(  # type: ignore[no-any-return]
+        start=start, stop=stop, num=num, endpoint=endpoint, ctx=context, dtype=name
+    )
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """Ones on diagonal `k` of an N×M matrix (N×N when M is 0)."""
+    context = current_context() if ctx is None else ctx
+    name = dtypes.name(dtypes.code(np.float32 if dtype is None else dtype))
+    return function("_eye")(N=N, M=M, k=k, ctx=context, dtype=name)  # type: ignore[no-any-return]
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
+    """An array from a NumPy array, sharing its memory when `zero_copy` is set.
+
+    The NumPy array becomes read-only when it is shared: all writes then go through the NDArray.
+
+    Raises
+    ------
+    ArgumentError  zero_copy of an array that is not C-contiguous
+    """
+    code = dtypes.code(ndarray.dtype)
+    if not zero_copy:
+        return array(ndarray, dtype=ndarray.dtype)
+    if not ndarray.flags["C_CONTIGUOUS"] or not ndarray.flags["ALIGNED"]:
+        raise ArgumentError("[from_numpy] zero_copy needs an aligned, C-contiguous NumPy array")
+    if not ndarray.flags["WRITEABLE"]:
+        raise ArgumentError("[from_numpy] zero_copy needs a writable NumPy array")
+    shared = _core.share_numpy(ndarray, code)
+    ndarray.flags["WRITEABLE"] = False
+    return shared
+
+
+def from_dlpack(dlpack: Any) -> NDArray:
+    """An array that shares the memory of a DLPack capsule or of an object with `__dlpack__`."""
+    capsule = dlpack.__dlpack__() if hasattr(dlpack, "__dlpack__") else dlpack
+    return _core.from_dlpack(capsule)

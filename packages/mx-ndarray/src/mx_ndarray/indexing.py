@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing `x[key]` with NumPy's rules.
+
+Integers, slices, `...` and `None` are basic: a contiguous region is a view, others go through the
+operators `slice` and `_slice_assign`. Lists, arrays and masks are advanced and gather or scatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mx_core import dtypes, operators
+from mx_core.errors import IndexOutOfBoundsError, MXNetError
+
+from mx_ndarray import _core
+from mx_ndarray.creation import array as make_array
+from mx_ndarray.ndarray import NDArray
+from mx_ndarray.operator_functions import function
+from mx_ndarray.views import check_assignable
+
+
+@dataclass(frozen=True)
+class Region:
+    """A basic key, resolved: per axis of the array start, step and length; the result's shape."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    lengths: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def contiguous(self, dims: tuple[int, ...]) -> bool:
+        """True when the region is one run of memory."""
+        whole = True  # every axis behind this one is complete
+        for axis in reversed(range(len(dims))):
+            length = self.lengths[axis]
+            if length > 1 and (self.steps[axis] != 1 or not whole):
+                return False
+            if length != dims[axis]:
+                whole = False
+        return True
+
+    def offset(self, dims: tuple[int, ...]) -> int:
+        """Elements before the first one."""
+        position = 0
+        for start, dim in zip(self.starts, dims, strict=True):
+            position = position * dim + start
+        return position
+
+    def slice_arguments(self) -> dict[str, Any]:
+        """Parameters of the operator `slice`."""
+        ends: list[int | None] = []
+        for start, step, length in zip(self.starts, self.steps, self.lengths, strict=True):
+            end = start + step * length
+            ends.append(None if end < 0 else end)
+        arguments: dict[str, Any] = {"begin": self.starts, "end": tuple(ends)}
+        if any(step != 1 for step in self.steps):
+            arguments["step"] = self.steps
+        return arguments
+
+
+def _is_basic(item: Any) -> bool:
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return True
+    return hasattr(item, "__index__") and not isinstance(item, (bool, np.ndarray, NDArray))
+
+
+def resolve(key: Any, dims: tuple[int, ...]) -> Region | None:
+    """The region of a basic key; None for an advanced one.
+
+    Raises
+    ------
+    IndexOutOfBoundsError  an integer lies outside its axis, or there are too many indices
+    """
+    items = key if isinstance(key, tuple) else (key,)
+    if not all(_is_basic(item) for item in items):
+        return None
+    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if used > len(dims):
+        raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
+    if items.count(Ellipsis) > 1:
+        raise IndexOutOfBoundsError("[NDArray] an index can only have one ellipsis ('...')")
+    fill = (slice(None),) * (len(dims) - used)
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        items = (*items[:at], *fill, *items[at + 1 :])
+    else:
+        items = (*items, *fill)
+    starts, steps, lengths, shape = [], [], [], []
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        axis = len(starts)
+        dim = dims[axis]
+        if isinstance(item, slice):
+            start, stop, step = item.indices(dim)
+            length = len(range(start, stop, step))
+            shape.append(length)
+            starts.append(min(start, dim) if length else 0)
+        else:
+            index = item.__index__()
+            if not -dim <= index < dim:
+                raise IndexOutOfBoundsError(
+                    f"[NDArray] index {index} is out of bounds for axis {axis} with size {dim}"
+                )
+            step, length = 1, 1
+            starts.append(index + dim if index < 0 else index)
+        steps.append(step)
+        lengths.append(length)
+    # A single element keeps one axis, as there are no arrays without axes in this interface.
+    result = tuple(shape) if shape or not dims else (1,)
+    return Region(tuple(starts), tuple(steps), tuple(lengths), result)
+
+
+def get(array: NDArray, key: Any) -> NDArray:
+    """`array[key]`."""
+    dims = array.shape
+    region = resolve(key, dims)
+    if region is None:
+        return _gather(array, key)
+    if region.contiguous(dims):
+        view = _view(array, region, region.lengths)
+        if _core.is_recording() and array._recorded:
+            op = operators.get("slice")
+            params = op.Param.parse(region.slice_arguments(), op="slice")
+            _core.record_view(op, params, array, view)
+    else:
+        view = function("slice")(array, **region.slice_arguments())
+    return view if region.shape == region.lengths else view.reshape(region.shape)
+
+
+def _view(array: NDArray, region: Region, shape: tuple[int, ...]) -> NDArray:
+    item = dtypes.itemsize(array._dtype_code)
+    return _core.view(array, region.offset(array.shape) * item, array._dtype_code, shape)
+
+
+def _host_key(key: Any) -> Any:
+    """Arrays in a key as NumPy index arrays; MXNet allows floats that are whole numbers."""
+    if isinstance(key, tuple):
+        return tuple(_host_key(item) for item in key)
+    if isinstance(key, NDArray):
+        key = key.asnumpy()
+    if isinstance(key, np.ndarray) and key.dtype.kind not in "biu":
+        return key.astype(np.int64)
+    return key
+
+
+def _positions(array: NDArray, key: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Flat positions of the elements an advanced key selects, in the result's shape."""
+    every = np.arange(array.size, dtype=np.int64).reshape(array.shape)
+    try:
+        return every[_host_key(key)]
+    except IndexError as error:
+        raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {array.shape}") from None
+
+
+def _gather(array: NDArray, key: Any) -> NDArray:
+    host = _host_key(key)
+    if isinstance(host, list):
+        host = np.asarray(host)
+    take = function("take")
+    if isinstance(host, np.ndarray) and host.dtype.kind in "iu" and array.ndim:
+        rows = array.shape[0]
+        if host.size and (host.min() < -rows or host.max() >= rows):
+            bad = host[(host < -rows) | (host >= rows)].flat[0]
+            raise IndexOutOfBoundsError(
+                f"[NDArray] index {bad} is out of bounds for axis 0 with size {rows}"
+            )
+        indices = make_array(np.where(host < 0, host + rows, host), array.context, np.int64)
+        return take(array, indices, axis=0, mode="clip")  # type: ignore[no-any-return]
+    positions = _positions(array, host)
+    indices = make_array(positions.reshape(-1), array.context, np.int64)
+    picked = take(array.reshape((-1,)), indices, axis=0, mode="clip")
+    return picked.reshape(positions.shape or (1,))  # type: ignore[no-any-return]
+
+
+def put(array: NDArray, key: Any, value: Any) -> None:
+    """`array[key] = value`, asynchronous unless the key is advanced."""
+    check_assignable(array)
+    recorded = _core.is_recording() and isinstance(value, NDArray) and value._recorded
+    dims = array.shape
+    region = resolve(key, dims)
+    if recorded:
+        _put_recorded(array, region, value)
+    elif region is not None and region.contiguous(dims):
+        _fill(_view(array, region, region.shape), value)
+    elif region is not None and isinstance(value, (int, float, np.number)):
+        settings = region.slice_arguments()
+        function("_slice_assign_scalar")(array, scalar=float(value), out=array, **settings)
+    else:
+        host = array.asnumpy()
+        try:
+            host[_host_key(key)] = value.asnumpy() if isinstance(value, NDArray) else value
+        except IndexError as error:
+            raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {dims}") from None
+        _fill(array, host)
+
+
+def _put_recorded(array: NDArray, region: Region | None, value: NDArray) -> None:
+    if region is None:
+        raise MXNetError(
+            "[NDArray] assigning a recorded array through an advanced index has no gradient; "
+            "assign outside autograd.record(), or build the result with nd.where or nd.concat"
+        )
+    wanted = value if value._dtype_code == array._dtype_code else value.astype(array.dtype)
+    if wanted.shape != region.shape:
+        wanted = wanted.broadcast_to(region.shape)
+    if region.shape != region.lengths:
+        wanted = wanted.reshape(region.lengths)
+    function("_slice_assign")(array, wanted, out=array, **region.slice_arguments())
+
+
+def _fill(target: NDArray, value: Any) -> None:
+    """All of `target` from a number or something that broadcasts to its shape."""
+    if target.size == 0:
+        return
+    if isinstance(value, (int, float, bool, np.number, np.bool_)):
+        settings = {"shape": target.shape, "dtype": dtypes.name(target._dtype_code)}
+        function("_full")(value=float(value), ctx=target.context, out=target, **settings)
+        return
+    if not isinstance(value, NDArray):
+        host = np.asarray(value, dtypes.numpy_dtype(target._dtype_code))
+        value = make_array(np.broadcast_to(host, target.shape), target.context, target.dtype)
+    elif value._dtype_code != target._dtype_code:
+        value = value.astype(target.dtype)
+    if value.shape != target.shape:
+        missing = target.ndim - value.ndim
+        if missing < 0 and all(d == 1 for d in value.shape[:-missing]):
+            value = value.reshape(value.shape[-missing:] or (1,) * target.ndim)
+        elif missing > 0:
+            value = value.reshape((1,) * missing + value.shape)
+        if value.shape != target.shape:
+            value = value.broadcast_to(target.shape)
+    _core.copy(value, target)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slow path of invocation: what happens once per call site and once per signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from mx_core import kernels
+from mx_core.context import Context
+from mx_core.errors import ArgumentError, ShapeError
+from mx_core.kernels import TensorSpec
+from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
+
+from mx_ndarray import _core
+
+Spec = tuple[tuple[int, ...], int]
+
+
+class Binding(NamedTuple):
+    """How the arguments of a call map to an operator.
+
+    Arguments are numbered: positional ones first, then keywords in the order given.
+    """
+
+    params: Params
+    #: argument number of each input, auxiliary states last
+    inputs: tuple[int, ...]
+    #: argument number of `out`, or −1
+    out: int
+    #: per argument, the index of the run-time scalar it sets, or −1
+    runtime: tuple[int, ...]
+    #: where to run when there is no input; None: the current context
+    context: Context | None
+
+
+def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Binding:
+    """Sorts the arguments of a generated function into inputs and parameters.
+
+    Raises
+    ------
+    ArgumentError  unknown or missing argument; the message lists the possible ones
+    TypeError      an input is not an NDArray, or an argument is given twice
+    """
+    values = [*args, *kwargs.values()]
+    if op.variadic is not None:
+        names, given = _bind_variadic(op, args, kwargs)
+    else:
+        names, given = _bind_positional(op, args, kwargs)
+    arrays: dict[str, int] = {}
+    attributes: dict[str, int] = {}
+    out = -1
+    context: Context | None = None
+    fields = {info.name: info for info in op.Param.fields()}
+    for name, number in given.items():
+        value = values[number]
+        if name in names:
+            if value is not None:
+                arrays[name] = number
+                _expect_array(op, name, value)
+        elif name == "out" and name not in fields:
+            out = number
+        elif name == "ctx" and value is not None:
+            context = as_context(value)
+            if name in fields:
+                attributes[name] = number
+        elif name not in ("name", "ctx") or name in fields:
+            if not (name == "ctx" and value is None):
+                attributes[name] = number
+    settings = {n: (str(context) if n == "ctx" else values[i]) for n, i in attributes.items()}
+    if op.variadic is not None:
+        settings[op.variadic] = len(arrays)
+    params = op.Param.parse(settings, op=op.name)
+    inputs = _order(op, params, names, arrays)
+    scalars = [info.name for info in op.Param.fields() if info.runtime]
+    runtime = [-1] * len(values)
+    for name, number in attributes.items():
+        info = fields[name]
+        if info.runtime and info.lower is None and info.upper is None and info.choices is None:
+            runtime[number] = scalars.index(name)
+    return Binding(params, inputs, out, tuple(runtime), context)
+
+
+def _bind_positional(
+    op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    names = (*op.arguments, *op.auxiliaries)
+    order = [*names, *(i.name for i in op.Param.fields() if i.name not in names), "out", "name"]
+    if len(args) > len(order):
+        raise TypeError(f"[{op.name}] takes at most {len(order)} positional arguments, got {len(args)}")
+    given = {order[i]: i for i in range(len(args))}
+    for number, name in enumerate(kwargs, len(args)):
+        if name in given:
+            raise TypeError(f"[{op.name}] got multiple values for argument {name!r}")
+        given[name] = number
+        if isinstance(kwargs[name], _core.NDArrayBase) and name not in names and name != "out":
+            possible = ", ".join(names)
+            raise ArgumentError(
+                f"[{op.name}] cannot find input {name!r}, possible inputs: {possible}"
+            )
+    return names, given
+
+
+def _bind_variadic(
+    op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    names = tuple(f"arg{i}" for i in range(len(args)))
+    given = {name: i for i, name in enumerate(names)}
+    extra = []
+    for number, name in enumerate(kwargs, len(args)):
+        given[name] = number
+        if isinstance(kwargs[name], _core.NDArrayBase) and name != "out":
+            extra.append(name)
+    return (*names, *extra), given
+
+
+def _expect_array(op: OperatorProperty, name: str, value: Any) -> None:
+    if not isinstance(value, _core.NDArrayBase):
+        raise TypeError(
+            f"[{op.name}] {name}: expected an NDArray, got {type(value).__name__}; "
+            "convert with nd.array(...)"
+        )
+
+
+def _order(
+    op: OperatorProperty, params: Params, names: Sequence[str], arrays: Mapping[str, int]
+) -> tuple[int, ...]:
+    if op.variadic is not None:
+        return tuple(arrays[name] for name in names)
+    wanted = (*op.inputs(params), *op.aux(params))
+    missing = [name for name in wanted if name not in arrays]
+    if missing:
+        raise ArgumentError(
+            f"[{op.name}] input {missing[0]!r} is not given; expected inputs: {', '.join(wanted)}"
+        )
+    unused = [name for name in arrays if name not in wanted]
+    if unused:
+        raise ArgumentError(
+            f"[{op.name}] input {unused[0]!r} is not used with these parameters; expected inputs: "
+            f"{', '.join(wanted)}"
+        )
+    return tuple(arrays[name] for name in wanted)
+
+
+def as_context(value: Any) -> Context:
+    """A context from one, or from its text `cpu(0)`."""
+    if isinstance(value, Context):
+        return value
+    kind, _, rest = str(value).partition("(")
+    number = rest.rstrip(")")
+    if number and not number.isdecimal():
+        raise ArgumentError(f"[Context] expected a context such as cpu(0), got {value!r}")
+    return Context(kind, int(number) if number else 0)
+
+
+@lru_cache(maxsize=256)
+def make_context(type_id: int, device_id: int) -> Context:
+    """The context of native type and id."""
+    return Context(Context.devtype2str[type_id], device_id)
+
+
+def scalar_params(op: OperatorProperty, value: Any) -> Params:
+    """Parameters of a scalar operator (`_plus_scalar`)."""
+    return op.Param.parse({"scalar": float(value)}, op=op.name)
+
+
+def prepare(
+    op: OperatorProperty,
+    params: Params,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec] | None,
+    context: tuple[int, int],
+    is_train: bool,
+) -> object:
+    """Infers outputs and prepares the call of a new signature; native code calls this.
+
+    Parameters
+    ----------
+    inputs, outputs : shape and type code of each; outputs are the given visible ones, or None
+    """
+    n_outputs = len(op.outputs(params))
+    given: list[Spec | None] = [None] * n_outputs
+    if outputs is not None and not op.dynamic_output:
+        given[: len(outputs)] = list(outputs)[:n_outputs]
+    _, shapes = infer_shapes(
+        op, params, [shape for shape, _ in inputs], [g if g is None else g[0] for g in given]
+    )
+    _, types = infer_types(
+        op, params, [dtype for _, dtype in inputs], [g if g is None else g[1] for g in given]
+    )
+    made = []
+    for name, shape, dtype in zip(op.outputs(params), shapes, types, strict=True):
+        if shape is None or -1 in shape:
+            if not op.dynamic_output:
+                raise ShapeError(f"[{op.name}] {name}: the shape cannot be inferred, got {shape}")
+            shape = ()
+        made.append(TensorSpec(shape, 0 if dtype is None else dtype))
+    specs = [TensorSpec(shape, dtype) for shape, dtype in inputs]
+    return prepare_call(op, params, specs, made, make_context(*context), is_train)
+
+
+def prepare_call(
+    op: OperatorProperty,
+    params: Params,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    ctx: Context,
+    is_train: bool = False,
+) -> object:
+    """An operator call for one signature, as capsule `mx.call.v1`: what executors run.
+
+    Parameters
+    ----------
+    inputs : auxiliary states last
+    outputs : hidden ones last
+
+    Raises
+    ------
+    NoKernelError  nothing computes it on this device
+    """
+    prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
+    n_inputs = len(op.inputs(params))
+    auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
+    facts = {
+        "visible_outputs": op.num_visible_outputs(params),
+        "mutated": [*auxiliary, *op.mutated_inputs(params)],
+        "inplace": list(op.inplace(params)),
+        "n_scalars": len(params.scalars),
+        "random_blocks": op.random_blocks(params, [spec.shape for spec in outputs]),
+        "dynamic_output": op.dynamic_output,
+        "shape_only": sorted(op.shape_only_inputs),
+    }
+    return _core.make_call(
+        op.name,
+        (ctx.device_typeid, ctx.device_id),
+        [(spec.shape, spec.dtype) for spec in inputs],
+        [(spec.shape, spec.dtype) for spec in outputs],
+        facts,
+        prepared.plan,
+        prepared.function,
+    )
+
+
+def device_name(type_id: int) -> str:
+    """Name of a native device type."""
+    return Context.devtype2str.get(type_id, f"type {type_id}")
+
+

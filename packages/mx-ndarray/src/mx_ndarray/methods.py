@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of NDArray that are operators with the array as first input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_ndarray.operator_functions import function
+
+#: MXNet 1.9's operator methods.
+NAMES = (
+    "abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
+    "argmax_channel", "argmin", "argsort", "broadcast_axes", "broadcast_like", "broadcast_to",
+    "cbrt", "ceil", "clip", "cos", "cosh", "degrees", "depth_to_space", "diag", "exp",
+    "expand_dims", "expm1", "fix", "flatten", "flip", "floor", "log", "log10", "log1p", "log2",
+    "log_softmax", "max", "mean", "min", "nanprod", "nansum", "norm", "one_hot", "ones_like",
+    "pad", "pick", "prod", "radians", "rcbrt", "reciprocal", "relu", "repeat", "reshape_like",
+    "rint", "round", "rsqrt", "shape_array", "sigmoid", "sign", "sin", "sinh", "size_array",
+    "slice", "slice_axis", "slice_like", "softmax", "softmin", "sort", "space_to_depth", "split",
+    "sqrt", "square", "squeeze", "sum", "swapaxes", "take", "tan", "tanh", "tile", "topk",
+    "transpose", "trunc", "zeros_like",
+)  # fmt: skip
+
+
+class OperatorMethod:
+    """Finds the operator when it is called, so that plug-ins may bring it at any time."""
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        generated: Any = function(self.operator)
+        return generated.__get__(instance, owner)
+
+
+class OperatorMethods:
+    """Base that carries the generated methods."""
+
+    __slots__ = ()
+
+    def transpose(self, *axes: Any, **kwargs: Any) -> Any:
+        """Axes in another order, reversed without arguments; a copy.
+
+        Parameters
+        ----------
+        axes : ints or one tuple
+        """
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = tuple(axes[0] or ())
+        given = kwargs.pop("axes", axes)
+        return function("transpose")(self, axes=tuple(given or ()), **kwargs)
+
+    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+        """Pieces along an axis; see `nd.split_v2`."""
+        from mx_ndarray.functions import split_v2
+
+        return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]
+
+
+for _name in NAMES:
+    if _name != "transpose":
+        setattr(OperatorMethods, _name, OperatorMethod(_name))

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NDArray: an asynchronous, row-major array with MXNet 1.9's semantics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_core.errors import ArgumentError
+
+from mx_ndarray import _core
+from mx_ndarray.methods import OperatorMethods
+from mx_ndarray.operator_functions import function
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray as NumpyArray
+
+_NUMBERS = (int, float, bool, np.generic)
+
+
+class NDArray(OperatorMethods, _core.NDArrayBase):
+    """A typed, row-major array on a device; results are computed asynchronously.
+
+    Arrays are made by `array`, `zeros`, ... and by operators. Reading values (`asnumpy`,
+    `asscalar`, printing) waits for them and raises what went wrong while computing them.
+    Arithmetic broadcasts and does not promote types; comparisons give 0 and 1 in the type of the
+    operands. Basic indexing gives a view exactly when the selected region is contiguous.
+
+    Threads: any thread may use an array; reads and writes are ordered by the engine.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    # ---- values ----
+
+    def asnumpy(self) -> NumpyArray[Any]:
+        """A NumPy copy; blocks until the array is computed."""
+        return _core.as_numpy(self)
+
+    def asscalar(self) -> Any:
+        """The only element as a NumPy scalar; blocks.
+
+        Raises
+        ------
+        ArgumentError  the array has not exactly one element
+        """
+        if self.size != 1:
+            raise ArgumentError(f"The current array is not a scalar: it has shape {self.shape}")
+        return self.asnumpy().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        if self.size == 1:
+            return bool(self.asscalar())
+        if self.size == 0:
+            return False
+        raise ArgumentError("The truth value of an NDArray with multiple elements is ambiguous.")
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        if not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(f"only integer arrays with one element are indices, not {self.dtype}")
+        return int(self.asscalar())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[NDArray]:
+        for i in range(len(self)):
+            yield self[i]
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self.context}>"
+
+    # ---- indexing ----
+
+    def __getitem__(self, key: Any) -> NDArray:
+        from mx_ndarray.indexing import get
+
+        return get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from mx_ndarray.indexing import put
+
+        put(self, key, value)
+
+    # ---- arithmetic that has no slot of its own ----
+
+    def __neg__(self) -> NDArray:
+        return function("negative")(self)  # type: ignore[no-any-return]
+
+    def __abs__(self) -> NDArray:
+        return function("abs")(self)  # type: ignore[no-any-return]
+
+    def __matmul__(self, other: NDArray) -> NDArray:
+        return function("dot")(self, other)  # type: ignore[no-any-return]
+
+    # ---- shape, type, place ----
+
+    @property
+    def T(self) -> NDArray:
+        """Axes reversed; of an array with fewer than two axes, the array itself."""
+        return self if self.ndim < 2 else self.transpose()  # type: ignore[no-any-return]
+
+    @property
+    def stype(self) -> str:
+        """Storage type: `default`, that is dense."""
+        return "default"
+
+    def tostype(self, stype: str) -> NDArray:
+        """The array in another storage type; dense only."""
+        if stype != "default":
+            raise ArgumentError(f"[tostype] expected 'default', got {stype!r}: arrays are dense")
+        return self
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """A view with another shape.
+
+        Parameters
+        ----------
+        shape : ints or one tuple
+            0 keeps the axis, −1 is inferred, −2 keeps all remaining axes, −3 merges two axes, −4
+            splits one into the two sizes that follow.
+        reverse : bool
+            Read the codes from the right.
+        """
+        from mx_ndarray.views import reshape
+
+        return reshape(self, shape, **kwargs)
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """The values in another type; a copy unless `copy` is False and the type is the same."""
+        code = dtypes.code(dtype)
+        if not copy and code == self._dtype_code:
+            return self
+        return function("Cast")(self, dtype=dtypes.name(code))  # type: ignore[no-any-return]
+
+    def copy(self) -> NDArray:
+        """The same values in memory of their own, on the same device."""
+        return self.copyto(self.context)
+
+    def copyto(self, other: NDArray | Context) -> NDArray:
+        """Copies the values into another array of this shape, or to another device; asynchronous."""
+        from mx_ndarray.views import copyto
+
+        return copyto(self, other)
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """The array on a device: itself if it is there, else a copy."""
+        return self if self.context == context else self.copyto(context)
+
+    as_in_ctx = as_in_context
+
+    def as_nd_ndarray(self) -> NDArray:
+        """Itself."""
+        return self
+
+    # ---- autograd ----
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Makes this array a leaf whose gradient backward computes, into a new zero array.
+
+        Parameters
+        ----------
+        grad_req : {"write", "add", "null"}
+        """
+        from mx_ndarray import autograd
+
+        if stype not in (None, "default"):
+            raise ArgumentError(f"[attach_grad] stype: expected 'default', got {stype!r}")
+        autograd.attach(self, grad_req)
+
+    def backward(
+        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
+    ) -> None:
+        """Computes the gradients of this array with respect to the leaves it depends on."""
+        from mx_ndarray import autograd
+
+        grads = None if out_grad is None else [out_grad]
+        autograd.backward([self], grads, retain_graph, train_mode)
+
+    # ---- exchange ----
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray[Any]:
+        if copy is False:
+            raise ValueError("an NDArray becomes a NumPy array by a copy only")
+        values = self.asnumpy()
+        return values if dtype is None else values.astype(dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from mx_ndarray.exchange import apply_ufunc
+
+        return apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        """A DLPack capsule that shares the memory; waits for readers and writers."""
+        return _core.to_dlpack(self, True)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kinds = {"gpu": 2, "cpu_pinned": 3}
+        return kinds.get(self.context.device_type, 1), self.context.device_id
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule for reading; waits for writers."""
+        return _core.to_dlpack(self, False)
+
+    def to_dlpack_for_write(self) -> Any:
+        """A DLPack capsule for writing; waits for readers and writers."""
+        return _core.to_dlpack(self, True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from mx_ndarray.records import dump_record, restore
+
+        return restore, (dump_record(self),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
+        return self.copy()
+
+
+def operand(array: NDArray, other: Any) -> Any:
+    """The other operand of Python's arithmetic as an array like `array`, if it can be one."""
+    if isinstance(other, np.ndarray):
+        values = np.ascontiguousarray(other, dtypes.numpy_dtype(array._dtype_code))
+        values = values.reshape(other.shape)
+        context = array.context
+        return _core.from_numpy(
+            values, array._dtype_code, (context.device_typeid, context.device_id)
+        )
+    return NotImplemented

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions generated from the operators of this process.
+
+They are made when asked for, so that an operator appears when its plug-in is installed and
+vanishes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mx_core import operators
+from mx_core.errors import UnknownOperatorError
+from mx_core.operator import OperatorProperty
+
+from mx_ndarray import _core
+
+#: Prefixes of operator names that have a namespace of their own.
+NAMESPACES = {
+    "_contrib_": "contrib",
+    "_linalg_": "linalg",
+    "_random_": "random",
+    "_sample_": "random",
+    "_image_": "image",
+    "_sparse_": "sparse",
+}
+
+_made: dict[str, tuple[OperatorProperty, Callable[..., Any]]] = {}
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function of an operator name or alias.
+
+    Raises
+    ------
+    UnknownOperatorError  there is none; the message has close names and missing plug-ins
+    """
+    op = operators.get(name)
+    known = _made.get(name)
+    if known is not None and known[0] is op:
+        return known[1]
+    made = _core.OperatorFunction(op)
+    made.__name__ = name
+    made.__qualname__ = name
+    made.__module__ = "mx_ndarray.nd"
+    made.__doc__ = op.doc()
+    made.__signature__ = op.signature()
+    made.__wrapped_operator__ = op
+    _made[name] = (op, made)
+    return made
+
+
+def namespace(
+    module: str, *prefixes: str, public: bool = False, internal: bool = False
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers operator functions.
+
+    Parameters
+    ----------
+    module : the module's name, for messages
+    prefixes : operator names with these prefixes appear without them
+    public : names without a leading underscore appear
+    internal : names with a leading underscore appear
+    """
+
+    def offers(name: str) -> bool:
+        return internal if name.startswith("_") else public
+
+    def attribute(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        for prefix in prefixes:
+            if operators.find(prefix + name) is not None:
+                return function(prefix + name)
+        if offers(name):
+            try:
+                return function(name)
+            except UnknownOperatorError as error:
+                raise UnknownOperatorError(f"module {module!r} has no function {name!r}: {error}") from None
+        raise UnknownOperatorError(f"module {module!r} has no function {name!r}")
+
+    def names() -> list[str]:
+        found = set()
+        for name in operators.names():
+            if offers(name):
+                found.add(name)
+            for prefix in prefixes:
+                if name.startswith(prefix):
+                    found.add(name[len(prefix) :])
+        return sorted(found)
+
+    return attribute, names

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One array in MXNet's binary form: versions V0 to V3 are read, V2 is written.
+
+Source: the format of MXNet's `NDArray::Save`; all integers little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mx_core import dtypes
+from mx_core.errors import FileFormatError
+
+from mx_ndarray import _core
+
+if TYPE_CHECKING:
+    from mx_ndarray.ndarray import NDArray
+
+V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_MAX_NDIM = 32
+_STORAGE = {1: "row_sparse", 2: "csr"}
+
+
+class Reader:
+    """A cursor over bytes in memory, which knows where it stands when something is wrong.
+
+    Parameters
+    ----------
+    data : buffer
+        The whole file; nothing larger is ever allocated.
+    name : str
+        File name, for messages.
+    """
+
+    def __init__(self, data: bytes | memoryview, name: str) -> None:
+        self.data = memoryview(data)
+        self.name = name
+        self.position = 0
+
+    def fail(self, problem: str) -> FileFormatError:
+        """The error for a problem at the current position."""
+        return FileFormatError(
+            f"Invalid NDArray file format: {self.name}, byte {self.position}: {problem}"
+        )
+
+    @property
+    def left(self) -> int:
+        """Bytes that remain."""
+        return len(self.data) - self.position
+
+    def take(self, count: int, what: str) -> memoryview:
+        """The next `count` bytes."""
+        if count > self.left:
+            raise self.fail(f"{what}: expected {count} bytes, got {self.left}: the file is truncated")
+        piece = self.data[self.position : self.position + count]
+        self.position += count
+        return piece
+
+    def number(self, code: str, what: str) -> int:
+        """One integer of `struct` type `code`."""
+        (value,) = struct.unpack("<" + code, self.take(struct.calcsize("<" + code), what))
+        return int(value)
+
+
+def _shape(reader: Reader, ndim: int, code: str) -> tuple[int, ...]:
+    if ndim > _MAX_NDIM:
+        raise reader.fail(f"shape: expected at most {_MAX_NDIM} dimensions, got {ndim}")
+    shape = tuple(reader.number(code, "dimension") for _ in range(ndim))
+    for dim in shape:
+        if dim < 0:
+            raise reader.fail(f"shape: expected dimensions from 0, got {shape}")
+    return shape
+
+
+def read_record(reader: Reader) -> NDArray | None:
+    """The next array; None for one that was saved without a value."""
+    first = reader.number("I", "version")
+    if first in (V2, V3):
+        stype = reader.number("i", "storage type")
+        if stype in _STORAGE:
+            raise reader.fail(
+                f"storage type: expected dense, got {_STORAGE[stype]}, which is not supported"
+            )
+        if stype != 0:
+            raise reader.fail(f"storage type: expected 0 (dense), got {stype}")
+    if first in (V1, V2, V3):
+        ndim = reader.number("i", "number of dimensions")
+        if ndim < (-1 if first == V3 else 0):
+            raise reader.fail(f"number of dimensions: expected at least 0, got {ndim}")
+        if ndim == -1 or (ndim == 0 and first != V3):
+            return None
+        shape = _shape(reader, ndim, "q")
+    else:
+        if first > _MAX_NDIM:
+            raise reader.fail(f"version: expected 0x{V2:x} or an older one, got 0x{first:x}")
+        if first == 0:
+            return None
+        shape = _shape(reader, first, "I")
+    return _read_values(reader, shape)
+
+
+def _read_values(reader: Reader, shape: tuple[int, ...]) -> NDArray:
+    device = reader.number("i", "device type")
+    reader.number("i", "device id")
+    if device not in (1, 2, 3, 5):
+        raise reader.fail(f"device type: expected 1, 2, 3 or 5, got {device}")
+    code = reader.number("i", "element type")
+    if not 0 <= code <= 12:
+        raise reader.fail(f"element type: expected 0 to 12, got {code}")
+    count = 1
+    for dim in shape:
+        count *= dim  # a Python integer: cannot overflow
+    values = reader.take(count * dtypes.itemsize(code), f"values of shape {shape}")
+    flat = np.frombuffer(values, dtypes.numpy_dtype(code), count)
+    return _core.from_numpy(flat.reshape(shape), code, (1, 0))
+
+
+def dump_record(array: NDArray) -> bytes:
+    """An array as a V2 record (V3 when it has no axes or no elements)."""
+    shape = array.shape
+    version = V3 if not shape or 0 in shape else V2
+    head = struct.pack("<IiI", version, 0, len(shape)) + struct.pack(f"<{len(shape)}q", *shape)
+    # Files written on an accelerator are read anywhere.
+    kind = array.context.device_typeid if array.context.device_typeid in (1, 2, 3, 5) else 1
+    head += struct.pack("<iii", kind, array.context.device_id, array._dtype_code)
+    return head + array.asnumpy().tobytes()
+
+
+def restore(data: bytes) -> Any:
+    """An array from a record: how pickles are read."""
+    reader = Reader(data, "pickle")
+    array = read_record(reader)
+    if array is None:
+        raise reader.fail("expected an array, got one without a value")
+    return array

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`save` and `load`: lists and dictionaries of arrays in MXNet's `.params` files.
+
+Source: the format of MXNet's `NDArray::Save` for lists; see `records` for single arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mx_ndarray.ndarray import NDArray
+from mx_ndarray.records import Reader, dump_record, read_record
+
+_MAGIC = 0x112
+
+
+def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
+    """Writes arrays to a file that MXNet 1.x reads, too. Blocks until they are computed.
+
+    The file appears complete or not at all: it is written aside, flushed to disk and renamed.
+
+    Parameters
+    ----------
+    data : an array, a list, or a dictionary with string keys
+
+    Raises
+    ------
+    ValueError, TypeError  `data` is something else
+    """
+    arrays, names = _listed(data)
+    path = Path(fname)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for piece in _pieces(arrays, names):
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        _copy_mode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _listed(data: Any) -> tuple[list[NDArray], list[str]]:
+    if isinstance(data, NDArray):
+        return [data], []
+    if isinstance(data, Mapping):
+        names, arrays = list(data), list(data.values())
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("save only accept dict str->NDArray or list of NDArray")
+    elif isinstance(data, (list, tuple)):
+        names, arrays = [], list(data)
+    else:
+        raise ValueError(
+            "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays."
+        )
+    if not all(isinstance(array, NDArray) for array in arrays):
+        raise TypeError("save only accept dict str->NDArray or list of NDArray")
+    return arrays, names
+
+
+def _pieces(arrays: Sequence[NDArray], names: Sequence[str]) -> Iterable[bytes]:
+    yield struct.pack("<QQQ", _MAGIC, 0, len(arrays))
+    for array in arrays:
+        yield dump_record(array)
+    yield struct.pack("<Q", len(names))
+    for name in names:
+        encoded = name.encode()
+        yield struct.pack("<Q", len(encoded)) + encoded
+
+
+def _copy_mode(path: Path, temporary: str) -> None:
+    """Permissions of the file that is replaced, or those a new file would get."""
+    if path.exists():
+        mode = path.stat().st_mode & 0o777
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    os.chmod(temporary, mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def load(fname: str | os.PathLike[str]) -> list[NDArray | None] | dict[str, NDArray | None]:
+    """Arrays of a `.params` file: a dictionary if they have names, else a list.
+
+    Raises
+    ------
+    FileFormatError  the file is truncated or corrupt; names file, byte, expected and got
+    """
+    path = Path(fname)
+    return _read(Reader(path.read_bytes(), str(path)))
+
+
+def load_frombuffer(buf: bytes) -> list[NDArray | None] | dict[str, NDArray | None]:
+    """The same from bytes in memory."""
+    return _read(Reader(buf, "buffer"))
+
+
+def _read(reader: Reader) -> list[NDArray | None] | dict[str, NDArray | None]:
+    magic = reader.number("Q", "magic number")
+    if magic != _MAGIC:
+        reader.position = 0
+        raise reader.fail(f"magic number: expected 0x{_MAGIC:x}, got 0x{magic:x}")
+    reader.number("Q", "reserved")
+    count = _count(reader, "number of arrays", 4)
+    arrays = [read_record(reader) for _ in range(count)]
+    n_names = _count(reader, "number of names", 8)
+    if n_names not in (0, count):
+        raise reader.fail(f"number of names: expected 0 or {count}, got {n_names}")
+    names = [_name(reader) for _ in range(n_names)]
+    if reader.left:
+        raise reader.fail(f"expected the end of the file, got {reader.left} more bytes")
+    return dict(zip(names, arrays, strict=True)) if names else arrays
+
+
+def _count(reader: Reader, what: str, smallest: int) -> int:
+    count = reader.number("Q", what)
+    if count * smallest > reader.left:
+        raise reader.fail(f"{what}: {count} do not fit into the {reader.left} bytes that follow")
+    return count
+
+
+def _name(reader: Reader) -> str:
+    length = reader.number("Q", "length of a name")
+    try:
+        return str(reader.take(length, "name"), "utf-8")
+    except UnicodeDecodeError as error:
+        raise reader.fail(f"name: {error}") from None
