@@ -65,19 +65,25 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
 
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options) {
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
-  // Without the forward's index workspace oneDNN cannot find the maxima again; the loops can.
-  if (options.type == PoolType::max || !expressible(x.shape, y.shape, options)) {
+  if (!expressible(x.shape, y.shape, options)) {
     return pooling_backward_loops(signature, options, pool_cost(signature, options));
   }
   const Geometry g(x, y, options);
   const Window& w = options.window;
+  const auto forward = g.forward(w, dnnl::prop_kind::forward_training);
+  const dnnl::pooling_backward::primitive_desc backward(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,
+                                                        w.pad, g.pad_end, forward, ProgramBuilder::attributes());
   ProgramBuilder builder(signature, pool_cost(signature, options));
-  builder.step(dnnl::pooling_backward::primitive_desc(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel,
-                                                      g.dense, w.pad, g.pad_end,
-                                                      g.forward(w, dnnl::prop_kind::forward_training),
-                                                      ProgramBuilder::attributes()),
-               {{DNNL_ARG_DIFF_DST, builder.input(0, g.out)}, {DNNL_ARG_DIFF_SRC, builder.output(0, g.data)}},
-               needed_by(0));
+  ProgramBuilder::Arguments arguments = {{DNNL_ARG_DIFF_DST, builder.input(0, g.out)},
+                                         {DNNL_ARG_DIFF_SRC, builder.output(0, g.data)}};
+  if (options.type == PoolType::max) {
+    // Where the maxima were is not among the operator's outputs: found again.
+    const Slot where = builder.scratch(forward.workspace_desc());
+    builder.step(forward, {{DNNL_ARG_SRC, builder.input(1, g.data)}, {DNNL_ARG_DST, builder.scratch(g.out)},
+                           {DNNL_ARG_WORKSPACE, where}}, needed_by(0));
+    arguments.emplace_back(DNNL_ARG_WORKSPACE, where);
+  }
+  builder.step(backward, std::move(arguments), needed_by(0));
   return builder.build();
 }
 

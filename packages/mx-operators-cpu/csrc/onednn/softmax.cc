@@ -27,31 +27,49 @@ void scale(ProgramBuilder& builder, const SoftmaxOptions& options, const MemoryD
                {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
 }
 
+// Memory in which the axis is contiguous: other axes would be taken by slow generic code.
+MemoryDesc axis_last(const SoftmaxOptions& options, DataType type) {
+  const int rank = static_cast<int>(options.view.size());
+  Dims steps(options.view.size());
+  int64_t step = options.view[static_cast<size_t>(options.axis)];
+  steps[static_cast<size_t>(options.axis)] = 1;
+  for (int i = rank; i-- > 0;) {
+    if (i == options.axis) continue;
+    steps[static_cast<size_t>(i)] = step;
+    step *= options.view[static_cast<size_t>(i)];
+  }
+  return {options.view, type, steps};
+}
+
 }  // namespace
 
 PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
-  const MemoryDesc desc = plain(options.view, signature.inputs[0].type);
+  const DataType type = signature.inputs[0].type;
+  const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));
-  Slot from = builder.input(0, desc);
-  const Slot to = builder.output(0, desc);
+  const Slot output = builder.output(0, desc), to = builder.target(output, inner);
+  Slot from = builder.as(builder.input(0, desc), inner, needed_by(0));
   if (options.temperature != 1) {
-    scale(builder, options, desc, from, to);
+    scale(builder, options, inner, from, to);
     from = to;
   }
-  builder.step(forward_descriptor(options, desc), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
+  builder.step(forward_descriptor(options, inner), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
+  builder.deliver(to, output, needed_by(0));
   return builder.build();
 }
 
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
-  const MemoryDesc desc = plain(options.view, signature.inputs[0].type);
+  const DataType type = signature.inputs[0].type;
+  const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));
-  const Slot to = builder.output(0, desc);
-  builder.step(dnnl::softmax_backward::primitive_desc(cpu_engine(), kind(options), desc, desc, desc, options.axis,
-                                                      forward_descriptor(options, desc), ProgramBuilder::attributes()),
-               {{DNNL_ARG_DIFF_DST, builder.input(0, desc)}, {DNNL_ARG_DST, builder.input(1, desc)},
-                {DNNL_ARG_DIFF_SRC, to}},
-               needed_by(0));
-  if (options.temperature != 1) scale(builder, options, desc, to, to);
+  const Slot grad = builder.output(0, desc), to = builder.target(grad, inner);
+  const Slot out_grad = builder.as(builder.input(0, desc), inner, needed_by(0));
+  const Slot output = builder.as(builder.input(1, desc), inner, needed_by(0));
+  builder.step(dnnl::softmax_backward::primitive_desc(cpu_engine(), kind(options), inner, inner, inner, options.axis,
+                                                      forward_descriptor(options, inner), ProgramBuilder::attributes()),
+               {{DNNL_ARG_DIFF_DST, out_grad}, {DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_SRC, to}}, needed_by(0));
+  if (options.temperature != 1) scale(builder, options, inner, to, to);
+  builder.deliver(to, grad, needed_by(0));
   return builder.build();
 }
 
