@@ -26,7 +26,11 @@ OPTIONS = {
         "compile_flags": ["-fopenmp"],
         "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
     },
-    "_vector": {"include_dirs": ["csrc/vector"]},
+    "_vector": {
+        "include_dirs": ["csrc/vector"],
+        # What lets loops with comparisons and square roots vectorise; integers wrap around.
+        "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"],
+    },
 }
 setup(ext_modules=[native_extension(f"mx_operators_cpu.{name}", sources, **options) for name, options in OPTIONS.items()
                    if (sources := sorted(glob(f"csrc/{name[1:]}/*.cc")))])

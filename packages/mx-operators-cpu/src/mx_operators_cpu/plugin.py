@@ -8,9 +8,17 @@ from typing import Any
 import mx_core
 
 from mx_operators_cpu.onednn import register as onednn
+from mx_operators_cpu.vector import register as vector
 
 
 @mx_core.hookimpl
 def mx_register_kernels(registry: Any) -> None:
     """Kernels of single operators."""
     onednn.register(registry)
+    vector.register_kernels(registry)
+
+
+@mx_core.hookimpl
+def mx_register_kernel_generators(registry: Any) -> None:
+    """Generators of kernels from elementwise expressions."""
+    vector.register_generators(registry)

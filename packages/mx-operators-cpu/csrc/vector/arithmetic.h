@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One function per opcode and compute type.  Included by each instruction set's translation unit,
+// inside its own namespace.  The meaning of every opcode is mx_core.expression.evaluate's.
+
+template <class T>
+constexpr bool kIsFloat = T(0.5) != T(0);
+
+// float -> integer as stores do it: NaN is 0, too large numbers saturate.
+template <class To, class From>
+MX_INLINE To saturate(From x) {
+  constexpr int bits = sizeof(To) * 8 - (To(-1) < To(0) ? 1 : 0);
+  constexpr To top = static_cast<To>(static_cast<uint64_t>(-1) >> (64 - bits));
+  constexpr To bottom = To(-1) < To(0) ? static_cast<To>(-top - 1) : To(0);
+  constexpr From above = static_cast<From>(static_cast<uint64_t>(1) << (bits - 1)) * From(2);
+  constexpr From below = static_cast<From>(bottom);
+  const bool high = x >= above, low = x < below, inside = !high && !low && x == x;
+  const To y = static_cast<To>(inside ? x : From(0));
+  return high ? top : (low ? bottom : y);
+}
+
+struct Add {
+  template <class T> static T apply(T a, T b) { return a + b; }
+};
+struct Sub {
+  template <class T> static T apply(T a, T b) { return a - b; }
+};
+struct Mul {
+  template <class T> static T apply(T a, T b) { return a * b; }
+};
+struct Div {
+  static float apply(float a, float b) { return a / b; }
+  static double apply(double a, double b) { return a / b; }
+  MX_INLINE static int32_t apply(int32_t a, int32_t b) {  // exact in double, which vectorises
+    const double divisor = b == 0 || b == -1 ? 1.0 : b;
+    const int32_t quotient = static_cast<int32_t>(static_cast<double>(a) / divisor);
+    return b == 0 ? 0 : (b == -1 ? 0 - a : quotient);
+  }
+  static int64_t apply(int64_t a, int64_t b) { return b == 0 ? 0 : (b == -1 ? 0 - a : a / b); }
+};
+struct Mod {
+  template <class T> static T apply(T a, T b) {
+    if constexpr (kIsFloat<T>) {
+      if (b == T(0)) return T(0);
+      const T r = std::fmod(a, b);
+      if (r == T(0)) return std::copysign(T(0), b);
+      return (r < T(0)) != (b < T(0)) ? r + b : r;
+    } else {
+      const T r = a - Div::apply(a, b) * b;
+      const T shifted = (r != 0) & ((r ^ b) < 0) ? r + b : r;
+      return b == 0 ? 0 : shifted;
+    }
+  }
+};
+struct Maximum {
+  template <class T> static T apply(T a, T b) { return (a >= b) | (a != a) ? a : b; }
+};
+struct Minimum {
+  template <class T> static T apply(T a, T b) { return (a <= b) | (a != a) ? a : b; }
+};
+struct Neg {
+  template <class T> static T apply(T x) { return -x; }
+};
+struct Abs {
+  static float apply(float x) { return absolute(x); }
+  static double apply(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffu); }
+  static int32_t apply(int32_t x) { return x < 0 ? 0 - x : x; }
+  static int64_t apply(int64_t x) { return x < 0 ? 0 - x : x; }
+};
+struct Sign {
+  template <class T> static T apply(T x) {
+    const T y = static_cast<T>(x > T(0)) - static_cast<T>(x < T(0));
+    return x != x ? x : y;
+  }
+};
+struct Square {
+  template <class T> static T apply(T x) { return x * x; }
+};
+struct Relu {
+  template <class T> static T apply(T x) { return x <= T(0) ? T(0) : x; }
+};
+struct Round {  // halves away from zero
+  static float apply(float x) { return __builtin_truncf(x + copy_sign(0.49999997f, x)); }
+  static double apply(double x) {
+    return __builtin_trunc(x + __builtin_copysign(0.49999999999999994, x));
+  }
+};
+struct Rint {
+  static float apply(float x) { return __builtin_rintf(x); }
+  static double apply(double x) { return __builtin_rint(x); }
+};
+struct Floor {
+  static float apply(float x) { return __builtin_floorf(x); }
+  static double apply(double x) { return __builtin_floor(x); }
+};
+struct Ceil {
+  static float apply(float x) { return __builtin_ceilf(x); }
+  static double apply(double x) { return __builtin_ceil(x); }
+};
+struct Trunc {
+  static float apply(float x) { return __builtin_truncf(x); }
+  static double apply(double x) { return __builtin_trunc(x); }
+};
+struct Sqrt {
+  static float apply(float x) { return __builtin_sqrtf(x); }
+  static double apply(double x) { return __builtin_sqrt(x); }
+};
+struct Rsqrt {
+  template <class T> static T apply(T x) { return T(1) / Sqrt::apply(x); }
+};
+struct Rcbrt {
+  template <class T> static T apply(T x) { return T(1) / std::cbrt(x); }
+};
+struct Reciprocal {
+  template <class T> static T apply(T x) { return T(1) / x; }
+};
+struct Sigmoid {
+  static float apply(float x) { return sigmoid32(x); }
+  static double apply(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+};
+struct Softplus {
+  static float apply(float x) { return softplus32(x); }
+  static double apply(double x) {
+    return (x <= 0.0 ? 0.0 : x) + std::log1p(std::exp(-__builtin_fabs(x)));
+  }
+};
+struct Isnan {
+  template <class T> static T apply(T x) { return x != x ? T(1) : T(0); }
+};
+struct Isinf {
+  template <class T> static T apply(T x) { return Abs::apply(x) == T(kInf) ? T(1) : T(0); }
+};
+struct Isfinite {
+  template <class T> static T apply(T x) { return Abs::apply(x) < T(kInf) ? T(1) : T(0); }
+};
+struct Not {
+  template <class T> static T apply(T x) { return x == T(0) ? T(1) : T(0); }
+};
+struct Eq {
+  template <class T> static T apply(T a, T b) { return a == b ? T(1) : T(0); }
+};
+struct Ne {
+  template <class T> static T apply(T a, T b) { return a != b ? T(1) : T(0); }
+};
+struct Lt {
+  template <class T> static T apply(T a, T b) { return a < b ? T(1) : T(0); }
+};
+struct Le {
+  template <class T> static T apply(T a, T b) { return a <= b ? T(1) : T(0); }
+};
+struct Gt {
+  template <class T> static T apply(T a, T b) { return a > b ? T(1) : T(0); }
+};
+struct Ge {
+  template <class T> static T apply(T a, T b) { return a >= b ? T(1) : T(0); }
+};
+struct And {
+  template <class T> static T apply(T a, T b) { return (a != T(0)) & (b != T(0)) ? T(1) : T(0); }
+};
+struct Or {
+  template <class T> static T apply(T a, T b) { return (a != T(0)) | (b != T(0)) ? T(1) : T(0); }
+};
+struct Xor {
+  template <class T> static T apply(T a, T b) { return (a != T(0)) != (b != T(0)) ? T(1) : T(0); }
+};
+struct Where {
+  template <class T> static T apply(T c, T a, T b) { return c != T(0) ? a : b; }
+};
+
+// A function of the C library for both widths, with a vectorisable float32 version or without.
+#define MX_LIBM(Name, function)                                     \
+  struct Name {                                                     \
+    static float apply(float x) { return std::function(x); }        \
+    static double apply(double x) { return std::function(x); }      \
+  };
+#define MX_LIBM_AND_OURS(Name, function, ours)                      \
+  struct Name {                                                     \
+    static float apply(float x) { return ours(x); }                 \
+    static double apply(double x) { return std::function(x); }      \
+  };
+MX_LIBM_AND_OURS(Exp, exp, exp32)
+MX_LIBM_AND_OURS(Expm1, expm1, expm1_32)
+MX_LIBM_AND_OURS(Log, log, log32)
+MX_LIBM_AND_OURS(Log1p, log1p, log1p_32)
+MX_LIBM_AND_OURS(Log2, log2, log2_32)
+MX_LIBM_AND_OURS(Log10, log10, log10_32)
+MX_LIBM_AND_OURS(Tanh, tanh, tanh32)
+MX_LIBM_AND_OURS(Erf, erf, erf32)
+MX_LIBM(Sin, sin)
+MX_LIBM(Cos, cos)
+MX_LIBM(Tan, tan)
+MX_LIBM(Cbrt, cbrt)
+MX_LIBM(Arcsin, asin)
+MX_LIBM(Arccos, acos)
+MX_LIBM(Arctan, atan)
+MX_LIBM(Sinh, sinh)
+MX_LIBM(Cosh, cosh)
+MX_LIBM(Arcsinh, asinh)
+MX_LIBM(Arccosh, acosh)
+MX_LIBM(Arctanh, atanh)
+#undef MX_LIBM
+#undef MX_LIBM_AND_OURS
+
+struct Sin32 {
+  static float apply(float x) { return sin32(x); }
+};
+struct Cos32 {
+  static float apply(float x) { return cos32(x); }
+};
+struct Tan32 {
+  static float apply(float x) { return tan32(x); }
+};
+
+// Functions evaluated in double whatever the compute type.
+#define MX_RARE(Name, function)                                                             \
+  struct Name {                                                                             \
+    template <class T> static T apply(T x) { return static_cast<T>(rare::function(x)); }    \
+  };
+MX_RARE(Erfinv, erfinv)
+MX_RARE(Gamma, gamma)
+MX_RARE(Gammaln, gammaln)
+MX_RARE(Digamma, digamma)
+#undef MX_RARE
+
+struct Pow {
+  static float apply(float a, float b) { return std::pow(a, b); }
+  static double apply(double a, double b) { return std::pow(a, b); }
+};
+struct Hypot {
+  static float apply(float a, float b) {  // squares of float32 numbers do not overflow in double
+    const double x = a, y = b;
+    const float r = static_cast<float>(__builtin_sqrt(x * x + y * y));
+    return (absolute(a) == kInf) | (absolute(b) == kInf) ? kInf : r;
+  }
+  static double apply(double a, double b) { return std::hypot(a, b); }
+};
+struct Arctan2 {
+  static float apply(float a, float b) { return std::atan2(a, b); }
+  static double apply(double a, double b) { return std::atan2(a, b); }
+};
+
+// What has no integer meaning is computed in double and truncated.
+template <class F>
+struct ThroughDouble {
+  template <class T> static T apply(T x) { return saturate<T>(F::apply(static_cast<double>(x))); }
+  template <class T> static T apply(T a, T b) {
+    return saturate<T>(F::apply(static_cast<double>(a), static_cast<double>(b)));
+  }
+};
+template <class F>
+using Itself = F;
+struct Same {
+  template <class T> static T apply(T x) { return x; }
+};

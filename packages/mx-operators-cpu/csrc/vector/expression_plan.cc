@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expression_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "pool.h"
+#include "program.h"
+
+namespace mx::vector {
+namespace {
+
+constexpr size_t kTileBudget = 24 << 10;      // bytes of all tiles: half a first-level cache
+constexpr int64_t kLongTile = 16384;          // elements, when no tile is touched
+constexpr size_t kStreamBytes = 24 << 20;     // inputs and outputs that no cache will hold
+constexpr int64_t kPieceBytes = 128 << 10;    // what a thread takes at a time
+
+// Memory that a thread keeps between runs.
+class TileMemory {
+ public:
+  ~TileMemory() { std::free(data_); }
+  char* get(size_t bytes) {
+    if (bytes > size_) {
+      std::free(data_);
+      size_ = 0;
+      const size_t rounded = (bytes + 4095) / 4096 * 4096;
+      data_ = static_cast<char*>(std::aligned_alloc(64, rounded));
+      if (data_ == nullptr) throw std::bad_alloc();
+      size_ = rounded;
+    }
+    return data_;
+  }
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+};
+thread_local TileMemory tile_memory;
+
+// An array on the stack, unless it is long.
+template <class T, size_t N>
+class Short {
+ public:
+  explicit Short(size_t n) : data_(n <= N ? stack_ : new T[n]) {}
+  ~Short() {
+    if (data_ != stack_) delete[] data_;
+  }
+  Short(const Short&) = delete;
+  Short& operator=(const Short&) = delete;
+  T& operator[](size_t i) { return data_[i]; }
+
+ private:
+  T stack_[N];
+  T* data_;
+};
+
+enum class Sink : uint8_t { kNothing, kInPlace, kCopy, kStream, kConvert, kAdd };
+
+class ExpressionPlan final : public Plan {
+ public:
+  ExpressionPlan(Program program, std::vector<Spec> inputs, std::vector<Spec> outputs)
+      : Plan(std::move(inputs), std::move(outputs), program.n_scalars),
+        p_(std::move(program)),
+        table_(loops()) {
+    const int64_t n = outputs_[0].elements;
+    row_ = !p_.rows || p_.shape.sizes.empty() ? n : p_.shape.sizes.back();
+    for (const Spec& spec : inputs_) bytes_ += spec.bytes;
+    for (const Spec& spec : outputs_) bytes_ += spec.bytes;
+    const size_t one = std::max<size_t>(p_.n_tiles, 1) * p_.item_size;
+    tile_ = std::max<int64_t>(static_cast<int64_t>(kTileBudget / one) / 64 * 64, 128);
+    tile_ = std::min<int64_t>(tile_, 2048);
+    if (p_.period > 0 && p_.period <= tile_) tile_ = tile_ / p_.period * p_.period;
+    periodic_ = p_.period > 0 && p_.period <= tile_;
+  }
+
+ protected:
+  void execute(const Call& call) const override;
+
+ private:
+  struct Frame;
+  void run(const Call& call, const Sink* sinks, int64_t tile, int64_t begin, int64_t end) const;
+  void set_uniforms(const Call& call, Frame& f) const;
+  void set_row(const Call& call, Frame& f, int64_t row) const;
+  void load_tile(const Call& call, Frame& f, int64_t row_start, int64_t start, int64_t n) const;
+  void store_tile(const Call& call, Frame& f, const Sink* sinks, int64_t start, int64_t n) const;
+  Sink sink(const Call& call, size_t o) const;
+  int64_t offset(size_t i, int64_t row) const;
+
+  void step(const Step& s, Frame& f, int64_t n) const;
+
+  const Program p_;
+  const LoopTable& table_;
+  int64_t row_;   // elements of a row: tiles do not cross it
+  int64_t tile_;  // elements
+  bool periodic_;
+  size_t bytes_ = 0;
+};
+
+struct ExpressionPlan::Frame {
+  Frame(const Program& p, char* tiles_, size_t tile_bytes_)
+      : slots(p.n_slots), numbers(p.n_slots), tiles(tiles_), tile_bytes(tile_bytes_) {}
+  char* tile(uint32_t i) const { return tiles + i * tile_bytes; }
+  Short<char*, 48> slots;
+  Short<uint64_t, 48> numbers;  // of uniform values
+  char* const tiles;
+  const size_t tile_bytes;
+  bool spread = false;  // periodic operands are in their tiles
+};
+
+Sink ExpressionPlan::sink(const Call& call, size_t o) const {
+  const Result& result = p_.results[o];
+  if (!call.wanted(o)) return Sink::kNothing;
+  if (call.adds(o)) return Sink::kAdd;
+  if (result.store != nullptr) return Sink::kConvert;
+  if (result.uniform || bytes_ < kStreamBytes) return result.direct ? Sink::kInPlace : Sink::kCopy;
+  const char* out = call.output(o);
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (call.input(i) < out + outputs_[o].bytes && out < call.input(i) + inputs_[i].bytes)
+      return result.direct ? Sink::kInPlace : Sink::kCopy;
+  return Sink::kStream;
+}
+
+inline void ExpressionPlan::step(const Step& s, Frame& f, int64_t n) const {
+  const auto count = static_cast<size_t>(n);
+  if (s.loop != nullptr) {
+    s.loop(f.slots[s.out], f.slots[s.a], f.slots[s.b], f.slots[s.c], count);
+  } else {
+    s.convert(f.slots[s.out], f.slots[s.a], count);
+  }
+}
+
+void ExpressionPlan::execute(const Call& call) const {
+  const int64_t total = outputs_[0].elements;
+  if (total == 0) return;
+  Short<Sink, 8> sinks(outputs_.size());
+  bool tiled = p_.needs_tiles;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    sinks[o] = sink(call, o);
+    if (sinks[o] != Sink::kInPlace) tiled = true;
+  }
+  const int64_t tile = tiled ? tile_ : kLongTile;
+  const int64_t rows = total / row_, per_row = (row_ + tile - 1) / tile;
+  const auto width = static_cast<int64_t>(bytes_) / total + 1;  // bytes per element
+  const int64_t grain = std::max<int64_t>(1, kPieceBytes / (width * std::min(tile, row_)));
+  const uint32_t threads = bytes_ > kParallelBytes ? call.context.threads : 1;
+  parallel(threads, rows * per_row, grain,
+           [&](int64_t begin, int64_t end) { run(call, &sinks[0], tile, begin, end); });
+}
+
+void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int64_t begin,
+                         int64_t end) const {
+  const size_t tile_bytes = static_cast<size_t>(tile) * 8;
+  const bool tiled = tile == tile_;
+  Frame f(p_, tiled ? tile_memory.get(tile_bytes * p_.n_tiles) : nullptr, tile_bytes);
+  if (tiled)
+    for (uint32_t v = 0; v < p_.n_slots; ++v)
+      if (p_.tile_of[v] != kNone) f.slots[v] = f.tile(p_.tile_of[v]);
+  set_uniforms(call, f);
+  const int64_t per_row = (row_ + tile - 1) / tile;
+  int64_t row = begin / per_row, column = begin % per_row * tile;
+  set_row(call, f, row);
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t n = std::min(tile, row_ - column), start = row * row_ + column;
+    load_tile(call, f, row, column, n);
+    for (size_t o = 0; o < p_.results.size(); ++o)
+      if (sinks[o] == Sink::kInPlace)
+        f.slots[p_.results[o].value] =
+            call.output(o) + start * static_cast<int64_t>(p_.item_size);
+    for (const Step& s : p_.per_tile) step(s, f, n);
+    store_tile(call, f, sinks, start, n);
+    column += tile;
+    if (column >= row_ && unit + 1 < end) {
+      column = 0;
+      set_row(call, f, ++row);
+    }
+  }
+}
+
+void ExpressionPlan::set_uniforms(const Call& call, Frame& f) const {
+  for (uint32_t v = 0; v < p_.n_slots; ++v)
+    if (p_.is_uniform[v] != 0) f.slots[v] = reinterpret_cast<char*>(&f.numbers[v]);
+  for (const Uniform& uniform : p_.uniforms) {
+    const double number = uniform.scalar == kNone ? uniform.number : call.scalar(uniform.scalar);
+    table_.load[MX_FLOAT64][p_.compute](f.slots[uniform.slot], &number, 1);
+  }
+  for (size_t i = 0; i < p_.operands.size(); ++i)
+    if (p_.operands[i].access == Access::kScalar)
+      p_.operands[i].convert(f.slots[i], call.input(i), 1);
+  for (const Step& s : p_.once) step(s, f, 1);
+}
+
+// Offset in elements of operand i at the first element of a row.
+int64_t ExpressionPlan::offset(size_t i, int64_t row) const {
+  const Shape& sizes = p_.shape.sizes;
+  const Shape& strides = p_.shape.strides[i];
+  int64_t result = 0;
+  for (size_t axis = sizes.size() - 1; axis-- > 0; row /= sizes[axis])
+    result += row % sizes[axis] * strides[axis];
+  return result;
+}
+
+void ExpressionPlan::set_row(const Call& call, Frame& f, int64_t row) const {
+  if (!p_.rows || p_.shape.sizes.size() <= 1) return;
+  for (size_t i = 0; i < p_.operands.size(); ++i)
+    if (p_.operands[i].access == Access::kRow)
+      p_.operands[i].convert(
+          f.slots[i],
+          call.input(i) + offset(i, row) * static_cast<int64_t>(item_size(inputs_[i].dtype)), 1);
+  for (const Step& s : p_.per_row) step(s, f, 1);
+}
+
+void ExpressionPlan::load_tile(const Call& call, Frame& f, int64_t row, int64_t column,
+                               int64_t n) const {
+  const bool many_rows = p_.rows && p_.shape.sizes.size() > 1;
+  for (size_t i = 0; i < p_.operands.size(); ++i) {
+    const Operand& operand = p_.operands[i];
+    const size_t size = item_size(inputs_[i].dtype);
+    if (operand.access == Access::kExpand) {
+      if (operand.periodic && periodic_ && f.spread) continue;
+      char* to = f.tile(operand.convert == nullptr ? operand.tile : operand.spread);
+      // A periodic operand fills the whole tile, for the longer tiles to come.
+      const int64_t count = operand.periodic && periodic_ ? std::min(tile_, row_ - column) : n;
+      expand(to, call.input(i), p_.shape.sizes, p_.shape.strides[i], column, count, size);
+      if (operand.convert != nullptr)
+        operand.convert(f.tile(operand.tile), to, static_cast<size_t>(count));
+      continue;
+    }
+    if (operand.access != Access::kDirect && operand.access != Access::kConvert) continue;
+    const int64_t at = (many_rows ? offset(i, row) : 0) + column;
+    const char* from = call.input(i) + at * static_cast<int64_t>(size);
+    if (operand.access == Access::kDirect) {
+      f.slots[i] = const_cast<char*>(from);
+    } else {
+      operand.convert(f.tile(operand.tile), from, static_cast<size_t>(n));
+    }
+  }
+  f.spread = n == tile_;
+}
+
+void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, int64_t start,
+                                int64_t n) const {
+  const auto count = static_cast<size_t>(n);
+  for (size_t o = 0; o < p_.results.size(); ++o) {
+    if (sinks[o] == Sink::kNothing || sinks[o] == Sink::kInPlace) continue;
+    const Result& result = p_.results[o];
+    const size_t size = item_size(outputs_[o].dtype);
+    char* out = call.output(o) + start * static_cast<int64_t>(size);
+    char* value = f.slots[result.value];
+    char* spare = f.tile(result.spare);
+    const auto& op = table_.op[p_.compute];
+    if (result.uniform) {
+      fill(spare, value, n, p_.item_size);
+      value = spare;
+    }
+    if (sinks[o] == Sink::kAdd) {
+      if (result.store == nullptr) {
+        op[MX_OP_ADD][0](out, out, value, nullptr, count);
+        continue;
+      }
+      // `value` may be the spare tile itself: convert what is there behind it.
+      alignas(64) char there[256 * 8];
+      for (size_t done = 0; done < count; done += 256) {
+        const size_t some = std::min<size_t>(256, count - done);
+        result.load(there, out + done * size, some);
+        op[MX_OP_ADD][0](there, there, value + done * p_.item_size, nullptr, some);
+        result.store(out + done * size, there, some);
+      }
+    } else if (sinks[o] == Sink::kConvert) {
+      result.store(out, value, count);
+    } else if (sinks[o] == Sink::kStream) {
+      table_.stream(out, value, count * size);
+    } else {
+      std::memmove(out, value, count * size);
+    }
+  }
+}
+
+}  // namespace
+
+PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inputs,
+                             std::vector<Spec> outputs) {
+  for (const std::vector<Spec>* specs : {&inputs, &outputs})
+    for (const Spec& spec : *specs)
+      if (!known(spec.dtype))
+        throw Error(MX_ERROR_UNSUPPORTED, "[expression] element type code " +
+                                              std::to_string(spec.dtype) + " has no vector loops");
+  Program program = compile(serialized, inputs, outputs);
+  return std::make_unique<ExpressionPlan>(std::move(program), std::move(inputs),
+                                          std::move(outputs));
+}
+
+}  // namespace mx::vector

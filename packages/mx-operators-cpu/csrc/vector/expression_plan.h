@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs compiled expressions: a vector interpreter whose registers are tiles in the first-level
+// cache, so that each value of a long expression costs no memory traffic.
+#pragma once
+
+#include <string_view>
+
+#include "plan.h"
+
+namespace mx::vector {
+
+// Throws as `compile` does.
+PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inputs,
+                             std::vector<Spec> outputs);
+
+}  // namespace mx::vector

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inner loops, compiled once per instruction set; `loops()` is the best set this CPU runs.
+// Every loop allows its output to be exactly one of its operands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dtype.h"
+
+namespace mx::vector {
+
+// out[i] = f(a[i], b[i], c[i]); operands a form marks as scalar are read at index 0 only.
+using Loop = void (*)(void* out, const void* a, const void* b, const void* c, size_t n);
+using Convert = void (*)(void* out, const void* in, size_t n);
+// Folds n elements into accumulators; see ReduceOp.
+using Fold = void (*)(void* accumulator, const void* in, size_t n);
+
+constexpr int kOpcodes = 128;  // above every opcode value of expression.h
+constexpr int kForms = 8;      // bit i set: operand i is a scalar
+
+enum ReduceOp : uint8_t { kSum, kProd, kMax, kMin, kNanSum, kNanProd, kSumAbs, kSumSquare, kReduceOps };
+
+struct LoopTable {
+  const char* name;
+  Loop op[kComputeTypes][kOpcodes][kForms];
+  Convert load[kDtypes][kComputeTypes];
+  Convert store[kComputeTypes][kDtypes];
+  // out[0] = out[0] (+) in[0] (+) in[1] ...: one accumulator.
+  Fold fold_row[kComputeTypes][kReduceOps];
+  // out[i] = out[i] (+) in[i]: n accumulators.
+  Fold fold_columns[kComputeTypes][kReduceOps];
+  // Writes past the caches; any alignment.
+  void (*stream)(void* out, const void* in, size_t bytes);
+};
+
+// Throws mx::Error(MX_ERROR_UNSUPPORTED) on a CPU below the baseline.
+const LoopTable& loops();
+// The set named "baseline", "avx2" or "avx512", nullptr when this CPU or build lacks it.
+const LoopTable* loops_named(const char* name);
+
+const LoopTable& baseline_loops();
+#if defined(__x86_64__)
+const LoopTable& avx2_loops();
+const LoopTable& avx512_loops();
+#endif
+
+}  // namespace mx::vector

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The body of a loop table.  Each instruction set's translation unit includes this once, after
+// selecting its target, with MX_ISA naming its namespace; everything has internal linkage, so that
+// the linker cannot merge code of different instruction sets.
+
+#define MX_INDEPENDENT _Pragma("GCC ivdep")
+#define MX_INLINE inline __attribute__((always_inline))
+// GCC 12 takes the undefined upper halves in its own intrinsics for an oversight of ours.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+namespace mx::vector {
+namespace MX_ISA {
+namespace {
+
+#include "math32.h"
+#include "arithmetic.h"
+#include "intrinsics.h"
+#include "convert.h"
+#include "fold.h"
+
+template <class T, class F>
+void unary(void* out, const void* a, const void*, const void*, size_t n) {
+  auto* o = static_cast<T*>(out);
+  auto* x = static_cast<const T*>(a);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) o[i] = F::apply(x[i]);
+}
+
+template <class T, class F, int Form>
+void binary(void* out, const void* a, const void* b, const void*, size_t n) {
+  auto* o = static_cast<T*>(out);
+  auto* x = static_cast<const T*>(a);
+  auto* y = static_cast<const T*>(b);
+  const T x0 = (Form & 1) != 0 ? *x : T(0), y0 = (Form & 2) != 0 ? *y : T(0);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i)
+    o[i] = F::apply((Form & 1) != 0 ? x0 : x[i], (Form & 2) != 0 ? y0 : y[i]);
+}
+
+template <class T, int Form>
+void ternary(void* out, const void* c, const void* a, const void* b, size_t n) {
+  auto* o = static_cast<T*>(out);
+  auto* z = static_cast<const T*>(c);
+  auto* x = static_cast<const T*>(a);
+  auto* y = static_cast<const T*>(b);
+  const T z0 = (Form & 1) != 0 ? *z : T(0), x0 = (Form & 2) != 0 ? *x : T(0),
+          y0 = (Form & 4) != 0 ? *y : T(0);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i)
+    o[i] = Where::apply((Form & 1) != 0 ? z0 : z[i], (Form & 2) != 0 ? x0 : x[i],
+                        (Form & 4) != 0 ? y0 : y[i]);
+}
+
+// sin, cos and tan: the vector version where every argument is within its range.
+template <class Ours, class Library>
+void trigonometric(void* out, const void* a, const void*, const void*, size_t n) {
+  auto* o = static_cast<float*>(out);
+  auto* x = static_cast<const float*>(a);
+  for (size_t start = 0; start < n; start += 256) {
+    const size_t end = start + 256 < n ? start + 256 : n;
+    int32_t outside = 0;
+    for (size_t i = start; i < end; ++i) outside |= absolute(x[i]) < kTrigonometricLimit ? 0 : 1;
+    if (outside == 0) {
+      MX_INDEPENDENT
+      for (size_t i = start; i < end; ++i) o[i] = Ours::apply(x[i]);
+    } else {
+      for (size_t i = start; i < end; ++i) o[i] = Library::apply(x[i]);
+    }
+  }
+}
+
+// Exponents that are one number are mostly small and exact.
+template <class T>
+void power_by_scalar(void* out, const void* a, const void* b, const void* c, size_t n) {
+  const T exponent = *static_cast<const T*>(b);
+  if (exponent == T(2)) return unary<T, Square>(out, a, nullptr, nullptr, n);
+  if (exponent == T(1)) return unary<T, Same>(out, a, nullptr, nullptr, n);
+  if (exponent == T(-1)) return unary<T, Reciprocal>(out, a, nullptr, nullptr, n);
+  binary<T, Pow, 2>(out, a, b, c, n);
+}
+
+template <class T, class F>
+void put_unary(Loop (&table)[kOpcodes][kForms], int opcode) {
+  table[opcode][0] = unary<T, F>;
+}
+template <class T, class F>
+void put_binary(Loop (&table)[kOpcodes][kForms], int opcode) {
+  table[opcode][0] = binary<T, F, 0>;
+  table[opcode][1] = binary<T, F, 1>;
+  table[opcode][2] = binary<T, F, 2>;
+}
+
+template <class T>
+void put_common(Loop (&t)[kOpcodes][kForms]) {
+  put_binary<T, Add>(t, MX_OP_ADD);
+  put_binary<T, Sub>(t, MX_OP_SUB);
+  put_binary<T, Mul>(t, MX_OP_MUL);
+  put_binary<T, Div>(t, MX_OP_DIV);
+  put_binary<T, Mod>(t, MX_OP_MOD);
+  put_binary<T, Maximum>(t, MX_OP_MAXIMUM);
+  put_binary<T, Minimum>(t, MX_OP_MINIMUM);
+  put_binary<T, Eq>(t, MX_OP_EQ);
+  put_binary<T, Ne>(t, MX_OP_NE);
+  put_binary<T, Lt>(t, MX_OP_LT);
+  put_binary<T, Le>(t, MX_OP_LE);
+  put_binary<T, Gt>(t, MX_OP_GT);
+  put_binary<T, Ge>(t, MX_OP_GE);
+  put_binary<T, And>(t, MX_OP_AND);
+  put_binary<T, Or>(t, MX_OP_OR);
+  put_binary<T, Xor>(t, MX_OP_XOR);
+  put_unary<T, Neg>(t, MX_OP_NEG);
+  put_unary<T, Abs>(t, MX_OP_ABS);
+  put_unary<T, Sign>(t, MX_OP_SIGN);
+  put_unary<T, Square>(t, MX_OP_SQUARE);
+  put_unary<T, Relu>(t, MX_OP_RELU);
+  put_unary<T, Not>(t, MX_OP_NOT);
+  t[MX_OP_WHERE][0] = ternary<T, 0>;
+  t[MX_OP_WHERE][1] = ternary<T, 1>;
+  t[MX_OP_WHERE][2] = ternary<T, 2>;
+  t[MX_OP_WHERE][3] = ternary<T, 3>;
+  t[MX_OP_WHERE][4] = ternary<T, 4>;
+  t[MX_OP_WHERE][5] = ternary<T, 5>;
+  t[MX_OP_WHERE][6] = ternary<T, 6>;
+}
+
+// As: the function itself for floating point, ThroughDouble<function> for integers.
+template <class T, template <class> class As>
+void put_real(Loop (&t)[kOpcodes][kForms]) {
+  put_binary<T, As<Pow>>(t, MX_OP_POW);
+  put_binary<T, As<Hypot>>(t, MX_OP_HYPOT);
+  put_binary<T, As<Arctan2>>(t, MX_OP_ARCTAN2);
+  put_unary<T, As<Sqrt>>(t, MX_OP_SQRT);
+  put_unary<T, As<Rsqrt>>(t, MX_OP_RSQRT);
+  put_unary<T, As<Cbrt>>(t, MX_OP_CBRT);
+  put_unary<T, As<Rcbrt>>(t, MX_OP_RCBRT);
+  put_unary<T, As<Reciprocal>>(t, MX_OP_RECIPROCAL);
+  put_unary<T, As<Exp>>(t, MX_OP_EXP);
+  put_unary<T, As<Expm1>>(t, MX_OP_EXPM1);
+  put_unary<T, As<Log>>(t, MX_OP_LOG);
+  put_unary<T, As<Log1p>>(t, MX_OP_LOG1P);
+  put_unary<T, As<Log2>>(t, MX_OP_LOG2);
+  put_unary<T, As<Log10>>(t, MX_OP_LOG10);
+  put_unary<T, As<Sin>>(t, MX_OP_SIN);
+  put_unary<T, As<Cos>>(t, MX_OP_COS);
+  put_unary<T, As<Tan>>(t, MX_OP_TAN);
+  put_unary<T, As<Arcsin>>(t, MX_OP_ARCSIN);
+  put_unary<T, As<Arccos>>(t, MX_OP_ARCCOS);
+  put_unary<T, As<Arctan>>(t, MX_OP_ARCTAN);
+  put_unary<T, As<Sinh>>(t, MX_OP_SINH);
+  put_unary<T, As<Cosh>>(t, MX_OP_COSH);
+  put_unary<T, As<Tanh>>(t, MX_OP_TANH);
+  put_unary<T, As<Arcsinh>>(t, MX_OP_ARCSINH);
+  put_unary<T, As<Arccosh>>(t, MX_OP_ARCCOSH);
+  put_unary<T, As<Arctanh>>(t, MX_OP_ARCTANH);
+  put_unary<T, As<Erf>>(t, MX_OP_ERF);
+  put_unary<T, As<Erfinv>>(t, MX_OP_ERFINV);
+  put_unary<T, As<Gamma>>(t, MX_OP_GAMMA);
+  put_unary<T, As<Gammaln>>(t, MX_OP_GAMMALN);
+  put_unary<T, As<Digamma>>(t, MX_OP_DIGAMMA);
+  put_unary<T, As<Sigmoid>>(t, MX_OP_SIGMOID);
+  put_unary<T, As<Softplus>>(t, MX_OP_SOFTPLUS);
+  put_unary<T, As<Isnan>>(t, MX_OP_ISNAN);
+  put_unary<T, As<Isinf>>(t, MX_OP_ISINF);
+  put_unary<T, As<Isfinite>>(t, MX_OP_ISFINITE);
+}
+
+template <class T>
+void put_float(Loop (&t)[kOpcodes][kForms]) {
+  put_common<T>(t);
+  put_real<T, Itself>(t);
+  t[MX_OP_POW][2] = power_by_scalar<T>;
+  put_unary<T, Round>(t, MX_OP_ROUND);
+  put_unary<T, Rint>(t, MX_OP_RINT);
+  put_unary<T, Floor>(t, MX_OP_FLOOR);
+  put_unary<T, Ceil>(t, MX_OP_CEIL);
+  put_unary<T, Trunc>(t, MX_OP_TRUNC);
+}
+
+template <class T>
+void put_integer(Loop (&t)[kOpcodes][kForms]) {
+  put_common<T>(t);
+  put_real<T, ThroughDouble>(t);
+  for (int opcode : {MX_OP_ROUND, MX_OP_RINT, MX_OP_FLOOR, MX_OP_CEIL, MX_OP_TRUNC})
+    put_unary<T, Same>(t, opcode);
+}
+
+template <int Code>
+void put_conversions(LoopTable& table) {
+  table.load[Code][F32] = load<Code, float>;
+  table.load[Code][F64] = load<Code, double>;
+  table.load[Code][I32] = load<Code, int32_t>;
+  table.load[Code][I64] = load<Code, int64_t>;
+  table.store[F32][Code] = store<float, Code>;
+  table.store[F64][Code] = store<double, Code>;
+  table.store[I32][Code] = store<int32_t, Code>;
+  table.store[I64][Code] = store<int64_t, Code>;
+}
+template <int... Codes>
+void put_all_conversions(LoopTable& table, std::integer_sequence<int, Codes...>) {
+  (put_conversions<Codes>(table), ...);
+}
+
+void fill_table(LoopTable& table, const char* name) {
+  table.name = name;
+  put_float<float>(table.op[F32]);
+  put_float<double>(table.op[F64]);
+  put_integer<int32_t>(table.op[I32]);
+  put_integer<int64_t>(table.op[I64]);
+  table.op[F32][MX_OP_SIN][0] = trigonometric<Sin32, Sin>;
+  table.op[F32][MX_OP_COS][0] = trigonometric<Cos32, Cos>;
+  table.op[F32][MX_OP_TAN][0] = trigonometric<Tan32, Tan>;
+  put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
+  put_folds(table);
+  table.stream = stream;
+}
+
+}  // namespace
+}  // namespace MX_ISA
+}  // namespace mx::vector
