@@ -1,2 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hook implementations of mx-operators."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from mx_core import hookimpl
+
+#: modules with a tuple OPERATORS
+MODULES = (
+    "elementwise.unary", "elementwise.binary", "elementwise.activation",
+    "nn.convolution", "nn.deconvolution", "nn.fully_connected", "nn.pooling", "nn.batch_norm",
+    "nn.layer_norm", "nn.softmax", "nn.dropout", "nn.embedding",
+    "array.fill", "array.cast", "array.reshape", "array.join", "array.broadcast",
+    "array.transpose", "array.slice", "array.index", "array.order", "array.repeat",
+    "reduce.sums", "reduce.norm", "linalg.products", "linalg.factor",
+    "loss.softmax_output", "loss.regression", "loss.make_loss",
+    "random.draw", "random.shuffle", "optimizer.sgd", "optimizer.adaptive",
+)  # fmt: skip
+
+
+@hookimpl
+def mx_register_operators(registry: Any) -> None:
+    """Every operator declared here; backward operators come along with them."""
+    for name in MODULES:
+        for operator in importlib.import_module(f"mx_operators.{name}").OPERATORS:
+            registry.add(operator)

@@ -84,6 +84,9 @@ def _wrong(value: Any, info: FieldInfo, where: str) -> ArgumentError:
 
 
 def _convert(value: Any, kind: Any) -> Any:
+    kind, optional = _alternatives(kind)
+    if optional and (value is None or value == "None"):
+        return None
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
         if isinstance(value, str):

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many arrays to one and back: Concat, stack, SliceChannel, add_n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mx_core import expression as X
+from mx_core.expression import Expression
+from mx_core.operator import Elementwise, OperatorProperty, Shape, opt, param, required
+from mx_core.operator.property import ReferenceContext
+
+
+def checked_axis(axis: int, rank: int, s: Any, name: str = "axis") -> int:
+    """A negative axis counted from the front; ShapeError when it does not exist."""
+    if not -rank <= axis < rank:
+        raise s.error(f"{name}: expected −{rank} to {rank - 1}, got {axis}")
+    return axis % rank
+
+
+@param
+class ConcatParam:
+    """How many, where."""
+
+    num_args: int = required("how many arrays", lower=1)
+    dim: int = opt(1, "the axis along which they are put together")
+
+
+class Concat(OperatorProperty):
+    """Arrays put together along an existing axis."""
+
+    name = "Concat"
+    aliases = ("concat",)
+    Param = ConcatParam
+    variadic = "num_args"
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Other axes are equal; one unknown extent follows from the output."""
+        names = self.inputs(p)
+        shapes = [s.get(name) for name in names]
+        known = next((shape for shape in shapes if shape is not None), s.get("output"))
+        if known is None:
+            return
+        axis = checked_axis(p.dim, len(known), s, "dim")
+        common = (*known[:axis], -1, *known[axis + 1 :])
+        for name in (*names, "output"):
+            shape = s.get(name)
+            if shape is not None and len(shape) != len(common):
+                raise s.error(f"{name}: expected {len(common)} dimensions, got {shape}")
+            own = -1 if shape is None else shape[axis]
+            s.assign(name, (*common[:axis], own, *common[axis + 1 :]))
+        extents = [s.get(name)[axis] for name in names]
+        total = s.get("output")[axis]
+        if -1 not in extents:
+            s.assign("output", (*common[:axis], sum(extents), *common[axis + 1 :]))
+        elif extents.count(-1) == 1 and total >= 0:
+            rest = total - sum(e for e in extents if e >= 0)
+            s.assign(names[extents.index(-1)], (*common[:axis], rest, *common[axis + 1 :]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Slices of out_grad; only shapes of the inputs are needed."""
+        n = p.num_args
+        return g.op("_backward_Concat", (g.out_grad(), *(g.input(i) for i in range(n))), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardConcat(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's concatenate."""
+        return (np.concatenate(inputs, p.dim),)
+
+
+class BackwardConcat(OperatorProperty):
+    """out_grad cut into the pieces that were put together."""
+
+    name = "_backward_Concat"
+    Param = ConcatParam
+    shape_only_inputs = frozenset(range(1, 4096))
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """out_grad, then the arrays, for their shapes."""
+        return ("out_grad", *(f"arg{i}" for i in range(p.num_args)))
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """One per array."""
+        return tuple(f"arg{i}_grad" for i in range(p.num_args))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the arrays."""
+        for i in range(p.num_args):
+            s.unify([f"arg{i}", f"arg{i}_grad"])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's split."""
+        ends = np.cumsum([x.shape[p.dim] for x in inputs[1:]])[:-1]
+        return np.split(inputs[0], ends, p.dim)
+
+
+@param
+class StackParam:
+    """How many, where."""
+
+    axis: int = opt(0, "where the new axis goes")
+    num_args: int = required("how many arrays", lower=1)
+
+
+class Stack(OperatorProperty):
+    """Arrays of one shape put together along a new axis."""
+
+    name = "stack"
+    Param = StackParam
+    variadic = "num_args"
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """All inputs are equal."""
+        s.unify(self.inputs(p))
+        shape = s.get("arg0")
+        if shape is not None:
+            axis = checked_axis(p.axis, len(shape) + 1, s)
+            s.assign("output", (*shape[:axis], p.num_args, *shape[axis:]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Slices of out_grad."""
+        parts = g.op(
+            "SliceChannel", (g.out_grad(),), num_outputs=p.num_args, axis=p.axis, squeeze_axis=True
+        )
+        return parts
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's stack."""
+        return (np.stack(inputs, p.axis),)
+
+
+@param
+class SliceChannelParam:
+    """How many, where, and whether the axis stays."""
+
+    num_outputs: int = required("pieces", lower=1)
+    axis: int = opt(1, "the axis that is cut")
+    squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
+
+
+class SliceChannel(OperatorProperty):
+    """An array cut into equal pieces along an axis."""
+
+    name = "SliceChannel"
+    aliases = ("split",)
+    Param = SliceChannelParam
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """output0, output1, …"""
+        if p.num_outputs == 1:
+            return ("output",)
+        return tuple(f"output{i}" for i in range(p.num_outputs))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Pieces from data and back."""
+        s.unify(self.outputs(p))
+        data, piece = s.get("data"), s.get(self.outputs(p)[0])
+        n = p.num_outputs
+        if data is None:
+            if piece is not None and not p.squeeze_axis:
+                axis = checked_axis(p.axis, len(piece), s)
+                extent = piece[axis] * n if piece[axis] >= 0 else -1
+                s.assign("data", (*piece[:axis], extent, *piece[axis + 1 :]))
+            return
+        axis = checked_axis(p.axis, len(data), s)
+        if data[axis] >= 0 and data[axis] % n:
+            raise s.error(f"data: axis {p.axis} of {data} does not divide into {n} pieces")
+        extent = data[axis] // n if data[axis] >= 0 else -1
+        if p.squeeze_axis and extent not in (1, -1):
+            raise s.error(f"squeeze_axis: pieces of {data} along axis {p.axis} have extent {extent}")
+        middle = () if p.squeeze_axis else (extent,)
+        for name in self.outputs(p):
+            s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Pieces put together."""
+        heads = [g.out_grad(i) for i in range(p.num_outputs)]
+        if p.squeeze_axis:
+            return g.op("stack", heads, num_args=p.num_outputs, axis=p.axis)
+        return g.op("Concat", heads, num_args=p.num_outputs, dim=p.axis)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's split."""
+        parts = np.split(inputs[0], p.num_outputs, p.axis)
+        return [part.squeeze(p.axis) for part in parts] if p.squeeze_axis else parts
+
+
+@param
+class SplitV2Param:
+    """Where to cut."""
+
+    indices: Shape = required("first index of every piece")
+    axis: int = opt(1, "the axis that is cut")
+    squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
+    sections: int = opt(0, "equal pieces, instead of indices", lower=0)
+
+
+class SplitV2(OperatorProperty):
+    """An array cut at given indices (or into equal sections) along an axis."""
+
+    name = "_split_v2"
+    Param = SplitV2Param
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """output0, output1, …"""
+        n = p.sections or len(p.indices)
+        return ("output",) if n == 1 else tuple(f"output{i}" for i in range(n))
+
+    def _ends(self, p: Any, extent: int) -> list[tuple[int, int]]:
+        if p.sections:
+            size = extent // p.sections
+            return [(i * size, (i + 1) * size) for i in range(p.sections)]
+        starts = [min(i + extent if i < 0 else i, extent) for i in p.indices]
+        return list(zip(starts, [*starts[1:], extent], strict=True))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Pieces from data."""
+        data = s.get("data")
+        if data is None:
+            return
+        axis = checked_axis(p.axis, len(data), s)
+        if data[axis] < 0:
+            return
+        if p.sections and data[axis] % p.sections:
+            raise s.error(f"data: axis {p.axis} of {data} does not divide into {p.sections} sections")
+        for name, (first, last) in zip(self.outputs(p), self._ends(p, data[axis]), strict=True):
+            middle = () if p.squeeze_axis else (max(last - first, 0),)
+            s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Pieces put together."""
+        n = len(self.outputs(p))
+        heads = [g.out_grad(i) for i in range(n)]
+        if p.squeeze_axis:
+            return g.op("stack", heads, num_args=n, axis=p.axis)
+        return g.op("Concat", heads, num_args=n, dim=p.axis)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Slices."""
+        x = np.moveaxis(inputs[0], p.axis, 0)
+        parts = [np.moveaxis(x[a : max(a, b)], 0, p.axis) for a, b in self._ends(p, len(x))]
+        return [part.squeeze(p.axis) for part in parts] if p.squeeze_axis else parts
+
+
+@param
+class AddNParam:
+    """How many."""
+
+    num_args: int = required("how many arrays", lower=1)
+
+
+class AddN(Elementwise):
+    """The sum of arrays of one shape."""
+
+    name = "add_n"
+    aliases = ("ElementWiseSum",)
+    Param = AddNParam
+    variadic = "num_args"
+
+    def expression(self, p: Any) -> Expression:
+        """A chain of additions."""
+
+        def total(*values: Any) -> Any:
+            result = values[0]
+            for value in values[1:]:
+                result = result + value
+            return result
+
+        return X.trace(total, p.num_args)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """out_grad for each."""
+        return [g.out_grad()] * p.num_args
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Concat, Stack, SliceChannel, SplitV2, AddN)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same elements under another shape: Reshape, Flatten, expand_dims, squeeze, reshape_like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from mx_core.errors import ShapeError
+from mx_core.operator import OperatorProperty, Shape, opt, param, required
+from mx_core.operator.property import ReferenceContext
+
+
+@param
+class ReshapeParam:
+    """Target, in MXNet's codes."""
+
+    shape: Shape = opt((), "target: sizes, or 0 copy, -1 infer, -2 copy the rest, -3 merge two, -4 split")
+    reverse: bool = opt(False, "match from the right")
+    target_shape: Shape = opt((), "older form: 0 is inferred")
+    keep_highest: bool = opt(False, "older form: keep the first axis")
+
+
+def reshape(source: Sequence[int], codes: Sequence[int], reverse: bool = False) -> tuple[int, ...]:
+    """The shape that MXNet's reshape codes describe for a complete source shape.
+
+    Codes: n > 0 a size; 0 copies the axis; −1 is inferred from the rest; −2 copies all remaining
+    axes; −3 merges two axes; −4 splits an axis into the following two sizes (one may be −1).
+
+    Raises
+    ------
+    ShapeError  codes run past the source, more than one −1, sizes do not match
+    """
+    if reverse:
+        return tuple(reversed(_forward(source[::-1], _reversed_codes(codes))))
+    return tuple(_forward(source, codes))
+
+
+def _reversed_codes(codes: Sequence[int]) -> list[int]:
+    groups: list[list[int]] = []
+    i = 0
+    while i < len(codes):
+        if codes[i] == -4:
+            groups.append([-4, *reversed(codes[i + 1 : i + 3])])
+            i += 3
+        else:
+            groups.append([codes[i]])
+            i += 1
+    return [code for group in reversed(groups) for code in group]
+
+
+def _forward(source: Sequence[int], codes: Sequence[int]) -> list[int]:
+    def take() -> int:
+        nonlocal position
+        if position >= len(source):
+            raise ShapeError(f"[Reshape] shape {tuple(codes)} reads more axes than {tuple(source)} has")
+        position += 1
+        return source[position - 1]
+
+    result: list[int] = []
+    position, unknown, i = 0, None, 0
+    while i < len(codes):
+        code = codes[i]
+        if code == 0:
+            result.append(take())
+        elif code == -1:
+            if unknown is not None:
+                raise ShapeError(f"[Reshape] shape {tuple(codes)} has more than one -1")
+            unknown = len(result)
+            result.append(1)
+            position += 1
+        elif code == -2:
+            result += source[position:]
+            position = len(source)
+        elif code == -3:
+            result.append(take() * take())
+        elif code == -4:
+            result += _split(take(), codes[i + 1 : i + 3], codes)
+            i += 2
+        elif code > 0:
+            result.append(code)
+            position += 1
+        else:
+            raise ShapeError(f"[Reshape] shape {tuple(codes)}: unknown code {code}")
+        i += 1
+    total = prod(source)
+    if unknown is not None:
+        rest = prod(result)
+        result[unknown] = total // rest if rest else 0
+    if prod(result) != total:
+        raise ShapeError(f"[Reshape] cannot reshape {tuple(source)} ({total} elements) with {tuple(codes)}")
+    return result
+
+
+def _split(size: int, parts: Sequence[int], codes: Sequence[int]) -> list[int]:
+    if len(parts) != 2 or sum(part == -1 for part in parts) == 2 or 0 in parts:
+        raise ShapeError(f"[Reshape] shape {tuple(codes)}: -4 needs two sizes of which one may be -1")
+    first, second = parts
+    if first == -1:
+        first = size // second
+    if second == -1:
+        second = size // first
+    if first * second != size:
+        raise ShapeError(f"[Reshape] shape {tuple(codes)}: {size} does not split into {first} x {second}")
+    return [first, second]
+
+
+class _SameElements(OperatorProperty):
+    """Elements in the same order under another shape; the gradient goes back."""
+
+    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
+        """Nothing moves."""
+        return ((0, 0),)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Only the shape of the input is needed."""
+        back = g.op("_backward_reshape", (g.out_grad(), g.input(0)))
+        return (*back, *[None] * (len(self.inputs(p)) - 1))
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Shape of the result from complete shapes of the inputs."""
+        raise NotImplementedError
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward, once the inputs are complete."""
+        shapes = [s.known(name) for name in self.inputs(p)]
+        if all(shape is not None for shape in shapes):
+            s.assign("output", self.target(p, shapes))
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """A reshape."""
+        return (inputs[0].reshape(self.target(p, [x.shape for x in inputs])),)
+
+
+class BackwardReshape(_SameElements):
+    """out_grad in the shape of data."""
+
+    name = "_backward_reshape"
+    arguments = ("out_grad", "data")
+    shape_only_inputs = frozenset((1,))
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """As data."""
+        return shapes[1]
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As data."""
+        s.unify(["data", "output"])
+
+
+class Reshape(_SameElements):
+    """data under another shape; `shape` may hold codes 0, −1, −2, −3, −4.
+
+    Examples of (2, 3, 4): (4, 0, 2) gives (4, 3, 2); (6, −1) gives (6, 4); (−2,) gives (2, 3, 4);
+    (−3, 4) gives (6, 4); (−4, 1, 2, −2) gives (1, 2, 3, 4).
+    """
+
+    name = "Reshape"
+    aliases = ("reshape",)
+    Param = ReshapeParam
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardReshape(),)
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """By the codes."""
+        source = shapes[0]
+        if p.shape:
+            return reshape(source, p.shape, p.reverse)
+        if not p.target_shape:
+            return (1,) * 0 if prod(source) == 1 else reshape(source, ())
+        wanted = [-1 if size == 0 else size for size in p.target_shape]
+        if p.keep_highest:
+            wanted[0] = source[0]
+        return reshape(source, wanted)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward; backwards where the codes leave one unknown size."""
+        super().infer_shape(p, s)
+        data, output = s.get("data"), s.known("output")
+        if data is not None and output is not None and data.count(-1) == 1:
+            rest = prod(d for d in data if d != -1)
+            if rest and prod(output) % rest == 0:
+                s.assign("data", tuple(prod(output) // rest if d == -1 else d for d in data))
+
+
+class Flatten(_SameElements):
+    """(N, …) as (N, D)."""
+
+    name = "Flatten"
+    aliases = ("flatten",)
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Everything behind the first axis in one."""
+        return (shapes[0][0], prod(shapes[0][1:])) if shapes[0] else (1, 1)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """The batch size is known even when the rest is not."""
+        data = s.get("data")
+        if data:
+            s.assign("output", (data[0], -1 if -1 in data[1:] else prod(data[1:])))
+            output = s.get("output")
+            s.assign("data", (output[0], *data[1:]))
+
+
+@param
+class ExpandDimsParam:
+    """Place."""
+
+    axis: int = required("where the new axis goes; negative counts from the end")
+
+
+class ExpandDims(_SameElements):
+    """A new axis of extent 1."""
+
+    name = "expand_dims"
+    Param = ExpandDimsParam
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """1 inserted."""
+        shape = list(shapes[0])
+        if not -len(shape) - 1 <= p.axis <= len(shape):
+            raise ShapeError(f"[expand_dims] axis {p.axis} does not fit {tuple(shape)}")
+        shape.insert(p.axis if p.axis >= 0 else len(shape) + 1 + p.axis, 1)
+        return tuple(shape)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Both ways, partial shapes included."""
+        data, output = s.get("data"), s.get("output")
+        if data is not None:
+            s.assign("output", self.target(p, [data]))
+        elif output is not None:
+            axis = p.axis if p.axis >= 0 else len(output) + p.axis
+            s.assign("data", output[:axis] + output[axis + 1 :])
+
+
+@param
+class SqueezeParam:
+    """Which axes."""
+
+    axis: Shape | None = opt(None, "axes of extent 1 to drop; None drops all")
+
+
+class Squeeze(_SameElements):
+    """Axes of extent 1 dropped; at least one axis stays."""
+
+    name = "squeeze"
+    Param = SqueezeParam
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Without the axes."""
+        shape = shapes[0]
+        if p.axis is None:
+            return tuple(e for e in shape if e != 1) or ((1,) if shape else ())
+        drop = set()
+        for axis in p.axis:
+            if not -len(shape) <= axis < len(shape) or shape[axis] != 1:
+                raise ShapeError(f"[squeeze] axis {axis} of {shape} is not an axis of extent 1")
+            drop.add(axis % len(shape))
+        return tuple(e for i, e in enumerate(shape) if i not in drop) or (1,)
+
+
+@param
+class ReshapeLikeParam:
+    """Which axes are replaced by which."""
+
+    lhs_begin: int | None = opt(None, "first axis of lhs to replace")
+    lhs_end: int | None = opt(None, "behind the last axis of lhs to replace")
+    rhs_begin: int | None = opt(None, "first axis of rhs to take")
+    rhs_end: int | None = opt(None, "behind the last axis of rhs to take")
+
+
+class ReshapeLike(_SameElements):
+    """lhs with (some of) the axes of rhs."""
+
+    name = "reshape_like"
+    Param = ReshapeLikeParam
+    arguments = ("lhs", "rhs")
+    shape_only_inputs = frozenset((1,))
+
+    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Slices of both shapes put together."""
+        lhs, rhs = shapes
+        if (p.lhs_begin, p.lhs_end, p.rhs_begin, p.rhs_end) == (None,) * 4:
+            result = rhs
+        else:
+            first, last, _ = slice(p.lhs_begin, p.lhs_end).indices(len(lhs))
+            result = lhs[:first] + rhs[slice(p.rhs_begin, p.rhs_end)] + lhs[max(first, last) :]
+        if prod(result) != prod(lhs):
+            raise ShapeError(f"[reshape_like] lhs {lhs} cannot take shape {result} from rhs {rhs}")
+        return result
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Reshape, Flatten, ExpandDims, Squeeze, ReshapeLike)

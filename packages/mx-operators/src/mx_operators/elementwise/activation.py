@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activation functions chosen by a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mx_core import expression as X
+from mx_core.expression import Expression
+from mx_core.operator import Elementwise, OperatorProperty, SimpleOp, opt, param, required
+from mx_core.operator.property import ReferenceContext
+
+_SQRT_HALF = 0.7071067811865476
+_INV_SQRT_2PI = 0.3989422804014327
+#: Klambauer et al., Self-Normalizing Neural Networks, NIPS 2017.
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+@param
+class ActivationParam:
+    """Which function."""
+
+    act_type: str = required(
+        "the function", choices=("relu", "sigmoid", "softrelu", "softsign", "tanh")
+    )
+
+
+class Activation(SimpleOp):
+    """relu, sigmoid, softrelu (log(1 + eˣ)), softsign (x/(1 + |x|)) or tanh.
+
+    Backward reads the output alone, except for softsign.
+    """
+
+    name = "Activation"
+    Param = ActivationParam
+
+    def function(self, p: Any, data: Any) -> Any:
+        """The chosen function."""
+        table = {"relu": X.relu, "sigmoid": X.sigmoid, "softrelu": X.softplus, "tanh": X.tanh}
+        return data / (1 + abs(data)) if p.act_type == "softsign" else table[p.act_type](data)
+
+    def gradient_function(self, p: Any, out_grad: Any, output: Any) -> Any:
+        """Each derivative written in terms of the output."""
+        if p.act_type == "relu":
+            return X.where(output > 0, out_grad, 0.0)
+        if p.act_type == "sigmoid":
+            return out_grad * output * (1 - output)
+        if p.act_type == "tanh":
+            return out_grad * (1 - X.square(output))
+        if p.act_type == "softsign":
+            return out_grad * X.square(1 - abs(output))
+        return out_grad * -X.expm1(-output)
+
+
+@param
+class LeakyReLUParam:
+    """Which function, and its slope."""
+
+    act_type: str = opt(
+        "leaky", "the function", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu")
+    )
+    slope: float = opt(0.25, "slope for negative x (leaky), or scale (elu)", runtime=True)
+    lower_bound: float = opt(0.125, "smallest random slope (rrelu)", runtime=True)
+    upper_bound: float = opt(0.334, "largest random slope (rrelu)", runtime=True)
+
+
+def _leaky(p: Any, x: Any) -> Any:
+    if p.act_type == "leaky":
+        return X.where(x > 0, x, x * p.slope)
+    if p.act_type == "elu":
+        return X.where(x > 0, x, p.slope * X.expm1(x))
+    if p.act_type == "selu":
+        return _SELU_SCALE * X.where(x > 0, x, _SELU_ALPHA * X.expm1(x))
+    if p.act_type == "gelu":
+        return 0.5 * x * (1 + X.erf(x * _SQRT_HALF))
+    middle = 0.5 * (p.lower_bound + p.upper_bound)
+    return X.where(x > 0, x, x * middle)
+
+
+def _leaky_gradient(p: Any, g: Any, x: Any) -> Any:
+    if p.act_type == "leaky":
+        return X.where(x > 0, g, g * p.slope)
+    if p.act_type == "elu":
+        return X.where(x > 0, g, g * p.slope * X.exp(x))
+    if p.act_type == "selu":
+        return g * _SELU_SCALE * X.where(x > 0, 1.0, _SELU_ALPHA * X.exp(x))
+    cdf = 0.5 * (1 + X.erf(x * _SQRT_HALF))
+    return g * (cdf + x * _INV_SQRT_2PI * X.exp(-0.5 * X.square(x)))
+
+
+def _along_channels(gamma: Any, ndim: int) -> Any:
+    """gamma (C,) or (1,), shaped to broadcast over (N, C, …)."""
+    if gamma.ndim != 1 or ndim < 2:
+        return gamma
+    return gamma.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+class LeakyReLU(Elementwise):
+    """Leaky ReLU and its relatives: max(x, slope·x), elu, selu, gelu, prelu, rrelu.
+
+    `prelu` learns the slope: `gamma` is (C,) or (1,). `rrelu` draws a slope per element from
+    [lower_bound, upper_bound] in training and uses the middle otherwise; its slopes are a hidden
+    output.
+    """
+
+    name = "LeakyReLU"
+    Param = LeakyReLUParam
+    arguments = ("data", "gamma")
+    is_random = True
+    needs_train_flag = True
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """gamma for prelu only."""
+        return ("data", "gamma") if p.act_type == "prelu" else ("data",)
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """The slopes of rrelu are hidden."""
+        return ("output", "mask") if p.act_type == "rrelu" else ("output",)
+
+    def num_visible_outputs(self, p: Any) -> int:
+        """One."""
+        return 1
+
+    def expression(self, p: Any) -> Expression | None:  # type: ignore[override]
+        """None for prelu and rrelu, which are not elementwise."""
+        if p.act_type in ("prelu", "rrelu"):
+            return None
+        return _traced(p, lambda q, x: _leaky(q, x), 1)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """gamma has one value per channel unless it is given as (1,)."""
+        s.unify(["data", *self.outputs(p)])
+        data = s.get("data")
+        if p.act_type == "prelu" and s.get("gamma") is None and data is not None:
+            s.assign("gamma", (data[1] if len(data) > 1 else 1,))
+
+    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+        """Four slopes a block, for rrelu."""
+        if p.act_type != "rrelu":
+            return 0
+        return (int(np.prod(output_shapes[0])) + 3) // 4
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """One backward operator, with what the function needs."""
+        if p.act_type == "prelu":
+            return g.op("_backward_LeakyReLU", (g.out_grad(), g.input(0), g.input(1)), params=p)
+        if p.act_type == "rrelu":
+            return g.op("elemwise_mul", (g.out_grad(), g.output(1)))
+        return g.op("_backward_LeakyReLU", (g.out_grad(), g.input(0)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardLeakyReLU(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The function."""
+        x = inputs[0]
+        if p.act_type == "prelu":
+            return (np.where(x > 0, x, x * _along_channels(inputs[1], x.ndim)).astype(x.dtype),)
+        if p.act_type == "rrelu":
+            return self._random(p, x, ctx)
+        return super().reference(p, inputs, ctx)
+
+    def _random(self, p: Any, x: Any, ctx: ReferenceContext) -> Sequence[Any]:
+        from mx_core import philox
+
+        low, high = p.lower_bound, p.upper_bound
+        slope: Any = 0.5 * (low + high)
+        if ctx.is_train:
+            u = philox.uniform(ctx.random_key, ctx.random_offset, x.size, np.float32)
+            slope = low + (high - low) * u.reshape(x.shape)
+        mask = np.where(x > 0, 1.0, slope).astype(x.dtype)
+        return x * mask, mask
+
+
+class BackwardLeakyReLU(Elementwise):
+    """Gradient of LeakyReLU."""
+
+    name = "_backward_LeakyReLU"
+    Param = LeakyReLUParam
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """gamma for prelu only."""
+        return ("out_grad", "data", "gamma") if p.act_type == "prelu" else ("out_grad", "data")
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """One per input of the forward operator."""
+        return ("data_grad", "gamma_grad") if p.act_type == "prelu" else ("data_grad",)
+
+    def expression(self, p: Any) -> Expression | None:  # type: ignore[override]
+        """None for prelu."""
+        if p.act_type == "prelu":
+            return None
+        return _traced(p, lambda q, g, x: _leaky_gradient(q, g, x), 2)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Gradients have the shapes of what they belong to."""
+        s.unify(["out_grad", "data", "data_grad"])
+        if p.act_type == "prelu":
+            s.unify(["gamma", "gamma_grad"])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The derivative; gamma's gradient is summed over all but the channels."""
+        if p.act_type != "prelu":
+            return super().reference(p, inputs, ctx)
+        g, x, gamma = inputs
+        data_grad = np.where(x > 0, g, g * _along_channels(gamma, x.ndim)).astype(x.dtype)
+        each = np.where(x > 0, 0, g * x)
+        axes = tuple(a for a in range(x.ndim) if a != 1 or gamma.size == 1)
+        return data_grad, each.sum(axes).reshape(gamma.shape).astype(gamma.dtype)
+
+
+def _traced(p: Any, function: Any, n_inputs: int) -> Expression:
+    names = [f.name for f in p.fields() if f.runtime]
+
+    class Parameters:
+        act_type = p.act_type
+
+    def build(*values: Any) -> Any:
+        holder: Any = Parameters()
+        for name, value in zip(names, values[n_inputs:], strict=True):
+            setattr(holder, name, value)
+        return function(holder, *values[:n_inputs])
+
+    return X.trace(build, n_inputs, len(names))
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Activation, LeakyReLU)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families of elementwise operators that differ in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mx_core.operator import NoParams, Params, SimpleOp, opt, param
+
+
+@param
+class ScalarParam:
+    """The number on the other side."""
+
+    scalar: float = opt(1.0, "the number", runtime=True)
+    is_int: bool = opt(True, "the number was written as an integer")
+
+
+def elementwise(
+    name: str,
+    function: Callable[..., Any],
+    gradient: Callable[..., Any] | None = None,
+    *,
+    doc: str,
+    arguments: tuple[str, ...] = ("data",),
+    aliases: tuple[str, ...] = (),
+    params: type[Params] = NoParams,
+    broadcast: bool = False,
+    differentiable: bool = True,
+) -> type[SimpleOp]:
+    """A SimpleOp class from `function(p, *inputs)` and, optionally, its gradient."""
+    members: dict[str, Any] = {
+        "name": name, "aliases": aliases, "Param": params, "arguments": arguments,
+        "broadcast": broadcast, "differentiable": differentiable, "__doc__": doc,
+        "__module__": function.__module__, "function": staticmethod(function),
+    }  # fmt: skip
+    if gradient is not None:
+        members["gradient_function"] = staticmethod(gradient)
+    return type(name.strip("_").title().replace("_", ""), (SimpleOp,), members)
+
+
+def scalar_operator(
+    name: str, function: Callable[..., Any], doc: str, alias: str, *, differentiable: bool = True
+) -> type[SimpleOp]:
+    """An operator of an array and a number, `function(x, scalar)`."""
+    return elementwise(
+        name,
+        lambda p, data: function(data, p.scalar),
+        doc=doc, aliases=(alias,), params=ScalarParam, differentiable=differentiable,
+    )  # fmt: skip

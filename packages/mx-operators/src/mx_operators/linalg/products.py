@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products: dot, batch_dot, linalg gemm, gemm2, syrk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mx_core.operator import OperatorProperty, opt, param
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import wide
+
+STYPES = ("csr", "default", "row_sparse", None)
+
+
+@param
+class DotParam:
+    """Transposes."""
+
+    transpose_a: bool = opt(False, "transpose the first array")
+    transpose_b: bool = opt(False, "transpose the second array")
+    forward_stype: str | None = opt(None, "storage type of the result", choices=STYPES)
+
+
+def _lhs(x: Any, transpose: bool) -> Any:
+    """As (rows, depth); transposed means the first axis is the depth."""
+    if x.ndim == 1:
+        return x.reshape(1, -1)
+    return x.reshape(x.shape[0], -1).T if transpose else x.reshape(-1, x.shape[-1])
+
+
+def _rhs(x: Any, transpose: bool) -> Any:
+    """As (depth, columns); transposed means the last axis is the depth."""
+    if x.ndim == 1:
+        return x.reshape(-1, 1)
+    return x.reshape(-1, x.shape[-1]).T if transpose else x.reshape(x.shape[0], -1)
+
+
+class Dot(OperatorProperty):
+    """Sum over the last axis of lhs and the first of rhs.
+
+    Of vectors the inner product, of matrices the matrix product; transpose_a sums over the first
+    axis of lhs, transpose_b over the last of rhs.
+    """
+
+    name = "dot"
+    Param = DotParam
+    arguments = ("lhs", "rhs")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward, and the depth both ways."""
+        lhs, rhs = s.get("lhs"), s.get("rhs")
+        if lhs is None or rhs is None:
+            return
+        if not lhs or not rhs:
+            raise s.error(f"expected at least one dimension, got lhs {lhs}, rhs {rhs}")
+        front, back = p.transpose_a and len(lhs) > 1, p.transpose_b and len(rhs) > 1
+        depth_l, depth_r = lhs[0] if front else lhs[-1], rhs[-1] if back else rhs[0]
+        if depth_l != depth_r and -1 not in (depth_l, depth_r):
+            raise s.error(f"cannot sum lhs {lhs} and rhs {rhs}: {depth_l} differs from {depth_r}")
+        rest = (lhs[1:] if front else lhs[:-1]) + (rhs[:-1] if back else rhs[1:])
+        s.assign("output", rest or (1,))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Products again."""
+        kept = (g.out_grad(), g.input(0), g.input(1))
+        return g.op("_backward_dot", kept, params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardDot(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """A matrix product of reshaped views."""
+        a, b = (wide(x) for x in inputs)
+        y = _lhs(a, p.transpose_a) @ _rhs(b, p.transpose_b)
+        front, back = p.transpose_a and a.ndim > 1, p.transpose_b and b.ndim > 1
+        shape = (a.shape[1:] if front else a.shape[:-1]) + (b.shape[:-1] if back else b.shape[1:])
+        return (y.reshape(shape or (1,)).astype(inputs[0].dtype),)
+
+
+class BackwardDot(OperatorProperty):
+    """Gradients of dot."""
+
+    name = "_backward_dot"
+    Param = DotParam
+    arguments = ("out_grad", "lhs", "rhs")
+    results = ("lhs_grad", "rhs_grad")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        s.unify(["lhs", "lhs_grad"])
+        s.unify(["rhs", "rhs_grad"])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Two matrix products."""
+        g, a, b = (wide(x) for x in inputs)
+        left, right = _lhs(a, p.transpose_a), _rhs(b, p.transpose_b)
+        head = g.reshape(left.shape[0], right.shape[1])
+        da, db = head @ right.T, left.T @ head
+        da = da.T if p.transpose_a and a.ndim > 1 else da
+        db = db.T if p.transpose_b and b.ndim > 1 else db
+        return tuple(x.reshape(y.shape).astype(inputs[0].dtype) for x, y in ((da, a), (db, b)))
+
+
+class BatchDot(OperatorProperty):
+    """Matrix products of (…, M, K) with (…, K, N), one per leading index."""
+
+    name = "batch_dot"
+    Param = DotParam
+    arguments = ("lhs", "rhs")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward; the leading axes both ways."""
+        lhs, rhs = s.get("lhs"), s.get("rhs")
+        if lhs is None or rhs is None:
+            return
+        if len(lhs) < 3 or len(lhs) != len(rhs):
+            raise s.error(f"expected two arrays of the same 3 or more dimensions, got {lhs} and {rhs}")
+        m, k = (lhs[-1], lhs[-2]) if p.transpose_a else lhs[-2:]
+        kk, n = (rhs[-1], rhs[-2]) if p.transpose_b else rhs[-2:]
+        if k != kk and -1 not in (k, kk):
+            raise s.error(f"cannot multiply lhs {lhs} and rhs {rhs}: {k} differs from {kk}")
+        s.assign("lhs", (*rhs[:-2], -1, -1))
+        s.assign("rhs", (*lhs[:-2], -1, -1))
+        s.assign("output", (*s.get("lhs")[:-2], m, n))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Products again, of this operator."""
+
+        def product(a: Any, b: Any, ta: bool, tb: bool) -> Any:
+            return g.op("batch_dot", (a, b), transpose_a=ta, transpose_b=tb)[0]
+
+        head, a, b = g.out_grad(), g.input(0), g.input(1)
+        ta, tb = p.transpose_a, p.transpose_b
+        da = product(b, head, tb, True) if ta else product(head, b, False, not tb)
+        db = product(head, a, True, ta) if tb else product(a, head, not ta, False)
+        return (da, db)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's matmul."""
+        return (_product(inputs, p).astype(inputs[0].dtype),)
+
+
+def _turned(x: Any, transpose: bool) -> Any:
+    return x.swapaxes(-1, -2) if transpose else x
+
+
+def _product(inputs: Sequence[Any], p: Any) -> Any:
+    return _turned(wide(inputs[0]), p.transpose_a) @ _turned(wide(inputs[1]), p.transpose_b)
+
+
+@param
+class Gemm2Param:
+    """Transposes and scale."""
+
+    transpose_a: bool = opt(False, "transpose A")
+    transpose_b: bool = opt(False, "transpose B")
+    alpha: float = opt(1.0, "factor of the product", runtime=True)
+    axis: int = opt(-2, "the row axis")
+
+
+@param
+class GemmParam:
+    """Transposes and scales."""
+
+    transpose_a: bool = opt(False, "transpose A")
+    transpose_b: bool = opt(False, "transpose B")
+    alpha: float = opt(1.0, "factor of the product", runtime=True)
+    beta: float = opt(1.0, "factor of C", runtime=True)
+    axis: int = opt(-2, "the row axis")
+
+
+def _matrix_shapes(p: Any, s: Any) -> None:
+    a, b = s.get("A"), s.get("B")
+    if a is None or b is None:
+        return
+    if len(a) < 2 or len(a) != len(b):
+        raise s.error(f"expected two arrays of the same 2 or more dimensions, got {a} and {b}")
+    if p.axis not in (-2, len(a) - 2):
+        raise s.error(f"axis: expected -2, got {p.axis}; swap axes before and after")
+    m, k = (a[-1], a[-2]) if p.transpose_a else a[-2:]
+    kk, n = (b[-1], b[-2]) if p.transpose_b else b[-2:]
+    if (k != kk and -1 not in (k, kk)) or a[:-2] != b[:-2]:
+        raise s.error(f"cannot multiply A {a} and B {b}")
+    s.assign("output", (*a[:-2], m, n))
+
+
+def _product_gradients(p: Any, g: Any, head: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    def product(x: Any, y: Any, tx: bool, ty: bool) -> Any:
+        return g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=p.alpha)[0]
+
+    ta, tb = p.transpose_a, p.transpose_b
+    da = product(b, head, tb, True) if ta else product(head, b, False, not tb)
+    db = product(head, a, True, ta) if tb else product(a, head, not ta, False)
+    return da, db
+
+
+class Gemm2(OperatorProperty):
+    """alpha · op(A) · op(B) over the last two axes."""
+
+    name = "_linalg_gemm2"
+    aliases = ("linalg_gemm2",)
+    Param = Gemm2Param
+    arguments = ("A", "B")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward."""
+        _matrix_shapes(p, s)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Products again."""
+        return _product_gradients(p, g, g.out_grad(), g.input(0), g.input(1))
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's matmul."""
+        return ((p.alpha * _product(inputs, p)).astype(inputs[0].dtype),)
+
+
+class Gemm(OperatorProperty):
+    """alpha · op(A) · op(B) + beta · C over the last two axes."""
+
+    name = "_linalg_gemm"
+    aliases = ("linalg_gemm",)
+    Param = GemmParam
+    arguments = ("A", "B", "C")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward; C as the result."""
+        _matrix_shapes(p, s)
+        s.unify(["C", "output"])
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Products again, and beta times out_grad."""
+        da, db = _product_gradients(p, g, g.out_grad(), g.input(0), g.input(1))
+        return (da, db, g.op("_mul_scalar", (g.out_grad(),), scalar=p.beta)[0])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's matmul."""
+        y = p.alpha * _product(inputs, p) + p.beta * wide(inputs[2])
+        return (y.astype(inputs[0].dtype),)
+
+
+@param
+class SyrkParam:
+    """Transpose and scale."""
+
+    transpose: bool = opt(False, "Aᵀ·A instead of A·Aᵀ")
+    alpha: float = opt(1.0, "factor", runtime=True)
+
+
+class Syrk(OperatorProperty):
+    """alpha · A·Aᵀ (or Aᵀ·A) over the last two axes."""
+
+    name = "_linalg_syrk"
+    aliases = ("linalg_syrk",)
+    Param = SyrkParam
+    arguments = ("A",)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Forward."""
+        a = s.get("A")
+        if a is not None:
+            if len(a) < 2:
+                raise s.error(f"A: expected at least 2 dimensions, got {a}")
+            n = a[-1] if p.transpose else a[-2]
+            s.assign("output", (*a[:-2], n, n))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """alpha · (G + Gᵀ)·A, or A·(G + Gᵀ)."""
+        head, a = g.out_grad(), g.input(0)
+        pair = ((a, head, False, False), (a, head, False, True)) if p.transpose else (
+            (head, a, False, False), (head, a, True, False))  # fmt: skip
+        terms = [
+            g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=p.alpha)[0]
+            for x, y, tx, ty in pair
+        ]
+        return g.op("elemwise_add", terms)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's matmul."""
+        a = wide(inputs[0])
+        turned = a.swapaxes(-1, -2)
+        y = turned @ a if p.transpose else a @ turned
+        return ((p.alpha * y).astype(inputs[0].dtype),)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Dot, BatchDot, Gemm2, Gemm, Syrk)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operators of neural networks share: windows, axes, backward declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from mx_core import dtypes
+from mx_core.operator import OperatorProperty
+
+FLOAT32, FLOAT16, BFLOAT16 = 0, 2, 12
+
+
+class BackwardOperator(OperatorProperty):
+    """A backward operator: each output has the shape and type of the input it is a gradient of."""
+
+    #: output name -> input name
+    gradient_of: ClassVar[dict[str, str]] = {}
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Gradients have the shapes of what they belong to."""
+        for output in self.outputs(p):
+            s.unify([self.gradient_of[output], output])
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Gradients have the types of what they belong to."""
+        for output in self.outputs(p):
+            t.unify([self.gradient_of[output], output])
+
+
+def statistics_type(data_type: int | None) -> int | None:
+    """Type of parameters and statistics of a normalisation: float32 for 16-bit data."""
+    return FLOAT32 if data_type in (FLOAT16, BFLOAT16) else data_type
+
+
+def per_axis(values: tuple[int, ...], rank: int, default: int) -> tuple[int, ...]:
+    """A window parameter with its default filled in: () means `default` on every axis."""
+    return tuple(values) if values else (default,) * rank
+
+
+def positive_axis(axis: int, rank: int) -> int:
+    """A negative axis counted from the front."""
+    return axis + rank if axis < 0 else axis
+
+
+def wide(x: Any) -> Any:
+    """16-bit floating point as float32, to compute in; other types unchanged."""
+    return x.astype(np.float32) if dtypes.code(x.dtype) in (FLOAT16, BFLOAT16) else x
+
+
+def along(vector: Any, axis: int, ndim: int) -> Any:
+    """A vector shaped to broadcast along `axis` of an ndim-dimensional array."""
+    shape = [1] * ndim
+    shape[axis] = -1
+    return vector.reshape(shape)
+
+
+def out_extent(size: int, kernel: int, stride: int, pad: int, dilate: int) -> int:
+    """Length of a convolution's output along one axis; −1 if the input's is unknown."""
+    if size < 0:
+        return -1
+    return (size + 2 * pad - (dilate * (kernel - 1) + 1)) // stride + 1
+
+
+def windows(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int]) -> Any:
+    """View (N, C, O…, K…) of the windows of an already padded (N, C, …) array."""
+    rank = len(kernel)
+    span = [d * (k - 1) + 1 for k, d in zip(kernel, dilate, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(x, span, tuple(range(2, 2 + rank)))
+    steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
+    return view[(*steps, *(slice(None, None, d) for d in dilate))]
+
+
+def pad_spatial(x: Any, pad: Sequence[tuple[int, int]], value: float = 0) -> Any:
+    """(N, C, …) with the spatial axes padded."""
+    return np.pad(x, ((0, 0), (0, 0), *pad), constant_values=value)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution: cross-correlation of an N-dimensional signal with a bank of filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from mx_core.operator import OperatorProperty, Shape, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import BackwardOperator, out_extent, pad_spatial, per_axis, wide, windows
+
+LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
+
+
+@param
+class ConvolutionParam:
+    """Window, filters, groups."""
+
+    kernel: Shape = required("window, one extent per spatial axis", lower=1)
+    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
+    dilate: Shape = opt((), "distance of taps per spatial axis; () is 1", lower=1)
+    pad: Shape = opt((), "zeros on both sides per spatial axis; () is 0", lower=0)
+    num_filter: int = required("output channels", lower=1)
+    num_group: int = opt(1, "groups of channels convolved separately", lower=1)
+    workspace: int = opt(1024, "upper bound of scratch memory, MiB", lower=0)
+    no_bias: bool = opt(False, "leave out the bias")
+    cudnn_tune: str | None = opt(None, "accepted for compatibility")
+    cudnn_off: bool = opt(False, "accepted for compatibility")
+    layout: str | None = opt(None, "axis order of data; channels first unless NHWC or NDHWC", choices=(*LAYOUTS, None))
+
+
+def geometry(p: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """stride, dilate, pad with defaults filled in."""
+    rank = len(p.kernel)
+    return per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1), per_axis(p.pad, rank, 0)
+
+
+def channels_last(p: Any) -> bool:
+    """Whether data are (N, …, C)."""
+    return p.layout in ("NHWC", "NDHWC")
+
+
+def to_first(x: Any) -> Any:
+    """(N, …, C) as (N, C, …)."""
+    return np.moveaxis(x, -1, 1)
+
+
+def check_window(p: Any, rank: int, s: Any) -> None:
+    """Raises unless every window parameter has one value per spatial axis."""
+    for name in ("kernel", "stride", "dilate", "pad"):
+        value = getattr(p, name, ())
+        if value and len(value) != rank:
+            raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
+
+
+def correlate(x: Any, w: Any, p: Any) -> Any:
+    """Grouped cross-correlation of (N, C, …) with (F, C/G, K…)."""
+    stride, dilate, pad = geometry(p)
+    view = windows(pad_spatial(x, [(q, q) for q in pad]), p.kernel, stride, dilate)
+    n, g, rank = x.shape[0], p.num_group, len(p.kernel)
+    view = view.reshape(n, g, -1, *view.shape[2:])
+    filters = w.reshape(g, w.shape[0] // g, *w.shape[1:])
+    out, taps = "opq"[:rank], "ijk"[:rank]
+    y = np.einsum(f"ngc{out}{taps},gfc{taps}->ngf{out}", view, filters, optimize=True)
+    return y.reshape(n, w.shape[0], *y.shape[3:])
+
+
+def correlate_filter_gradient(x: Any, g: Any, w_shape: Sequence[int], p: Any) -> Any:
+    """d loss / d w for `correlate`."""
+    stride, dilate, pad = geometry(p)
+    view = windows(pad_spatial(x, [(q, q) for q in pad]), p.kernel, stride, dilate)
+    n, groups, rank = x.shape[0], p.num_group, len(p.kernel)
+    spatial = g.shape[2:]
+    view = view[(slice(None), slice(None), *(slice(0, e) for e in spatial))]
+    view = view.reshape(n, groups, -1, *view.shape[2:])
+    heads = g.reshape(n, groups, -1, *spatial)
+    out, taps = "opq"[:rank], "ijk"[:rank]
+    dw = np.einsum(f"ngc{out}{taps},ngf{out}->gfc{taps}", view, heads, optimize=True)
+    return dw.reshape(tuple(w_shape))
+
+
+def correlate_data_gradient(g: Any, w: Any, x_shape: Sequence[int], p: Any) -> Any:
+    """d loss / d x for `correlate`: every tap scatters its share."""
+    stride, dilate, pad = geometry(p)
+    n, c, *spatial = x_shape
+    groups = p.num_group
+    full = np.zeros((n, c, *(e + 2 * q for e, q in zip(spatial, pad, strict=True))), g.dtype)
+    heads = g.reshape(n, groups, -1, *g.shape[2:])
+    filters = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    for tap in product(*(range(k) for k in p.kernel)):
+        share = np.einsum("ngf...,gfc->ngc...", heads, filters[(..., *tap)], optimize=True)
+        where = tuple(
+            slice(t * d, t * d + e * s, s)
+            for t, d, e, s in zip(tap, dilate, g.shape[2:], stride, strict=True)
+        )
+        full[(slice(None), slice(None), *where)] += share.reshape(n, c, *g.shape[2:])
+    inner = tuple(slice(q, q + e) for q, e in zip(pad, spatial, strict=True))
+    return full[(slice(None), slice(None), *inner)]
+
+
+class Convolution(OperatorProperty):
+    """Cross-correlation: data (N, C, …) and weight (F, C/G, K…) give (N, F, …).
+
+    Output extent: floor((size + 2·pad − dilate·(kernel − 1) − 1) / stride) + 1 per spatial axis.
+    With layout NHWC or NDHWC data are (N, …, C) and weights (F, K…, C/G).
+    """
+
+    name = "Convolution"
+    aliases = ("Convolution_v1",)
+    Param = ConvolutionParam
+    arguments = ("data", "weight", "bias")
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """bias unless no_bias."""
+        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Weight, bias and output from data; the batch size also backwards."""
+        rank = len(p.kernel)
+        check_window(p, rank, s)
+        if p.num_filter % p.num_group:
+            raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
+        if not p.no_bias:
+            s.assign("bias", (p.num_filter,))
+        data = s.get("data")
+        if data is None:
+            return
+        if len(data) != rank + 2:
+            raise s.error(f"data: expected {rank + 2} dimensions for kernel {p.kernel}, got {data}")
+        last = channels_last(p)
+        c, spatial = (data[-1], data[1:-1]) if last else (data[1], data[2:])
+        if c >= 0 and (c % p.num_group or c == 0):
+            raise s.error(f"data: {c} channels do not divide into num_group {p.num_group} groups")
+        per_group = c // p.num_group if c >= 0 else -1
+        s.assign("weight", (p.num_filter, *p.kernel, per_group) if last else (p.num_filter, per_group, *p.kernel))
+        extents = [
+            out_extent(*v) for v in zip(spatial, p.kernel, *_reorder(geometry(p)), strict=True)
+        ]
+        if any(e <= 0 and size >= 0 for e, size in zip(extents, spatial, strict=True)):
+            raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
+        out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
+        s.assign("output", out)
+        output = s.get("output")
+        s.assign("data", (output[0], *data[1:]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """One operator for all gradients."""
+        return g.op("_backward_Convolution", (g.out_grad(), g.input(0), g.input(1)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardConvolution(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Window by window."""
+        x, w = wide(inputs[0]), wide(inputs[1])
+        if channels_last(p):
+            x, w = to_first(x), to_first(w)
+        y = correlate(x, w, p)
+        if not p.no_bias:
+            y = y + wide(inputs[2]).reshape(1, -1, *(1,) * len(p.kernel))
+        if channels_last(p):
+            y = np.moveaxis(y, 1, -1)
+        return (y.astype(inputs[0].dtype),)
+
+
+def _reorder(triple: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    stride, dilate, pad = triple
+    return stride, pad, dilate
+
+
+class BackwardConvolution(BackwardOperator):
+    """Gradients of Convolution with respect to data, weight and bias."""
+
+    name = "_backward_Convolution"
+    Param = ConvolutionParam
+    arguments = ("out_grad", "data", "weight")
+    gradient_of = {"data_grad": "data", "weight_grad": "weight"}
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """bias_grad unless no_bias."""
+        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        s.unify(["data", "data_grad"])
+        s.unify(["weight", "weight_grad"])
+        if not p.no_bias:
+            s.assign("bias_grad", (p.num_filter,))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Everything in the type of data."""
+        t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Scatter for data, correlation for weight, sum for bias."""
+        g, x, w = (wide(a) for a in inputs)
+        last = channels_last(p)
+        if last:
+            g, x, w = to_first(g), to_first(x), to_first(w)
+        dx = correlate_data_gradient(g, w, x.shape, p)
+        dw = correlate_filter_gradient(x, g, w.shape, p)
+        db = g.sum((0, *range(2, g.ndim)))
+        if last:
+            dx, dw = np.moveaxis(dx, 1, -1), np.moveaxis(dw, 1, -1)
+        grads = (dx, dw) if p.no_bias else (dx, dw, db)
+        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Convolution,)

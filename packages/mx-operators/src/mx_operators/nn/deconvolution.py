@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deconvolution: the transpose of Convolution (fractionally strided convolution)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mx_core.operator import OperatorProperty, Shape, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import BackwardOperator, per_axis, wide
+from mx_operators.nn.convolution import (
+    check_window,
+    correlate,
+    correlate_data_gradient,
+    correlate_filter_gradient,
+)
+
+
+@param
+class DeconvolutionParam:
+    """Window, filters, groups, and how the output extent is chosen."""
+
+    kernel: Shape = required("window, one extent per spatial axis", lower=1)
+    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
+    dilate: Shape = opt((), "distance of taps per spatial axis; () is 1", lower=1)
+    pad: Shape = opt((), "cut from both sides of the output; () is 0", lower=0)
+    adj: Shape = opt((), "added to the output extent; () is 0", lower=0)
+    target_shape: Shape = opt((), "output extents, instead of pad and adj", lower=0)
+    num_filter: int = required("output channels", lower=1)
+    num_group: int = opt(1, "groups of channels", lower=1)
+    workspace: int = opt(512, "upper bound of scratch memory, MiB", lower=0)
+    no_bias: bool = opt(True, "leave out the bias")
+    cudnn_tune: str | None = opt(None, "accepted for compatibility")
+    cudnn_off: bool = opt(False, "accepted for compatibility")
+    layout: str | None = opt(None, "axis order of data", choices=("NCW", "NCHW", "NCDHW", None))
+
+
+def cut_and_adjust(p: Any, spatial: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """pad and adj in force; derived from target_shape when that is given."""
+    rank = len(p.kernel)
+    stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
+    if not any(p.target_shape):
+        return per_axis(p.pad, rank, 0), per_axis(p.adj, rank, 0)
+    pads, adjs = [], []
+    for size, k, s, d, target in zip(spatial, p.kernel, stride, dilate, p.target_shape, strict=True):
+        excess = s * (size - 1) + d * (k - 1) + 1 - target
+        pads.append((excess + 1) // 2)
+        adjs.append(excess % 2)
+    return tuple(pads), tuple(adjs)
+
+
+def out_spatial(p: Any, spatial: Sequence[int]) -> tuple[int, ...]:
+    """Output extents."""
+    rank = len(p.kernel)
+    stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
+    pad, adj = cut_and_adjust(p, spatial)
+    return tuple(
+        s * (e - 1) + d * (k - 1) + 1 - 2 * q + a
+        for e, k, s, d, q, a in zip(spatial, p.kernel, stride, dilate, pad, adj, strict=True)
+    )
+
+
+class Deconvolution(OperatorProperty):
+    """Transposed convolution: data (N, C, …) and weight (C, F/G, K…) give (N, F, …).
+
+    Output extent: stride·(size − 1) + dilate·(kernel − 1) + 1 − 2·pad + adj.
+    """
+
+    name = "Deconvolution"
+    Param = DeconvolutionParam
+    arguments = ("data", "weight", "bias")
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """bias unless no_bias."""
+        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Weight, bias and output from data."""
+        rank = len(p.kernel)
+        check_window(p, rank, s)
+        if p.num_filter % p.num_group:
+            raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
+        if p.target_shape and len(p.target_shape) != rank:
+            raise s.error(f"target_shape: expected {rank} values, got {p.target_shape}")
+        if not p.no_bias:
+            s.assign("bias", (p.num_filter,))
+        data = s.get("data")
+        if data is None:
+            return
+        if len(data) != rank + 2:
+            raise s.error(f"data: expected {rank + 2} dimensions for kernel {p.kernel}, got {data}")
+        if data[1] >= 0 and data[1] % p.num_group:
+            raise s.error(f"data: {data[1]} channels do not divide into {p.num_group} groups")
+        s.assign("weight", (data[1], p.num_filter // p.num_group, *p.kernel))
+        if -1 in data[2:]:
+            return
+        extents = out_spatial(p, data[2:])
+        if min(extents) <= 0 or min(cut_and_adjust(p, data[2:])[0]) < 0:
+            raise s.error(f"no positive output extent for data {data}, target {p.target_shape}")
+        s.assign("output", (data[0], p.num_filter, *extents))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """One operator for all gradients."""
+        return g.op("_backward_Deconvolution", (g.out_grad(), g.input(0), g.input(1)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardDeconvolution(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The data gradient of the convolution it transposes."""
+        x, w = wide(inputs[0]), wide(inputs[1])
+        q = _as_convolution(p, x.shape)
+        y = correlate_data_gradient(x, w, (x.shape[0], p.num_filter, *out_spatial(p, x.shape[2:])), q)
+        if not p.no_bias:
+            y = y + wide(inputs[2]).reshape(1, -1, *(1,) * len(p.kernel))
+        return (y.astype(inputs[0].dtype),)
+
+
+def _as_convolution(p: Any, x_shape: Sequence[int]) -> Any:
+    """Parameters of the convolution whose transpose this is."""
+    from mx_operators.nn.convolution import ConvolutionParam
+
+    return ConvolutionParam(
+        kernel=p.kernel, stride=p.stride, dilate=p.dilate, pad=cut_and_adjust(p, x_shape[2:])[0],
+        num_filter=x_shape[1], num_group=p.num_group, no_bias=True,
+    )  # fmt: skip
+
+
+class BackwardDeconvolution(BackwardOperator):
+    """Gradients of Deconvolution with respect to data, weight and bias."""
+
+    name = "_backward_Deconvolution"
+    Param = DeconvolutionParam
+    arguments = ("out_grad", "data", "weight")
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """bias_grad unless no_bias."""
+        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        s.unify(["data", "data_grad"])
+        s.unify(["weight", "weight_grad"])
+        if not p.no_bias:
+            s.assign("bias_grad", (p.num_filter,))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Everything in the type of data."""
+        t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Convolution for data, correlation of out_grad with data for weight."""
+        g, x, w = (wide(a) for a in inputs)
+        q = _as_convolution(p, x.shape)
+        extents = tuple(slice(0, e) for e in x.shape[2:])
+        dx = correlate(g, w, q)[(slice(None), slice(None), *extents)]
+        dw = correlate_filter_gradient(g, x, w.shape, q)
+        db = g.sum((0, *range(2, g.ndim)))
+        grads = (dx, dw) if p.no_bias else (dx, dw, db)
+        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Deconvolution,)

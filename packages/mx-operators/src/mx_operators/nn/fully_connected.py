@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FullyConnected: data · weightᵀ + bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import BackwardOperator, wide
+
+
+@param
+class FullyConnectedParam:
+    """Width, bias, and what counts as a row."""
+
+    num_hidden: int = required("columns of the result", lower=1)
+    no_bias: bool = opt(False, "leave out the bias")
+    flatten: bool = opt(True, "all axes but the first are one; else only the last is multiplied")
+
+
+def rows(x: Any, flatten: bool) -> Any:
+    """data as a matrix."""
+    return x.reshape(x.shape[0], -1) if flatten else x.reshape(-1, x.shape[-1])
+
+
+class FullyConnected(OperatorProperty):
+    """data (N, …) and weight (H, D) give (N, H); without flatten (…, D) gives (…, H)."""
+
+    name = "FullyConnected"
+    Param = FullyConnectedParam
+    arguments = ("data", "weight", "bias")
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """bias unless no_bias."""
+        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Weight and bias from data; the batch axes also backwards."""
+        if not p.no_bias:
+            s.assign("bias", (p.num_hidden,))
+        weight = s.get("weight")
+        s.assign("weight", (p.num_hidden, -1))
+        data, output = s.get("data"), s.get("output")
+        if data is None:
+            if output is not None and not p.flatten and weight is not None and len(weight) == 2:
+                s.assign("data", (*output[:-1], weight[1]))
+            return
+        if not data:
+            raise s.error("data: expected at least one dimension, got ()")
+        depth = data[-1] if not p.flatten else (-1 if -1 in data[1:] else prod(data[1:]))
+        s.assign("weight", (p.num_hidden, depth))
+        lead = data[:1] if p.flatten else data[:-1]
+        s.assign("output", (*lead, p.num_hidden))
+        known = s.get("output")
+        tail = data[1:] if p.flatten else data[-1:]
+        s.assign("data", (*known[: len(lead)], *tail))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """One operator for all gradients."""
+        return g.op("_backward_FullyConnected", (g.out_grad(), g.input(0), g.input(1)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardFullyConnected(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """A matrix product."""
+        x, w = wide(inputs[0]), wide(inputs[1])
+        y = rows(x, p.flatten) @ w.T
+        if not p.no_bias:
+            y = y + wide(inputs[2])
+        lead = x.shape[:1] if p.flatten else x.shape[:-1]
+        return (y.reshape(*lead, p.num_hidden).astype(inputs[0].dtype),)
+
+
+class BackwardFullyConnected(BackwardOperator):
+    """Gradients of FullyConnected with respect to data, weight and bias."""
+
+    name = "_backward_FullyConnected"
+    Param = FullyConnectedParam
+    arguments = ("out_grad", "data", "weight")
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """bias_grad unless no_bias."""
+        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        s.unify(["data", "data_grad"])
+        s.unify(["weight", "weight_grad"])
+        if not p.no_bias:
+            s.assign("bias_grad", (p.num_hidden,))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Everything in the type of data."""
+        t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Two matrix products and a sum."""
+        g, x, w = (wide(a) for a in inputs)
+        heads, data = g.reshape(-1, p.num_hidden), rows(x, p.flatten)
+        grads = [(heads @ w).reshape(x.shape), heads.T @ data]
+        if not p.no_bias:
+            grads.append(heads.sum(0))
+        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (FullyConnected,)

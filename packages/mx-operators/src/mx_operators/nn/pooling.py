@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: maximum, average, sum or p-norm of windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from mx_core.operator import OperatorProperty, Shape, opt, param
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import BackwardOperator, per_axis, wide
+from mx_operators.nn.convolution import to_first
+
+LAYOUTS = ("NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC")
+
+
+@param
+class PoolingParam:
+    """Window and what is taken of it."""
+
+    kernel: Shape = opt((), "window, one extent per spatial axis", lower=1)
+    pool_type: str = opt("max", "what is taken of a window", choices=("avg", "lp", "max", "sum"))
+    global_pool: bool = opt(False, "one window over everything; kernel, stride and pad are ignored")
+    cudnn_off: bool = opt(False, "accepted for compatibility")
+    pooling_convention: str = opt(
+        "valid", "output extent: rounded down, rounded up, or ceil(size/stride)",
+        choices=("full", "same", "valid"),
+    )  # fmt: skip
+    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
+    pad: Shape = opt((), "padding on both sides per spatial axis; () is 0", lower=0)
+    p_value: int | None = opt(None, "p of the p-norm", lower=1)
+    count_include_pad: bool | None = opt(None, "avg counts padding; None is True")
+    layout: str | None = opt(None, "axis order of data", choices=(*LAYOUTS, None))
+
+
+def channels_last(p: Any) -> bool:
+    """Whether data are (N, …, C)."""
+    return p.layout in ("NWC", "NHWC", "NDHWC")
+
+
+def geometry(p: Any, spatial: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Per spatial axis (kernel, stride, leading pad, output extent); −1 where unknown."""
+    if p.global_pool:
+        return [(size, 1, 0, 1) for size in spatial]
+    rank = len(spatial)
+    result = []
+    for size, k, s, q in zip(spatial, p.kernel, per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), strict=True):
+        if size < 0:
+            result.append((k, s, q, -1))
+        elif p.pooling_convention == "same":
+            out = math.ceil(size / s)
+            result.append((k, s, max((out - 1) * s + k - size, 0) // 2, out))
+        else:
+            span = size + 2 * q - k
+            steps = math.ceil(span / s) if p.pooling_convention == "full" else span // s
+            result.append((k, s, q, steps + 1 if span >= 0 else 0))
+    return result
+
+
+class Pooling(OperatorProperty):
+    """Windows of data (N, C, …) reduced to one value each: max, avg, sum or the lp norm.
+
+    Padding never wins a maximum. `avg` divides by the window's size, padding included unless
+    count_include_pad is False (what lies beyond the padding never counts).
+    """
+
+    name = "Pooling"
+    aliases = ("Pooling_v1",)
+    Param = PoolingParam
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Output from data; batch and channels also backwards."""
+        data = s.get("data")
+        if data is None:
+            return
+        rank = len(data) - 2
+        if rank < 1 or rank > 3:
+            raise s.error(f"data: expected 3 to 5 dimensions, got {data}")
+        for name in ("kernel", "stride", "pad"):
+            value = getattr(p, name)
+            required = name == "kernel"
+            if not p.global_pool and (value or required) and len(value) != rank:
+                raise s.error(f"{name}: expected {rank} values for data {data}, got {value}")
+        last = channels_last(p)
+        spatial = data[1:-1] if last else data[2:]
+        if not p.global_pool and p.pool_type != "sum":
+            for k, q in zip(p.kernel, per_axis(p.pad, rank, 0), strict=True):
+                if q >= k:
+                    raise s.error(f"pad {p.pad} must be smaller than kernel {p.kernel}")
+        extents = [out for *_, out in geometry(p, spatial)]
+        if 0 in extents and 0 not in spatial:
+            raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {p.pad}")
+        out = (data[0], *extents, data[-1]) if last else (*data[:2], *extents)
+        s.assign("output", out)
+        known = s.get("output")
+        s.assign("data", (known[0], *data[1:]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """max needs data and output; the others data (lp: output too)."""
+        return g.op("_backward_Pooling", (g.out_grad(), g.input(0), g.output(0)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardPooling(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Window by window."""
+        x = wide(inputs[0])
+        if p.pool_type == "lp" and p.p_value is None:
+            raise ValueError("[Pooling] p_value is required for pool_type 'lp'")
+        x = to_first(x) if channels_last(p) else x
+        axes = geometry(p, x.shape[2:])
+        out = np.empty((*x.shape[:2], *(a[3] for a in axes)), x.dtype)
+        for place in product(*(range(a[3]) for a in axes)):
+            window, count = window_at(x, axes, place, p)
+            out[(..., *place)] = _reduce(window, count, p)
+        out = np.moveaxis(out, 1, -1) if channels_last(p) else out
+        return (out.astype(inputs[0].dtype),)
+
+
+def window_at(x: Any, axes: Any, place: tuple[int, ...], p: Any) -> tuple[Any, int]:
+    """The part of a window that lies in the data, and the divisor of an average."""
+    cut, count = [], 1
+    for (k, s, q, _), i, size in zip(axes, place, x.shape[2:], strict=True):
+        first = i * s - q
+        end = min(first + k, size + q)
+        inside = slice(max(first, 0), max(min(end, size), 0))
+        cut.append(inside)
+        include = p.count_include_pad is not False
+        count *= (end - first) if include else max(inside.stop - inside.start, 0)
+    return x[(slice(None), slice(None), *cut)], max(count, 1)
+
+
+def _reduce(window: Any, count: int, p: Any) -> Any:
+    axes = tuple(range(2, window.ndim))
+    if p.pool_type == "max":
+        return window.max(axes, initial=_lowest(window.dtype))
+    if p.pool_type == "sum":
+        return window.sum(axes)
+    if p.pool_type == "avg":
+        return window.sum(axes) / count
+    return (np.abs(window) ** p.p_value).sum(axes) ** (1 / p.p_value)
+
+
+def _lowest(dtype: Any) -> Any:
+    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+class BackwardPooling(BackwardOperator):
+    """Gradient of Pooling; a maximum passes it to the first element that attains it."""
+
+    name = "_backward_Pooling"
+    Param = PoolingParam
+    arguments = ("out_grad", "data", "output")
+    results = ("data_grad",)
+    gradient_of = {"data_grad": "data"}
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward operator's data."""
+        s.unify(["data", "data_grad"])
+        s.unify(["out_grad", "output"])
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Everything in the type of data."""
+        t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Every window scatters its share."""
+        g, x, y = (wide(a) for a in inputs)
+        last = channels_last(p)
+        if last:
+            g, x, y = to_first(g), to_first(x), to_first(y)
+        axes = geometry(p, x.shape[2:])
+        dx = np.zeros_like(x)
+        for place in product(*(range(a[3]) for a in axes)):
+            window, count = window_at(x, axes, place, p)
+            target, _ = window_at(dx, axes, place, p)
+            head = g[(..., *place)].reshape(*g.shape[:2], *(1,) * len(axes))
+            target += _share(window, head, y[(..., *place)].reshape(head.shape), count, p)
+        dx = np.moveaxis(dx, 1, -1) if last else dx
+        return (dx.astype(inputs[0].dtype),)
+
+
+def _share(window: Any, head: Any, y: Any, count: int, p: Any) -> Any:
+    if p.pool_type == "sum":
+        return np.broadcast_to(head, window.shape)
+    if p.pool_type == "avg":
+        return np.broadcast_to(head / count, window.shape)
+    if p.pool_type == "lp":
+        safe = np.where(y == 0, 1, y)
+        return head * np.sign(window) * (np.abs(window) / safe) ** (p.p_value - 1)
+    flat = window.reshape(*window.shape[:2], -1)
+    share = np.zeros_like(flat)
+    if flat.shape[2]:
+        where = flat.argmax(2)[..., None]
+        np.put_along_axis(share, where, head.reshape(*head.shape[:2], 1), 2)
+    return share.reshape(window.shape)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Pooling,)

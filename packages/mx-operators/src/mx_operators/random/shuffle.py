@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random order and random choice: shuffle, multinomial samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from mx_core import dtypes, philox
+from mx_core.operator import OperatorProperty, Shape, opt, param
+from mx_core.operator.property import ReferenceContext
+
+
+class Shuffle(OperatorProperty):
+    """Rows (slices along axis 0) in random order."""
+
+    name = "_shuffle"
+    aliases = ("shuffle",)
+    is_random = True
+
+    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+        """A 64-bit key per row."""
+        return (output_shapes[0][0] + 1) // 2 if output_shapes[0] else 0
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The order of random keys."""
+        x = inputs[0]
+        if x.ndim == 0:
+            return (x.copy(),)
+        keys = philox.uniform(ctx.random_key, ctx.random_offset, x.shape[0], np.float64)
+        return (x[np.argsort(keys, kind="stable")],)
+
+
+@param
+class MultinomialParam:
+    """How many, as what."""
+
+    shape: Shape = opt((), "samples per distribution; () is one")
+    get_prob: bool = opt(False, "return log-probabilities of the samples too")
+    dtype: str = opt("int32", "type of the samples")
+
+
+class SampleMultinomial(OperatorProperty):
+    """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis."""
+
+    name = "_sample_multinomial"
+    aliases = ("sample_multinomial",)
+    Param = MultinomialParam
+    is_random = True
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """Samples, and log-probabilities with get_prob."""
+        return ("output", "prob") if p.get_prob else ("output",)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """shape per distribution."""
+        data = s.get("data")
+        if data is not None:
+            if not data or data[-1] == 0:
+                raise s.error(f"data: expected (K,) or (N, K) with K above 0, got {data}")
+            shape = (*data[:-1], *p.shape) or (1,)
+            for name in self.outputs(p):
+                s.assign(name, shape)
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Samples from the parameter."""
+        t.assign("output", p.dtype)
+        if p.get_prob:
+            t.assign("prob", t.get("data"))
+
+    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+        """One 64-bit number a sample."""
+        return (prod(output_shapes[0]) + 1) // 2
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Samples have no gradient."""
+        return (None,)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The inverse distribution function."""
+        rows = inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64)
+        each = max(prod(p.shape), 1) if p.shape else 1
+        u = philox.uniform(ctx.random_key, ctx.random_offset, len(rows) * each, np.float64)
+        u = u.reshape(len(rows), each)
+        total = np.cumsum(rows, 1)
+        index = np.stack([np.searchsorted(c, v * c[-1], "right") for c, v in zip(total, u, strict=True)])
+        index = np.minimum(index, rows.shape[1] - 1)
+        shape = (*inputs[0].shape[:-1], *p.shape) or (1,)
+        samples = index.reshape(shape).astype(dtypes.numpy_dtype(dtypes.code(p.dtype)))
+        if not p.get_prob:
+            return (samples,)
+        with np.errstate(divide="ignore"):
+            prob = np.log(np.take_along_axis(rows, index, 1)).reshape(shape)
+        return samples, prob.astype(inputs[0].dtype)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Shuffle, SampleMultinomial)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The references against cases recorded from Apache MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import operators
+from mx_core.operator import infer_shapes, infer_types
+from mx_core import dtypes
+
+DATA = Path(__file__).parent / "data" / "conformance"
+spec = importlib.util.spec_from_file_location("replay", Path(__file__).parent / "replay.py")
+assert spec is not None and spec.loader is not None
+replay = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(replay)
+
+#: operators that are not declared yet
+MISSING = frozenset(
+    ("RNN", "SequenceLast", "SequenceMask", "SequenceReverse", "BilinearSampler", "Crop",
+     "GridGenerator", "ROIPooling", "UpSampling", "_contrib_AdaptiveAvgPooling2D",
+     "_contrib_BilinearResize2D")
+)  # fmt: skip
+LOOSE = frozenset(("gamma", "gammaln", "erfinv"))
+
+
+def cases() -> list[Any]:
+    found = []
+    for path in sorted(DATA.glob("*.json")):
+        for case in json.loads(path.read_text()):
+            if case["op"] not in MISSING:
+                found.append(pytest.param(case, id=case["id"]))
+    return found
+
+
+@lru_cache(maxsize=None)
+def arrays(family: str) -> Any:
+    with np.load(DATA / f"{family}.npz") as file:
+        return dict(file)
+
+
+def close(got: Any, expected: Any, op: str) -> None:
+    assert got.shape == expected.shape, (got.shape, expected.shape)
+    assert got.dtype == expected.dtype, (got.dtype, expected.dtype)
+    if expected.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, expected)
+        return
+    rtol = 1e-2 if expected.dtype == np.float16 else 1e-3 if op in LOOSE else 1e-4
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-5 if rtol == 1e-4 else rtol)
+
+
+@pytest.mark.parametrize("case", cases())
+def test_reference_equals_recorded_case(case: dict[str, Any]) -> None:
+    data, key, op = arrays(case["family"]), case["id"], case["op"]
+    attrs = dict(case["attrs"])
+    declared = operators.get(op)
+    if declared.variadic and declared.variadic not in attrs:
+        attrs[declared.variadic] = len(case["arguments"])
+    names = [*case["arguments"]]
+    inputs = [data[f"{key}/arg/{n}"] for n in names] + [data[f"{key}/aux/{n}"] for n in case["aux"]]
+    p = declared.Param.parse(attrs, op=op)
+    _, shapes = infer_shapes(declared, p, [x.shape for x in inputs])
+    _, types = infer_types(declared, p, [dtypes.code(x.dtype) for x in inputs])
+    with np.errstate(all="ignore"):
+        results = replay.forward(op, attrs, inputs, case["is_train"])
+    outputs = results[: len(declared.outputs(p))]
+    assert [r.shape for r in outputs] == list(shapes)
+    assert [dtypes.code(r.dtype) for r in outputs] == list(types)
+    for i in range(case["outputs"]):
+        close(outputs[i], data[f"{key}/out/{i}"], op)
+    for name, new in zip(case["aux"], results[len(outputs) :], strict=False):
+        close(new, data[f"{key}/aux_after/{name}"], op)
+    if case.get("imperative_only"):
+        for index, new in zip(declared.mutated_inputs(p), results[len(outputs) :], strict=True):
+            close(new, data[f"{key}/arg_after/{names[index]}"], op)
+        return
+    if f"{key}/head_grad/0" not in data:
+        return
+    heads = [data.get(f"{key}/head_grad/{i}", np.zeros_like(o)) for i, o in enumerate(outputs)]
+    with np.errstate(all="ignore"):
+        grads = replay.backward(op, attrs, inputs, outputs, heads, case["is_train"])
+    for i, name in enumerate(names):
+        if case["grad_req"].get(name) == "write":
+            grad = np.zeros_like(inputs[i]) if grads[i] is None else grads[i]
+            close(grad, data[f"{key}/grad/{name}"], op)
