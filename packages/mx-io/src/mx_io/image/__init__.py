@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The namespace `mx.image`: decoding, resizing, cropping and augmenting single images.
+
+Images are arrays of shape (height, width, channels), red first. Functions take NDArrays or NumPy arrays and return
+NDArrays.
+"""
+
+from mx_io.image.augmenters import (
+    Augmenter,
+    BrightnessJitterAug,
+    CastAug,
+    CenterCropAug,
+    ColorJitterAug,
+    ColorNormalizeAug,
+    ContrastJitterAug,
+    ForceResizeAug,
+    HorizontalFlipAug,
+    HueJitterAug,
+    LightingAug,
+    RandomCropAug,
+    RandomGrayAug,
+    RandomOrderAug,
+    RandomSizedCropAug,
+    ResizeAug,
+    SaturationJitterAug,
+    SequentialAug,
+)
+from mx_io.image.create import CreateAugmenter
+from mx_io.image.functions import (
+    center_crop,
+    color_normalize,
+    fixed_crop,
+    imdecode,
+    imread,
+    imresize,
+    random_crop,
+    random_size_crop,
+    resize_short,
+    scale_down,
+)
+
+__all__ = [
+    "Augmenter",
+    "BrightnessJitterAug",
+    "CastAug",
+    "CenterCropAug",
+    "ColorJitterAug",
+    "ColorNormalizeAug",
+    "ContrastJitterAug",
+    "CreateAugmenter",
+    "ForceResizeAug",
+    "HorizontalFlipAug",
+    "HueJitterAug",
+    "LightingAug",
+    "RandomCropAug",
+    "RandomGrayAug",
+    "RandomOrderAug",
+    "RandomSizedCropAug",
+    "ResizeAug",
+    "SaturationJitterAug",
+    "SequentialAug",
+    "center_crop",
+    "color_normalize",
+    "fixed_crop",
+    "imdecode",
+    "imread",
+    "imresize",
+    "random_crop",
+    "random_size_crop",
+    "resize_short",
+    "scale_down",
+]

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "augment.h"
+#include "color.h"
+#include "resample.h"
+#include "support.h"
+
+using namespace mx::io;
+
+namespace {
+
+Image noise(int64_t height, int64_t width, int64_t channels, uint32_t seed) {
+  std::mt19937 random(seed);
+  Image image;
+  image.reshape(height, width, channels);
+  for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random());
+  return image;
+}
+
+std::vector<float> run(const Image& image, const AugmentOptions& options, uint32_t epoch, uint64_t record) {
+  static AugmentScratch scratch;  // as a thread keeps it, dirty from the image before
+  RecordRandom random(9, epoch, record);
+  std::vector<float> out(options.channels * options.height * options.width);
+  write_planes(augment(image.view(), options, random, scratch), options, out.data());
+  return out;
+}
+
+AugmentOptions options_for(int64_t channels, int64_t height, int64_t width) {
+  AugmentOptions options;
+  options.channels = channels, options.height = height, options.width = width;
+  return options;
+}
+
+// The generator's published test vector for an all-zero key and counter.
+void philox_matches_its_known_answer() {
+  RecordRandom random(0, 0, 0);
+  for (const uint32_t expected : {0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U}) CHECK(random.bits() == expected);
+}
+
+void same_size_gives_the_pixels_in_planes() {
+  const Image image = noise(5, 4, 3, 1);
+  const std::vector<float> out = run(image, options_for(3, 5, 4), 0, 0);
+  for (int64_t c = 0; c < 3; ++c) {
+    for (int64_t i = 0; i < 20; ++i) CHECK(out[c * 20 + i] == image.pixels[i * 3 + c]);
+  }
+}
+
+void normalisation_subtracts_divides_and_scales() {
+  AugmentOptions options = options_for(3, 2, 2);
+  options.mean[1] = 7, options.std[1] = 4, options.scale = 0.5F, options.mirror = true;
+  const Image image = noise(2, 2, 3, 2);
+  const std::vector<float> out = run(image, options, 0, 0);
+  const float expected = (image.pixels[3 + 1] - 7.0F) / 4.0F * 0.5F;  // the right pixel of the upper row
+  CHECK(std::fabs(out[4] - expected) < 1e-4F);
+}
+
+void resizing_keeps_constants_and_identity() {
+  Image flat;
+  flat.reshape(13, 17, 3);
+  std::memset(flat.pixels.data(), 77, flat.pixels.size());
+  for (int kernel = 0; kernel <= 4; ++kernel) {
+    for (const int64_t side : {1, 2, 7, 13, 40}) {
+      std::vector<uint8_t> out(side * (side + 1) * 3);
+      resize(flat.view(), out.data(), side, side + 1, static_cast<Interpolation>(kernel));
+      for (const uint8_t value : out) CHECK(value == 77);
+    }
+  }
+  const Image image = noise(6, 6, 3, 3);
+  std::vector<uint8_t> halves(3 * 3 * 3);
+  resize(image.view(), halves.data(), 3, 3, Interpolation::kArea);
+  const float mean = (image.pixels[0] + image.pixels[3] + image.pixels[18] + image.pixels[21]) / 4.0F;
+  CHECK(std::fabs(static_cast<float>(halves[0]) - mean) <= 0.5F);
+}
+
+void hue_of_a_full_circle_changes_nothing() {
+  Image image = noise(8, 8, 3, 4);
+  const std::vector<uint8_t> before = image.pixels;
+  shift_hls(image, 180, 0, 0);
+  for (size_t i = 0; i < before.size(); ++i) CHECK(std::abs(before[i] - image.pixels[i]) <= 1);
+}
+
+// Any options on any image: the result has its shape, is finite, and depends on seed, epoch and record alone.
+void random_options_on_random_images() {
+  std::mt19937 random(5);
+  const auto chance = [&] { return random() % 3 == 0; };
+  bool differs = false;
+  for (int round = 0; round < 1500; ++round) {
+    const int64_t channels = std::vector<int64_t>{1, 3, 4}[random() % 3];
+    AugmentOptions o = options_for(channels, 1 + random() % 20, 1 + random() % 20);
+    if (chance()) o.resize = 1 + random() % 40;
+    if (chance()) o.max_rotate_angle = static_cast<float>(random() % 180);
+    if (chance()) o.max_shear_ratio = 0.3F;
+    if (chance()) o.min_random_scale = 0.2F, o.max_random_scale = 2;
+    if (chance()) o.max_img_size = 9;
+    if (chance()) o.pad = random() % 5;
+    if (chance()) o.max_aspect_ratio = 0.9F;
+    o.rand_crop = chance(), o.random_resized_crop = chance(), o.rand_mirror = chance();
+    if (chance()) o.min_crop_size = 1 + random() % 9, o.max_crop_size = random() % 30;
+    if (chance()) o.min_random_area = 0.05F;
+    if (chance()) o.brightness = 0.5F, o.contrast = 0.9F;
+    if (chance()) o.saturation = 2;
+    if (chance()) o.random_h = 60, o.random_l = 100, o.random_s = 100;
+    if (chance()) o.pca_noise = 0.1F;
+    if (chance()) o.max_random_contrast = 0.5F, o.max_random_illumination = 10;
+    o.inter_method = std::vector<int32_t>{0, 1, 2, 3, 4, 9, 10}[random() % 7];
+    const Image image = noise(1 + random() % 30, 1 + random() % 30, channels, static_cast<uint32_t>(round));
+    const std::vector<float> first = run(image, o, 1, round);
+    run(noise(9, 9, channels, 0), o, 3, 3);
+    CHECK(first == run(image, o, 1, round));
+    for (const float value : first) CHECK(std::isfinite(value));
+    differs = differs || first != run(image, o, 2, round);
+  }
+  CHECK(differs);
+}
+
+void a_thread_of_an_image_is_enlarged_within_bounds() {
+  run(noise(1, 40000, 1, 6), options_for(1, 8, 8), 0, 0);
+  run(noise(40000, 1, 1, 7), options_for(1, 8, 8), 0, 0);
+}
+
+}  // namespace
+
+int main() {
+  philox_matches_its_known_answer();
+  same_size_gives_the_pixels_in_planes();
+  normalisation_subtracts_divides_and_scales();
+  resizing_keeps_constants_and_identity();
+  hue_of_a_full_circle_changes_nothing();
+  random_options_on_random_images();
+  a_thread_of_an_image_is_enlarged_within_bounds();
+  std::puts("ok");
+}
