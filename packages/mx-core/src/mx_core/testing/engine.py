@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every engine must do, whatever its threads."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mx_core.errors import MXNetError
+from mx_core.testing.expect import raises, within
+
+TIMEOUT = 60.0
+
+
+class EngineContract:
+    """Tests of an engine's Python face: derive, name the class `Test…`, write `make_engine`.
+
+    The engine has `push(fn, reads=(), writes=(), *, priority, name, property)`, `new_variable()`,
+    `delete_variable(v)`, `variable_version(v)`, `wait_for_variable(v)`, `wait_for_all()`, `stop()`,
+    `.capsule`, `.name`, and `.is_naive` where it runs everything at the push.
+    """
+
+    def make_engine(self) -> Any:
+        """A new engine, used by one test and then stopped."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _engine(self) -> Iterator[Any]:
+        engine = self.make_engine()
+        try:
+            yield engine
+        finally:
+            engine.stop()
+
+    def test_offers_a_table_and_a_name(self) -> None:
+        from mx_core import _native
+
+        with self._engine() as engine:
+            _native.check_table(engine.capsule, "the engine's contract")
+            assert isinstance(engine.name, str) and engine.name
+
+    @within(TIMEOUT)
+    def test_writes_of_one_variable_run_in_push_order(self) -> None:
+        with self._engine() as engine:
+            v, order = engine.new_variable(), []
+            for i in range(200):
+                engine.push(lambda i=i: order.append(i), writes=(v,))
+            engine.wait_for_variable(v)
+            assert order == list(range(200))
+
+    @within(TIMEOUT)
+    def test_a_reader_sees_the_write_before_it_and_not_the_one_after(self) -> None:
+        with self._engine() as engine:
+            a, b = engine.new_variable(), engine.new_variable()
+            cell, seen = [0], []
+
+            def write(value: int) -> None:
+                time.sleep(0.001)
+                cell[0] = value
+
+            for i in range(20):
+                engine.push(lambda i=i: write(i), writes=(a,))
+                engine.push(lambda: seen.append(cell[0]), reads=(a,), writes=(b,))
+            engine.wait_for_variable(b)
+            assert seen == list(range(20))
+
+    @within(TIMEOUT)
+    def test_random_programs_end_as_if_run_one_by_one(self) -> None:
+        with self._engine() as engine:
+            for seed in range(5):
+                source = random.Random(seed)
+                variables = [engine.new_variable() for _ in range(6)]
+                state, model = [1] * 6, [1] * 6
+                for step in range(120):
+                    chosen = source.sample(range(6), source.randint(1, 4))
+                    split = source.randint(1, len(chosen))
+                    writes, reads = chosen[:split], chosen[split:]
+
+                    def run(
+                        cells: list[int] = state,
+                        writes: list[int] = writes,
+                        reads: list[int] = reads,
+                        step: int = step,
+                    ) -> None:
+                        total = sum(cells[r] for r in reads) + step
+                        for w in writes:
+                            cells[w] = (cells[w] * 31 + total) % 1_000_003
+
+                    engine.push(
+                        run, reads=[variables[r] for r in reads], writes=[variables[w] for w in writes]
+                    )
+                    run(model, writes, reads, step)
+                engine.wait_for_all()
+                assert state == model, f"seed {seed}"
+
+    @within(TIMEOUT)
+    def test_the_version_counts_completed_writes(self) -> None:
+        with self._engine() as engine:
+            v = engine.new_variable()
+            before = engine.variable_version(v)
+            for _ in range(3):
+                engine.push(lambda: None, writes=(v,))
+            engine.push(lambda: None, reads=(v,))
+            engine.wait_for_variable(v)
+            assert engine.variable_version(v) == before + 3
+
+    @within(TIMEOUT)
+    def test_the_wait_raises_the_original_exception_once(self) -> None:
+        with self._engine() as engine:
+            v = engine.new_variable()
+            cause = KeyError("the cause")
+
+            def fail() -> None:
+                raise cause
+
+            with raises(KeyError, "the cause") as caught:
+                engine.push(fail, writes=(v,), name="failing")
+                engine.wait_for_variable(v)
+            assert caught[0] is cause, "the exception must keep its identity and traceback"
+            engine.wait_for_variable(v)
+            engine.push(lambda: None, writes=(v,))
+            engine.wait_for_all()
+
+    @within(TIMEOUT)
+    def test_what_depends_on_a_failure_is_skipped_and_fails_alike(self) -> None:
+        with self._engine() as engine:
+            if getattr(engine, "is_naive", False):
+                return
+            a, b, c = (engine.new_variable() for _ in range(3))
+            ran: list[str] = []
+            engine.push(lambda: 1 // 0, writes=(a,))
+            engine.push(lambda: ran.append("dependent"), reads=(a,), writes=(b,))
+            engine.push(lambda: ran.append("independent"), writes=(c,))
+            with raises(ZeroDivisionError):
+                engine.wait_for_variable(b)
+            engine.wait_for_variable(c)
+            assert ran == ["independent"]
+
+    def test_a_variable_listed_twice_is_refused(self) -> None:
+        with self._engine() as engine:
+            v = engine.new_variable()
+            for reads, writes in (((v,), (v,)), ((), (v, v)), ((v, v), ())):
+                with raises(MXNetError):
+                    engine.push(lambda: None, reads=reads, writes=writes)
+            engine.wait_for_all()
+
+    @within(TIMEOUT)
+    def test_a_deleted_variable_lives_until_its_operations_have_run(self) -> None:
+        with self._engine() as engine:
+            v, ran = engine.new_variable(), []
+
+            def slow() -> None:
+                time.sleep(0.05)
+                ran.append(1)
+
+            engine.push(slow, writes=(v,))
+            engine.push(slow, reads=(v,))
+            engine.delete_variable(v)
+            engine.wait_for_all()
+            assert ran == [1, 1]
+
+    @within(TIMEOUT)
+    def test_threads_may_push_at_the_same_time(self) -> None:
+        with self._engine() as engine:
+            v, cell = engine.new_variable(), [0]
+
+            def increment() -> None:
+                cell[0] += 1
+
+            def pusher() -> None:
+                for _ in range(100):
+                    engine.push(increment, writes=(v,))
+
+            threads = [threading.Thread(target=pusher) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            engine.wait_for_variable(v)
+            assert cell == [400]
+
+    @within(TIMEOUT)
+    def test_an_operation_may_push_another(self) -> None:
+        with self._engine() as engine:
+            a, b, ran = engine.new_variable(), engine.new_variable(), []
+            engine.push(lambda: engine.push(lambda: ran.append(1), writes=(b,)), writes=(a,))
+            engine.wait_for_variable(a)
+            engine.wait_for_variable(b)
+            assert ran == [1]
+
+    @within(TIMEOUT)
+    def test_wait_for_all_waits_for_everything(self) -> None:
+        with self._engine() as engine:
+            done: list[int] = []
+
+            def slow() -> None:
+                time.sleep(0.01)
+                done.append(1)
+
+            for _ in range(8):
+                engine.push(slow, writes=(engine.new_variable(),))
+            engine.wait_for_all()
+            assert len(done) == 8
+
+    @within(TIMEOUT)
+    def test_it_can_be_stopped_and_started(self) -> None:
+        with self._engine() as engine:
+            ran: list[int] = []
+            engine.push(lambda: ran.append(1), writes=(engine.new_variable(),))
+            engine.stop()
+            assert ran == [1], "stop must drain"
+            engine.start()
+            engine.push(lambda: ran.append(2), writes=(engine.new_variable(),))
+            engine.wait_for_all()
+            assert ran == [1, 2]

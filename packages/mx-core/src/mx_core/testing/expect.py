@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expectations that work with and without pytest."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@contextmanager
+def raises(kind: type[BaseException], match: str = "") -> Iterator[list[BaseException]]:
+    """The block must raise `kind` with a message that `match` finds; yields the exception in a list."""
+    caught: list[BaseException] = []
+    try:
+        yield caught
+    except kind as error:
+        caught.append(error)
+        assert re.search(match, str(error)), f"message {str(error)!r} does not match {match!r}"
+    else:
+        raise AssertionError(f"expected {kind.__name__}, nothing was raised")
+
+
+def within(seconds: float) -> Callable[[Function], Function]:
+    """Decorator: the function must end in time, or an AssertionError says that it hangs.
+
+    It runs on a thread of its own, which is left behind when it hangs.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            outcome: list[Any] = []
+            failure: list[BaseException] = []
+
+            def run() -> None:
+                try:
+                    outcome.append(function(*args, **kwargs))
+                except BaseException as error:  # carried to the caller's thread
+                    failure.append(error)
+
+            thread = threading.Thread(target=run, name=function.__name__, daemon=True)
+            thread.start()
+            thread.join(seconds)
+            assert not thread.is_alive(), f"{function.__name__} did not end within {seconds:g} s"
+            if failure:
+                raise failure[0]
+            return outcome[0]
+
+        return timed  # type: ignore[return-value]
+
+    return decorate

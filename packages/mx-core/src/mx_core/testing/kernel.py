@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a kernel compute what the operator's reference says, for every request?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mx_core import _native, dtypes, kernels
+from mx_core.context import cpu
+from mx_core.kernels import KernelCall, KernelSpec
+from mx_core.operator.property import OperatorProperty
+from mx_core.operator.simple import Elementwise
+from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
+from mx_core.testing.plan import ADD, INPLACE, NULL, WRITE, run_plan
+
+#: element type -> (relative, absolute) tolerance against the reference in float64
+TOLERANCES = {
+    "float64": (1e-9, 1e-10),
+    "float32": (2e-4, 2e-5),
+    "float16": (2e-2, 1e-2),
+    "bfloat16": (6e-2, 6e-2),
+}
+#: shapes an elementwise operator is tried on
+SHAPES = ((2, 3), (1,), (), (0, 3), (3, 5, 7), (1031,))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One comparison that was made."""
+
+    variant: str
+    dtype: str
+    request: str
+
+
+def check_kernel(
+    op: str | OperatorProperty,
+    params: Mapping[str, Any] | None = None,
+    inputs: Sequence[Input] | None = None,
+    *,
+    variant: str | None = None,
+    dtype: Sequence[str] = ("float32", "float64", "float16", "bfloat16"),
+    low: float = -1.0,
+    high: float = 1.0,
+    is_train: bool = True,
+    tolerance: Mapping[str, tuple[float, float]] = TOLERANCES,
+    seed: int = 0,
+) -> list[Checked]:
+    """Compares the CPU kernels of an operator (or one variant) with its reference.
+
+    Every kernel that accepts the signature runs with requests write, null, add and, for the
+    declared pairs, in place; with one thread and with three; auxiliary states and mutated inputs
+    are compared, other inputs must stay as they are. Element types that a kernel declines are
+    left out. Without `inputs` an elementwise operator is tried on several shapes, empty ones too.
+
+    Returns
+    -------
+    list of Checked
+        What was compared.
+
+    Raises
+    ------
+    AssertionError  a difference; or no kernel accepted any of the element types
+    """
+    cases: list[Sequence[Input] | None] = [inputs]
+    if inputs is None:
+        prop = make_case(op, params).op
+        assert isinstance(prop, Elementwise), f"[{prop.name}] say the shapes of its inputs"
+        count = len(prop.inputs(prop.Param.parse(dict(params or {}))))
+        cases = [[shape] * count for shape in SHAPES]
+    done: list[Checked] = []
+    for name in dtype:
+        for given in cases:
+            case = make_case(
+                op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed
+            )
+            for spec in kernels.candidates(case.op, "cpu"):
+                if spec.variant != "reference" and variant in (None, spec.variant):
+                    done += check_variant(spec, case, name, tolerance)
+    if not done:
+        raise AssertionError(f"[{op}] no kernel {variant or ''} accepts any of {', '.join(dtype)}")
+    return done
+
+
+def check_variant(
+    spec: KernelSpec, case: Case, dtype: str, tolerance: Mapping[str, tuple[float, float]] = TOLERANCES
+) -> list[Checked]:
+    """Compares one kernel on one case; empty when it declines the signature."""
+    call = KernelCall(case.op, case.params, case.specs, case.outputs, cpu(), case.is_train)
+    if spec.supports is not None and not kernels.resolve(spec.supports)(call):
+        return []
+    made = kernels.resolve(spec.make)(call)
+    made = _plan(made, call)
+    if made is None:
+        return []
+    expected = _expected(case)
+    rtol, atol = tolerance.get(dtype, (0.0, 0.0))
+    where = f"{case.describe()}: {spec.variant}"
+
+    def compare(found: Sequence[Array], wanted: Sequence[Array], request: str) -> Checked:
+        for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
+            message = f"{where}, {request}, result {i}"
+            np.testing.assert_allclose(_wide(x), _wide(y), rtol=rtol, atol=atol, err_msg=message)
+        return Checked(spec.variant, dtype, request)
+
+    if callable(made):
+        results = made(case.context(), [x.copy() for x in case.inputs])
+        return [compare([np.asarray(x) for x in results], expected, "function")]
+    return _check_plan(made, case, expected, compare)
+
+
+def _check_plan(
+    plan: Any,
+    case: Case,
+    expected: list[Array],
+    compare: Callable[[Sequence[Array], Sequence[Array], str], Checked],
+) -> list[Checked]:
+    n = len(case.outputs)
+    done = []
+    for threads in (1, 3):
+        inputs, outputs = _fresh(case)
+        _run(plan, case, inputs, outputs, [WRITE] * n, threads)
+        found = [*outputs, *_written(case, inputs)]
+        done.append(compare(found, expected, f"write, {threads} threads"))
+        _unchanged(case, inputs)
+    if case.op.dynamic_output:
+        return done
+    visible = case.op.num_visible_outputs(case.params)
+    for i in range(visible):
+        inputs, outputs = _fresh(case)
+        untouched = outputs[i].copy()
+        _run(plan, case, inputs, outputs, [NULL if j == i else WRITE for j in range(n)])
+        wanted = [untouched if j == i else expected[j] for j in range(n)]
+        done.append(compare(outputs, wanted, f"null for output {i}"))
+    inputs, outputs = _fresh(case)
+    for output in outputs[:visible]:
+        output[...] = 1
+    _run(plan, case, inputs, outputs, [ADD if j < visible else WRITE for j in range(n)])
+    wanted = [_wide(expected[j]) + 1 if j < visible else expected[j] for j in range(n)]
+    done.append(compare(outputs, wanted, "add"))
+    for source, target in case.op.inplace(case.params):
+        if case.specs[source] != case.outputs[target] or source >= case.n_inputs:
+            continue
+        inputs, outputs = _fresh(case)
+        outputs[target] = inputs[source]
+        _run(plan, case, inputs, outputs, [INPLACE if j == target else WRITE for j in range(n)])
+        done.append(compare(outputs, expected[:n], f"output {target} in place of input {source}"))
+    return done
+
+
+def _plan(made: Any, call: KernelCall) -> Any:
+    """What a `make` returned, with a kernel table asked for its plan."""
+    if made is None or f'"{kernels.KERNEL_CAPSULE}"' not in repr(made):
+        return made
+    return _native.prepare_native(
+        made,
+        call.op.name,
+        call.params.attrs_all(),
+        [(spec.shape, spec.dtype) for spec in call.inputs],
+        [(spec.shape, spec.dtype) for spec in call.outputs],
+        (call.context.device_typeid, call.context.device_id),
+        call.is_train,
+    )
+
+
+def _run(
+    plan: Any,
+    case: Case,
+    inputs: list[Array],
+    outputs: list[Array],
+    req: list[int],
+    threads: int = 1,
+) -> None:
+    targets: list[Array | int] = list(outputs)
+    if case.op.dynamic_output:
+        targets = [spec.dtype for spec in case.outputs]
+    outputs[:] = run_plan(
+        plan,
+        inputs,
+        targets,
+        req,
+        is_train=case.is_train,
+        scalars=case.params.scalars,
+        random_key=RANDOM_KEY,
+        threads=threads,
+    )
+
+
+def _expected(case: Case) -> list[Array]:
+    """The reference in float64 where the inputs are floating-point."""
+    return case.reference([_wide(x) if _is_floating(x) else x for x in case.inputs])
+
+
+def _is_floating(array: Array) -> bool:
+    return dtypes.name(dtypes.code(array.dtype)) in TOLERANCES
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64) if _is_floating(array) else array
+
+
+def _fresh(case: Case) -> tuple[list[Array], list[Array]]:
+    """Copies of the inputs, and outputs full of a value no kernel should leave."""
+    outputs = [
+        np.full(spec.shape, 77, dtypes.numpy_dtype(spec.dtype)) for spec in case.outputs
+    ]
+    return [x.copy() for x in case.inputs], outputs
+
+
+def _changed_inputs(case: Case) -> list[int]:
+    """Indices in the order in which the reference returns new values."""
+    return [*range(case.n_inputs, len(case.inputs)), *case.op.mutated_inputs(case.params)]
+
+
+def _written(case: Case, inputs: Sequence[Array]) -> list[Array]:
+    return [inputs[i] for i in _changed_inputs(case)]
+
+
+def _unchanged(case: Case, inputs: Sequence[Array]) -> None:
+    for i, (now, before) in enumerate(zip(inputs, case.inputs, strict=True)):
+        if i not in _changed_inputs(case):
+            np.testing.assert_array_equal(now, before, f"{case.describe()}: input {i} is overwritten")

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does an operator's declaration agree with itself: inference, reference, gradient?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core import dtypes, operators
+from mx_core.errors import ShapeError
+from mx_core.operator.gradient import Entry, gradient_of
+from mx_core.operator.infer import infer_shapes, infer_types
+from mx_core.operator.property import OperatorProperty, ReferenceContext
+from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
+from mx_core.testing.expect import raises
+
+#: how many elements of an input the numeric gradient perturbs
+PROBES = 24
+
+
+def check_operator(
+    op: str | OperatorProperty,
+    params: Mapping[str, Any] | None = None,
+    inputs: Sequence[Input] | None = None,
+    *,
+    low: float = -1.0,
+    high: float = 1.0,
+    rtol: float = 1e-4,
+    atol: float = 1e-6,
+    numeric_gradient: bool = True,
+    seed: int = 0,
+) -> None:
+    """Checks a declaration on one example, in float64.
+
+    - the reference's outputs have the inferred shapes and types, and its inputs stay as they are;
+    - inference is stable, and a contradicting shape is a ShapeError;
+    - parameters survive their text form;
+    - the gradient (evaluated through the references of the operators it consists of) equals the
+      numeric gradient of the reference. Losses define their own gradient and are left out.
+
+    Parameters
+    ----------
+    inputs : sequence of arrays, shapes or None (inferred); auxiliary states last
+        Made up uniformly in [low, high); give arrays where a function has kinks or a domain.
+        Integer arrays are not differentiated.
+
+    Raises
+    ------
+    AssertionError  says what disagrees, with the values
+    """
+    case = make_case(op, params, inputs, low=low, high=high, seed=seed)
+    check_inference(case)
+    check_parameters(case)
+    results = check_reference(case)
+    if numeric_gradient and not case.op.is_loss:
+        check_gradient(case, results, rtol=rtol, atol=atol, seed=seed)
+
+
+def check_inference(case: Case) -> None:
+    """Inference from complete knowledge adds nothing and refuses a contradiction."""
+    shapes = [x.shape for x in case.inputs]
+    codes = [dtypes.code(x.dtype) for x in case.inputs]
+    outputs = [spec.shape for spec in case.outputs]
+    again = infer_shapes(case.op, case.params, shapes, outputs)
+    assert again == (tuple(shapes), tuple(outputs)), f"{case.describe()}: inference changes {again}"
+    types = infer_types(case.op, case.params, codes, [spec.dtype for spec in case.outputs])
+    assert list(types[0]) == codes, f"{case.describe()}: type inference changes {types}"
+    wrong = [(*outputs[0], 3), *outputs[1:]]
+    with raises(ShapeError):
+        infer_shapes(case.op, case.params, shapes, wrong)
+
+
+def check_parameters(case: Case) -> None:
+    """Text form and back gives equal parameters."""
+    again = case.op.Param.parse(case.params.attrs_all(), op=case.op.name)
+    assert again == case.params, f"{case.describe()}: parameters became {again}"
+
+
+def check_reference(case: Case) -> list[Array]:
+    """The reference gives what inference promises and leaves its inputs alone; its results."""
+    before = [x.copy() for x in case.inputs]
+    results = case.reference()
+    for name, old, new in zip(_names(case), before, case.inputs, strict=True):
+        np.testing.assert_array_equal(new, old, f"{case.describe()}: the reference changes {name}")
+    extra = len(case.op.aux(case.params)) + len(case.op.mutated_inputs(case.params))
+    expected = len(case.outputs) + extra
+    assert len(results) == expected, f"{case.describe()}: {len(results)} results, not {expected}"
+    if case.op.dynamic_output:
+        return results
+    for i, (spec, result) in enumerate(zip(case.outputs, results, strict=False)):
+        found = (result.shape, dtypes.name(dtypes.code(result.dtype)))
+        wanted = (spec.shape, dtypes.name(spec.dtype))
+        assert found == wanted, f"{case.describe()}: output {i} is {found}, inferred {wanted}"
+    return results
+
+
+def check_gradient(
+    case: Case,
+    results: Sequence[Array],
+    *,
+    rtol: float,
+    atol: float,
+    seed: int = 0,
+) -> None:
+    """The declared gradient equals central differences of the reference."""
+    gradient = gradient_of(case.op, case.params)
+    if gradient.is_zero:
+        return
+    source = np.random.default_rng(seed + 1)
+    visible = case.op.num_visible_outputs(case.params)
+    heads = [
+        source.uniform(0.5, 1.5, x.shape) if i < visible else np.zeros(x.shape)
+        for i, x in enumerate(results[: len(case.outputs)])
+    ]
+    declared = evaluate_gradient(case, results, heads)
+    for i, name in enumerate(_names(case)[: case.n_inputs]):
+        if not np.issubdtype(case.inputs[i].dtype, np.floating) or gradient.grads[i] is None:
+            continue
+        found = declared[i]
+        assert found is not None and found.shape == case.inputs[i].shape, (
+            f"{case.describe()}: the gradient of {name} has shape {None if found is None else found.shape}"
+        )
+        for index in _probes(case.inputs[i], source):
+            numeric = _central_difference(case, i, index, heads)
+            assert abs(found[index] - numeric) <= atol + rtol * abs(numeric), (
+                f"{case.describe()}: gradient of {name}{list(index)} is {found[index]:.8g}, "
+                f"numerically {numeric:.8g}"
+            )
+
+
+def evaluate_gradient(
+    case: Case, results: Sequence[Array], heads: Sequence[Array]
+) -> list[Array | None]:
+    """Gradients of the inputs through the references of the gradient's operators."""
+    gradient = gradient_of(case.op, case.params)
+    nodes: list[list[Array]] = []
+
+    def value(entry: Entry) -> Array:
+        match entry.kind:
+            case "out_grad":
+                return heads[entry.index]
+            case "input":
+                return case.inputs[entry.index]
+            case "output":
+                return results[entry.index]
+            case _:
+                return nodes[entry.index][entry.output]
+
+    for node in gradient.nodes:
+        context = ReferenceContext(case.is_train, node.params.scalars, RANDOM_KEY, 0)
+        op = operators.get(node.op)
+        made = op.reference(node.params, [value(entry) for entry in node.inputs], context)
+        nodes.append([np.asarray(x) for x in made])
+    return [None if entry is None else value(entry) for entry in gradient.grads]
+
+
+def _central_difference(case: Case, i: int, index: tuple[int, ...], heads: Sequence[Array]) -> float:
+    step = 1e-6 * max(1.0, abs(float(case.inputs[i][index])))
+    ends = []
+    for sign in (1, -1):
+        moved = [x.copy() for x in case.inputs]
+        moved[i][index] += sign * step
+        outputs = case.reference(moved)
+        ends.append(
+            sum(
+                float((head * out).sum())
+                for head, out in zip(heads, outputs, strict=False)
+                if np.any(head)
+            )
+        )
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+def _probes(array: Array, source: np.random.Generator) -> list[tuple[int, ...]]:
+    indices = list(np.ndindex(array.shape))
+    if len(indices) <= PROBES:
+        return indices
+    return [indices[i] for i in source.choice(len(indices), PROBES, replace=False)]
+
+
+def _names(case: Case) -> list[str]:
+    return [*case.op.inputs(case.params), *case.op.aux(case.params)]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every storage manager must do, tested through its C table."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+from typing import Any
+
+from mx_core.context import Context, cpu
+from mx_core.testing import tables
+from mx_core.testing.expect import within
+
+OUT_OF_MEMORY = 6
+
+
+class Memory:
+    """A storage manager's table with Python's manners; keeps the manager alive."""
+
+    def __init__(self, manager: Any, context: Context) -> None:
+        self.manager = manager
+        self.table = tables.table(manager.capsule, tables.StorageTable, "mx.storage.v1")
+        self.context = tables.Context(context.device_typeid, context.device_id)
+
+    def try_alloc(self, size: int) -> tuple[int, tables.Block, str]:
+        """Status, block and message of an allocation."""
+        block, error = tables.Block(), tables.Error()
+        status = self.table.alloc(
+            self.table.self, self.context, size, b"contract", ctypes.byref(block), ctypes.byref(error)
+        )
+        return status, block, error.message.decode()
+
+    def alloc(self, size: int) -> tables.Block:
+        """A block; the allocation must succeed."""
+        status, block, message = self.try_alloc(size)
+        assert status == 0, f"alloc of {size} bytes: status {status}: {message}"
+        return block
+
+    def free(self, block: tables.Block) -> None:
+        """Back to the pool."""
+        self.table.free(self.table.self, ctypes.byref(block))
+
+    def stats(self) -> tables.StorageStats:
+        """Statistics of the context."""
+        stats, error = tables.StorageStats(), tables.Error()
+        stats.size = ctypes.sizeof(stats)
+        status = self.table.stats(
+            self.table.self, self.context, ctypes.byref(stats), ctypes.byref(error)
+        )
+        assert status == 0, error.message
+        return stats
+
+
+class StorageContract:
+    """Tests of a storage manager: derive, name the class `Test…`, write `make_storage`."""
+
+    #: the context whose memory is tested, and whether the host can write to it
+    context = cpu()
+    host_accessible = True
+
+    def make_storage(self) -> Any:
+        """A new manager (or the process's), an object with `.capsule` and `.name`."""
+        raise NotImplementedError
+
+    def _memory(self) -> Memory:
+        return Memory(self.make_storage(), self.context)
+
+    def test_offers_a_name(self) -> None:
+        manager = self.make_storage()
+        assert isinstance(manager.name, str) and manager.name
+
+    def test_blocks_are_aligned_disjoint_and_writable(self) -> None:
+        memory = self._memory()
+        sizes = [1, 3, 64, 65, 1000, 4096, 100_000, 3_000_001]
+        blocks = [memory.alloc(size) for size in sizes]
+        for size, block in zip(sizes, blocks, strict=True):
+            assert block.data % 64 == 0 and block.bytes == size
+        spans = sorted((block.data, block.data + block.bytes) for block in blocks)
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        if self.host_accessible:
+            for i, block in enumerate(blocks):
+                ctypes.memset(block.data, i + 1, block.bytes)
+            for i, block in enumerate(blocks):
+                assert ctypes.string_at(block.data, block.bytes) == bytes([i + 1]) * block.bytes
+        for block in blocks:
+            memory.free(block)
+
+    def test_an_empty_block_is_fine(self) -> None:
+        memory = self._memory()
+        block = memory.alloc(0)
+        assert block.bytes == 0
+        memory.free(block)
+
+    def test_statistics_follow_alloc_and_free(self) -> None:
+        memory = self._memory()
+        before = memory.stats()
+        memory.table.reset_peak(memory.table.self, memory.context)
+        blocks = [memory.alloc(10_000) for _ in range(5)]
+        held = memory.stats()
+        assert held.bytes_in_use == before.bytes_in_use + 50_000
+        assert held.allocations == before.allocations + 5
+        for block in blocks:
+            memory.free(block)
+        after = memory.stats()
+        assert after.bytes_in_use == before.bytes_in_use
+        assert after.bytes_peak >= before.bytes_in_use + 50_000
+
+    def test_release_all_empties_the_pool(self) -> None:
+        memory = self._memory()
+        memory.free(memory.alloc(1 << 20))
+        memory.table.release_all(memory.table.self, memory.context)
+        assert memory.stats().bytes_pooled == 0
+
+    def test_direct_free_bypasses_the_pool(self) -> None:
+        memory = self._memory()
+        memory.table.release_all(memory.table.self, memory.context)
+        block = memory.alloc(1 << 20)
+        memory.table.direct_free(memory.table.self, ctypes.byref(block))
+        stats = memory.stats()
+        assert stats.bytes_pooled == 0
+
+    def test_the_limit_is_kept_and_the_refusal_explained(self) -> None:
+        memory = self._memory()
+        memory.table.release_all(memory.table.self, memory.context)
+        limit = memory.stats().bytes_in_use + (8 << 20)
+        memory.table.set_limit(memory.table.self, memory.context, limit)
+        try:
+            assert memory.stats().bytes_limit == limit
+            status, _, message = memory.try_alloc(9 << 20)
+            assert status == OUT_OF_MEMORY, f"status {status}"
+            assert str(9 << 20) in message and str(limit) in message, message
+            memory.free(memory.alloc(1 << 20))
+        finally:
+            memory.table.set_limit(memory.table.self, memory.context, 0)
+
+    def test_an_impossible_size_is_refused(self) -> None:
+        memory = self._memory()
+        for size in (1 << 62, (1 << 64) - 1, (1 << 64) - 64):
+            status, _, message = memory.try_alloc(size)
+            assert status == OUT_OF_MEMORY and message, f"{size}: status {status}"
+        memory.free(memory.alloc(16))
+
+    @within(120)
+    def test_threads_get_memory_of_their_own(self) -> None:
+        memory = self._memory()
+        before = memory.stats().bytes_in_use
+        wrong: list[str] = []
+
+        def work(seed: int) -> None:
+            source = random.Random(seed)
+            held: list[tuple[tables.Block, int]] = []
+            for step in range(300):
+                if held and source.random() < 0.5:
+                    block, mark = held.pop(source.randrange(len(held)))
+                    data = ctypes.string_at(block.data, 8) if self.host_accessible else b""
+                    if self.host_accessible and data != bytes([mark]) * 8:
+                        wrong.append(f"thread {seed}, step {step}")
+                    memory.free(block)
+                else:
+                    block = memory.alloc(source.choice((8, 100, 5_000, 70_000)))
+                    mark = source.randrange(256)
+                    if self.host_accessible:
+                        ctypes.memset(block.data, mark, block.bytes)
+                    held.append((block, mark))
+            for block, _ in held:
+                memory.free(block)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong and memory.stats().bytes_in_use == before
