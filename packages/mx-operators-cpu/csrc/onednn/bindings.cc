@@ -79,6 +79,14 @@ py::object prepare_simple(const PySpecs& inputs, const PySpecs& outputs) {
   return prepare(inputs, outputs, Kernel);
 }
 
+template <PlanPtr (*Kernel)(const Signature&, const MatmulOptions&)>
+py::object prepare_matmul(const PySpecs& inputs, const PySpecs& outputs, int64_t batch, int64_t m, int64_t k,
+                          int64_t n, bool transpose_a, bool transpose_b, bool scaled) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {batch, m, k, n, transpose_a, transpose_b, scaled});
+  });
+}
+
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
 py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps,
                               double momentum, bool fix_gamma, bool use_batch_stats) {
@@ -120,16 +128,12 @@ PYBIND11_MODULE(_onednn, m) {
   window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
   m.def("fully_connected", &prepare_simple<fully_connected>, i, o);
   m.def("fully_connected_backward", &prepare_simple<fully_connected_backward>, i, o);
-  m.def(
-      "matmul",
-      [](const PySpecs& inputs, const PySpecs& outputs, int64_t batch, int64_t rows, int64_t depth, int64_t columns,
-         bool transpose_a, bool transpose_b, double alpha) {
-        return prepare(inputs, outputs, [&](const Signature& s) {
-          return matmul(s, {batch, rows, depth, columns, transpose_a, transpose_b, alpha});
-        });
-      },
-      i, o, py::kw_only(), py::arg("batch"), py::arg("m"), py::arg("k"), py::arg("n"), py::arg("transpose_a"),
-      py::arg("transpose_b"), py::arg("alpha"));
+  const auto product = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("batch"), py::arg("m"), py::arg("k"), py::arg("n"),
+          py::arg("transpose_a"), py::arg("transpose_b"), py::arg("scaled"));
+  };
+  product("matmul", &prepare_matmul<matmul>);
+  product("dot_backward", &prepare_matmul<dot_backward>);
   const auto pool = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("pad"),
           py::arg("pool_type"), py::arg("count_include_pad"), py::arg("p_value"));

@@ -75,7 +75,7 @@ PlanPtr fully_connected_backward(const Signature& signature) {
     const Slot heads = builder.as(out_grad, wide, needed_by(2));
     const Slot bias_grad = builder.output(2, plain({s.hidden}, s.type)), made = builder.target(bias_grad, sums);
     builder.host(
-        [s, heads, made](void* const* slots) {
+        [s, heads, made](void* const* slots, const Call&) {
           sum_rows(s, static_cast<const float*>(slots[heads]), static_cast<float*>(slots[made]));
         },
         {heads, made}, needed_by(2));

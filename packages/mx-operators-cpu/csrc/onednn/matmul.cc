@@ -1,35 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Matrix products and the gradients of dot.
+#include <string>
+
 #include "kernels.h"
 #include "program.h"
 
 namespace mx::onednn {
 namespace {
 
-// (batch, rows, columns) whose memory is row-major, or column-major when transposed.
-MemoryDesc matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed, DataType type) {
-  return {{batch, rows, columns}, type,
-          transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}};
+// Matrices of `rows` x `columns` in row-major memory.
+struct Matrix {
+  int64_t batch, rows, columns;
+  DataType type;
+
+  MemoryDesc desc(bool transposed) const {
+    if (batch == 1) {
+      return transposed ? MemoryDesc(Dims{columns, rows}, type, Dims{1, columns})
+                        : MemoryDesc(Dims{rows, columns}, type, Dims{columns, 1});
+    }
+    const int64_t step = rows * columns;
+    return transposed ? MemoryDesc(Dims{batch, columns, rows}, type, Dims{step, 1, columns})
+                      : MemoryDesc(Dims{batch, rows, columns}, type, Dims{step, columns, 1});
+  }
+};
+
+struct Operand {
+  int input;
+  Matrix matrix;
+  bool transposed;
+  Operand turned() const { return {input, matrix, !transposed}; }
+};
+
+// output = a * b
+Slot product(ProgramBuilder& builder, const Operand& a, const Operand& b, int output, const Matrix& c) {
+  const MemoryDesc x = a.matrix.desc(a.transposed), y = b.matrix.desc(b.transposed), z = c.desc(false);
+  const Slot slot = builder.output(output, z);
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), x, y, z, ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, builder.input(a.input, x)}, {DNNL_ARG_WEIGHTS, builder.input(b.input, y)},
+                {DNNL_ARG_DST, slot}},
+               needed_by(output));
+  return slot;
+}
+
+// The operands of options as they lie in memory.
+Operand left(const MatmulOptions& o, int input, DataType type) {
+  const auto [rows, columns] = o.transpose_a ? std::pair(o.k, o.m) : std::pair(o.m, o.k);
+  return {input, {o.batch, rows, columns, type}, o.transpose_a};
+}
+
+Operand right(const MatmulOptions& o, int input, DataType type) {
+  const auto [rows, columns] = o.transpose_b ? std::pair(o.n, o.k) : std::pair(o.k, o.n);
+  return {input, {o.batch, rows, columns, type}, o.transpose_b};
+}
+
+Cost cost(const MatmulOptions& o, double products) {
+  const auto b = static_cast<double>(o.batch), m = static_cast<double>(o.m), k = static_cast<double>(o.k),
+             n = static_cast<double>(o.n);
+  return {products * 2 * b * m * k * n, 4 * b * (m * k + k * n + m * n)};
+}
+
+// result = alpha * result + beta * addend, with alpha and beta from the run-time scalars.
+template <class T>
+HostStep scale(Slot result, Slot addend, int64_t size) {
+  return [=](void* const* slots, const Call& call) {
+    const uint32_t expected = addend < 0 ? 1 : 2;
+    if (call.context.n_scalars != expected) {
+      throw Error(MX_ERROR_VALUE, "expected " + std::to_string(expected) + " run-time scalars, got " +
+                                      std::to_string(call.context.n_scalars));
+    }
+    const auto alpha = static_cast<float>(call.context.scalars[0]);
+    auto* y = static_cast<T*>(slots[result]);
+    if (addend >= 0) {
+      const auto beta = static_cast<float>(call.context.scalars[1]);
+      const auto* c = static_cast<const T*>(slots[addend]);
+      parallel_for(size, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) y[i] = T(alpha * float(y[i]) + beta * float(c[i]));
+      });
+    } else if (alpha != 1) {
+      parallel_for(size, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) y[i] = T(alpha * float(y[i]));
+      });
+    }
+  };
 }
 
 }  // namespace
 
 PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
-  const MemoryDesc a = matrices(o.batch, o.m, o.k, o.transpose_a, signature.inputs[0].type);
-  const MemoryDesc b = matrices(o.batch, o.k, o.n, o.transpose_b, signature.inputs[1].type);
-  const MemoryDesc c = matrices(o.batch, o.m, o.n, false, signature.outputs[0].type);
-  const double points = static_cast<double>(o.batch * o.m) * static_cast<double>(o.n);
-  ProgramBuilder builder(signature, {2 * points * static_cast<double>(o.k),
-                                     static_cast<double>(a.get_size() + b.get_size() + c.get_size())});
-  dnnl::primitive_attr attr = ProgramBuilder::attributes();
-  if (o.alpha != 1) {
-    dnnl::post_ops scale;
-    scale.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(o.alpha), 0.f);
-    attr.set_post_ops(scale);
+  const DataType type = signature.outputs[0].type;
+  ProgramBuilder builder(signature, cost(o, 1));
+  const Matrix c = {o.batch, o.m, o.n, type};
+  const Slot result = product(builder, left(o, 0, type), right(o, 1, type), 0, c);
+  if (o.scaled) {
+    const bool plus = signature.inputs.size() == 3;
+    const Slot addend = plus ? builder.input(2, c.desc(false)) : -1;
+    const int64_t size = signature.outputs[0].size();
+    builder.host(type == DataType::bf16 ? scale<BFloat16>(result, addend, size) : scale<float>(result, addend, size),
+                 plus ? std::vector<Slot>{result, addend} : std::vector<Slot>{result}, needed_by(0));
   }
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), a, b, c, attr),
-               {{DNNL_ARG_SRC, builder.input(0, a)}, {DNNL_ARG_WEIGHTS, builder.input(1, b)},
-                {DNNL_ARG_DST, builder.output(0, c)}},
-               needed_by(0));
+  return builder.build();
+}
+
+PlanPtr dot_backward(const Signature& signature, const MatmulOptions& o) {
+  const DataType type = signature.inputs[0].type;
+  ProgramBuilder builder(signature, cost(o, 2));
+  const Operand head = {0, {o.batch, o.m, o.n, type}, false};
+  const Operand a = left(o, 1, type), b = right(o, 2, type);
+  if (o.transpose_a) {
+    product(builder, b, head.turned(), 0, a.matrix);
+  } else {
+    product(builder, head, b.turned(), 0, a.matrix);
+  }
+  if (o.transpose_b) {
+    product(builder, head.turned(), a, 1, b.matrix);
+  } else {
+    product(builder, a.turned(), head, 1, b.matrix);
+  }
   return builder.build();
 }
 

@@ -127,7 +127,7 @@ class Program final : public Plan {
       const Step& step = steps_[i];
       if ((step.mask & wanted) == 0) continue;
       if (step.host) {
-        step.host(frame->data.data());
+        step.host(frame->data.data(), call);
       } else {
         demand(dnnl_primitive_execute(step.primitive.get(), frame->stream.get(),
                                      static_cast<int>(frame->arguments[i].size()), frame->arguments[i].data()),

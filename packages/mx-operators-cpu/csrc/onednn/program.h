@@ -20,8 +20,8 @@ using OutputMask = uint32_t;  // bit i: the step is needed when output i is want
 
 constexpr OutputMask needed_by(int output) { return 1u << output; }
 
-// The memory a host step may touch, by slot.
-using HostStep = std::function<void(void* const* slots)>;
+// Native code between primitives: gets the memory of every slot.
+using HostStep = std::function<void(void* const* slots, const Call& call)>;
 
 class ProgramBuilder {
  public:

@@ -37,7 +37,7 @@ def test_dot(
 ) -> None:
     lhs, rhs = (k, *m) if transpose_a else (*m, k), (*n, k) if transpose_b else (k, *n)
     attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-    plans.verify("dot", attrs, _normal(rng, lhs, rhs), gradient=False)
+    plans.verify("dot", attrs, _normal(rng, lhs, rhs))
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])
@@ -46,4 +46,18 @@ def test_dot(
 def test_batch_dot(rng: np.random.Generator, batch: int, transpose_a: bool, transpose_b: bool) -> None:
     lhs, rhs = (6, 4) if transpose_a else (4, 6), (5, 6) if transpose_b else (6, 5)
     attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-    plans.verify("batch_dot", attrs, _normal(rng, (batch, *lhs), (batch, *rhs)), gradient=False)
+    plans.verify("batch_dot", attrs, _normal(rng, (batch, *lhs), (batch, *rhs)))
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("alpha", [1.0, -2.5])
+def test_gemm(rng: np.random.Generator, alpha: float, transpose_a: bool) -> None:
+    lhs = (2, 6, 4) if transpose_a else (2, 4, 6)
+    attrs = {"transpose_a": transpose_a, "alpha": alpha}
+    plans.verify("_linalg_gemm2", attrs, _normal(rng, lhs, (2, 6, 5)), gradient=False)
+    plans.verify("_linalg_gemm", attrs | {"beta": 0.5}, _normal(rng, lhs, (2, 6, 5), (2, 4, 5)), gradient=False)
+
+
+def test_vectors(rng: np.random.Generator) -> None:
+    plans.verify("dot", {}, _normal(rng, (7,), (7,)))
+    plans.verify("dot", {"transpose_a": True, "transpose_b": True}, _normal(rng, (7,), (7,)))
