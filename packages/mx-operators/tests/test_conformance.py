@@ -28,6 +28,9 @@ MISSING = frozenset(
      "GridGenerator", "ROIPooling", "UpSampling", "_contrib_AdaptiveAvgPooling2D",
      "_contrib_BilinearResize2D")
 )  # fmt: skip
+#: recorded gradients that are wrong in MXNet itself; the right ones are in test_gradients.py.
+#: selu: MXNet gives scale·(alpha + output), but the output is scaled already.
+DEFECTS = frozenset(("LeakyReLU-162", "LeakyReLU-163"))
 LOOSE = frozenset(("gamma", "gammaln", "erfinv"))
 
 
@@ -64,28 +67,28 @@ def test_reference_equals_recorded_case(case: dict[str, Any]) -> None:
     if declared.variadic and declared.variadic not in attrs:
         attrs[declared.variadic] = len(case["arguments"])
     names = [*case["arguments"]]
-    inputs = [data[f"{key}/arg/{n}"] for n in names] + [data[f"{key}/aux/{n}"] for n in case["aux"]]
+    inputs = [data[f"{key}/arg/{n}"] for n in names] + [data[f"{key}/aux/{n}"] for n in case.get("aux", [])]
     p = declared.Param.parse(attrs, op=op)
     _, shapes = infer_shapes(declared, p, [x.shape for x in inputs])
     _, types = infer_types(declared, p, [dtypes.code(x.dtype) for x in inputs])
     with np.errstate(all="ignore"):
-        results = replay.forward(op, attrs, inputs, case["is_train"])
+        results = replay.forward(op, attrs, inputs, case.get("is_train", False))
     outputs = results[: len(declared.outputs(p))]
     assert [r.shape for r in outputs] == list(shapes)
     assert [dtypes.code(r.dtype) for r in outputs] == list(types)
     for i in range(case["outputs"]):
         close(outputs[i], data[f"{key}/out/{i}"], op)
-    for name, new in zip(case["aux"], results[len(outputs) :], strict=False):
+    for name, new in zip(case.get("aux", []), results[len(outputs) :], strict=False):
         close(new, data[f"{key}/aux_after/{name}"], op)
     if case.get("imperative_only"):
         for index, new in zip(declared.mutated_inputs(p), results[len(outputs) :], strict=True):
             close(new, data[f"{key}/arg_after/{names[index]}"], op)
         return
-    if f"{key}/head_grad/0" not in data:
+    if f"{key}/head_grad/0" not in data or key in DEFECTS:
         return
     heads = [data.get(f"{key}/head_grad/{i}", np.zeros_like(o)) for i, o in enumerate(outputs)]
     with np.errstate(all="ignore"):
-        grads = replay.backward(op, attrs, inputs, outputs, heads, case["is_train"])
+        grads = replay.backward(op, attrs, inputs, outputs, heads, case.get("is_train", False))
     for i, name in enumerate(names):
         if case["grad_req"].get(name) == "write":
             grad = np.zeros_like(inputs[i]) if grads[i] is None else grads[i]

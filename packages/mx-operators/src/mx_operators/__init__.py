@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators mean: parameters, inference, gradients, NumPy references."""
+"""What the operators mean: parameters, inference, gradients, NumPy references.
+
+Operators are found through `mx_core.operators`; nothing here needs to be imported by name.
+"""
 
 __version__ = "0.1.0"

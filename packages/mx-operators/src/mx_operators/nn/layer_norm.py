@@ -124,16 +124,16 @@ class _GroupedNorm(OperatorProperty):
         raise NotImplementedError
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """gamma and beta per channel, statistics per example and group."""
+        """gamma and beta per group, statistics per example and group."""
         s.unify(["data", "output"])
         data = s.get("data")
         if data is None:
             return
         if len(data) < 3:
             raise s.error(f"data: expected at least 3 dimensions, got {data}")
-        for name in ("gamma", "beta"):
-            s.assign(name, (data[1],))
         groups = self.groups(p, data[1])
+        for name in ("gamma", "beta"):
+            s.assign(name, (groups,))
         if data[1] >= 0 and data[1] % groups:
             raise s.error(f"{data[1]} channels do not divide into {groups} groups")
         for name in ("mean", "std"):
@@ -149,14 +149,13 @@ class _GroupedNorm(OperatorProperty):
         return g.op(f"_backward_{self.name}", kept, params=p)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Statistics per group, then a scaled shift per channel."""
+        """Statistics per group, then a scaled shift per group."""
         x, gamma, beta = (wide(a) for a in inputs)
         n, groups = x.shape[0], self.groups(p, x.shape[1])
         flat = x.reshape(n, groups, -1)
         mean = flat.mean(2, keepdims=True)
         std = np.sqrt(flat.var(2, keepdims=True) + p.eps)
-        normal = ((flat - mean) / std).reshape(x.shape)
-        y = normal * along(gamma, 1, x.ndim) + along(beta, 1, x.ndim)
+        y = ((flat - mean) / std * along(gamma, 1, 3) + along(beta, 1, 3)).reshape(x.shape)
         stats = (mean.reshape(n, groups), std.reshape(n, groups))
         return tuple(a.astype(inputs[0].dtype) for a in (y, *stats))
 
@@ -172,11 +171,11 @@ class _BackwardGroupedNorm(BackwardOperator):
         n, groups = mean.shape
         flat = x.reshape(n, groups, -1)
         normal = (flat - mean[..., None]) / std[..., None]
-        scaled = (g * along(gamma, 1, x.ndim)).reshape(flat.shape)
+        heads = g.reshape(flat.shape)
+        scaled = heads * along(gamma, 1, 3)
         dx = scaled - scaled.mean(2, keepdims=True)
         dx = (dx - normal * (scaled * normal).mean(2, keepdims=True)) / std[..., None]
-        rest = (0, *range(2, x.ndim))
-        grads = (dx.reshape(x.shape), (g * normal.reshape(x.shape)).sum(rest), g.sum(rest))
+        grads = (dx.reshape(x.shape), (heads * normal).sum((0, 2)), heads.sum((0, 2)))
         return tuple(a.astype(inputs[0].dtype) for a in grads)
 
 
@@ -213,7 +212,8 @@ class InstanceNorm(_GroupedNorm):
 
 
 class GroupNorm(_GroupedNorm):
-    """Groups of channels of each example normalised together; gamma and beta per channel.
+    """Groups of channels of each example normalised together; one gamma and beta per group,
+    as in MXNet 1.x.
 
     Source: Wu and He, Group Normalization, ECCV 2018.
     """
