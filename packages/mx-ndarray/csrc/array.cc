@@ -28,8 +28,8 @@ Ref<mx_array> mx_array::create(mx_context context, int32_t dtype, Shape shape) {
 }
 
 Ref<mx_array> mx_array::unshaped(mx_context context, int32_t dtype) {
-  Ref<mx_array> array = wrap(Chunk::lazy(context, 0), 0, dtype, Shape());
-  array->data_.bytes = 0;
+  const int64_t nothing = 0;
+  Ref<mx_array> array = wrap(Chunk::lazy(context, 0), 0, dtype, Shape(1, &nothing));
   array->pending_.store(true, std::memory_order_release);
   return array;
 }

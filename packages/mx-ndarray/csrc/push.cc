@@ -29,8 +29,9 @@ class Few {
 
 enum class Alias : uint8_t { kNone, kBuffered };
 
-// One pushed call.  Lives in one allocation with its arrays; chunks are borrowed, because the
-// engine frees them behind everything that was pushed on them.
+// One pushed call.  Lives in one allocation with its arrays.  Chunks are borrowed, because the
+// engine frees them behind everything that was pushed on them; but a foreign kernel may keep views
+// longer, so for it they are shared.
 class Task final : DynamicOutputs {
  public:
   struct Slot {
@@ -58,6 +59,9 @@ class Task final : DynamicOutputs {
       }
     }
     std::copy(scalars, scalars + n_scalars, task->scalars());
+    if (call.foreign) {
+      for (size_t i = 0; i < tensors; ++i) slots[i].chunk->retain();
+    }
     return task;
   }
 
@@ -82,8 +86,12 @@ class Task final : DynamicOutputs {
       : call_(Ref<Call>::share(&call)), n_inputs_(n_inputs), n_outputs_(n_outputs),
         n_scalars_(n_scalars), is_train_(is_train) {}
   ~Task() override {
-    if (!call_->dynamic_output) return;
-    for (uint32_t i = 0; i < n_outputs_; ++i) arrays()[i]->release();
+    if (call_->foreign) {
+      for (uint32_t i = 0; i < n_inputs_ + n_outputs_; ++i) slots()[i].chunk->release();
+    }
+    if (call_->dynamic_output) {
+      for (uint32_t i = 0; i < n_outputs_; ++i) arrays()[i]->release();
+    }
   }
 
   Slot* slots() noexcept { return reinterpret_cast<Slot*>(this + 1); }

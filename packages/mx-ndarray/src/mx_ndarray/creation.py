@@ -24,7 +24,7 @@ def _place(ctx: Context | None) -> tuple[int, int]:
 
 
 def _shape(shape: ShapeLike) -> tuple[int, ...]:
-    return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)  # type: ignore[union-attr, call-overload]
+    return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:

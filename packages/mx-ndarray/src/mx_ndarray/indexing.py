@@ -87,7 +87,10 @@ def resolve(key: Any, dims: tuple[int, ...]) -> Region | None:
         items = (*items[:at], *fill, *items[at + 1 :])
     else:
         items = (*items, *fill)
-    starts, steps, lengths, shape = [], [], [], []
+    starts: list[int] = []
+    steps: list[int] = []
+    lengths: list[int] = []
+    shape: list[int] = []
     for item in items:
         if item is None:
             shape.append(1)
@@ -151,7 +154,7 @@ def _positions(array: NDArray, key: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Flat positions of the elements an advanced key selects, in the result's shape."""
     every = np.arange(array.size, dtype=np.int64).reshape(array.shape)
     try:
-        return every[_host_key(key)]
+        return np.asarray(every[_host_key(key)])
     except IndexError as error:
         raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {array.shape}") from None
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mx_ndarray.operator_functions import function
 
@@ -37,6 +37,10 @@ class OperatorMethods:
     """Base that carries the generated methods."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # the generated methods
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def transpose(self, *axes: Any, **kwargs: Any) -> Any:
         """Axes in another order, reversed without arguments; a copy.

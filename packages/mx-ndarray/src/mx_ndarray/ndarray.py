@@ -49,7 +49,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         ArgumentError  the array has not exactly one element
         """
         if self.size != 1:
-            raise ArgumentError(f"The current array is not a scalar: it has shape {self.shape}")
+            raise ArgumentError(f"[asscalar] expected one element, got shape {self.shape}")
         return self.asnumpy().reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
             return bool(self.asscalar())
         if self.size == 0:
             return False
-        raise ArgumentError("The truth value of an NDArray with multiple elements is ambiguous.")
+        raise ArgumentError(f"[bool] the truth value of shape {self.shape} is ambiguous; use one element")
 
     def __float__(self) -> float:
         return float(self.asscalar())
@@ -111,7 +111,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     @property
     def T(self) -> NDArray:
         """Axes reversed; of an array with fewer than two axes, the array itself."""
-        return self if self.ndim < 2 else self.transpose()  # type: ignore[no-any-return]
+        return self if self.ndim < 2 else self.transpose()
 
     @property
     def stype(self) -> str:

@@ -42,7 +42,7 @@ class Reader:
     def fail(self, problem: str) -> FileFormatError:
         """The error for a problem at the current position."""
         return FileFormatError(
-            f"Invalid NDArray file format: {self.name}, byte {self.position}: {problem}"
+            f"[load] {self.name}: not a valid NDArray file: byte {self.position}: {problem}"
         )
 
     @property

@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mx_core.errors import ArgumentError
+
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.records import Reader, dump_record, read_record
 
 _MAGIC = 0x112
+_EXPECTED = "expected an NDArray, a list of them or a dictionary from str to NDArray"
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
@@ -30,7 +33,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
 
     Raises
     ------
-    ValueError, TypeError  `data` is something else
+    ArgumentError, TypeError  `data` is something else
     """
     arrays, names = _listed(data)
     path = Path(fname)
@@ -55,15 +58,13 @@ def _listed(data: Any) -> tuple[list[NDArray], list[str]]:
     if isinstance(data, Mapping):
         names, arrays = list(data), list(data.values())
         if not all(isinstance(name, str) for name in names):
-            raise TypeError("save only accept dict str->NDArray or list of NDArray")
+            raise TypeError(f"[save] keys: {_EXPECTED}")
     elif isinstance(data, (list, tuple)):
         names, arrays = [], list(data)
     else:
-        raise ValueError(
-            "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays."
-        )
+        raise ArgumentError(f"[save] data: {_EXPECTED}, got {type(data).__name__}")
     if not all(isinstance(array, NDArray) for array in arrays):
-        raise TypeError("save only accept dict str->NDArray or list of NDArray")
+        raise TypeError(f"[save] values: {_EXPECTED}")
     return arrays, names
 
 

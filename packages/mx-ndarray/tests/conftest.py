@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that only these tests need, and a clean engine after each test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mx_core import operators
+from mx_core.operator import OperatorProperty, opt, param
+
+import mx_ndarray
+from mx_ndarray import _core
+
+DATA = Path(__file__).parent / "data"
+gate = threading.Event()
+
+
+@param
+class _ScaleParam:
+    """A run-time factor."""
+
+    factor: float = opt(1.0, "the factor", runtime=True)
+
+
+class Fails(OperatorProperty):
+    """Raises when it is computed."""
+
+    name = "test_fails"
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        raise ZeroDivisionError("computed by test_fails")
+
+
+class Gated(OperatorProperty):
+    """Copies its input once the gate is open."""
+
+    name = "test_gated"
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        assert gate.wait(20)
+        return (np.array(inputs[0]),)
+
+
+class Positive(OperatorProperty):
+    """The positive elements: the shape of the result depends on the values."""
+
+    name = "test_positive"
+    dynamic_output = True
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        pass
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        return (inputs[0][inputs[0] > 0],)
+
+
+class Counter(OperatorProperty):
+    """Adds data to an auxiliary state and returns the state before."""
+
+    name = "test_counter"
+    auxiliaries = ("state",)
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        data, state = inputs
+        return np.array(state), state + data
+
+
+class Scaled(OperatorProperty):
+    """data · factor, where the factor is a run-time scalar."""
+
+    name = "test_scaled"
+    Param = _ScaleParam  # type: ignore[assignment]
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        return (inputs[0] * np.float32(ctx.scalars[0]),)
+
+
+class Reversed(OperatorProperty):
+    """The elements in reverse order: cannot be computed in place."""
+
+    name = "test_reversed"
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        return (inputs[0][::-1],)
+
+
+class Mode(OperatorProperty):
+    """1 in training, else 0."""
+
+    name = "test_mode"
+    needs_train_flag = True
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        return (np.full_like(inputs[0], float(ctx.is_train)),)
+
+
+class Square2(OperatorProperty):
+    """(data², hidden 2·data); backward reads the hidden output only."""
+
+    name = "test_square2"
+    results = ("output", "slope")
+
+    def num_visible_outputs(self, p: Any) -> int:
+        return 1
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        return g.op("elemwise_mul", (g.out_grad(0), g.output(1)))
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        return inputs[0] ** 2, 2 * inputs[0]
+
+
+OPERATORS = (Fails, Gated, Positive, Counter, Scaled, Reversed, Mode, Square2)
+
+
+@pytest.fixture(autouse=True)
+def test_operators() -> Iterator[None]:
+    gate.clear()
+    with operators.temporary(*OPERATORS):
+        yield
+        gate.set()
+        try:
+            mx_ndarray.waitall()
+        except ZeroDivisionError:
+            pass
+    _core.set_recording(False)
+    _core.set_training(False)
+
+
+@pytest.fixture
+def open_gate() -> Iterator[threading.Event]:
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def data() -> Path:
+    return DATA
