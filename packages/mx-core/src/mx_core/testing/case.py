@@ -92,8 +92,7 @@ def make_case(
     outputs = []
     for name, shape, code in zip(prop.outputs(p), out_shapes, out_types, strict=True):
         assert shape is not None and -1 not in shape, f"[{prop.name}] {name}: shape {shape} inferred"
-        assert code is not None, f"[{prop.name}] {name}: no element type is inferred"
-        outputs.append(TensorSpec(shape, code))
+        outputs.append(TensorSpec(shape, dtypes.code(dtype) if code is None else code))
     return Case(prop, p, tuple(arrays), tuple(outputs), is_train)
 
 

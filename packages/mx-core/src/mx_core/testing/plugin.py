@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mx_core import operators, plugins, specs
 from mx_core.context import Context
 from mx_core.discovery import PluginRecord
+from mx_core.operator.property import OperatorProperty
 from mx_core.operator.simple import Elementwise
 from mx_core.registry import Entry
 
@@ -102,32 +104,58 @@ def _check_operator(entry: Entry) -> Iterator[Result]:
     if _is_self_explanatory(op):
         from mx_core.testing.operator import check_operator
 
-        yield _attempt(
-            _subject(entry),
-            "inference, reference and gradient agree",
-            lambda: check_operator(op, low=0.2, high=0.8),
-        )
+        def check() -> None:
+            low, high = _domain(op)
+            check_operator(op, low=low, high=high)
+
+        yield _attempt(_subject(entry), "inference, reference and gradient agree", check)
 
 
 def _check_kernel(entry: Entry) -> Iterator[Result]:
     yield from _check_target(entry)
     op = operators.find(entry.value.op)
-    if op is None or entry.value.device != "cpu" or not _is_self_explanatory(op):
-        return
+    if op is not None and entry.value.device == "cpu" and _is_self_explanatory(op):
+        yield _equals_reference(entry, op, entry.value.variant)
+
+
+def _check_generator(entry: Entry) -> Iterator[Result]:
+    """Every elementwise operator that needs no explanation, through the generator."""
+    yield from _check_target(entry)
+    for name in operators.names() if entry.value.device == "cpu" else ():
+        op = operators.get(name)
+        if name == op.name and _is_self_explanatory(op):
+            yield _equals_reference(entry, op, entry.value.name, may_decline=True)
+
+
+def _equals_reference(
+    entry: Entry, op: OperatorProperty, variant: str, may_decline: bool = False
+) -> Result:
     from mx_core.testing.kernel import check_kernel
 
-    yield _attempt(
-        _subject(entry),
-        "equals the reference",
-        lambda: check_kernel(op, variant=entry.value.variant, low=0.2, high=0.8),
-    )
+    def check() -> None:
+        low, high = _domain(op)
+        check_kernel(op, variant=variant, low=low, high=high, may_decline=may_decline)
+
+    return _attempt(_subject(entry), f"{op.name} equals the reference", check)
+
+
+def _domain(op: OperatorProperty) -> tuple[float, float]:
+    """An interval on which the operator is defined and smooth, as far as one can guess."""
+    import numpy as np
+
+    from mx_core.testing.case import make_case
+
+    for low, high in ((0.2, 0.8), (1.2, 1.8), (-0.8, -0.2)):
+        if all(np.isfinite(x).all() for x in make_case(op, low=low, high=high).reference()):
+            return low, high
+    return 0.2, 0.8
 
 
 def _check_target(entry: Entry) -> Iterator[Result]:
     for field in ("make", "apply", "command"):
         if hasattr(entry.value, field):
             target = getattr(entry.value, field)
-            yield _attempt(_subject(entry), f"{field} can be imported", lambda t=target: specs.resolve(t))
+            yield _attempt(_subject(entry), f"{field} can be imported", partial(specs.resolve, target))
 
 
 def _is_self_explanatory(op: Any) -> bool:
@@ -146,4 +174,5 @@ _CHECKS: dict[str, Callable[[Entry], Iterator[Result]]] = {
     "image_codecs": _check_codec,
     "operators": _check_operator,
     "kernels": _check_kernel,
+    "kernel_generators": _check_generator,
 }
