@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mx_core/python.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "program.hpp"
+
+namespace mx::symbol {
+namespace {
+
+namespace py = pybind11;
+
+// Runs `body` and raises what it throws as the exception of mx_core.errors.
+template <class Body>
+auto translated(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const FailureError& e) {
+    raise_failure(e.failure.get());
+  } catch (const Error& e) {
+    raise_status(e.code(), e.what());
+  } catch (const PythonErrorSet&) {
+  }
+  throw py::error_already_set();
+}
+
+mx_call* call_of(const py::capsule& capsule) {
+  void* call = PyCapsule_GetPointer(capsule.ptr(), "mx.call.v1");
+  if (call == nullptr) throw PythonErrorSet{};
+  return static_cast<mx_call*>(call);
+}
+
+std::shared_ptr<Program> make_program(const py::object& engine, const py::object& invoke,
+                                      const py::object& random, std::pair<int32_t, int32_t> context,
+                                      const std::string& name) {
+  return translated([&] {
+    Tables tables;
+    tables.engine = import_table<mx_engine_api>(engine.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR,
+                                                MX_ENGINE_MINOR, "mx-symbol");
+    tables.invoke = import_table<mx_invoke_api>(invoke.ptr(), MX_INVOKE_CAPSULE, MX_INVOKE_MAJOR,
+                                                MX_INVOKE_MINOR, "mx-symbol");
+    if (!random.is_none()) {
+      tables.random = import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE,
+                                                    MX_RESOURCE_MAJOR, MX_RESOURCE_MINOR,
+                                                    "mx-symbol");
+    }
+    const mx_context place{context.first, context.second};
+    return std::make_shared<Program>(tables, place, name);
+  });
+}
+
+uint32_t add_array(Program& program, const py::object& array) {
+  return translated([&] {
+    const auto address = array.attr("handle").cast<uintptr_t>();
+    return program.add_array(reinterpret_cast<mx_array*>(address));
+  });
+}
+
+uint32_t add_slot(Program& program, int64_t array, size_t offset, int32_t dtype, size_t item_size,
+                  std::vector<int64_t> shape) {
+  return translated([&] {
+    Slot slot;
+    slot.array = array < 0 ? kNoArray : static_cast<uint32_t>(array);
+    slot.offset = offset;
+    slot.dtype = dtype;
+    slot.shape = std::move(shape);
+    return program.add_slot(std::move(slot), item_size);
+  });
+}
+
+void add_node(Program& program, std::string name, const py::capsule& call,
+              std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint8_t> req,
+              std::vector<uint32_t> mutated, std::vector<uint32_t> unread,
+              std::vector<double> scalars, bool is_train) {
+  translated([&] {
+    program.add_node({std::move(name), call_of(call), std::move(inputs), std::move(outputs),
+                      std::move(req), std::move(mutated), std::move(unread), std::move(scalars),
+                      is_train});
+  });
+}
+
+void push(Program& program, uint32_t part, int32_t priority) {
+  translated([&] {
+    const py::gil_scoped_release released;
+    program.push(part, priority);
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Bound graphs as flat programs, natively.";
+  py::class_<Program, std::shared_ptr<Program>>(module, "Program", py::module_local(),
+                                                "A flat list of prepared calls over slots.")
+      .def(py::init(&make_program), py::arg("engine"), py::arg("invoke"), py::arg("random"),
+           py::arg("context"), py::arg("name"))
+      .def("add_array", &add_array, py::arg("array"), "Makes an NDArray known; returns its number.")
+      .def("add_slot", &add_slot, py::arg("array"), py::arg("offset"), py::arg("dtype"),
+           py::arg("item_size"), py::arg("shape"),
+           "A value at a byte offset of an array, or (array -1) without memory; returns its number.")
+      .def("add_node", &add_node, py::arg("name"), py::arg("call"), py::arg("inputs"),
+           py::arg("outputs"), py::arg("req"), py::arg("mutated"), py::arg("unread"),
+           py::arg("scalars"), py::arg("is_train"), "Appends a call.")
+      .def("seal",
+           [](Program& program, const std::vector<uint32_t>& ends) {
+             translated([&] { program.seal(ends); });
+           },
+           py::arg("ends"), "Fixes the program; part k ends before node ends[k].")
+      .def("push", &push, py::arg("part"), py::arg("priority") = 0,
+           "Pushes a part to the engine; asynchronous.")
+      .def("segments",
+           [](const Program& program, uint32_t part) {
+             return translated([&] { return program.segments(part); });
+           },
+           py::arg("part"), "Engine operations of a part.");
+}
+
+}  // namespace mx::symbol

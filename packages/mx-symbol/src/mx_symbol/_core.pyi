@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+from typing import Any
+
+class Program:
+    def __init__(
+        self, engine: Any, invoke: Any, random: Any, context: tuple[int, int], name: str
+    ) -> None: ...
+    def add_array(self, array: Any) -> int: ...
+    def add_slot(
+        self, array: int, offset: int, dtype: int, item_size: int, shape: Sequence[int]
+    ) -> int: ...
+    def add_node(
+        self,
+        name: str,
+        call: Any,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        req: Sequence[int],
+        mutated: Sequence[int],
+        unread: Sequence[int],
+        scalars: Sequence[float],
+        is_train: bool,
+    ) -> None: ...
+    def seal(self, ends: Sequence[int]) -> None: ...
+    def push(self, part: int, priority: int = 0) -> None: ...
+    def segments(self, part: int) -> int: ...

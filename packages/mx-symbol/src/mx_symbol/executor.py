@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executor: a graph bound to arrays, run forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_core.errors import ArgumentError, MXNetError, ShapeError
+from mx_ndarray import NDArray, nd
+
+from mx_symbol.bound_graph import BoundGraph
+from mx_symbol.graph import Entry
+from mx_symbol.memory import MemoryPlan
+from mx_symbol.monitor import Monitored
+from mx_symbol.program import Arena, Calls, ProgramBuilder
+from mx_symbol.schedule import Schedule, make_schedule
+
+if TYPE_CHECKING:
+    from mx_symbol._core import Program
+    from mx_symbol.symbol import Symbol
+
+Callback = Callable[[str, NDArray], None]
+
+
+class _Mode(NamedTuple):
+    """Which of the programs: with the gradient graph or without, training or inference."""
+
+    with_backward: bool
+    is_train: bool
+
+
+class Executor:
+    """Made by `Symbol.bind` and `Symbol.simple_bind`.
+
+    `forward` and `backward` are asynchronous: they push work and return; reading an output waits.
+    Use one executor from one thread at a time.
+
+    Attributes
+    ----------
+    arg_arrays, grad_arrays, aux_arrays : arrays in the order of `list_arguments` (gradients: None
+        where there is none) and `list_auxiliary_states`
+    arg_dict, grad_dict, aux_dict, output_dict : the same by name
+    outputs : arrays that every forward overwrites
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        ctx: Context,
+        graph: BoundGraph,
+        arrays: tuple[dict[str, NDArray], dict[str, NDArray | None], dict[str, NDArray]],
+        arena: Arena | None = None,
+        outputs: Sequence[NDArray] | None = None,
+    ) -> None:
+        self._symbol = symbol
+        self._context = ctx
+        self._graph = graph
+        self.arg_dict, self.grad_dict, self.aux_dict = arrays
+        self._arena = Arena(ctx) if arena is None else arena
+        self._calls = Calls(ctx)
+        self._schedules: dict[bool, Schedule] = {}
+        self._programs: dict[_Mode, Program] = {}
+        self._last: _Mode | None = None
+        self._monitor: Monitored | None = None
+        self._arrays = self._external_arrays(outputs)
+        self.outputs = [self._arrays[entry] for entry in graph.heads]
+
+    # ---- arrays ----
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        """Arrays of the arguments."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[NDArray | None]:
+        """Gradients of the arguments; None where there is none."""
+        return list(self.grad_dict.values())
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        """Arrays of the auxiliary states."""
+        return list(self.aux_dict.values())
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """Outputs by name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+
+    def _external_arrays(self, outputs: Sequence[NDArray] | None) -> dict[Entry, NDArray]:
+        graph, arrays = self._graph, {}
+        for name, node in graph.arguments.items():
+            arrays[Entry(node)] = self.arg_dict[name]
+        for name, node in graph.auxiliaries.items():
+            arrays[Entry(node)] = self.aux_dict[name]
+        for i, head in enumerate(graph.heads):
+            if head not in arrays:
+                arrays[head] = self._new(head) if outputs is None else outputs[i]
+        for variable in graph.head_grads:
+            if variable is not None:
+                arrays[Entry(variable)] = self._new(Entry(variable))
+        for name, entry in graph.grads.items():
+            grad = self.grad_dict[name]
+            assert grad is not None
+            arrays[entry] = grad
+        return arrays
+
+    def _new(self, entry: Entry) -> NDArray:
+        spec = self._graph.specs[entry]
+        return nd.empty(spec.shape, self._context, dtypes.name(spec.dtype))
+
+    # ---- running ----
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Computes the outputs; asynchronous.
+
+        Parameters
+        ----------
+        is_train : bool
+            Operators behave as in training, and what `backward` needs is kept.
+        **kwargs : NDArray or array-like
+            Values copied into arguments before.
+
+        Returns
+        -------
+        list of NDArray
+            `outputs`; a failure surfaces when one is read.
+
+        Raises
+        ------
+        TypeError  a keyword is no argument
+        ShapeError  a value has another shape than the argument
+        """
+        for name, value in kwargs.items():
+            self._assign(name, value)
+        self._last = _Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
+        if self._monitor is not None:
+            self._monitor.forward(bool(is_train))
+        else:
+            self._program(self._last).push(0)
+        return self.outputs
+
+    def backward(
+        self, out_grads: NDArray | Sequence[NDArray] | None = None, is_train: bool = True
+    ) -> None:
+        """Computes the gradients, as each argument's `grad_req` says; asynchronous.
+
+        Parameters
+        ----------
+        out_grads : optional
+            Gradient of each output; losses need none.
+        is_train : bool
+            Accepted for compatibility: backward follows the mode of the last forward.
+
+        Raises
+        ------
+        MXNetError  an output that is no loss has no gradient
+        """
+        if not self._graph.grads:
+            return
+        self._take_out_grads(out_grads)
+        if self._monitor is not None:
+            self._monitor.backward()
+            return
+        last = _Mode(True, is_train) if self._last is None else self._last
+        program = self._program(_Mode(True, last.is_train))
+        if not last.with_backward:
+            program.push(0)  # an inference program keeps nothing for backward
+            self._last = _Mode(True, last.is_train)
+        program.push(1)
+
+    def _assign(self, name: str, value: Any) -> None:
+        target = self.arg_dict.get(name)
+        if target is None:
+            raise TypeError(f"Unknown argument {name}")
+        shape = tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+        if shape != target.shape:
+            raise ShapeError(
+                f"Shape not match! Argument {name}, need: {target.shape}, received: {shape}"
+            )
+        target[:] = value
+
+    def _take_out_grads(self, out_grads: NDArray | Sequence[NDArray] | None) -> None:
+        given: list[Any] = []
+        if isinstance(out_grads, NDArray):
+            given = [out_grads]
+        elif out_grads is not None:
+            given = list(out_grads)
+        if given and len(given) != len(self.outputs):
+            raise ArgumentError(
+                f"[backward] out_grads: expected {len(self.outputs)} arrays, got {len(given)}"
+            )
+        for i, variable in enumerate(self._graph.head_grads):
+            if variable is None:
+                continue
+            if not given or given[i] is None:
+                raise MXNetError(
+                    f"[backward] output {self._graph.heads[i].name!r} is not a loss, so backward "
+                    "needs its gradient: give out_grads, or end the graph in a loss such as MakeLoss"
+                )
+            target = self._arrays[Entry(variable)]
+            if tuple(given[i].shape) != target.shape:
+                raise ShapeError(
+                    f"[backward] out_grads[{i}]: expected shape {target.shape}, got "
+                    f"{tuple(given[i].shape)}"
+                )
+            target[:] = given[i]
+
+    def _schedule(self, with_backward: bool) -> Schedule:
+        made = self._schedules.get(with_backward)
+        if made is None:
+            made = self._schedules[with_backward] = make_schedule(self._graph, with_backward)
+        return made
+
+    def _program(self, mode: _Mode) -> Program:
+        program = self._programs.get(mode)
+        if program is None:
+            schedule = self._schedule(mode.with_backward)
+            arena = self._arena.reserve(schedule.plan.total_bytes)
+            builder = ProgramBuilder(
+                self._graph, schedule, self._arrays, arena, self._context, "Executor"
+            )
+            program = self._programs[mode] = builder.build(self._calls, mode.is_train)
+        return program
+
+    # ---- parameters, shapes ----
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copies values into arguments and auxiliary states by name; asynchronous.
+
+        Raises
+        ------
+        ArgumentError  a name is unknown and `allow_extra_params` is not set
+        """
+        for table, values, what in (
+            (self.arg_dict, arg_params, "arguments"),
+            (self.aux_dict, aux_params or {}, "auxiliary states"),
+        ):
+            for name, value in values.items():
+                if name in table:
+                    _copy_checked(name, value, table[name])
+                elif not allow_extra_params:
+                    raise ArgumentError(f"Find name {name!r} that is not in the {what}")
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]
+    ) -> Executor:
+        """An executor for other shapes that shares arrays and memory with this one.
+
+        Parameters
+        ----------
+        partial_shaping : bool
+            Allow shapes to change that are not named.
+        allow_up_sizing : bool
+            Allow arrays to grow, which gives them new memory.
+        """
+        from mx_symbol.bind import rebind
+
+        return rebind(self, partial_shaping, allow_up_sizing, kwargs)
+
+    # ---- looking inside ----
+
+    def set_monitor_callback(self, callback: Callback | None, monitor_all: bool = False) -> None:
+        """Calls `callback(name, array)` for every node's outputs, and with `monitor_all` for inputs
+        and backward nodes too. Runs node by node with memory of their own: for debugging."""
+        self._monitor = None
+        if callback is not None:
+            self._monitor = Monitored(
+                self._graph, self._arrays, self._context, self._calls, callback, monitor_all
+            )
+
+    def memory_plan(self, is_train: bool | None = None) -> MemoryPlan:
+        """Who lies where and when in the arena.
+
+        Parameters
+        ----------
+        is_train : bool, optional
+            The training plan (forward and backward) or the inference plan; by default training
+            where there are gradients.
+        """
+        with_backward = bool(self._graph.grads) if is_train is None else is_train
+        return self._schedule(with_backward and bool(self._graph.grads)).plan
+
+    def debug_str(self) -> str:
+        """The graph, the memory plan and the bytes it takes."""
+        plan = self.memory_plan()
+        total = plan.total_bytes / 2**20
+        return f"{self._symbol.debug_str()}{plan}\nTotal {total:.0f} MB allocated\n"
+
+    def get_optimized_symbol(self) -> Symbol:
+        """The symbol that is run."""
+        return self._symbol
+
+
+def _copy_checked(name: str, value: NDArray, target: NDArray) -> None:
+    if tuple(value.shape) != target.shape:
+        raise ShapeError(
+            f"Shape not match! Argument {name}, need: {target.shape}, received: {tuple(value.shape)}"
+        )
+    target[:] = value

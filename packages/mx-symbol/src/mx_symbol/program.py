@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native programs: every node a prepared call over slots, built once, replayed without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mx_core import dtypes, services
+from mx_core.context import Context
+from mx_core.errors import PluginError
+from mx_core.kernels import TensorSpec
+from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
+
+from mx_symbol import _core
+from mx_symbol.bound_graph import BoundGraph
+from mx_symbol.graph import Entry, Node
+from mx_symbol.schedule import Schedule, unread_inputs
+
+_NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
+
+
+class Arena:
+    """Memory for intermediate values, shared by the programs of executors that never overlap."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._array: NDArray | None = None
+
+    def reserve(self, n_bytes: int) -> NDArray | None:
+        """An array of at least that many bytes; programs made before keep the one they have."""
+        if n_bytes > 0 and (self._array is None or self._array.size < n_bytes):
+            self._array = nd.empty((n_bytes,), self._context, "uint8")
+        return self._array
+
+    @property
+    def n_bytes(self) -> int:
+        """Present size."""
+        return 0 if self._array is None else int(self._array.size)
+
+
+class Calls:
+    """Prepared calls by signature; equal nodes share one."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._made: dict[Any, Any] = {}
+
+    def get(self, graph: BoundGraph, node: Node, is_train: bool) -> Any:
+        """The call of a node."""
+        assert node.op is not None and node.params is not None
+        inputs = [graph.specs[entry] for entry in node.inputs]
+        outputs = [graph.specs[Entry(node, i)] for i in range(node.num_outputs)]
+        key = (node.op, node.params, tuple(inputs), tuple(outputs), is_train)
+        call = self._made.get(key)
+        if call is None:
+            call = prepare_call(node.op, node.params, inputs, outputs, self._context, is_train)
+            self._made[key] = call
+        return call
+
+
+def native_program(context: Context, name: str) -> _core.Program:
+    """An empty program on the services of this process."""
+    try:
+        random = services.random(context.device_type).capsule
+    except PluginError:
+        random = None  # a graph without random nodes needs none
+    place = (context.device_typeid, context.device_id)
+    return _core.Program(services.engine().capsule, invoke_capsule(), random, place, name)
+
+
+class ProgramBuilder:
+    """Turns a schedule into a native program.
+
+    Parameters
+    ----------
+    arrays : mapping of Entry to NDArray
+        Memory of variables, outputs and gradients.
+    arena : NDArray or None
+        Memory of everything else, as the plan says.
+    """
+
+    def __init__(
+        self,
+        graph: BoundGraph,
+        schedule: Schedule,
+        arrays: Mapping[Entry, NDArray],
+        arena: NDArray | None,
+        context: Context,
+        name: str,
+    ) -> None:
+        self._graph = graph
+        self._schedule = schedule
+        self._arrays = arrays
+        self._program = native_program(context, name)
+        self._numbers: dict[int, int] = {}
+        self._arena = -1 if arena is None else self._program.add_array(arena)
+        self._slots: dict[Entry, int] = {}
+        self._gradients = {
+            entry: graph.grad_req[argument] for argument, entry in graph.grads.items()
+        }
+
+    def build(self, calls: Calls, is_train: bool, separate: bool = False) -> _core.Program:
+        """The sealed program: part 0 forward, part 1 backward, or a part per node."""
+        for time, node in enumerate(self._schedule.nodes):
+            assert node.params is not None
+            outputs = [Entry(node, i) for i in range(node.num_outputs)]
+            self._program.add_node(
+                node.name,
+                calls.get(self._graph, node, is_train),
+                [self._slot(entry) for entry in node.inputs],
+                [self._slot(entry) for entry in outputs],
+                [self._request(time, entry) for entry in outputs],
+                sorted(node.mutated),
+                sorted(unread_inputs(node)),
+                list(node.params.scalars),
+                is_train,
+            )
+        n = len(self._schedule.nodes)
+        ends = list(range(1, n + 1)) if separate else [self._schedule.n_forward, n]
+        self._program.seal(ends)
+        return self._program
+
+    def _slot(self, entry: Entry) -> int:
+        slot = self._slots.get(entry)
+        if slot is None:
+            array, offset = self._place(entry)
+            spec: TensorSpec = self._graph.specs[entry]
+            slot = self._slots[entry] = self._program.add_slot(
+                array, offset, spec.dtype, dtypes.itemsize(spec.dtype), spec.shape
+            )
+        return slot
+
+    def _place(self, entry: Entry) -> tuple[int, int]:
+        array = self._arrays.get(entry)
+        if array is not None:
+            number = self._numbers.get(id(array))
+            if number is None:
+                number = self._numbers[id(array)] = self._program.add_array(array)
+            return number, 0
+        place = self._schedule.plan.placements.get(self._schedule.values.get(entry, -1))
+        if place is None:
+            return -1, 0
+        if place.size == 0 and self._arena < 0:
+            self._arena = self._program.add_array(nd.empty((0,), dtype="uint8"))
+        return self._arena, place.offset
+
+    def _request(self, time: int, entry: Entry) -> int:
+        if entry not in self._schedule.values:
+            return _NULL
+        if entry in self._arrays:
+            return _ADD if self._gradients.get(entry) == "add" else _WRITE
+        return _INPLACE if self._schedule.written_inplace(time, entry) else _WRITE

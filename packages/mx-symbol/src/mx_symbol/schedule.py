@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a bound graph to what the memory planner sees: values, steps, what is read and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mx_symbol.bound_graph import BoundGraph, bytes_of
+from mx_symbol.graph import Entry, Node
+from mx_symbol.memory import MemoryPlan, Step, plan_memory
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The nodes of one program and its memory plan.
+
+    Attributes
+    ----------
+    nodes : in the order in which they run
+    n_forward : nodes of the forward part
+    steps : the nodes as the planner sees them
+    values : number of every planned or external value
+    sizes : bytes per value
+    external : values that lie in arrays: outputs and gradients
+    plan : where the others lie
+    """
+
+    nodes: tuple[Node, ...]
+    n_forward: int
+    steps: tuple[Step, ...]
+    values: dict[Entry, int]
+    sizes: tuple[int, ...]
+    external: frozenset[int]
+    plan: MemoryPlan
+
+    def written_inplace(self, time: int, output: Entry) -> bool:
+        """True when an output takes over the memory of an input of its step."""
+        place = self.plan.placements.get(self.values.get(output, -1))
+        if place is None:
+            return False
+        step = self.steps[time]
+        for i, o in step.inplace:
+            other = self.plan.placements.get(step.reads[i])
+            if step.writes[o] == place.value and other is not None:
+                if (other.storage, other.death) == (place.storage, time) and place.birth == time:
+                    return True
+        return False
+
+
+def unread_inputs(node: Node) -> frozenset[int]:
+    """Positions of inputs of which only shape and type matter."""
+    return frozenset() if node.op is None else frozenset(node.op.shape_only_inputs)
+
+
+def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
+    """Plans the forward graph alone or with its gradient graph."""
+    nodes = graph.schedule if with_backward else graph.schedule[: graph.n_forward]
+    kept = set(graph.heads)
+    if with_backward:
+        kept.update(graph.grads.values())
+    read = {
+        entry
+        for node in nodes
+        for i, entry in enumerate(node.inputs)
+        if i not in unread_inputs(node)
+    }
+    values: dict[Entry, int] = {}
+    sizes: list[int] = []
+    for node in nodes:
+        for i in range(node.num_outputs):
+            entry = Entry(node, i)
+            if entry in read or entry in kept:
+                values[entry] = len(sizes)
+                sizes.append(bytes_of(graph.specs[entry]))
+    external = frozenset(values[entry] for entry in kept if entry in values)
+    steps = tuple(_step(node, values) for node in nodes)
+    plan = plan_memory(steps, sizes, external)
+    plan.names.update({number: entry.name for entry, number in values.items()})
+    return Schedule(
+        nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan
+    )
+
+
+def _step(node: Node, values: dict[Entry, int]) -> Step:
+    unread = unread_inputs(node)
+    reads: list[int] = []
+    positions: dict[int, int] = {}
+    for i, entry in enumerate(node.inputs):
+        if i not in unread and entry in values:
+            positions[i] = len(reads)
+            reads.append(values[entry])
+    writes: list[int] = []
+    outputs: dict[int, int] = {}
+    for i in range(node.num_outputs):
+        if Entry(node, i) in values:
+            outputs[i] = len(writes)
+            writes.append(values[Entry(node, i)])
+    assert node.op is not None and node.params is not None
+    pairs = node.op.inplace(node.params)
+    inplace = tuple(
+        (positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs
+    )
+    return Step(tuple(reads), tuple(writes), inplace)
