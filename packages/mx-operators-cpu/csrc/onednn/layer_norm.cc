@@ -101,8 +101,8 @@ class LayerNormBackward final : public Plan {
     const int64_t n = v_.length;
     auto* partial = static_cast<float*>(call.context.scratch[0]);
     std::fill_n(partial, threads_ * 2 * n, 0.f);
-    parallel_for(v_.outer, [&](int64_t begin, int64_t end) {
-      float *gamma_grad = partial + omp_get_thread_num() * 2 * n, *beta_grad = gamma_grad + n;
+    parallel_shares(v_.outer, [&](int64_t begin, int64_t end, int thread) {
+      float *gamma_grad = partial + thread * 2 * n, *beta_grad = gamma_grad + n;
       for (int64_t o = begin; o < end; ++o) {
         if (v_.inner == 1) {
           row(call, o, gamma_grad, beta_grad);

@@ -51,8 +51,16 @@ int32_t Plan::run_c(const mx_plan* self, const mx_kernel_context* context, const
   const auto& plan = static_cast<const Plan&>(*self);
   return guarded(error, [&] {
     plan.check(inputs, n_inputs, outputs, n_outputs);
-    ThreadScope scope(std::min(plan.threads_, static_cast<int>(context->threads)));
-    plan.execute(Call{*context, inputs, outputs, req});
+    const Call call{*context, inputs, outputs, req};
+    if (plan.threads_ == 1) {
+      ThreadScope scope(1);
+      plan.execute(call);
+    } else {
+      with_team([&] {
+        ThreadScope scope(std::min(plan.threads_, static_cast<int>(context->threads)));
+        plan.execute(call);
+      });
+    }
   });
 }
 

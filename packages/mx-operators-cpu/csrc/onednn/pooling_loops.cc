@@ -133,8 +133,8 @@ class PoolingBackwardLoops final : public WindowPlan {
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    parallel_for(planes_, [&](int64_t begin, int64_t end) {
-      float* sums = static_cast<float*>(call.context.scratch[0]) + omp_get_thread_num() * in_plane_;
+    parallel_shares(planes_, [&](int64_t begin, int64_t end, int thread) {
+      float* sums = static_cast<float*>(call.context.scratch[0]) + thread * in_plane_;
       for (int64_t p = begin; p < end; ++p) {
         std::fill_n(sums, in_plane_, 0.f);
         plane(call.input<T>(0) + p * out_plane_, call.input<T>(1) + p * in_plane_,

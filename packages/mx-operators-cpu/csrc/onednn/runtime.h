@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "oneapi/dnnl/dnnl.hpp"
 
@@ -33,6 +34,11 @@ class ThreadScope {
   int before_, now_;
 };
 
+// Runs `body` where its parallel regions have a team.  OpenMP keeps a team per thread; a forked
+// child's first thread has inherited one whose other members do not exist, and would wait for them
+// for ever: there `body` runs on a new thread.
+void with_team(const std::function<void()>& body);
+
 // What one run costs, roughly: decides whether a plan is worth a team of threads at all.
 struct Cost {
   double flops = 0;
@@ -44,21 +50,26 @@ struct Cost {
   bool heavy() const { return microseconds() > 50; }
 };
 
-// Runs body(begin, end) over [0, n) in contiguous shares, one per thread of the calling thread's
-// team.  `body` must not throw.
+// Runs body(begin, end, thread) over [0, n) in contiguous shares, one per thread of the calling
+// thread's team; `thread` counts from 0.  `body` must not throw.
 template <class Body>
-void parallel_for(int64_t n, const Body& body) {
+void parallel_shares(int64_t n, const Body& body) {
   const int64_t threads = std::min<int64_t>(omp_get_max_threads(), n);
   if (threads <= 1) {
-    if (n > 0) body(int64_t{0}, n);
+    if (n > 0) body(int64_t{0}, n, 0);
     return;
   }
 #pragma omp parallel num_threads(static_cast<int>(threads))
   {
     const int64_t id = omp_get_thread_num(), team = omp_get_num_threads();
     const int64_t begin = n * id / team, end = n * (id + 1) / team;
-    if (begin < end) body(begin, end);
+    if (begin < end) body(begin, end, static_cast<int>(id));
   }
+}
+
+template <class Body>
+void parallel_for(int64_t n, const Body& body) {
+  parallel_shares(n, [&](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
 }  // namespace mx::onednn
