@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def to_ndarray(array: np.ndarray[Any, Any]) -> NDArray:
-    """An NDArray on the CPU that shares the memory of a contiguous array and keeps it alive.
+    """An NDArray on the CPU that shares the memory of `array` and keeps it alive, if it is contiguous and writable.
 
-    The caller does not change `array` afterwards.
+    The array becomes read-only: all writes then go through the NDArray.
     """
-    from mx_ndarray import from_numpy
+    from mx_ndarray.nd import from_numpy
 
-    return from_numpy(np.ascontiguousarray(array))
+    return from_numpy(np.require(array, requirements=("C", "A", "W")))
 
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:

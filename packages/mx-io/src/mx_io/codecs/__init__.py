@@ -6,7 +6,7 @@ A codec is registered by the hook `mx_register_image_codecs`:
 
 - `sniff(head) -> bool`: whether the first 64 bytes of a payload are of this format;
 - `decode(data, color) -> ndarray` of uint8, shape (height, width, channels), red first; `color` 1 wants three
-  channels, 0 one (grey), -1 what is stored;
+  channels, 0 one (grey), -1 what is stored; FileFormatError for damaged data;
 - `encode(image, quality) -> bytes` of an array of that kind.
 
 `decode` and `encode` are called from several threads at once and should release the GIL.
@@ -14,6 +14,8 @@ A codec is registered by the hook `mx_register_image_codecs`:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -83,18 +85,25 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
 
 
 def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:
-    try:
-        pixels = codec.decode(data, color)
-    except (MXNetError, MemoryError):
-        raise
-    except Exception as error:
-        raise FileFormatError(f"[{codec.name}] expected an intact image, got {len(data)} bytes: {error}") from error
+    with damage_reported(codec.name, data):
+        pixels: Pixels = codec.decode(data, color)
     if pixels.ndim != 3 or pixels.dtype != np.uint8:
         raise ShapeError(
             f"[{codec.name}] decode: expected uint8 of three axes, got {pixels.dtype} of shape {pixels.shape}; "
             "the codec breaks its contract"
         )
     return pixels
+
+
+@contextmanager
+def damage_reported(name: str, data: Any) -> Iterator[None]:
+    """What an image library raises about `data` becomes a FileFormatError; for codecs."""
+    try:
+        yield
+    except (MXNetError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileFormatError(f"[{name}] expected an intact image, got {len(data)} bytes: {error}") from error
 
 
 def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> bytes:

@@ -10,20 +10,21 @@ import numpy.typing as npt
 import simplejpeg
 from mx_core.errors import ArgumentError, ShapeError
 
-from mx_io.codecs import check_size, luma
+from mx_io.codecs import check_size, damage_reported, luma
 from mx_io.codecs.orientation import jpeg_orientation, upright
 
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
     """Decode; images with an EXIF orientation are turned upright unless `color` is -1."""
-    height, width, stored, _ = simplejpeg.decode_jpeg_header(data, strict=False)
-    check_size(height, width, "jpeg")
-    if stored.upper() in ("CMYK", "YCCK"):
-        pixels = _from_inks(_decode(data, "CMYK"), color)
-    else:
-        grey = color == 0 or (color == -1 and stored.upper() == "GRAY")
-        pixels = _decode(data, "GRAY" if grey else "RGB")
+    with damage_reported("jpeg", data):
+        height, width, stored, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+        check_size(height, width, "jpeg")
+        if stored.upper() in ("CMYK", "YCCK"):
+            pixels = _from_inks(_decode(data, "CMYK"), color)
+        else:
+            grey = color == 0 or (color == -1 and stored.upper() == "GRAY")
+            pixels = _decode(data, "GRAY" if grey else "RGB")
     return pixels if color == -1 else upright(pixels, jpeg_orientation(data))
 
 

@@ -11,16 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from mx_core.errors import FileFormatError
 
-from mx_io.codecs import check_size, luma
+from mx_io.codecs import check_size, damage_reported, luma
 
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
     """Read uint8 pixels of shape (height, width) or (height, width, 1, 3 or 4)."""
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
+    with damage_reported("npy", data):
+        stream = io.BytesIO(data)
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
     body = memoryview(data)[stream.tell() :]
     channels = shape[2] if len(shape) == 3 else 1
     if dtype != np.uint8 or fortran or len(shape) not in (2, 3) or channels not in (1, 3, 4):

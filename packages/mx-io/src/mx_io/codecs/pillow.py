@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mx_core.errors import ArgumentError
 from PIL import Image
 
-from mx_io.codecs import check_size
+from mx_io.codecs import check_size, damage_reported
 
 
 
@@ -29,7 +29,7 @@ def decode_bmp(data: Any, color: int) -> npt.NDArray[np.uint8]:
 
 
 def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
-    with Image.open(io.BytesIO(data), formats=[kind]) as image:
+    with damage_reported(kind.lower(), data), Image.open(io.BytesIO(data), formats=[kind]) as image:
         check_size(image.height, image.width, kind.lower())
         if image.mode.startswith("I"):  # 16 bits a channel; Pillow's own conversion clips instead of scaling
             wide = np.asarray(image)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mx_core import plugins
+from mx_core.errors import ArgumentError, FileFormatError, ShapeError
+from mx_io import codecs, image, pixels
+from mx_ndarray import NDArray
+
+
+def gradient(height: int, width: int) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1), (x + y) % 256], -1).astype(np.uint8)
+
+
+def test_decoding_gives_ndarrays_red_or_blue_first(tmp_path):
+    picture = gradient(6, 9)
+    data = codecs.encode(picture, ".png", 1)
+    decoded = image.imdecode(data)
+    assert isinstance(decoded, NDArray) and decoded.dtype == np.uint8
+    assert np.array_equal(decoded.asnumpy(), picture)
+    assert np.array_equal(image.imdecode(np.frombuffer(data, np.uint8), to_rgb=False).asnumpy(), picture[:, :, ::-1])
+    assert image.imdecode(data, flag=0).shape == (6, 9, 1)
+    (tmp_path / "x.png").write_bytes(data)
+    assert np.array_equal(image.imread(tmp_path / "x.png").asnumpy(), picture)
+    (tmp_path / "x.png").write_bytes(data[:40])
+    with pytest.raises(FileFormatError, match=r"x\.png"):
+        image.imread(tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("interp", [0, 1, 2, 3, 4, 9, 10])
+def test_resizing_keeps_a_gradient_a_gradient(interp):
+    resized = image.imresize(gradient(32, 64), 16, 8, interp).asnumpy().astype(int)
+    assert resized.shape == (8, 16, 3)
+    assert np.abs(resized[0, :, 0] - np.linspace(8, 247, 16)).max() <= 12
+
+
+@settings(deadline=None)
+@given(h=st.integers(1, 12), w=st.integers(1, 12), factor=st.integers(1, 4), channels=st.sampled_from([1, 3, 4]))
+def test_area_resizing_by_a_whole_factor_is_the_mean(h, w, factor, channels):
+    picture = np.random.default_rng(h * w).integers(0, 256, (h * factor, w * factor, channels), np.uint8)
+    mean = picture.reshape(h, factor, w, factor, channels).mean((1, 3))
+    assert np.abs(pixels.resize(picture, w, h, 3) - mean).max() <= 0.51
+
+
+def test_linear_resizing_samples_at_pixel_centres():
+    row = np.array([[[0], [100]]], np.uint8)
+    assert pixels.resize(row, 4, 1, 1).ravel().tolist() == [0, 25, 75, 100]
+
+
+def test_crops_give_the_part_and_where_it_was():
+    picture = gradient(20, 30)
+    cut, box = image.center_crop(picture, (10, 6))
+    assert box == (10, 7, 10, 6) and np.array_equal(cut.asnumpy(), picture[7:13, 10:20])
+    random.seed(1)
+    cut, (x, y, w, h) = image.random_crop(picture, (10, 6))
+    assert np.array_equal(cut.asnumpy(), picture[y : y + h, x : x + w])
+    cut, box = image.random_size_crop(picture, (8, 8), (0.2, 0.5), (0.75, 1.33))
+    assert cut.shape == (8, 8, 3) and 0.1 < box[2] * box[3] / 600 < 0.6
+    assert image.fixed_crop(picture, 3, 4, 5, 6, (10, 12)).shape == (12, 10, 3)
+    assert image.center_crop(picture, (60, 60))[0].shape == (60, 60, 3)
+    with pytest.raises(ArgumentError, match="inside 30 x 20 pixels, got x0=25"):
+        image.fixed_crop(picture, 25, 0, 6, 6)
+
+
+def test_short_side_and_scale_down():
+    assert image.resize_short(gradient(20, 30), 10).shape == (10, 15, 3)
+    assert image.resize_short(gradient(30, 20), 10).shape == (15, 10, 3)
+    assert image.scale_down((640, 480), (720, 120)) == (640, 106)
+    assert image.scale_down((100, 100), (50, 50)) == (50, 50)
+
+
+def test_normalising_is_float32():
+    result = image.color_normalize(gradient(4, 4), np.array([1, 2, 3]), np.array([2, 2, 2])).asnumpy()
+    assert result.dtype == np.float32
+    assert np.allclose(result, (gradient(4, 4) - np.array([1.0, 2, 3])) / 2)
+
+
+AUGMENTERS = [
+    image.ResizeAug(12), image.ForceResizeAug((9, 7)), image.CenterCropAug((8, 8)), image.RandomCropAug((8, 8)),
+    image.RandomSizedCropAug((8, 8), 0.3, (0.8, 1.2)), image.HorizontalFlipAug(0.5), image.CastAug(),
+    image.ColorNormalizeAug(np.zeros(3), np.ones(3)), image.BrightnessJitterAug(0.2), image.ContrastJitterAug(0.2),
+    image.SaturationJitterAug(0.2), image.HueJitterAug(0.2), image.ColorJitterAug(0.1, 0.1, 0.1),
+    image.LightingAug(0.1, np.ones(3), np.eye(3)), image.RandomGrayAug(0.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("augmenter", AUGMENTERS, ids=lambda a: type(a).__name__)
+def test_augmenters_keep_kind_and_input_and_follow_the_seed(augmenter):
+    picture = gradient(16, 18)
+    random.seed(5)
+    first = augmenter(picture)
+    random.seed(5)
+    second = augmenter(image.imresize(picture, 18, 16))
+    assert isinstance(first, np.ndarray) and isinstance(second, NDArray)
+    assert first.shape[2] == 3 and np.array_equal(first, second.asnumpy())
+    assert np.array_equal(picture, gradient(16, 18))
+    assert json.loads(augmenter.dumps())[0] == type(augmenter).__name__.lower()
+
+
+def test_neutral_strengths_change_nothing():
+    picture = gradient(8, 8).astype(np.float32)
+    for augmenter in (image.BrightnessJitterAug(0), image.ContrastJitterAug(0), image.SaturationJitterAug(0)):
+        assert np.allclose(augmenter(picture), picture, atol=1e-3)
+    assert np.allclose(image.HueJitterAug(0)(picture), picture, atol=1.5)
+    assert np.array_equal(image.HorizontalFlipAug(1)(picture), picture[:, ::-1])
+    assert np.ptp(image.RandomGrayAug(1)(picture), axis=2).max() == 0
+
+
+def test_create_augmenter_makes_the_asked_shape():
+    steps = image.CreateAugmenter(
+        (3, 12, 10), resize=16, rand_crop=True, rand_mirror=True, mean=True, std=True, brightness=0.1, hue=0.1,
+        pca_noise=0.1, rand_gray=0.2,
+    )  # fmt: skip
+    result = image.SequentialAug(steps)(gradient(30, 40))
+    assert result.shape == (12, 10, 3) and result.dtype == np.float32 and abs(result).max() < 5
+    assert [type(a).__name__ for a in image.CreateAugmenter((3, 8, 8), rand_resize=True)] == ["RandomSizedCropAug", "CastAug"]
+
+
+def test_augmenters_are_found_through_their_hook():
+    registry = plugins.registry("augmenters")
+    made = registry.get("CenterCropAug").value.make((4, 4))
+    assert made(gradient(9, 9)).shape == (4, 4, 3)
+    missing = [name for name in registry.names() if not hasattr(image, name) and registry.get(name).plugin == "io"]
+    assert not missing
+
+
+def test_what_is_no_image_is_refused():
+    with pytest.raises(ShapeError, match=r"expected \(height, width, channels\), got shape \(3, 4\)"):
+        image.imresize(np.zeros((3, 4), np.uint8), 2, 2)
+    with pytest.raises(ArgumentError, match="interp: expected 0 to 4 or 9, got 5"):
+        image.imresize(gradient(4, 4), 2, 2, 5)
+    with pytest.raises(ArgumentError, match="sides from 1 to"):
+        image.imresize(gradient(4, 4), 0, 2)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mx_core.errors import ArgumentError, DTypeError, ShapeError
+from mx_io.io import DataBatch, DataDesc, NDArrayIter
+from mx_ndarray import nd
+
+
+def epoch(source: NDArrayIter) -> list[tuple[list[int], int]]:
+    return [(batch.data[0].asnumpy().astype(int).tolist(), batch.pad) for batch in source]
+
+
+def test_pad_fills_the_last_batch_with_the_first_examples():
+    source = NDArrayIter(np.arange(7), batch_size=3)
+    for _ in range(2):
+        assert epoch(source) == [([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]
+        source.reset()
+
+
+def test_pad_repeats_the_data_as_often_as_needed():
+    ((values, pad),) = epoch(NDArrayIter(np.arange(10), batch_size=205))
+    assert values == list(range(10)) * 20 + [0, 1, 2, 3, 4] and pad == 195
+
+
+def test_discard_drops_the_last_batch():
+    source = NDArrayIter(np.arange(7), batch_size=3, last_batch_handle="discard")
+    assert epoch(source) == [([0, 1, 2], 0), ([3, 4, 5], 0)]
+
+
+def test_roll_over_begins_the_next_epoch_with_what_was_left():
+    source = NDArrayIter(np.arange(7), batch_size=3, last_batch_handle="roll_over")
+    assert epoch(source) == [([0, 1, 2], 0), ([3, 4, 5], 0)]
+    source.reset()
+    assert epoch(source) == [([6, 0, 1], 1), ([2, 3, 4], 0)]
+    source.reset()
+    assert epoch(source) == [([5, 6, 0], 2), ([1, 2, 3], 0), ([4, 5, 6], 0)]
+    source.reset()
+    assert epoch(source)[0] == ([0, 1, 2], 0)
+
+
+def test_hard_reset_forgets_what_was_left():
+    source = NDArrayIter(np.arange(7), batch_size=3, last_batch_handle="roll_over")
+    epoch(source)
+    source.hard_reset()
+    assert epoch(source)[0] == ([0, 1, 2], 0)
+
+
+@pytest.mark.parametrize(("handle", "batches"), [("pad", 8), ("discard", 7), ("roll_over", 7)])
+def test_numbers_of_batches(handle, batches):
+    source = NDArrayIter(np.zeros((1000, 2)), np.zeros(1000), 128, last_batch_handle=handle)
+    assert len(list(source)) == batches
+
+
+@settings(deadline=None)
+@given(count=st.integers(1, 20), batch=st.integers(1, 6), epochs=st.integers(1, 4))
+def test_roll_over_reads_everything_equally_often(count, batch, epochs):
+    if count < batch:
+        with pytest.raises(ArgumentError):
+            NDArrayIter(np.arange(count), batch_size=batch, last_batch_handle="roll_over")
+        return
+    source = NDArrayIter(np.arange(count), batch_size=batch, last_batch_handle="roll_over")
+    seen: list[int] = []
+    for _ in range(epochs):
+        for values, _ in epoch(source):
+            seen += values
+        source.reset()
+    assert seen == [i % count for i in range(len(seen))]
+    assert len(seen) == count * epochs // batch * batch
+
+
+def test_shuffling_keeps_data_and_labels_together():
+    np.random.seed(3)
+    source = NDArrayIter(np.arange(50).reshape(50, 1) * 2, np.arange(50), 10, shuffle=True)
+    orders = []
+    for _ in range(2):
+        batches = list(source)
+        data = np.concatenate([b.data[0].asnumpy()[:, 0] for b in batches])
+        labels = np.concatenate([b.label[0].asnumpy() for b in batches])
+        assert np.array_equal(data, labels * 2) and sorted(labels) == list(range(50))
+        assert np.array_equal(labels, source.idx)
+        orders.append(labels.tolist())
+        source.reset()
+    assert orders[0] != orders[1]
+
+
+def test_names_of_one_of_several_and_of_named_inputs():
+    array = np.zeros((4, 2))
+    assert [d.name for d in NDArrayIter(array, np.zeros(4)).provide_label] == ["softmax_label"]
+    assert [d.name for d in NDArrayIter([array, array]).provide_data] == ["_0_data", "_1_data"]
+    named = NDArrayIter({"left": array, "right": np.zeros((4, 3, 1))}, batch_size=2)
+    assert named.provide_data == [("left", (2, 2)), ("right", (2, 3, 1))]
+    assert NDArrayIter(array).provide_label == []
+
+
+def test_element_types_are_those_of_ndarrays_and_float32_else():
+    source = NDArrayIter(nd.array(np.arange(4), dtype="int32"), np.arange(4), 2)
+    batch = source.next()
+    assert (batch.data[0].dtype, batch.label[0].dtype) == (np.int32, np.float32)
+    assert (source.provide_data[0].dtype, source.provide_label[0].dtype) == (np.int32, np.float32)
+
+
+class Dataset:
+    """What h5py's datasets can do: slices by increasing positions."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __getitem__(self, positions):
+        assert (np.diff(positions) > 0).all()
+        return self.array[positions]
+
+
+def test_a_dataset_is_read_batch_by_batch():
+    source = NDArrayIter(Dataset(np.arange(7, dtype=np.int16)), batch_size=3, shuffle=True)
+    values = [value for batch in source for value in batch.data[0].asnumpy().tolist()]
+    assert values[:7] == source.idx.tolist()
+
+
+def test_changing_a_batch_leaves_the_data_alone():
+    array = np.arange(4, dtype=np.float32)
+    source = NDArrayIter(array, batch_size=4)
+    source.next().data[0][:] = 9
+    assert array.tolist() == [0, 1, 2, 3]
+
+
+def test_wrong_inputs_are_explained():
+    with pytest.raises(ShapeError, match="softmax_label: expected 4 examples as data has, got 3"):
+        NDArrayIter(np.zeros(4), np.zeros(3))
+    with pytest.raises(ArgumentError, match="got 'drop'"):
+        NDArrayIter(np.zeros(4), last_batch_handle="drop")
+    with pytest.raises(ArgumentError, match="at most the number of examples, 4, got 5"):
+        NDArrayIter(np.zeros(4), batch_size=5, last_batch_handle="discard")
+    with pytest.raises(DTypeError, match="expected an array, a list of arrays or a dict, got int"):
+        NDArrayIter(3)
+    with pytest.raises(ArgumentError, match="at least one array"):
+        NDArrayIter([])
+
+
+def test_descriptions_and_batches_show_what_they_are():
+    desc = DataDesc("data", (2, 3))
+    assert desc == ("data", (2, 3)) and "DataDesc[data,(2, 3)" in repr(desc)
+    assert [DataDesc.get_batch_axis(layout) for layout in ("NCHW", "TNC", None, "C")] == [0, 1, 0, -1]
+    assert DataDesc.get_list([("a", (1,))], [("a", np.int32)])[0].dtype == np.int32
+    batch = DataBatch([nd.zeros((2, 3))], [nd.zeros((2,))])
+    assert str(batch) == "DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]"
+    with pytest.raises(TypeError, match="data: expected a list"):
+        DataBatch(nd.zeros((1,)))
