@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules every package keeps: who may import whom, versions, sizes, heads of files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {f.parent.name: f.parent for f in ROOT.glob("p*s/*/pyproject.toml")}
+MODULES = {name.replace("-", "_"): name for name in FOLDERS}
+
+#: the arrows of the architecture: package -> own packages that its src may import
+MAY_IMPORT: dict[str, set[str]] = {
+    "mx-core": set(),
+    "mx-engine": {"mx-core"},
+    "mx-storage": {"mx-core"},
+    "mx-operators": {"mx-core"},
+    "mx-operators-cpu": {"mx-core", "mx-operators"},
+    "mx-operators-cuda": {"mx-core", "mx-operators"},
+    "mx-ndarray": {"mx-core"},
+    "mx-symbol": {"mx-core", "mx-ndarray"},
+    "mx-kvstore": {"mx-core", "mx-ndarray"},
+    "mx-io": {"mx-core", "mx-ndarray"},
+    "mx-train": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore"},
+    "mx": set(FOLDERS) - {"mx-example-operators"},
+    "mx-example-operators": {"mx-core"},
+}
+
+
+def project(name: str) -> dict[str, object]:
+    table: dict[str, object] = tomllib.loads((FOLDERS[name] / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def sources(folder: Path, *patterns: str) -> list[Path]:
+    found = [p for pattern in patterns for p in folder.rglob(pattern)]
+    return [p for p in found if not {"build", "_build"} & set(p.parts) and "egg-info" not in str(p)]
+
+
+def imports(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_imports_follow_the_arrows(name: str) -> None:
+    own = MODULES.keys() - {name.replace("-", "_")}
+    for path in sources(FOLDERS[name] / "src", "*.py"):
+        for module in imports(path) & own:
+            assert MODULES[module] in MAY_IMPORT[name], f"{path} imports {module}"
+
+
+def test_recordio_imports_core_only() -> None:
+    for path in (FOLDERS["mx-io"] / "src" / "mx_io").glob("recordio*.py"):
+        assert imports(path) & MODULES.keys() <= {"mx_core", "mx_io"}
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_declared_dependencies_match(name: str) -> None:
+    version = project("mx-core")["version"]
+    assert project(name)["version"] == version
+    for requirement in project(name)["dependencies"]:  # type: ignore[attr-defined]
+        match = re.match(r"(mx[\w-]*)(.*)", requirement)
+        if match and match[1] in FOLDERS:
+            assert match[2] == f"~={version}", requirement
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_every_import_is_a_declared_dependency(name: str) -> None:
+    declared = {re.split(r"[\s\[~<>=]", r)[0] for r in project(name)["dependencies"]}  # type: ignore[attr-defined]
+    for path in sources(FOLDERS[name] / "src", "*.py"):
+        for module in imports(path) & (MODULES.keys() - {name.replace("-", "_")}):
+            assert MODULES[module] in declared or name == "mx", f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_package_has_what_every_package_has(name: str) -> None:
+    folder = FOLDERS[name]
+    module = folder / "src" / name.replace("-", "_")
+    assert (module / "py.typed").exists()
+    assert (folder / "README.md").read_text().startswith(f"# {name}\n")
+    assert list((folder / "tests").rglob("test_*.py")), f"{name} has no tests"
+
+
+def test_files_are_small_and_say_their_licence() -> None:
+    for folder in (*FOLDERS.values(), ROOT / "tests"):
+        for path in sources(folder, "*.py", "*.cc", "*.h", "*.hpp", "*.c"):
+            text = path.read_text()
+            limit = 600 if path.suffix == ".py" else 700
+            assert text.count("\n") <= limit, f"{path} has {text.count(chr(10))} lines"
+            assert not text or "SPDX-License-Identifier: Apache-2.0" in text[:300], path
+
+
+def test_only_bindings_know_pybind11() -> None:
+    for folder in FOLDERS.values():
+        for path in sources(folder / "csrc", "*.cc", "*.h", "*.hpp"):
+            if "pybind11" in path.read_text():
+                assert path.stem.startswith("bindings"), path
