@@ -18,7 +18,7 @@ from mx_ndarray import _core
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
-from mx_ndarray.views import check_assignable
+from mx_ndarray.views import check_assignable, with_shape
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def get(array: NDArray, key: Any) -> NDArray:
             _core.record_view(op, params, array, view)
     else:
         view = function("slice")(array, **region.slice_arguments())
-    return view if region.shape == region.lengths else view.reshape(region.shape)
+    return view if region.shape == region.lengths else with_shape(view, region.shape)
 
 
 def _view(array: NDArray, region: Region, shape: tuple[int, ...]) -> NDArray:
@@ -176,7 +176,7 @@ def _gather(array: NDArray, key: Any) -> NDArray:
     positions = _positions(array, host)
     indices = make_array(positions.reshape(-1), array.context, np.int64)
     picked = take(array.reshape((-1,)), indices, axis=0, mode="clip")
-    return picked.reshape(positions.shape or (1,))  # type: ignore[no-any-return]
+    return with_shape(picked, positions.shape or (1,))
 
 
 def put(array: NDArray, key: Any, value: Any) -> None:

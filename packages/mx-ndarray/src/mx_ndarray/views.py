@@ -46,6 +46,13 @@ def reshape(array: NDArray, args: tuple[Any, ...], **kwargs: Any) -> NDArray:
     return view
 
 
+def with_shape(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """A view with exactly this shape, in which 0 is a size and not a code."""
+    if array.size:
+        return reshape(array, (shape,))
+    return _core.view(array, 0, array._dtype_code, shape)  # nothing flows back through no elements
+
+
 def copyto(array: NDArray, other: NDArray | Context) -> NDArray:
     """`NDArray.copyto`: asynchronous, across devices."""
     if isinstance(other, NDArray):

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from mx_core.errors import ArgumentError, MXNetError, ShapeError
+
+from mx_ndarray import NDArray, autograd, nd
+
+
+def leaf(*values: float, req: str = "write") -> NDArray:
+    x = nd.array(values)
+    x.attach_grad(req)
+    return x
+
+
+def values(x: NDArray | None) -> list[float]:
+    assert x is not None
+    return x.asnumpy().tolist()  # type: ignore[no-any-return]
+
+
+def test_gradient_of_a_polynomial() -> None:
+    x = leaf(1, 2, 3)
+    with autograd.record():
+        y = x * x * 2 + x
+    y.backward()
+    assert values(x.grad) == [5, 9, 13]
+
+
+def test_scopes_nest_and_are_of_one_thread() -> None:
+    seen = []
+    assert not autograd.is_recording() and not autograd.is_training()
+    with autograd.record():
+        assert autograd.is_recording() and autograd.is_training()
+        with autograd.pause():
+            assert not autograd.is_recording() and not autograd.is_training()
+            with autograd.train_mode():
+                assert autograd.is_training()
+        with autograd.predict_mode():
+            assert autograd.is_recording() and not autograd.is_training()
+        thread = threading.Thread(target=lambda: seen.append(autograd.is_recording()))
+        thread.start()
+        thread.join()
+        assert autograd.is_recording()
+    assert seen == [False]
+    assert autograd.set_recording(True) is False
+    assert autograd.set_recording(False) is True
+
+
+def test_kernels_learn_the_mode() -> None:
+    x = nd.zeros((1,))
+    assert values(nd.test_mode(x)) == [0]
+    with autograd.record():
+        assert values(nd.test_mode(x)) == [1]
+    with autograd.record(train_mode=False):
+        assert values(nd.test_mode(x)) == [0]
+
+
+def test_grad_req() -> None:
+    write, add, null = leaf(1), leaf(1, req="add"), leaf(1, req="null")
+    for _ in range(2):
+        with autograd.record():
+            y = write * 2 + add * 3 + null * 4
+        y.backward()
+    assert values(write.grad) == [2]
+    assert values(add.grad) == [6]
+    assert null.grad is None
+    with pytest.raises(ArgumentError):
+        nd.ones((1,)).attach_grad("sometimes")
+
+
+def test_a_leaf_used_often_gets_the_sum() -> None:
+    x = leaf(3, req="add")
+    with autograd.record():
+        y = x * x + x * 2 + x
+    y.backward()
+    assert values(x.grad) == [9]
+
+
+def test_several_heads_and_head_gradients() -> None:
+    x = leaf(1, 2)
+    with autograd.record():
+        y, z = x * 2, x * x
+    autograd.backward([y, z], [nd.array([1, 10]), None])
+    assert values(x.grad) == [2 + 2, 20 + 4]
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(ShapeError):
+        y.backward(nd.ones((3,)))
+    with pytest.raises(ArgumentError):
+        autograd.backward([y], [nd.ones((2,)), nd.ones((2,))])
+
+
+def test_broadcast_gradients_are_summed() -> None:
+    x = leaf(1, 2)
+    with autograd.record():
+        y = nd.ones((3, 2)) * x
+    y.backward()
+    assert values(x.grad) == [3, 3]
+
+
+def test_a_second_backward_needs_the_graph() -> None:
+    x = leaf(1)
+    with autograd.record():
+        y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(MXNetError, match="retain_graph"):
+        y.backward()
+
+
+def test_a_partly_freed_graph_is_refused() -> None:
+    x = leaf(1)
+    with autograd.record():
+        y = x * x
+        z = y * 2
+    y.backward()
+    with pytest.raises(MXNetError, match="freed by an earlier backward"):
+        z.backward()
+
+
+def test_what_was_not_recorded_is_refused() -> None:
+    with pytest.raises(MXNetError, match="not in a computational graph"):
+        (nd.ones((1,)) * 2).backward()
+    x = leaf(1)
+    y = x * 2
+    with pytest.raises(MXNetError):
+        y.backward()
+
+
+def test_pause_and_detach_cut_the_graph() -> None:
+    x = leaf(2)
+    with autograd.record():
+        y = x * x
+        with autograd.pause():
+            constant = x * 10
+        z = y + y.detach() + constant
+    z.backward()
+    assert values(x.grad) == [4]
+
+
+def test_assigning_to_recorded_arrays_is_refused() -> None:
+    x = leaf(1)
+    with autograd.record():
+        y = x * 2
+        with pytest.raises(MXNetError, match="computational graph"):
+            y += 1
+        with pytest.raises(MXNetError, match="computational graph"):
+            y[:] = 0
+        with pytest.raises(MXNetError, match="computational graph"):
+            nd.relu(y, out=y)
+        with pytest.raises(MXNetError, match="computational graph"):
+            x[:] = 1
+    x[:] = 5  # outside it is an ordinary array
+    assert values(x) == [5]
+
+
+def test_out_may_be_recorded_into() -> None:
+    x, out = leaf(3), nd.zeros((1,))
+    with autograd.record():
+        nd.elemwise_mul(x, x, out=out)
+        y = out * 2
+    y.backward()
+    assert values(x.grad) == [12]
+
+
+def test_views_reshapes_and_copies_are_recorded() -> None:
+    x = leaf(1, 2, 3, 4)
+    with autograd.record():
+        y = x.reshape((2, 2))[1].copy() * 3
+    y.backward()
+    assert values(x.grad) == [0, 0, 3, 3]
+
+
+def test_grad_returns_new_arrays() -> None:
+    x, y = leaf(2), leaf(3)
+    with autograd.record():
+        z = x * x * y
+    dx, dy = autograd.grad(z, [x, y], retain_graph=True)
+    assert (values(dx), values(dy), values(x.grad)) == ([12], [4], [0])
+    assert values(autograd.grad(z, x)) == [12]
+
+
+def test_grad_with_respect_to_a_middle_array() -> None:
+    x = leaf(2)
+    with autograd.record():
+        y = x * x
+        z = y * y
+    assert values(autograd.grad(z, y)) == [8]
+
+
+def test_higher_order_gradients() -> None:
+    x = leaf(2)
+    with autograd.record():
+        y = x * x * x
+        first = autograd.grad(y, x, create_graph=True)
+        second = autograd.grad(first, x, create_graph=True, retain_graph=True)
+    assert (values(first), values(second)) == ([12], [12])
+    first.backward()
+    assert values(x.grad) == [12]
+
+
+def test_only_what_backward_reads_is_kept() -> None:
+    x = leaf(1, 2)
+    with autograd.record():
+        middle = x * 2
+        memory = weakref.ref(middle)
+        y = middle + 1
+        del middle
+    assert memory() is None
+    y.backward()
+    assert values(x.grad) == [2, 2]
+
+
+def test_hidden_outputs_reach_backward() -> None:
+    x = leaf(3)
+    with autograd.record():
+        y = nd.test_square2(x)
+    assert isinstance(y, NDArray)
+    y.backward()
+    assert values(x.grad) == [6]
+
+
+def test_long_chains_do_not_overflow_the_stack() -> None:
+    x = leaf(1)
+    with autograd.record():
+        y = x
+        for _ in range(20_000):
+            y = y + 1
+    y.backward()
+    assert values(x.grad) == [1]
+    with autograd.record():
+        for _ in range(20_000):
+            y = x + 1 if y is x else y.detach() + x
+    del y
+
+
+def test_a_gradient_that_is_zero_is_written() -> None:
+    x = leaf(5)
+    x.grad[:] = 7  # type: ignore[index]
+    with autograd.record():
+        y = nd.BlockGrad(x) + x * 0
+        z = nd.sign(x)
+    y.backward()
+    assert values(x.grad) == [0]
+    x.grad[:] = 7  # type: ignore[index]
+    z.backward()
+    assert values(x.grad) == [0]
+
+
+def test_mark_variables() -> None:
+    x, g = nd.array([2]), nd.zeros((1,))
+    autograd.mark_variables(x, g)
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert values(g) == [4]
+    with pytest.raises(ShapeError):
+        autograd.mark_variables([x], [nd.zeros((3,))])
+
+
+class Sigmoid(autograd.Function):
+    def forward(self, *inputs: NDArray) -> NDArray:
+        y: NDArray = 1 / (1 + nd.exp(-inputs[0]))
+        self.save_for_backward(y)
+        return y
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        (y,) = self.saved_tensors
+        return output_grads[0] * y * (1 - y)
+
+
+def test_functions_in_python() -> None:
+    x = leaf(0, 1)
+    with autograd.record():
+        y = Sigmoid()(x) * 2
+    y.backward()
+    s = 1 / (1 + np.exp(-np.array([0, 1.0])))
+    np.testing.assert_allclose(x.grad.asnumpy(), 2 * s * (1 - s), rtol=1e-5)  # type: ignore[union-attr]
+
+
+class Wrong(Sigmoid):
+    def backward(self, *output_grads: NDArray) -> Any:
+        return nd.ones((7,))
+
+
+def test_mistakes_in_functions_are_named() -> None:
+    x = leaf(0, 1)
+    once = Sigmoid()
+    once(x)
+    with pytest.raises(MXNetError, match="once"):
+        once(x)
+    with autograd.record():
+        y = Wrong()(x)
+    with pytest.raises(MXNetError, match=r"expected shape \(2,\), got \(7,\)"):
+        y.backward()
+
+
+def test_failures_reach_the_gradient() -> None:
+    x = leaf(1)
+    with autograd.record():
+        y = nd.test_fails(x * 1) if False else x * nd.test_fails(nd.ones((1,)))
+    y.backward()
+    with pytest.raises(ZeroDivisionError):
+        values(x.grad)

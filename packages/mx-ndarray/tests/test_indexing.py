@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from mx_core.errors import IndexOutOfBoundsError, MXNetError
+
+from mx_ndarray import autograd, nd
+
+SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=5)
+
+
+def source(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_basic_reads_agree_with_numpy(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=8))
+    expected = source(shape)[key]
+    got = nd.array(source(shape))[key]
+    assert got.shape == (np.shape(expected) or (1,))
+    np.testing.assert_array_equal(got.asnumpy().reshape(np.shape(expected)), expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_basic_writes_agree_with_numpy(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=8))
+    host, array = source(shape), nd.array(source(shape))
+    if data.draw(st.booleans()):
+        value: Any = -1.0
+        host[key] = value
+        array[key] = value
+    else:
+        value = -1 - np.arange(host[key].size, dtype=np.float32).reshape(host[key].shape)
+        host[key] = value
+        array[key] = nd.array(value) if value.ndim else float(value)
+    np.testing.assert_array_equal(array.asnumpy(), host)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_advanced_reads_and_writes_agree_with_numpy(data: st.DataObject) -> None:
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4))
+    key = data.draw(hnp.integer_array_indices(shape, result_shape=hnp.array_shapes(max_dims=2, max_side=3)))
+    host, array = source(shape), nd.array(source(shape))
+    np.testing.assert_array_equal(array[key].asnumpy(), host[key])
+    host[key] = -5
+    array[key] = -5
+    np.testing.assert_array_equal(array.asnumpy(), host)
+
+
+def test_contiguous_slices_are_views_and_others_copies() -> None:
+    a = nd.array(source((4, 6)))
+    for view in (a[1:3], a[1], a[2, 1:3], a[-1:], a.reshape((6, 4))):
+        view[:] = -1
+    assert (a.asnumpy() == -1).sum() > 0
+    b = nd.array(source((4, 6)))
+    for copy in (b[:, 1:2], b[::2], b[::-1]):
+        copy[:] = -1
+    np.testing.assert_array_equal(b.asnumpy(), source((4, 6)))
+
+
+def test_a_single_element_keeps_one_axis() -> None:
+    assert nd.array([1, 2, 3])[1].shape == (1,)
+    assert nd.array([[1, 2], [3, 4]])[1, 0].shape == (1,)
+
+
+def test_index_by_array_takes_along_the_first_axis() -> None:
+    a = nd.array(source((4, 2)))
+    np.testing.assert_array_equal(a[nd.array([3, 0])].asnumpy(), source((4, 2))[[3, 0]])
+    np.testing.assert_array_equal(a[[-1]].asnumpy(), source((4, 2))[[-1]])
+    np.testing.assert_array_equal(
+        a[nd.array([[0, 1], [2, 3]], dtype="int32")].asnumpy(), source((4, 2))[[[0, 1], [2, 3]]]
+    )
+
+
+def test_masks() -> None:
+    a = nd.array(source((2, 3)))
+    mask = source((2, 3)) > 2
+    np.testing.assert_array_equal(a[mask].asnumpy(), [3, 4, 5])
+    a[mask] = 0
+    assert a.asnumpy().sum() == 3
+
+
+@pytest.mark.parametrize("key", [5, -6, (0, 0), ([5],), [5], nd.array([7])])
+def test_outside_indices_are_refused(key: Any) -> None:
+    a = nd.ones((5,))
+    with pytest.raises(IndexOutOfBoundsError):
+        a[key]
+    with pytest.raises(IndexError):
+        a[key] = 0
+
+
+def test_assigned_values_broadcast_and_convert() -> None:
+    a = nd.zeros((2, 3))
+    a[:] = [1, 2, 3]
+    a[1] = nd.array([[7]], dtype="int32")
+    np.testing.assert_array_equal(a.asnumpy(), [[1, 2, 3], [7, 7, 7]])
+    a[:, 1] = nd.array([8, 9])
+    np.testing.assert_array_equal(a.asnumpy(), [[1, 8, 3], [7, 9, 7]])
+    with pytest.raises(MXNetError):
+        a[:] = nd.ones((4,))
+
+
+def test_gradients_go_through_indexing() -> None:
+    x = nd.array(source((3, 4)))
+    x.attach_grad()
+    with autograd.record():
+        y = (x[1] * 2).sum() + (x[:, 1] * 3).sum() + x[[0, 0]].sum() + x[2, 3]
+    y.backward()
+    expected = np.zeros((3, 4))
+    expected[1] += 2
+    expected[:, 1] += 3
+    expected[0] += 2
+    expected[2, 3] += 1
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+def test_gradients_go_through_assignment() -> None:
+    x = nd.array([1, 2])
+    x.attach_grad()
+    target = nd.zeros((2, 2))
+    with autograd.record():
+        target[1] = x * 3
+        y = (target * target).sum()
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [18, 36])

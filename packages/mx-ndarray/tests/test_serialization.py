@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mx_core.errors import FileFormatError
+
+from mx_ndarray import nd
+
+ONE = bytes.fromhex(
+    "12010000000000000000000000000000"
+    "0100000000000000"
+    "c9fa93f900000000"
+    "0200000001000000000000000300000000000000"
+    "010000000000000000000000"
+    "0000803f0000004000004040"
+    "0100000000000000010000000000000077"
+)
+
+
+def test_files_of_mxnet_are_read(data: Path) -> None:
+    truth = np.load(data / "params_truth.npz")
+    named = nd.load(data / "dense.params")
+    assert isinstance(named, dict)
+    expected = {k[len("dense/") :] for k in truth if k.startswith("dense/")}
+    assert set(named) == expected
+    for name in expected:
+        value = named[name].asnumpy()
+        assert value.dtype == truth[f"dense/{name}"].dtype
+        np.testing.assert_array_equal(value, truth[f"dense/{name}"])
+    listed = nd.load(data / "list.nd")
+    assert isinstance(listed, list)
+    for i, array in enumerate(listed):
+        np.testing.assert_array_equal(array.asnumpy(), truth[f"list/{i}"])
+    checkpoint = nd.load(data / "lenet-0003.params")
+    assert all(name.startswith(("arg:", "aux:")) for name in checkpoint)
+
+
+def test_files_are_written_as_mxnet_writes_them(data: Path, tmp_path: Path) -> None:
+    nd.save(tmp_path / "one", {"w": nd.array([[1, 2, 3]])})
+    assert (tmp_path / "one").read_bytes() == ONE
+    for name in ("dense.params", "list.nd", "lenet-0003.params"):
+        nd.save(tmp_path / name, nd.load(data / name))
+        assert (tmp_path / name).read_bytes() == (data / name).read_bytes()
+    nd.save(str(tmp_path / "empty"), [])
+    assert (tmp_path / "empty").stat().st_size == 32
+    assert nd.load(tmp_path / "empty") == []
+
+
+def test_old_versions_are_read() -> None:
+    values = np.arange(6, dtype="<f4").tobytes()
+    head = struct.pack("<QQQ", 0x112, 0, 1)
+    none = struct.pack("<Q", 0)
+    place = struct.pack("<iii", 1, 0, 0)
+    v0 = struct.pack("<III", 2, 2, 3) + place + values
+    v1 = struct.pack("<Iiqq", 0xF993FAC8, 2, 2, 3) + place + values
+    v3 = struct.pack("<Iiiqq", 0xF993FACA, 0, 2, 2, 3) + place + values
+    for record in (v0, v1, v3):
+        (array,) = nd.load_frombuffer(head + record + none)
+        np.testing.assert_array_equal(array.asnumpy(), np.arange(6).reshape(2, 3))
+    scalar = struct.pack("<Iii", 0xF993FACA, 0, 0) + place + values[:4]
+    (array,) = nd.load_frombuffer(head + scalar + none)
+    assert array.shape == ()
+    (nothing,) = nd.load_frombuffer(head + struct.pack("<Iii", 0xF993FAC9, 0, 0) + none)
+    assert nothing is None
+
+
+def test_arrays_without_elements_survive(tmp_path: Path) -> None:
+    nd.save(tmp_path / "x", [nd.empty((0, 3)), nd.array(2.0)])
+    empty, scalar = nd.load(tmp_path / "x")
+    assert (empty.shape, scalar.shape) == ((0, 3), ())
+
+
+def test_other_objects_are_refused(tmp_path: Path) -> None:
+    for wrong, kind in ((3, ValueError), ([1], TypeError), ({1: nd.ones((1,))}, TypeError)):
+        with pytest.raises(kind):
+            nd.save(tmp_path / "x", wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    nd.save(path, [nd.ones((2,))])
+    before = path.read_bytes()
+    with pytest.raises(ZeroDivisionError):
+        nd.save(path, [nd.ones((2,)), nd.test_fails(nd.ones((2,)))])
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_sparse_files_are_named(data: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"sparse\.params.*(row_sparse|csr).*not supported"):
+        nd.load(data / "sparse.params")
+
+
+def test_every_truncation_is_an_error_that_names_the_place() -> None:
+    for length in range(len(ONE)):
+        with pytest.raises(FileFormatError, match=r"buffer.*byte \d+"):
+            nd.load_frombuffer(ONE[:length])
+    with pytest.raises(FileFormatError, match="1 more bytes"):
+        nd.load_frombuffer(ONE + b"x")
+
+
+def test_sizes_that_a_file_only_claims_are_not_allocated() -> None:
+    huge = bytearray(ONE)
+    huge[36:44] = struct.pack("<q", 2**62)
+    huge[44:52] = struct.pack("<q", 2**62)
+    with pytest.raises(FileFormatError, match="truncated"):
+        nd.load_frombuffer(bytes(huge))
+    many = bytearray(ONE)
+    many[16:24] = struct.pack("<Q", 2**60)
+    with pytest.raises(FileFormatError, match="number of arrays"):
+        nd.load_frombuffer(bytes(many))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(ONE) - 1), st.integers(0, 255)), min_size=1, max_size=4))
+def test_corrupt_files_give_arrays_or_an_error(changes: list[tuple[int, int]]) -> None:
+    corrupt = bytearray(ONE)
+    for place, value in changes:
+        corrupt[place] = value
+    try:
+        loaded = nd.load_frombuffer(bytes(corrupt))
+    except FileFormatError:
+        return
+    assert len(loaded) <= 1
