@@ -135,9 +135,9 @@ def missing_hint(kind: str, name: str) -> str:
     A plug-in that failed after registering `name` is certain; else those that implement the
     kind's hook, or whose module could not be imported, are possible.
     """
-    if _state is None:
+    if _loading is not None:
         return ""
-    absent = [record for record in _state.records if record.state != "loaded"]
+    absent = [record for record in _get().records if record.state != "loaded"]
     certain = [record for record in absent if _brings(record, kind, name)]
     possible = [r for r in absent if not r.hooks or f"mx_register_{kind}" in r.hooks]
     return " ".join(

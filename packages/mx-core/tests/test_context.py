@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from mx_core import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu, num_gpus
+from mx_core.errors import ArgumentError
+
+
+def test_names_numbers_equality():
+    assert str(cpu()) == "cpu(0)" and repr(gpu(2)) == "gpu(2)"
+    assert (cpu().device_typeid, gpu().device_typeid) == (1, 2)
+    assert (cpu_pinned().device_typeid, cpu_shared().device_typeid) == (3, 5)
+    assert cpu(1) == Context("cpu", 1) != gpu(1)
+    assert len({cpu(), cpu(0), Context(cpu()), cpu(1)}) == 2
+    assert cpu() != "cpu(0)"
+
+
+def test_with_sets_the_default_of_this_thread_only():
+    assert current_context() == cpu()
+    with gpu(1) as outer:
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(current_context()))
+        thread.start()
+        thread.join()
+        with cpu(3):
+            assert current_context() == cpu(3)
+        assert current_context() == outer == gpu(1)
+    assert current_context() == cpu() and seen == [cpu()]
+
+
+def test_an_exception_restores_the_default():
+    with pytest.raises(KeyError), gpu(0):
+        raise KeyError
+    assert current_context() == cpu()
+
+
+def test_copies_and_pickles_are_equal():
+    for context in (cpu(1), gpu(3)):
+        assert pickle.loads(pickle.dumps(context)) == copy.deepcopy(context) == context
+
+
+def test_wrong_values_are_refused(site):
+    with pytest.raises(ArgumentError, match="unknown device type 'tpu'.*cpu, gpu"):
+        Context("tpu")
+    for device_id in (-1, 1.5, "0"):
+        with pytest.raises(ArgumentError, match="device_id"):
+            Context("cpu", device_id)
+    assert Context("cpu", np.int64(2)) == cpu(2)
+
+
+def test_a_device_plugin_brings_its_type_and_count(site):
+    site.add(
+        "tpu",
+        """
+        def mx_register_devices(registry):
+            registry.add("tpu", 70, lambda: 4, dict)
+            registry.add("gpu", 2, lambda: 2, dict)
+        """,
+    )
+    try:
+        assert Context("tpu", 1).device_typeid == 70
+        assert num_gpus() == 2
+    finally:
+        del Context.devstr2type["tpu"], Context.devtype2str[70]
+
+
+def test_without_a_gpu_plugin_there_are_no_gpus(site):
+    assert num_gpus() == 0

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from mx_core import lifecycle, plugins
+
+RECORDING = """
+    import builtins
+    import mx_core
+
+    def note(text):
+        builtins.mx_events.append(text)
+
+    {register}
+
+    @mx_core.hookimpl
+    def mx_fork(stage):
+        note(f"{name} {{stage}}")
+
+    @mx_core.hookimpl
+    def mx_shutdown():
+        note("{name} shutdown")
+        {last}
+"""
+
+
+@pytest.fixture
+def events(site, monkeypatch):
+    """Plug-ins whose names are in the wrong order for what they are."""
+    import builtins
+
+    def source(name, hook="", last="pass"):
+        register = f"def {hook}: registry.add{last_args[hook]}" if hook else ""
+        return RECORDING.format(name=name, register=register, last=last)
+
+    last_args = {
+        "mx_register_engines(registry)": '("E", dict)',
+        "mx_register_storage_managers(registry)": '("cpu", "S", dict)',
+        "mx_register_kvstores(registry)": '("K", dict)',
+    }
+    monkeypatch.setattr(builtins, "mx_events", [], raising=False)
+    site.add("c-engine", source("engine", "mx_register_engines(registry)"))
+    site.add("z-storage", source("storage", "mx_register_storage_managers(registry)"))
+    site.add("a-store", source("store", "mx_register_kvstores(registry)", "raise OSError('late')"))
+    plugins.plugins()
+    return builtins.mx_events
+
+
+def test_shutdown_tells_users_before_what_they_use_and_survives_errors(events, capsys):
+    lifecycle.shutdown()
+    assert events == ["store shutdown", "engine shutdown", "storage shutdown"]
+    assert "mx_shutdown() of plug-in 'a-store'" in capsys.readouterr().err
+    lifecycle.shutdown()
+    assert len(events) == 3
+
+
+def test_fork_goes_inwards_before_and_outwards_after(events):
+    lifecycle.fork("before")
+    lifecycle.fork("child")
+    assert events == [
+        "store before", "engine before", "storage before",
+        "storage child", "engine child", "store child",
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_real_fork_calls_the_hooks_on_both_sides(events):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, events[-1].encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(reader, 100) == b"store child"
+    assert events[-1] == "store parent" and "engine before" in events
+
+
+def test_the_end_of_the_interpreter_calls_shutdown(tmp_path):
+    info = tmp_path / "mx_last-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mx-last\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[mx.plugins.v1]\nlast = last_plugin\n")
+    (tmp_path / "last_plugin.py").write_text("def mx_shutdown():\n    print('the end')\n")
+    code = textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from mx_core import plugins
+        plugins.plugins()
+        print('work')
+    """)
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, timeout=60
+    )
+    assert out.stdout.split("\n")[:2] == ["work", "the end"]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mx_core.errors import PluginError
+from mx_core.registry import Provenance, Registry, Transaction
+
+ACME = Provenance("acme", "acme-mx", "1.2")
+
+
+def transaction(*names, kind="kvstores", source=ACME):
+    made = Transaction(source)
+    for name in names:
+        made.stage(kind, name, object(), (), f"{source.plugin}.py:1")
+    return made
+
+
+def test_names_are_sorted_and_found_by_alias():
+    registry = Registry("kvstores")
+    made = Transaction(ACME)
+    made.stage("kvstores", "local", 1, ("device",), "a.py:3")
+    made.stage("kvstores", "dist", 2, (), "a.py:4")
+    made.commit({"kvstores": registry})
+    assert registry.names() == ("dist", "local") == tuple(registry)
+    assert registry.get("device").name == "local" and "device" in registry
+    assert [entry.value for entry in registry.items()] == [2, 1] and len(registry) == 2
+
+
+def test_optimizers_are_found_in_any_case_and_stores_are_not():
+    optimizers, stores = Registry("optimizers"), Registry("kvstores")
+    transaction("SGD", kind="optimizers").commit({"optimizers": optimizers})
+    transaction("local").commit({"kvstores": stores})
+    assert "sgd" in optimizers and optimizers.get("sGd").name == "SGD"
+    assert "Local" not in stores
+
+
+def test_a_duplicate_leaves_the_registry_as_it_was():
+    registry = Registry("kvstores")
+    transaction("a", "b").commit({"kvstores": registry})
+    other = Provenance("other", "other-mx", "3")
+    with pytest.raises(PluginError) as caught:
+        transaction("c", "b", source=other).commit({"kvstores": registry})
+    text = str(caught.value)
+    for part in ("'b'", "plug-in 'acme' (acme-mx 1.2) at acme.py:1", "other.py:1",
+                 "MX_DISABLE_PLUGINS=acme or =other"):  # fmt: skip
+        assert part in text
+    assert registry.names() == ("a", "b")
+
+
+def test_one_plugin_cannot_register_a_name_twice():
+    registry = Registry("kvstores")
+    with pytest.raises(PluginError, match="'a' is registered by"):
+        transaction("a", "a").commit({"kvstores": registry})
+    assert len(registry) == 0
+
+
+@pytest.mark.parametrize("name", ["", None, 3])
+def test_names_are_texts(name):
+    with pytest.raises(PluginError, match="non-empty name"):
+        transaction(name)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6))
+def test_a_transaction_commits_all_or_nothing(batches):
+    registry = Registry("kvstores")
+    model = set()
+    for batch in batches:
+        fits = len(set(batch)) == len(batch) and not model & set(batch)
+        try:
+            transaction(*batch).commit({"kvstores": registry})
+            assert fits
+            model |= set(batch)
+        except PluginError:
+            assert not fits
+        assert set(registry.names()) == model

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+import pytest
+from mx_core import specs
+from mx_core.errors import PluginError
+
+
+def test_a_target_is_imported_at_the_first_call(monkeypatch):
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    target = specs.target("colorsys:rgb_to_hsv")
+    assert isinstance(target, specs.Target)
+    assert target(0, 0, 0) == (0.0, 0.0, 0)
+    assert specs.resolve(target) is sys.modules["colorsys"].rgb_to_hsv
+
+
+def test_nested_attributes():
+    assert specs.resolve("json:JSONEncoder.encode") is __import__("json").JSONEncoder.encode
+
+
+def test_callables_pass_through():
+    assert specs.target(dict) is dict is specs.resolve(dict)
+
+
+@pytest.mark.parametrize("wrong", ["", "module", "module:", ":attribute", 3, None])
+def test_what_is_neither_is_refused(wrong):
+    with pytest.raises(PluginError, match="module:attribute"):
+        specs.target(wrong)
