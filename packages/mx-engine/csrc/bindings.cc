@@ -146,9 +146,9 @@ class PyEngine {
     return {count, std::move(texts)};
   }
 
-  // Drains and stops the engine until the forking thread has it for itself.  False when
-  // operations were still pending after `timeout` seconds, or the fork happens inside one: the
-  // child's engine then starts without them.
+  // Drains and stops the engine, and closes it for pushes of other threads.  False when operations
+  // were still pending after `timeout` seconds, or the fork happens inside one: the child's engine
+  // then starts without them.
   bool before_fork(double timeout) {
     const Clock::time_point end = deadline_of(timeout);
     Engine* engine = get();
@@ -164,7 +164,7 @@ class PyEngine {
     return false;
   }
 
-  void after_fork(bool child) { get()->open_after_fork(child); }
+  void after_fork() { get()->open_after_fork(); }
 
  private:
   Engine* engine_;
@@ -268,5 +268,5 @@ PYBIND11_MODULE(_core, module) {
       .def("notify_shutdown", [](const PyEngine& e) { e.get()->notify_shutdown(); })
       .def("unobserved", &PyEngine::unobserved)
       .def("before_fork", &PyEngine::before_fork, py::arg("timeout"))
-      .def("after_fork", &PyEngine::after_fork, py::arg("child"));
+      .def("after_fork", &PyEngine::after_fork);
 }

@@ -93,26 +93,23 @@ struct AsyncCallable {
 
 void drop_async(void* argument) noexcept {
   auto* async = static_cast<AsyncCallable*>(argument);
-  if (async->function != nullptr) drop_callable(async->function);
+  drop_callable(async->function);
   delete async;
 }
 
 void start_callable(void* argument, const mx_run_context*, mx_completion* pending) {
-  auto* async = static_cast<AsyncCallable*>(argument);
-  Engine* engine = async->engine;
+  const auto* async = static_cast<AsyncCallable*>(argument);
   if (interpreter_ends()) {
-    engine->complete(reinterpret_cast<Block*>(pending), ended());
+    async->engine->complete(reinterpret_cast<Block*>(pending), ended());
     return;
   }
   const Gil gil;
-  // From the first call of done on, `async` may be gone.
-  const auto function = py::reinterpret_steal<py::object>(std::exchange(async->function, nullptr));
   Completion* completion = nullptr;
   try {
-    auto owned = std::make_unique<Completion>(engine, pending);
+    auto owned = std::make_unique<Completion>(async->engine, pending);
     completion = owned.get();
     const py::object done = py::cast(std::move(owned));
-    PyObject* result = PyObject_CallOneArg(function.ptr(), done.ptr());
+    PyObject* result = PyObject_CallOneArg(async->function, done.ptr());
     if (result == nullptr) {
       completion->finish(take_python_failure());
     } else {
@@ -121,7 +118,8 @@ void start_callable(void* argument, const mx_run_context*, mx_completion* pendin
   } catch (const std::exception& e) {
     // Without the object nobody else can end the operation.
     if (completion == nullptr) {
-      engine->complete(reinterpret_cast<Block*>(pending), make_failure(MX_ERROR_MEMORY, e.what()));
+      async->engine->complete(reinterpret_cast<Block*>(pending),
+                              make_failure(MX_ERROR_MEMORY, e.what()));
     }
   }
 }

@@ -51,6 +51,10 @@ struct Block {
   void (*destroy)(void*) = nullptr;
   Operator* reusable = nullptr;  // the operator this is a push of; a reference
 
+  // An asynchronous operation is finished by the later of two: its body returns, it is completed.
+  std::atomic<uint32_t> unfinished_parts{0};
+  mx_failure* async_failure = nullptr;  // set by the completion
+
   Waiter* pusher = nullptr;          // woken instead of dispatching (naive engine, waits)
   Waiter* completion = nullptr;      // woken when finished (naive engine)
   mx_failure** report = nullptr;     // where a naive push wants its failure

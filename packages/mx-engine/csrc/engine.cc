@@ -63,6 +63,7 @@ const char* duplicate_text(const mx_operation& operation, const Variable* twice)
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)), lanes_(*this, options_.limits, options_.per_device) {
   fill_table(&table_, this);
+  enlist();
 }
 
 Variable* Engine::new_variable() noexcept { return new (std::nothrow) Variable; }
@@ -72,17 +73,20 @@ uint64_t Engine::version(Variable* variable) noexcept {
   return variable->version;
 }
 
-// Counts the operation as pending; false when nothing may be pushed any more.
-bool Engine::enter(mx_error* error) noexcept {
+// Counts the operation as pending, unless nothing may be pushed any more.
+int32_t Engine::enter(mx_error* error) noexcept {
   for (;;) {
     // Ordered against try_close_for_fork: either it sees the count or this sees the state.
     pending_.fetch_add(1, std::memory_order_seq_cst);
     const int state = state_.load(std::memory_order_seq_cst);
-    if (state == running) return true;
+    if (state == running) return MX_OK;
     leave();
     if (state == shut_down) {
-      set_error(error, MX_ERROR_SHUTDOWN, "the engine was shut down; nothing can be pushed");
-      return false;
+      return set_error(error, MX_ERROR_SHUTDOWN,
+                       "the engine was shut down; nothing can be pushed");
+    }
+    if (forking_thread_.load(std::memory_order_acquire) == std::this_thread::get_id()) {
+      return set_error(error, MX_ERROR, "nothing can be pushed by a thread that is about to fork");
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -130,9 +134,9 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
     return set_error(error, MX_ERROR_ABI, "[push] mx_operation is of an older interface");
   }
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
-  if (!enter(error)) {
+  if (const int32_t status = enter(error)) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
-    return MX_ERROR_SHUTDOWN;
+    return status;
   }
   try {
     const LockOrder order(operation.reads, operation.n_reads, operation.writes,
@@ -182,7 +186,7 @@ Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) n
 int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority,
                               mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
-  if (!enter(error)) return MX_ERROR_SHUTDOWN;
+  if (const int32_t status = enter(error)) return status;
   const mx_operation& prototype = op->prototype;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
@@ -265,8 +269,14 @@ void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
   }
   const mx_run_context context{sizeof(mx_run_context), worker, block->context, nullptr};
   if (block->run_async != nullptr) {
-    const Frame frame(nullptr);
-    block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
+    block->unfinished_parts.store(2, std::memory_order_relaxed);
+    {
+      const Frame frame(block);
+      block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
+    }
+    if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      finish(block, FailureRef(block->async_failure), nullptr, ready);
+    }
     return;
   }
   FailureRef failure;
@@ -324,9 +334,12 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
 void Engine::complete(Block* block, mx_failure* failure) {
   // Once the operation no longer counts as pending, only this keeps the engine from being freed.
   completers_.fetch_add(1, std::memory_order_relaxed);
-  ReadyList ready;
-  finish(block, FailureRef(failure), nullptr, ready);
-  dispatch(ready);
+  block->async_failure = failure;
+  if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    ReadyList ready;
+    finish(block, FailureRef(failure), nullptr, ready);
+    dispatch(ready);
+  }
   completers_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -377,7 +390,7 @@ void Engine::dispatch(ReadyList ready) {
 
 void Engine::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
-  if (!enter(nullptr)) {
+  if (enter(nullptr) != MX_OK) {
     variable->lock.lock();
     const bool unused = variable->idle(true) && variable->pins == 0;
     variable->lock.unlock();

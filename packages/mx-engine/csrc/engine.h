@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lanes.h"
@@ -94,7 +95,7 @@ class Engine final : private Runner {
   // Around fork(), on the forking thread.  `try_close_for_fork` succeeds when nothing is pending
   // (or with `force`); then nobody can push until `open_after_fork`.
   bool try_close_for_fork(bool force) noexcept;
-  void open_after_fork(bool child) noexcept;
+  void open_after_fork() noexcept;
 
 
  private:
@@ -103,7 +104,7 @@ class Engine final : private Runner {
   ~Engine() = default;
   void run(Block* block, uint32_t worker) override;
 
-  bool enter(mx_error* error) noexcept;
+  int32_t enter(mx_error* error) noexcept;
   void leave() noexcept;
   Block* make_block(const mx_operation& operation);
   void launch(Block* block, const LockOrder& order, mx_failure** failure);
@@ -115,6 +116,12 @@ class Engine final : private Runner {
   void finish_wait(Block* block, ReadyList& ready) noexcept;
   void dispatch(ReadyList ready);
   void destroy() noexcept;
+  void enlist();
+  void delist() noexcept;
+  void lock_for_fork() noexcept;
+  void unlock_after_fork(bool child) noexcept;
+  static void before_fork() noexcept;
+  static void after_fork(bool child) noexcept;
   Poison* find_poison(const Block& block) const noexcept;
 
   mx_engine_api table_;
@@ -124,6 +131,7 @@ class Engine final : private Runner {
   Profile profile_;
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{running};
+  std::atomic<std::thread::id> forking_thread_{};  // meaningful while state_ is forking
   std::atomic<uint32_t> completers_{0};  // threads inside complete()
   alignas(64) std::atomic<uint64_t> pending_{0};
   alignas(64) std::atomic<int> quiet_waiters_{0};

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stop, shut-down, fork, the end of an engine.
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <vector>
 
 #include "engine.h"
 #include "frame.h"
@@ -9,10 +15,72 @@
 
 namespace mx::engine {
 
+namespace {
+
+// Engines that were shut down with work pending: threads may still be inside them, so they go with
+// the process.  Kept reachable for leak checkers.
+struct Abandoned {
+  Engine* engine;
+  Abandoned* next;
+};
+std::atomic<Abandoned*> abandoned{nullptr};
+
+void abandon(Engine* engine) noexcept {
+  auto* entry = new (std::nothrow) Abandoned{engine, nullptr};
+  if (entry == nullptr) return;
+  entry->next = abandoned.load(std::memory_order_relaxed);
+  while (!abandoned.compare_exchange_weak(entry->next, entry, std::memory_order_release)) {
+  }
+}
+
+// The engines of the process, for the handlers of fork().
+struct Registry {
+  std::mutex mutex;
+  std::vector<Engine*> engines;  // guarded by mutex
+};
+
+Registry& registry() {
+  static auto* registry = new Registry;  // leaked: engines may outlive static destruction
+  return *registry;
+}
+
+}  // namespace
+
+void Engine::before_fork() noexcept {
+  registry().mutex.lock();
+  for (Engine* engine : registry().engines) engine->lock_for_fork();
+  lock_block_pool();
+  lock_interned();
+}
+
+void Engine::after_fork(bool child) noexcept {
+  unlock_interned();
+  unlock_block_pool();
+  for (Engine* engine : registry().engines) engine->unlock_after_fork(child);
+  registry().mutex.unlock();
+}
+
+void Engine::enlist() {
+  Registry& all = registry();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  static const int installed = pthread_atfork([] { before_fork(); }, [] { after_fork(false); },
+                                              [] { after_fork(true); });
+  if (installed != 0) throw std::bad_alloc();
+  all.engines.push_back(this);
+}
+
+void Engine::delist() noexcept {
+  Registry& all = registry();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.engines.erase(std::find(all.engines.begin(), all.engines.end(), this));
+}
+
 void Engine::release() noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // After the shut-down threads may still be on their way: the engine goes with the process.
-  if (state_.load(std::memory_order_acquire) == shut_down) return;
+  if (state_.load(std::memory_order_acquire) == shut_down && pending() != 0) {
+    abandon(this);
+    return;
+  }
   if (WorkerPool::current() == nullptr && !Frame::any()) {
     destroy();
     return;
@@ -20,13 +88,15 @@ void Engine::release() noexcept {
   try {  // a thread cannot wait for itself
     std::thread([this] { destroy(); }).detach();
   } catch (...) {
-    state_.store(shut_down, std::memory_order_release);
+    abandon(this);
   }
 }
 
 void Engine::destroy() noexcept {
-  stop();
+  drain(-1);
+  lanes_.stop();
   while (completers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  delist();
   delete this;
 }
 
@@ -52,31 +122,36 @@ bool Engine::try_close_for_fork(bool force) noexcept {
   if (!state_.compare_exchange_strong(expected, forking, std::memory_order_seq_cst)) {
     return expected == shut_down;
   }
-  if (pending_.load(std::memory_order_seq_cst) != 0 && !force) {
-    state_.store(running, std::memory_order_seq_cst);
-    return false;
-  }
+  forking_thread_.store(std::this_thread::get_id(), std::memory_order_release);
+  const bool quiet = pending_.load(std::memory_order_seq_cst) == 0;
+  if (!quiet && !force) open_after_fork();
+  return quiet || force;
+}
+
+void Engine::open_after_fork() noexcept {
+  forking_thread_.store({}, std::memory_order_release);
+  int expected = forking;
+  state_.compare_exchange_strong(expected, running, std::memory_order_seq_cst);
+}
+
+// The handlers below run inside fork() itself, on the forking thread: they see to it that the
+// child finds every lock free and no memory of threads it does not have.
+void Engine::lock_for_fork() noexcept {
   lanes_.lock_for_fork();
   failures_.lock();
   quiet_mutex_.lock();
-  lock_block_pool();
-  lock_interned();
-  return true;
 }
 
-void Engine::open_after_fork(bool child) noexcept {
-  if (state_.load(std::memory_order_acquire) != forking) return;
-  unlock_interned();
-  unlock_block_pool();
-  quiet_mutex_.unlock();
-  failures_.unlock();
+void Engine::unlock_after_fork(bool child) noexcept {
   if (child) {
+    // What was pending is lost with its threads, but for the operations this thread is inside of.
     pending_.store(Frame::depth(), std::memory_order_seq_cst);
     quiet_waiters_.store(0, std::memory_order_seq_cst);
     completers_.store(0, std::memory_order_relaxed);
   }
+  quiet_mutex_.unlock();
+  failures_.unlock();
   lanes_.unlock_after_fork(child);
-  state_.store(running, std::memory_order_seq_cst);
 }
 
 }  // namespace mx::engine

@@ -9,7 +9,6 @@ namespace mx::engine {
 
 class Frame {
  public:
-  // `block` is NULL for an asynchronous operation: it may be finished before its body returns.
   explicit Frame(const Block* block) noexcept : block_(block), outer_(top_) { top_ = this; }
   ~Frame() { top_ = outer_; }
   Frame(const Frame&) = delete;
@@ -24,7 +23,6 @@ class Frame {
   // The name of the running operation that holds the variable, or NULL.
   static const char* holder(const mx_variable* variable) noexcept {
     for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (frame->block_ == nullptr) continue;
       for (uint32_t i = 0; i < frame->block_->n_entries; ++i) {
         if (frame->block_->entries[i].variable != variable) continue;
         return frame->block_->name == nullptr ? "unnamed" : frame->block_->name;

@@ -39,6 +39,13 @@ inline void release(Poison* poison) noexcept {
 // Threads: any.
 class FailureLedger {
  public:
+  FailureLedger() = default;
+  FailureLedger(const FailureLedger&) = delete;
+  FailureLedger& operator=(const FailureLedger&) = delete;
+  ~FailureLedger() {
+    for (Poison* poison : kept_) release(poison);
+  }
+
   // Names the operation in `failure`, unless an earlier one is named there already, and enters it.
   // NULL when memory is exhausted; the failure is then counted only.
   Poison* enter(FailureRef failure, const char* name, const char* origin) noexcept;

@@ -234,6 +234,8 @@ void WorkerPool::unlock_after_fork(bool child) noexcept {
   if (child) {
     for (auto& worker : workers_) worker.release();  // their threads do not exist here
     workers_.clear();
+    general_ = parallel_ = TaskQueue();
+    queued_.store(0, std::memory_order_relaxed);
     idle_ = parallel_worker_ = nullptr;
     threads_ = blocked_ = 0;
     searching_ = stopping_ = false;

@@ -3,43 +3,71 @@
 
 from __future__ import annotations
 
+from mx_core.errors import ArgumentError
+
 from mx_engine import lifecycle
 from mx_engine._core import Engine
 from mx_engine.settings import default_workers, integer
 
+#: Names of the engine types, the default first.
+TYPES = ("ThreadedEnginePerDevice", "ThreadedEngine", "NaiveEngine")
 
-def threaded_engine_per_device(*, workers: int | None = None) -> Engine:
-    """A new engine with a pool of threads per device; the default.
+
+def create(name: str = TYPES[0], *, workers: int | None = None) -> Engine:
+    """A new engine of its own, apart from the one the process's arrays use.
+
+    It takes part in forks and in the end of the interpreter by itself. Threads: any.
 
     Parameters
     ----------
+    name : str
+        `ThreadedEnginePerDevice`: a pool of threads per device. `ThreadedEngine`: one pool for all
+        devices of a type. `NaiveEngine`: no threads, everything runs at the push, on the pushing
+        thread, and raises there; for debugging.
     workers : int, optional
-        Compute threads per CPU device; default `MXNET_CPU_WORKER_NTHREADS`, else one per core, at
-        most four.
+        Compute threads per CPU device, at least 1. Default: `MXNET_CPU_WORKER_NTHREADS`, else one
+        per core, at most four.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    ArgumentError
+        An unknown name, fewer than one worker, or an environment variable that is no number.
+
+    Examples
+    --------
+    >>> engine = create(workers=2)
+    >>> total, log = engine.new_variable(), []
+    >>> for i in range(3):
+    ...     engine.push(lambda i=i: log.append(i), writes=[total])
+    >>> engine.wait_for_variable(total)
+    True
+    >>> log
+    [0, 1, 2]
     """
-    return _threaded("ThreadedEnginePerDevice", workers, per_device=True)
+    return make(name, lifecycle.by_interpreter(), workers)
 
 
-def threaded_engine(*, workers: int | None = None) -> Engine:
-    """A new engine whose threads serve all devices of a kind; parameters as above."""
-    return _threaded("ThreadedEngine", workers, per_device=False)
-
-
-def naive_engine() -> Engine:
-    """A new engine without threads: everything runs at the push, on the pushing thread, and raises
-    there. For debugging."""
-    return lifecycle.watch(Engine("NaiveEngine", naive=True))
-
-
-def _threaded(name: str, workers: int | None, *, per_device: bool) -> Engine:
-    if workers is None:
-        workers = integer("MXNET_CPU_WORKER_NTHREADS", default_workers())
-    engine = Engine(
-        name,
-        per_device=per_device,
-        workers=max(1, workers),
-        priority_workers=max(1, integer("MXNET_CPU_PRIORITY_NTHREADS", 4)),
-        copy_workers=max(1, integer("MXNET_GPU_COPY_NTHREADS", 2)),
-        python_workers=max(1, integer("MX_PYTHON_WORKER_NTHREADS", max(1, workers))),
-    )
-    return lifecycle.watch(engine)
+def make(name: str, keeper: lifecycle.Keeper, workers: int | None = None) -> Engine:
+    """A new engine in the care of `keeper`; otherwise as `create`."""
+    if name not in TYPES:
+        raise ArgumentError(f"[engine] unknown type {name!r}; known: {', '.join(TYPES)}")
+    if workers is not None and workers < 1:
+        raise ArgumentError(f"[{name}] workers: expected at least 1, got {workers}")
+    if name == "NaiveEngine":
+        engine = Engine(name, naive=True)
+    else:
+        n = workers or max(1, integer("MXNET_CPU_WORKER_NTHREADS", default_workers()))
+        engine = Engine(
+            name,
+            per_device=name == "ThreadedEnginePerDevice",
+            workers=n,
+            priority_workers=max(1, integer("MXNET_CPU_PRIORITY_NTHREADS", 4)),
+            copy_workers=max(1, integer("MXNET_GPU_COPY_NTHREADS", 2)),
+            python_workers=max(1, integer("MX_PYTHON_WORKER_NTHREADS", n)),
+        )
+    keeper.add(engine)
+    return engine

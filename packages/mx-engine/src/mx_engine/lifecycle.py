@@ -11,76 +11,85 @@ import weakref
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
 
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_closed_for_fork: list[Engine] = []
-_installed = False
+
+class Keeper:
+    """Looks after some of the engines of the process."""
+
+    def __init__(self) -> None:
+        self._engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+        self._closed: list[Engine] = []
+
+    def add(self, engine: Engine) -> None:
+        """Takes an engine into care, for as long as it lives."""
+        self._engines.add(engine)
+
+    def engines(self) -> list[Engine]:
+        """The engines in care that are alive."""
+        return list(self._engines)
+
+    def before_fork(self) -> None:
+        """Lets the engines finish their work and ends their threads, so that the child inherits
+        quiet engines. An engine that is still busy after `MX_FORK_TIMEOUT` seconds (30), or that
+        runs the operation which forks, is empty in the child."""
+        limit = seconds("MX_FORK_TIMEOUT", 30.0)
+        for engine in self.engines():
+            self._closed.append(engine)
+            engine.before_fork(limit)
+
+    def after_fork(self, *, child: bool) -> None:
+        """Opens the engines again; their threads come back with the next operation. In the child
+        there are `MXNET_MP_WORKER_NTHREADS` (1) per CPU device."""
+        while self._closed:
+            engine = self._closed.pop()
+            engine.after_fork()
+            if child:
+                engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
+
+    def shutdown(self) -> None:
+        """Waits for pending work, tells of failures nobody has seen, closes the engines for good.
+
+        Work that does not end within `MX_SHUTDOWN_TIMEOUT` seconds (10) is given up, so that the
+        process ends.
+        """
+        limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
+        for engine in self.engines():
+            self._engines.discard(engine)
+            if not engine.drain(limit):
+                print(
+                    f"mx: {engine.pending} operations had not finished at exit and are given up",
+                    file=sys.stderr,
+                )
+            engine.notify_shutdown()
+            count, texts = engine.unobserved()
+            if count:
+                print(unobserved_text(count, texts), file=sys.stderr)
 
 
-def watch(engine: Engine) -> Engine:
-    """Takes the engine into the care of this module; returns it."""
-    global _installed
-    _engines.add(engine)
-    if not _installed:
-        _installed = True
-        atexit.register(shutdown)
-        os.register_at_fork(
-            before=before_fork,
-            after_in_parent=lambda: after_fork(child=False),
-            after_in_child=lambda: after_fork(child=True),
-        )
-    return engine
-
-
-def engines() -> list[Engine]:
-    """The engines that are alive."""
-    return list(_engines)
-
-
-def before_fork() -> None:
-    """Lets the engines finish their work and ends their threads, so that the child inherits a
-    quiet engine. Called twice for one fork, the second call does nothing."""
-    if _closed_for_fork:
-        return
-    for engine in engines():
-        _closed_for_fork.append(engine)
-        engine.before_fork(seconds("MX_FORK_TIMEOUT", 30.0))
-
-
-def after_fork(*, child: bool) -> None:
-    """Opens the engines again; their threads come back with the next operation."""
-    while _closed_for_fork:
-        engine = _closed_for_fork.pop()
-        engine.after_fork(child)
-        if child and not engine.is_naive:
-            engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
-
-
-def shutdown() -> None:
-    """Waits for pending work, tells of failures nobody has seen, and closes the engines for good.
-
-    Work that does not end within `MX_SHUTDOWN_TIMEOUT` seconds (10) is given up, so that a process
-    always ends.
-    """
-    limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
-    for engine in engines():
-        _engines.discard(engine)
-        if not engine.drain(limit):
-            print(
-                f"mx: {engine.pending} operations were still running or waiting at exit "
-                f"and are given up",
-                file=sys.stderr,
-            )
-        engine.notify_shutdown()
-        _report(*engine.unobserved())
-
-
-def _report(count: int, texts: list[str]) -> None:
-    if count == 0:
-        return
+def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:
+    """What is said at exit about failures that no wait has raised."""
     subject = "1 failure was" if count == 1 else f"{count} failures were"
-    shown = texts[:5]
-    rest = count - len(shown)
-    lines = [f"mx: {subject} never observed:", *(f"  {text}" for text in shown)]
-    if rest:
-        lines.append(f"  and {rest} more")
-    print("\n".join(lines), file=sys.stderr)
+    lines = [f"mx: {subject} never observed:", *(f"  {text}" for text in texts[:limit])]
+    if count > limit:
+        lines.append(f"  and {count - limit} more")
+    return "\n".join(lines)
+
+
+#: Engines of the plug-in: the hooks tell when to act, in the order of who uses whom.
+by_hooks = Keeper()
+
+_by_interpreter: Keeper | None = None
+
+
+def by_interpreter() -> Keeper:
+    """The keeper of engines that were made directly: it listens to the interpreter itself."""
+    global _by_interpreter
+    if _by_interpreter is None:
+        keeper = _by_interpreter = Keeper()
+        atexit.register(keeper.shutdown)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=keeper.before_fork,
+                after_in_parent=lambda: keeper.after_fork(child=False),
+                after_in_child=lambda: keeper.after_fork(child=True),
+            )
+    return _by_interpreter

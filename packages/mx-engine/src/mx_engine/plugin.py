@@ -1,58 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook implementations of mx-engine."""
+"""Hook implementations of mx-engine.
+
+The native part is imported when the first engine is made.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from mx_core import hookimpl
+from mx_core.hookspecs import PluginInfo, hookimpl
+
+if TYPE_CHECKING:
+    from mx_core.registrars import EngineRegistrar
+
+    from mx_engine._core import Engine
+    from mx_engine.lifecycle import Keeper
+
+MX_PLUGIN = PluginInfo(summary="Dependency engine: threaded per device, threaded, naive")
+MX_HOOK_API = (1, 0)
+
+
+def _maker(name: str) -> Callable[[], Engine]:
+    def make() -> Engine:
+        from mx_engine import engines, lifecycle
+
+        return engines.make(name, lifecycle.by_hooks)
+
+    return make
 
 
 @hookimpl
-def mx_register_engines(registry: Any) -> None:
+def mx_register_engines(registry: EngineRegistrar) -> None:
     """The three engine types under MXNet's names."""
-    registry.add(
-        "ThreadedEnginePerDevice",
-        "mx_engine.engines:threaded_engine_per_device",
-        priority=20,
-    )
+    registry.add("ThreadedEnginePerDevice", _maker("ThreadedEnginePerDevice"), priority=20)
     registry.add(
         "ThreadedEngine",
-        "mx_engine.engines:threaded_engine",
+        _maker("ThreadedEngine"),
         priority=10,
         aliases=("ThreadedEnginePooled",),
     )
-    registry.add("NaiveEngine", "mx_engine.engines:naive_engine", priority=0)
+    registry.add("NaiveEngine", _maker("NaiveEngine"), priority=0)
+
+
+def _keeper() -> Keeper | None:
+    """The keeper of the engines made by `_maker`; None before the first."""
+    lifecycle = sys.modules.get("mx_engine.lifecycle")
+    return None if lifecycle is None else lifecycle.by_hooks
 
 
 @hookimpl
 def mx_fork(stage: str) -> None:
     """Quiet engines before the fork, opened again after it."""
-    lifecycle = sys.modules.get("mx_engine.lifecycle")  # absent: no engine was ever made
-    if lifecycle is None:
+    keeper = _keeper()
+    if keeper is None:
         return
     if stage == "before":
-        lifecycle.before_fork()
+        keeper.before_fork()
     else:
-        lifecycle.after_fork(child=stage == "child")
+        keeper.after_fork(child=stage == "child")
 
 
 @hookimpl
 def mx_shutdown() -> None:
     """Pending work is finished, unseen failures are told, the engines close."""
-    lifecycle = sys.modules.get("mx_engine.lifecycle")
-    if lifecycle is not None:
-        lifecycle.shutdown()
+    keeper = _keeper()
+    if keeper is not None:
+        keeper.shutdown()
 
 
 @hookimpl
 def mx_diagnostics() -> dict[str, str]:
-    """One line per engine of the process."""
-    lifecycle = sys.modules.get("mx_engine.lifecycle")
-    if lifecycle is None:
-        return {"engine": "not used yet"}
+    """One line per engine that is in use."""
+    keeper = _keeper()
+    engines = [] if keeper is None else keeper.engines()
+    if not engines:
+        return {"engine": "none in use yet"}
     return {
-        f"engine {engine.name}": f"{engine.workers} workers, {engine.pending} pending"
-        for engine in lifecycle.engines()
+        f"engine {engine.name}": f"{engine.workers} workers, {engine.pending} operations pending"
+        for engine in engines
     }

@@ -133,18 +133,20 @@ void cxx_exceptions_become_failures() {
 }
 
 void asynchronous_failures() {
-  const Table table(2);
-  mx_variable* v = table.variable();
   std::thread other;
-  table.push_async({{}, {v}}, [&](mx_completion* done) {
-    other = std::thread([&table, done] {
-      sleep_ms(5);
-      table.complete(done, fail("device lost"));
+  {
+    const Table table(2);
+    mx_variable* v = table.variable();
+    table.push_async({{}, {v}}, [&](mx_completion* done) {
+      other = std::thread([&table, done] { table.complete(done, fail("device lost")); });
+      sleep_ms(2);  // completed before the body returns, as a rule
     });
-  });
-  CHECK(table.wait(v) == "device lost");
+    CHECK(table.wait(v) == "device lost");
+    table.push_async({{}, {v}}, [&](mx_completion* done) { table.complete(done, fail("early")); });
+    CHECK(table.wait(v) == "early");
+    table.remove(v);
+  }
   other.join();
-  table.remove(v);
 }
 
 void an_inline_failure_is_stored() {

@@ -138,16 +138,16 @@ void a_variable_is_deleted_while_somebody_waits() {
   auto* engine = static_cast<Engine*>(table.self());
   for (int i = 0; i < 300; ++i) {
     mx_variable* v = table.variable();
-    std::atomic<bool> open{false};
-    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
-      while (!open) std::this_thread::yield();
+    auto open = std::make_shared<std::atomic<bool>>(false);
+    table.push({{}, {v}}, [open](const mx_run_context&) -> mx_failure* {
+      while (!*open) std::this_thread::yield();
       return nullptr;
     });
     mx::engine::VariableWait wait;
     mx_error error{};
     CHECK(engine->begin_wait(wait, v, i % 2 == 0, &error) == MX_OK);
     table.remove(v);
-    open = true;
+    *open = true;
     if (i % 3 != 0) engine->wait_until(wait, mx::engine::deadline(i * 100));
     mx_failure* failure = nullptr;
     const int32_t status = engine->end_wait(wait, &failure);
@@ -235,6 +235,7 @@ void shut_down() {
   CHECK(freed == 1);
   open = true;
   while (table->pending(table.self()) != 0) sleep_ms(1);
+  table.remove(busy);
 }
 
 struct Events {

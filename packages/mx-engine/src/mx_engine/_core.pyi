@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native engine."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+class _Context(Protocol):
+    @property
+    def device_typeid(self) -> int: ...
+    @property
+    def device_id(self) -> int: ...
+
+class Variable:
+    """What operations read or mutate; made by `Engine.new_variable`.
+
+    It owns no data: it stands for whatever the operations agree it stands for. It is deleted with
+    its last Python reference, behind everything pushed on it.
+    """
+
+class Completion:
+    """What an asynchronous operation gets, to call when it has ended."""
+
+    def __call__(self, error: BaseException | None = None) -> None:
+        """Ends the operation, with `error` if it failed. From any thread, exactly once.
+
+        What waits for the operation goes on when its function has returned as well. An operation
+        whose completion is dropped uncalled fails.
+
+        Raises
+        ------
+        MXNetError
+            It was called before.
+        """
+
+class Engine:
+    """Runs functions asynchronously, ordered by the variables they read and mutate.
+
+    Of two operations of which one mutates a common variable, the one pushed first runs first;
+    readers run together. All methods may be called from any thread; those that block release the
+    GIL and can be interrupted by Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        naive: bool = False,
+        per_device: bool = True,
+        workers: int = 1,
+        priority_workers: int = 4,
+        copy_workers: int = 2,
+        python_workers: int = 1,
+    ) -> None:
+        """Use `mx_engine.create`, which also sees to forks and to the end of the process."""
+
+    @property
+    def capsule(self) -> Any:
+        """The C table (`mx.engine.v1`); the capsule keeps the engine alive."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_naive(self) -> bool:
+        """Whether everything runs at the push."""
+    @property
+    def pending(self) -> int:
+        """Operations not yet finished."""
+    @property
+    def workers(self) -> int:
+        """Compute threads per CPU device; 0 for a naive engine, which ignores assignments."""
+    @workers.setter
+    def workers(self, n: int) -> None: ...
+    def new_variable(self) -> Variable: ...
+    def delete_variable(
+        self, variable: Variable, deleter: Callable[[], object] | None = None
+    ) -> None:
+        """Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.
+
+        Raises
+        ------
+        ArgumentError
+            It was deleted before, or belongs to another engine.
+        """
+    def variable_version(self, variable: Variable) -> int:
+        """Finished writes of the variable."""
+    def variable_ready(self, variable: Variable, for_write: bool = False) -> bool:
+        """Whether nothing pushed so far still has to write (`for_write`: or read) it."""
+    def variable_failure(self, variable: Variable) -> BaseException | None:
+        """The exception because of which the variable was not written, also after a wait raised
+        it; None once a later write has succeeded. Does not block."""
+    def push(
+        self,
+        fn: Callable[[], object],
+        reads: Iterable[Variable] = (),
+        writes: Iterable[Variable] = (),
+        *,
+        context: _Context | None = None,
+        priority: int = 0,
+        name: str | None = None,
+        property: str = "normal",
+    ) -> None:
+        """Has `fn()` called when everything before it on its variables has finished.
+
+        Parameters
+        ----------
+        fn : callable
+            It may push and wait. What it raises is raised by the waits for what it should have
+            written; operations that would use that are skipped.
+        reads, writes : iterables of Variable
+            No variable twice. One that is read and written belongs to `writes`.
+        context : Context, optional
+            Default `cpu(0)`.
+        priority : int
+            Of the operations that are ready, larger ones run earlier.
+        name : str, optional
+            For messages and profiles; default the name of `fn`.
+        property : str
+            `normal`; `no_skip`: is called even when what it uses failed; `async`,
+            `cpu_prioritized`, `device_prioritized`, `copy_from_device`, `copy_to_device`.
+
+        Raises
+        ------
+        ArgumentError
+            A variable is listed twice, was deleted, or belongs to another engine.
+        EngineShutdownError
+            The engine was shut down.
+        Exception
+            A naive engine raises what `fn` raises.
+        """
+    def push_async(
+        self,
+        fn: Callable[[Completion], object],
+        reads: Iterable[Variable] = (),
+        writes: Iterable[Variable] = (),
+        *,
+        context: _Context | None = None,
+        priority: int = 0,
+        name: str | None = None,
+        property: str = "async",
+    ) -> None:
+        """As `push`, but the operation ends when the `Completion` given to `fn` is called."""
+    def wait_for_variable(
+        self, variable: Variable, *, for_write: bool = False, timeout: float | None = None
+    ) -> bool:
+        """Blocks until the writes pushed so far have finished (`for_write`: the reads, too).
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        bool
+            False when the time ran out.
+
+        Raises
+        ------
+        MXNetError
+            Called inside an operation that uses the variable: it would wait for itself.
+        Exception
+            What the operation raised because of which the variable was not written; once for all
+            variables it concerns.
+        """
+    def wait_for_all(self, *, timeout: float | None = None) -> bool:
+        """Blocks until nothing is pending; otherwise as `wait_for_variable`.
+
+        Raises
+        ------
+        MXNetError
+            Called inside an operation.
+        Exception
+            The first failure that no wait has raised; all others count as seen.
+        """
+    def drain(self, timeout: float) -> bool:
+        """Blocks until nothing is pending, at most `timeout` seconds; raises no failures."""
+    def stop(self) -> None:
+        """Waits for pending work and ends the threads; the next push starts them again."""
+    def start(self) -> None:
+        """Nothing to do: threads start with the first operation that needs them."""
+    def notify_shutdown(self) -> None:
+        """Closes the engine for good: pushes are refused, what is queued does not run."""
+    def unobserved(self) -> tuple[int, list[str]]:
+        """How many failures no wait has raised, and the texts of the first of them."""
+    def before_fork(self, timeout: float) -> bool:
+        """Drains and stops the engine and closes it until `after_fork`; False when operations were
+        still pending after `timeout` seconds, or the caller is inside one."""
+    def after_fork(self) -> None:
+        """Opens the engine again, in the parent and in the child."""

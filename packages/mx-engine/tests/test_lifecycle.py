@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit in mid-work, fork, Ctrl-C: each in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mx_engine.lifecycle import unobserved_text
+
+pytestmark = pytest.mark.timeout(120)
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_pending_work_is_finished_at_exit(python: Python, how: str) -> None:
+    done = python(
+        f"""
+        import time, mx_engine
+        from mx_core import services
+        engine = {how}
+        variable = engine.new_variable()
+        for i in range(5):
+            engine.push(lambda i=i: (time.sleep(0.02), print("ran", i, flush=True)), writes=[variable])
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == [f"ran {i}" for i in range(5)] + [""]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_failures_nobody_saw_are_told_once_at_exit(python: Python, how: str) -> None:
+    done = python(
+        f"""
+        import mx_engine
+        from mx_core import services
+        engine = {how}
+        a, b = engine.new_variable(), engine.new_variable()
+        engine.push(lambda: 1 / 0, writes=[a], name="division")
+        engine.push(lambda: None, reads=[a], writes=[b])
+        engine.push(lambda: {{}}["seen"])
+        engine.drain(10)
+        """
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith("mx: 2 failures were never observed:\n")
+    assert "ZeroDivisionError: division by zero (in operator division, pushed at " in done.stderr
+
+
+def test_an_operation_that_never_ends_does_not_keep_the_process(python: Python) -> None:
+    start = time.monotonic()
+    done = python(
+        """
+        import time, mx_engine
+        engine = mx_engine.create(workers=2)
+        variable = engine.new_variable()
+        engine.push(lambda: time.sleep(1000), writes=[variable])
+        engine.push(lambda: print("must not run"), writes=[variable])
+        """,
+        MX_SHUTDOWN_TIMEOUT="0.3",
+    )
+    assert time.monotonic() - start < 20
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "2 operations had not finished at exit" in done.stderr
+
+
+def test_variables_outlive_the_shutdown(python: Python) -> None:
+    done = python(
+        """
+        import mx_engine
+        engine = mx_engine.create(workers=1)
+        kept = [engine.new_variable() for _ in range(10)]
+        engine.push(lambda: None, writes=[kept[0]])
+        class Late:
+            def __init__(self):
+                self.engine, self.kept = engine, kept
+            def __del__(self):
+                self.kept.clear()
+                try:
+                    self.engine.push(print)
+                except Exception:
+                    print("refused")
+        late = Late()
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "refused\n"
+
+
+FORK = """
+import os, sys, threading, time, mx_engine
+from mx_core import services
+engine = {how}
+variable, log = engine.new_variable(), []
+def step(i):
+    time.sleep(0.005)
+    log.append(i)
+for i in range({pending}):
+    engine.push(lambda i=i: step(i), writes=[variable])
+child = os.fork()
+# What was pushed before the fork is done on both sides, and both engines work.
+assert log == list(range({pending})), log
+engine.push(lambda: step("more"), writes=[variable])
+engine.wait_for_all()
+assert log[-1] == "more" and engine.variable_version(variable) == {pending} + 1
+if child == 0:
+    assert engine.workers == 1
+    os._exit(7)
+assert engine.workers == 2
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("pending", [0, 1, 20])
+@pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_fork(python: Python, how: str, pending: int) -> None:
+    done = python(FORK.format(how=how, pending=pending), MXNET_CPU_WORKER_NTHREADS="2")
+    assert done.returncode == 7, done.stderr
+
+
+def test_fork_while_other_threads_push(python: Python) -> None:
+    done = python(
+        """
+        import os, sys, threading, mx_engine
+        engine = mx_engine.create(workers=2)
+        variable = engine.new_variable()
+        stop = False
+        def pusher():
+            while not stop:
+                engine.push(lambda: None, writes=[variable])
+                engine.wait_for_variable(variable)
+        threads = [threading.Thread(target=pusher, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for i in range(20):
+            child = os.fork()
+            if child == 0:
+                own = engine.new_variable()
+                ran = []
+                engine.push(lambda: ran.append(1), writes=[own])
+                os._exit(0 if engine.wait_for_variable(own, timeout=20) and ran == [1] else 1)
+            _, status = os.waitpid(child, 0)
+            if status:
+                os._exit(2)
+        stop = True
+        for thread in threads:
+            thread.join()
+        sys.exit(3)
+        """
+    )
+    assert done.returncode == 3, done.stderr
+
+
+def test_fork_inside_an_operation(python: Python) -> None:
+    done = python(
+        """
+        import os, sys, mx_engine
+        engine = mx_engine.create(workers=2)
+        statuses = []
+        def fork():
+            child = os.fork()
+            if child == 0:
+                own = engine.new_variable()
+                engine.push(lambda: None, writes=[own])
+                os._exit(5 if engine.wait_for_variable(own, timeout=20) else 6)
+            statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        engine.push(fork)
+        engine.wait_for_all()
+        sys.exit(statuses[0])
+        """
+    )
+    assert done.returncode == 5, done.stderr
+
+
+def test_nothing_can_be_pushed_between_the_hooks_of_a_fork(python: Python) -> None:
+    done = python(
+        """
+        import os, mx_engine
+        from mx_core.errors import MXNetError
+        engine = None
+        def late():
+            try:
+                engine.push(lambda: None)
+            except MXNetError as error:
+                print(error, flush=True)
+        os.register_at_fork(before=late)  # registered first, so called last
+        engine = mx_engine.create(workers=1)
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert "about to fork" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "wait", ["engine.wait_for_variable(variable)", "engine.wait_for_all()"]
+)
+def test_ctrl_c_ends_a_wait(wait: str) -> None:
+    code = f"""
+import time, mx_engine
+engine = mx_engine.create(workers=1)
+variable = engine.new_variable()
+engine.push(lambda: time.sleep(2), writes=[variable])
+print("waiting", flush=True)
+try:
+    {wait}
+except KeyboardInterrupt:
+    print("interrupted", time.time(), flush=True)
+engine.wait_for_all()
+print("usable", flush=True)
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.2)
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        word, moment = process.stdout.readline().split()
+        assert word == "interrupted"
+        assert float(moment) - sent < 1.0  # 0.05 s and a scheduler's mood
+        assert process.stdout.readline() == "usable\n"
+    assert process.returncode == 0
+
+
+def test_the_report_is_short() -> None:
+    text = unobserved_text(8, [f"failure {i}" for i in range(8)])
+    assert text.splitlines()[0] == "mx: 8 failures were never observed:"
+    assert text.splitlines()[-2:] == ["  failure 4", "  and 3 more"]
+    assert unobserved_text(1, ["x"]) == "mx: 1 failure was never observed:\n  x"

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environment variables."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from mx_core.errors import ArgumentError
+
+from mx_engine.settings import default_workers, integer, seconds
+
+
+@pytest.mark.parametrize(("text", "value"), [("", 7), ("  ", 7), ("0", 0), (" 12 ", 12)])
+def test_integer(monkeypatch: pytest.MonkeyPatch, text: str, value: int) -> None:
+    monkeypatch.setenv("MX_TEST_SETTING", text)
+    assert integer("MX_TEST_SETTING", 7) == value
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", "-1", "1e3"])
+def test_what_is_no_count_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MX_TEST_SETTING", text)
+    with pytest.raises(ArgumentError, match=r"\[MX_TEST_SETTING\] expected a whole number"):
+        integer("MX_TEST_SETTING", 7)
+
+
+def test_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MX_TEST_SETTING", "0.25")
+    assert seconds("MX_TEST_SETTING", 1.0) == 0.25
+    monkeypatch.setenv("MX_TEST_SETTING", "soon")
+    with pytest.raises(ArgumentError, match="number of seconds, got 'soon'"):
+        seconds("MX_TEST_SETTING", 1.0)
+
+
+def test_default_workers_follow_the_cores() -> None:
+    assert default_workers() == min(4, len(os.sched_getaffinity(0)))
