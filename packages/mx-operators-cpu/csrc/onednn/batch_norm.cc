@@ -77,21 +77,15 @@ class BatchNorm final : public Plan {
 
   void channel(const Call& call, int64_t c) const {
     const float* x = call.input<float>(0) + c * v_.inner;
-    const int64_t step = v_.length * v_.inner;
+    const Runs runs = {v_.outer, v_.length * v_.inner, v_.inner};
     float mean = call.input<float>(3)[c], variance = call.input<float>(4)[c];
     if (o_.use_batch_stats) {
-      double total = 0, squares = 0;
-      for (int64_t i = 0; i < v_.outer; ++i) total += sum(x + i * step, v_.inner);
-      mean = static_cast<float>(total / count_);
-      for (int64_t i = 0; i < v_.outer; ++i) squares += squared_deviations(x + i * step, mean, v_.inner);
-      variance = static_cast<float>(squares / count_);
+      mean = static_cast<float>(sum(x, runs) / count_);
+      variance = static_cast<float>(squared_deviations(x, mean, runs) / count_);
     }
     const float scale = settle(call, c, mean, variance), beta = call.input<float>(2)[c];
     if (!call.wanted(0)) return;
-    float* y = call.output<float>(0) + c * v_.inner;
-    for (int64_t i = 0; i < v_.outer; ++i) {
-      normalize(x + i * step, mean, scale, beta, y + i * step, v_.inner, call.adds(0));
-    }
+    normalize(x, mean, scale, beta, call.output<float>(0) + c * v_.inner, runs, call.adds(0));
   }
 
   void columns(const Call& call, int64_t first, int64_t n) const {
@@ -162,17 +156,14 @@ class BatchNormBackward final : public Plan {
   }
 
   void channel(const Call& call, int64_t c) const {
-    const int64_t step = v_.length * v_.inner;
+    const Runs runs = {v_.outer, v_.length * v_.inner, v_.inner};
     const float *g = call.input<float>(0) + c * v_.inner, *x = call.input<float>(1) + c * v_.inner;
     const float mean = means(call)[c];
-    double total = 0, moment = 0;
-    for (int64_t i = 0; i < v_.outer; ++i) gradient_sums(g + i * step, x + i * step, mean, v_.inner, &total, &moment);
+    double total, moment;
+    gradient_sums(g, x, mean, runs, &total, &moment);
     const Coefficients k = settle(call, c, total, moment);
     if (!call.wanted(0)) return;
-    float* y = call.output<float>(0) + c * v_.inner;
-    for (int64_t i = 0; i < v_.outer; ++i) {
-      combine(g + i * step, x + i * step, mean, k.a, k.b, k.c, y + i * step, v_.inner, call.adds(0));
-    }
+    combine(g, x, mean, k.a, k.b, k.c, call.output<float>(0) + c * v_.inner, runs, call.adds(0));
   }
 
   void columns(const Call& call, int64_t first, int64_t n) const {

@@ -59,8 +59,8 @@ class LayerNorm final : public Plan {
   void row(const Call& call, int64_t r) const {
     const int64_t n = v_.length;
     const float *x = call.input<float>(0) + r * n, *gamma = call.input<float>(1), *beta = call.input<float>(2);
-    const auto mean = static_cast<float>(sum(x, n) / static_cast<double>(n));
-    const float inverse = settle(call, r, mean, squared_deviations(x, mean, n) / static_cast<double>(n));
+    const auto mean = static_cast<float>(sum(x, {1, n, n}) / static_cast<double>(n));
+    const float inverse = settle(call, r, mean, squared_deviations(x, mean, {1, n, n}) / static_cast<double>(n));
     if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<float>(0) + r * n, n, call.adds(0));
   }
 

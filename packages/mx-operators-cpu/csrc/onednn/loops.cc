@@ -10,36 +10,15 @@
 #define MX_CLONES
 #endif
 
+// So that a helper takes on the instruction set of the clone that calls it.
+#define MX_INLINE inline __attribute__((always_inline))
+#define MX_INLINE_LAMBDA __attribute__((always_inline))
+
 namespace mx::onednn {
 namespace {
 
 constexpr int64_t kRun = 4096;    // floats summed in float lanes before they enter a double
 constexpr int64_t kRowRun = 128;  // rows, likewise
-
-MX_CLONES float run_sum(const float* x, int64_t n) {
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t i = 0; i < n; ++i) total += x[i];
-  return total;
-}
-
-MX_CLONES float run_squares(const float* x, float mean, int64_t n) {
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t i = 0; i < n; ++i) total += (x[i] - mean) * (x[i] - mean);
-  return total;
-}
-
-MX_CLONES void run_gradient(const float* g, const float* x, float mean, int64_t n, float* total, float* moment) {
-  float t = 0, m = 0;
-#pragma omp simd reduction(+ : t, m)
-  for (int64_t i = 0; i < n; ++i) {
-    t += g[i];
-    m += g[i] * (x[i] - mean);
-  }
-  *total = t;
-  *moment = m;
-}
 
 MX_CLONES void run_scaled_gradient(const float* g, const float* x, const float* gamma, float mean, float scale,
                                    int64_t n, float* gamma_grad, float* beta_grad, float* total, float* moment) {
@@ -88,45 +67,74 @@ MX_CLONES void rows_gradient(const float* g, const float* x, const float* mean, 
 
 }  // namespace
 
-double sum(const float* x, int64_t n) {
-  double total = 0;
-  for (int64_t i = 0; i < n; i += kRun) total += run_sum(x + i, std::min(kRun, n - i));
-  return total;
-}
-
-double squared_deviations(const float* x, float mean, int64_t n) {
-  double total = 0;
-  for (int64_t i = 0; i < n; i += kRun) total += run_squares(x + i, mean, std::min(kRun, n - i));
-  return total;
-}
-
-void gradient_sums(const float* g, const float* x, float mean, int64_t n, double* total, double* moment) {
-  for (int64_t i = 0; i < n; i += kRun) {
-    float t, m;
-    run_gradient(g + i, x + i, mean, std::min(kRun, n - i), &t, &m);
-    *total += t;
-    *moment += m;
+// Calls body(begin, length) over all runs, in pieces short enough to be summed in float.
+template <class Body>
+MX_INLINE void for_pieces(Runs runs, const Body& body) {
+  for (int64_t r = 0; r < runs.count; ++r) {
+    for (int64_t i = 0; i < runs.n; i += kRun) body(r * runs.step + i, std::min(kRun, runs.n - i));
   }
 }
 
-MX_CLONES void normalize(const float* x, float mean, float scale, float shift, float* y, int64_t n, bool add) {
-  if (add) {
+MX_CLONES double sum(const float* x, Runs runs) {
+  double total = 0;
+  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
+    float piece = 0;
+#pragma omp simd reduction(+ : piece)
+    for (int64_t i = 0; i < n; ++i) piece += x[begin + i];
+    total += piece;
+  });
+  return total;
+}
+
+MX_CLONES double squared_deviations(const float* x, float mean, Runs runs) {
+  double total = 0;
+  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
+    float piece = 0;
+#pragma omp simd reduction(+ : piece)
+    for (int64_t i = 0; i < n; ++i) piece += (x[begin + i] - mean) * (x[begin + i] - mean);
+    total += piece;
+  });
+  return total;
+}
+
+MX_CLONES void gradient_sums(const float* g, const float* x, float mean, Runs runs, double* total, double* moment) {
+  double totals = 0, moments = 0;
+  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
+    float t = 0, m = 0;
+#pragma omp simd reduction(+ : t, m)
+    for (int64_t i = 0; i < n; ++i) {
+      t += g[begin + i];
+      m += g[begin + i] * (x[begin + i] - mean);
+    }
+    totals += t;
+    moments += m;
+  });
+  *total = totals;
+  *moment = moments;
+}
+
+MX_CLONES void normalize(const float* x, float mean, float scale, float shift, float* y, Runs runs, bool add) {
+  for (int64_t r = 0; r < runs.count; ++r, x += runs.step, y += runs.step) {
+    if (add) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += (x[i] - mean) * scale + shift;
-  } else {
+      for (int64_t i = 0; i < runs.n; ++i) y[i] += (x[i] - mean) * scale + shift;
+    } else {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale + shift;
+      for (int64_t i = 0; i < runs.n; ++i) y[i] = (x[i] - mean) * scale + shift;
+    }
   }
 }
 
-MX_CLONES void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, int64_t n,
+MX_CLONES void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, Runs runs,
                        bool add) {
-  if (add) {
+  for (int64_t r = 0; r < runs.count; ++r, g += runs.step, x += runs.step, y += runs.step) {
+    if (add) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += a * g[i] + (b * (x[i] - mean) + c);
-  } else {
+      for (int64_t i = 0; i < runs.n; ++i) y[i] += a * g[i] + (b * (x[i] - mean) + c);
+    } else {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = a * g[i] + (b * (x[i] - mean) + c);
+      for (int64_t i = 0; i < runs.n; ++i) y[i] = a * g[i] + (b * (x[i] - mean) + c);
+    }
   }
 }
 

@@ -8,17 +8,22 @@
 
 namespace mx::onednn {
 
-double sum(const float* x, int64_t n);
-// Sum of (x - mean)^2.
-double squared_deviations(const float* x, float mean, int64_t n);
-// *total += sum of g; *moment += sum of g * (x - mean).
-void gradient_sums(const float* g, const float* x, float mean, int64_t n, double* total, double* moment);
-// y = (x - mean) * scale + shift, or y += that.
-void normalize(const float* x, float mean, float scale, float shift, float* y, int64_t n, bool add);
-// y = a * g + b * (x - mean) + c, or y += that.
-void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, int64_t n, bool add);
+// Runs: `count` runs of n floats, `step` apart.
+struct Runs {
+  int64_t count, step, n;
+};
 
-// The same with a parameter per element.
+double sum(const float* x, Runs runs);
+// Sum of (x - mean)^2.
+double squared_deviations(const float* x, float mean, Runs runs);
+// *total = sum of g; *moment = sum of g * (x - mean).
+void gradient_sums(const float* g, const float* x, float mean, Runs runs, double* total, double* moment);
+// y = (x - mean) * scale + shift, or y += that.
+void normalize(const float* x, float mean, float scale, float shift, float* y, Runs runs, bool add);
+// y = a * g + b * (x - mean) + c, or y += that.
+void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, Runs runs, bool add);
+
+// One run, with a parameter per element.
 void normalize_each(const float* x, const float* mean, const float* scale, const float* shift, float* y, int64_t n,
                     bool add);
 void combine_each(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
