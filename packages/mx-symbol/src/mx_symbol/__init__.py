@@ -20,7 +20,10 @@ _LAZY = {
     "load_json": "mx_symbol.load",
     "var": "mx_symbol.symbol",
 }
-__all__ = ["sym", *_LAZY]
+__all__ = [
+    "AttrScope", "CachedOp", "Executor", "Group", "NameManager", "Prefix", "Symbol", "Variable",
+    "load", "load_json", "sym", "var",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

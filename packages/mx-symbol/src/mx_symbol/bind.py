@@ -11,7 +11,6 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, nd
-
 from mx_symbol.bound_graph import BoundGraph, build, bytes_of, variables_of
 from mx_symbol.executor import Executor
 from mx_symbol.graph import Entry, Node

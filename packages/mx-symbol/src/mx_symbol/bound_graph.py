@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mx_core import dtypes
 from mx_core.errors import MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
-
 from mx_symbol.gradient import apply_plain, gradient_graph
 from mx_symbol.graph import Entry, Node, auxiliary_variables, topological_order
 from mx_symbol.infer import (
@@ -142,18 +141,20 @@ def _own_entries(
     result: dict[str, Entry] = {}
     extra: list[Node] = []
     for name, req in list(grad_req.items()):
-        entry = grads.get(name)
-        if entry is None:
-            if req == "add":
-                del grad_req[name]
-                continue
-            entry = apply_plain("zeros_like", (Entry(arguments[name]),), f"{name}_zero_grad")
-            extra.append(entry.node)
-        elif entry.node not in made or entry in taken or (req == "add" and readers.get(entry)):
-            entry = apply_plain("_copy", (entry,), f"{name}_grad_copy")
-            extra.append(entry.node)
-        taken.add(entry)
-        result[name] = entry
+        found = grads.get(name)
+        if found is None and req == "add":
+            del grad_req[name]
+            continue
+        if found is None:
+            own = apply_plain("zeros_like", (Entry(arguments[name]),), f"{name}_zero_grad")
+            extra.append(own.node)
+        elif found.node not in made or found in taken or (req == "add" and readers.get(found)):
+            own = apply_plain("_copy", (found,), f"{name}_grad_copy")
+            extra.append(own.node)
+        else:
+            own = found
+        taken.add(own)
+        result[name] = own
     return result, extra
 
 
@@ -168,7 +169,7 @@ def _specs(
 ) -> dict[Entry, TensorSpec]:
     dims = shape_inference(order, shapes)
     codes = type_inference(order, types)
-    _default_types(order, codes)
+    _default_types(order, head_grads, codes)
     for state in (dims, codes):
         _tie_gradients(state, heads, head_grads, grads, arguments)
     _refuse_unknown(order, dims)
@@ -184,12 +185,14 @@ def _specs(
     return specs
 
 
-def _default_types(order: Sequence[Node], codes: Inference[int]) -> None:
+def _default_types(
+    order: Sequence[Node], head_grads: Sequence[Node | None], codes: Inference[int]
+) -> None:
     for node in order:
-        if node.is_variable and codes.get(Entry(node)) is None:
-            if not node.name.startswith("_head_grad_"):
-                codes.assign(Entry(node), FLOAT32)
-                codes.run()
+        free = node.is_variable and codes.get(Entry(node)) is None
+        if free and node not in head_grads:
+            codes.assign(Entry(node), FLOAT32)
+            codes.run()
 
 
 def _tie_gradients(

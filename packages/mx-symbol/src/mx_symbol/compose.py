@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, MXNetError
-
 from mx_symbol.attribute import AttrScope, canonical_key, is_dunder, split_input_key
 from mx_symbol.graph import Entry, Node, rewrite, topological_order
 from mx_symbol.naming import NameManager

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
 
 
-def _create(name: str, dtype: Any, **kwargs: Any) -> Symbol:
+def _create(operator: str, dtype: Any, /, **kwargs: Any) -> Symbol:
     from mx_symbol.functions import call
 
-    return call(name, dtype="float32" if dtype is None else dtype, **kwargs)
+    return call(operator, dtype="float32" if dtype is None else dtype, **kwargs)
 
 
 def zeros(shape: Sequence[int] | int, dtype: Any = None, **kwargs: Any) -> Symbol:

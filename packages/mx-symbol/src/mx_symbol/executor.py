@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import NDArray, nd
-
 from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry
 from mx_symbol.memory import MemoryPlan

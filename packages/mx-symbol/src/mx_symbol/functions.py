@@ -10,7 +10,6 @@ from typing import Any
 from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import OperatorProperty
-
 from mx_symbol.compose import apply
 from mx_symbol.graph import Entry
 from mx_symbol.symbol import Symbol

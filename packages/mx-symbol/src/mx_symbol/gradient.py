@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from mx_core import operators
 from mx_core.errors import ArgumentError
-from mx_core.operator import NoParams, gradient_of
 from mx_core.operator import Entry as Term
-
+from mx_core.operator import NoParams, gradient_of
 from mx_symbol.graph import Entry, Node, topological_order
 
 #: from this many contributions on they are added one by one, so that few are alive at a time

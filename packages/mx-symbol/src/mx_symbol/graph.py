@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mx_core.operator import OperatorProperty, Params
-
     from mx_symbol.symbol import Symbol
 
 
@@ -103,7 +102,7 @@ class Entry(NamedTuple):
     """Output `index` of a node."""
 
     node: Node
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # also a method of tuple
 
     @property
     def name(self) -> str:

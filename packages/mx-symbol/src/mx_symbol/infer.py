@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, ShapeError
 from mx_core.operator import infer_shapes, infer_types
-
 from mx_symbol.graph import Entry, Node
 from mx_symbol.text import parse_shape
 

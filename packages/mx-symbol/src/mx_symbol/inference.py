@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError
-
 from mx_symbol.graph import Entry, Node, auxiliary_variables
 from mx_symbol.infer import (
     Inference,

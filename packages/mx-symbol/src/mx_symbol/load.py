@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from mx_core import operators
 from mx_core.errors import FileFormatError, MXNetError, UnknownOperatorError
-
 from mx_symbol.attribute import canonical_key, is_dunder, split_input_key
 from mx_symbol.graph import Entry, Node
 from mx_symbol.save import FORMAT_VERSION

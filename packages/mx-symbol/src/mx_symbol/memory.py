@@ -71,8 +71,9 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         lines = [
-            f"{_mebibytes(self.total_bytes)} planned, {_mebibytes(self.live_bytes)} largest live set, "
-            f"{_mebibytes(self.naive_bytes)} without sharing"
+            f"{_mebibytes(self.total_bytes)} planned, "
+            + f"{_mebibytes(self.live_bytes)} largest live set, "
+            + f"{_mebibytes(self.naive_bytes)} without sharing"
         ]
         for place in sorted(self.placements.values(), key=lambda p: (p.birth, p.offset)):
             name = self.names.get(place.value, f"value {place.value}")

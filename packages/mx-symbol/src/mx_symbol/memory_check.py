@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mx_core.errors import MXNetError
-
 from mx_symbol.memory import MemoryPlan, Placement, Step
 
 

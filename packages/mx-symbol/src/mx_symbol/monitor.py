@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_ndarray import NDArray, nd
-
 from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry, Node
 from mx_symbol.program import Calls, ProgramBuilder

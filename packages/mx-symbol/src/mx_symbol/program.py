@@ -11,7 +11,6 @@ from mx_core.context import Context
 from mx_core.errors import PluginError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
-
 from mx_symbol import _core
 from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry, Node

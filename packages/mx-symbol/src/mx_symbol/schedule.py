@@ -41,9 +41,10 @@ class Schedule:
         step = self.steps[time]
         for i, o in step.inplace:
             other = self.plan.placements.get(step.reads[i])
-            if step.writes[o] == place.value and other is not None:
-                if (other.storage, other.death) == (place.storage, time) and place.birth == time:
-                    return True
+            if other is None or step.writes[o] != place.value:
+                continue
+            if (other.storage, other.death) == (place.storage, time):
+                return True
         return False
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, IndexOutOfBoundsError
-
 from mx_symbol.arithmetic import Arithmetic
 from mx_symbol.attribute import canonical, canonical_key, shown
 from mx_symbol.fluent import Fluent
@@ -17,7 +16,6 @@ from mx_symbol.inference import InferenceMethods
 if TYPE_CHECKING:
     from mx_core.context import Context
     from mx_ndarray import NDArray
-
     from mx_symbol.executor import Executor
 
 

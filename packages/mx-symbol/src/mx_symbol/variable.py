@@ -8,7 +8,6 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError
-
 from mx_symbol.attribute import AttrScope, canonical, is_dunder
 
 _STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError
-
 from mx_symbol.namespaces import find, names
 from mx_symbol.symbol import Symbol
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes and types of whole graphs, from whatever is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mx_core.errors import ArgumentError, DTypeError, ShapeError
+from mx_symbol import sym
+
+
+def test_a_product_and_a_sum_learn_from_each_other():
+    a, b, c = (sym.Variable(n) for n in "abc")
+    net = a * b + b * c
+    arguments, outputs, aux = net.infer_shape(a=(2, 0), c=(0, 3))
+    assert arguments == [(2, 3)] * 3
+    assert outputs == [(2, 3)]
+    assert aux == []
+
+
+def test_shapes_flow_back_from_parameters_to_data():
+    net = sym.contrib.quadratic(sym.Variable("x"), a=1, name="q")
+    assert net.infer_shape(x=(2, 3)) == ([(2, 3)], [(2, 3)], [])
+    tied = net + sym.Variable("y")
+    assert tied.infer_shape(y=(2, 3))[0] == [(2, 3), (2, 3)]
+
+
+def test_positional_shapes_follow_the_arguments():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    assert net.infer_shape((2, 5))[0] == [(2, 5), (4, 5), (4,)]
+
+
+def test_stated_shapes_count_unless_given():
+    net = sym.Variable("a", shape=(2, 0)) + sym.Variable("b")
+    assert net.infer_shape(b=(0, 3))[1] == [(2, 3)]
+    assert net.infer_shape(a=(4, 3))[1] == [(4, 3)]
+
+
+def test_incomplete_inference_warns_and_names_what_is_unknown():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    with pytest.warns(UserWarning, match="data: \\(\\)"):
+        assert net.infer_shape() == (None, None, None)
+    arguments, outputs, _ = net.infer_shape_partial()
+    assert arguments[0] == ()
+    assert net.infer_shape_partial(data=(0, 5))[0] == [(0, 5), (4, 5), (4,)]
+    assert outputs in ([()], [(0, 4)])
+
+
+def test_a_contradiction_names_node_argument_and_both_shapes():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    with pytest.raises(ShapeError, match=r"FullyConnected 'fc'.*weight.*\(4, 5\).*\(4, 6\)"):
+        net.infer_shape(data=(2, 5), fc_weight=(4, 6))
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ArgumentError, match="dta.*data"):
+        sym.relu(sym.Variable("data")).infer_shape(dta=(1,))
+    with pytest.raises(ArgumentError, match="not both"):
+        (sym.Variable("a") + sym.Variable("b")).infer_shape((1,), b=(1,))
+    with pytest.raises(TypeError, match="tuple"):
+        sym.relu(sym.Variable("data")).infer_shape(data=3)
+
+
+def test_types_flow_both_ways():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    assert net.infer_type(data="float64") == ([np.float64] * 3, [np.float64], [])
+    assert net.infer_type(fc_weight="float16")[0] == [np.float16] * 3
+    assert net.infer_type() == (None, None, None)
+    assert net.infer_type_partial()[0] == [None] * 3
+    assert (sym.Variable("a", dtype="int32") + sym.Variable("b")).infer_type()[1] == [np.int32]
+    with pytest.raises(DTypeError, match="fc.*float"):
+        net.infer_type(data="float64", fc_weight="float32")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_whatever_subset_is_given_the_known_part_is_true(data):
+    """Elementwise trees over variables of one shape: any complete variable settles everything."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    names = [f"v{i}" for i in range(data.draw(st.integers(2, 6)))]
+    terms = [sym.Variable(name) for name in names]
+    while len(terms) > 1:
+        right, left = terms.pop(), terms.pop(data.draw(st.integers(0, len(terms) - 1)))
+        terms.append(left * right if data.draw(st.booleans()) else sym.relu(left) + right)
+    hidden = {}
+    for axis in range(len(shape)):
+        owner = data.draw(st.sampled_from(names))
+        hidden.setdefault(owner, [0] * len(shape))[axis] = shape[axis]
+    arguments, outputs, _ = terms[0].infer_shape(**{k: tuple(v) for k, v in hidden.items()})
+    assert set(arguments) == {shape}
+    assert outputs == [shape]
