@@ -191,7 +191,7 @@ PyGetSetDef array_attributes[] = {
      nullptr},
     {"grad", get_grad, nullptr, "The gradient array of attach_grad, or None.", nullptr},
     {"_recorded", get_recorded, nullptr, "True when it is part of a computational graph.", nullptr},
-    {"handle", get_handle, nullptr, "Address of the native array, for comparison only.", nullptr},
+    {"handle", get_handle, nullptr, "Address of the native mx_array (borrowed), which executors pass to the invoke table.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef array_members[] = {

@@ -149,8 +149,11 @@ bool is_contiguous(const DLTensor& tensor) noexcept {
 }
 
 py::object from_dlpack(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) {
+    throw Error(MX_ERROR_VALUE,
+                "[from_dlpack] expected a capsule named 'dltensor' that nobody has consumed yet");
+  }
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (managed == nullptr) throw PythonErrorSet{};
   const DLTensor& tensor = managed->dl_tensor;
   if (tensor.device.device_type != kDLCPU && tensor.device.device_type != kDLCUDAHost &&
       tensor.device.device_type != kDLCUDA) {

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mx_core import context
+from mx_core.errors import ArgumentError
+
+from mx_ndarray import nd, random
+
+
+def test_equal_seeds_give_equal_arrays() -> None:
+    random.seed(7)
+    first = [random.uniform(shape=(5,)).asnumpy(), random.normal(shape=(5,)).asnumpy()]
+    random.seed(7)
+    second = [random.uniform(shape=(5,)).asnumpy(), random.normal(shape=(5,)).asnumpy()]
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first[0], random.uniform(shape=(5,)).asnumpy())
+
+
+def test_the_seed_of_one_context() -> None:
+    random.seed(1, ctx=context.cpu(0))
+    a = random.uniform(shape=(4,)).asnumpy()
+    random.seed(1, ctx=context.cpu(0))
+    np.testing.assert_array_equal(a, random.uniform(shape=(4,)).asnumpy())
+    with pytest.raises(ArgumentError):
+        random.seed("x")  # type: ignore[arg-type]
+
+
+def test_moments() -> None:
+    random.seed(3)
+    u = random.uniform(-1, 3, shape=(20000,)).asnumpy()
+    assert -1 <= u.min() and u.max() < 3
+    assert abs(u.mean() - 1) < 0.05
+    n = random.normal(2, 3, shape=(20000,)).asnumpy()
+    assert abs(n.mean() - 2) < 0.1 and abs(n.std() - 3) < 0.1
+    i = random.randint(0, 4, shape=(1000,)).asnumpy()
+    assert set(i.tolist()) == {0, 1, 2, 3}
+
+
+def test_shapes_types_and_targets() -> None:
+    assert random.uniform().shape == (1,)
+    assert random.uniform(shape=3).shape == (3,)
+    assert random.randn(2, 3).shape == (2, 3)
+    assert random.normal(shape=(2,), dtype="float64").dtype == np.float64
+    out = nd.zeros((6,))
+    assert random.uniform(out=out) is out
+    assert out.asnumpy().any()
+    with pytest.raises(ArgumentError, match="all numbers or all arrays"):
+        random.uniform(nd.zeros((2,)), 3)
+
+
+def test_the_same_functions_under_nd() -> None:
+    assert nd.random.uniform is random.uniform
+    assert sorted(nd.random.shuffle(nd.arange(5)).asnumpy().tolist()) == [0, 1, 2, 3, 4]
