@@ -8,6 +8,7 @@
 
 #include "affine.h"
 #include "color.h"
+#include "planes.h"
 #include "resample.h"
 
 namespace mx::io {
@@ -224,19 +225,6 @@ class Augmentation {
   Image* other_;
 };
 
-template <class Value, class Convert>
-void write_plane(const ImageView& image, bool mirrored, int64_t channel, Value* out, Convert&& convert) {
-  const int64_t step = image.channels;
-  for (int64_t y = 0; y < image.height; ++y, out += image.width) {
-    const uint8_t* row = image.row(y) + channel;
-    if (mirrored) {
-      for (int64_t x = 0; x < image.width; ++x) out[image.width - 1 - x] = convert(row[x * step]);
-    } else {
-      for (int64_t x = 0; x < image.width; ++x) out[x] = convert(row[x * step]);
-    }
-  }
-}
-
 }  // namespace
 
 Augmented augment(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
@@ -245,21 +233,17 @@ Augmented augment(const ImageView& image, const AugmentOptions& options, RecordR
 }
 
 void write_planes(const Augmented& augmented, const AugmentOptions& options, float* out) {
-  const ImageView& image = augmented.image;
-  for (int64_t c = 0; c < image.channels; ++c, out += image.height * image.width) {
+  PlaneScale scale{};
+  for (int64_t c = 0; c < augmented.image.channels; ++c) {
     const float unit = options.scale / options.std[c];
-    const float slope = augmented.contrast * unit;
-    const float offset = augmented.illumination * unit - options.mean[c] * slope;
-    write_plane(image, augmented.mirrored, c, out,
-                [=](uint8_t value) { return static_cast<float>(value) * slope + offset; });
+    scale.slope[c] = augmented.contrast * unit;
+    scale.offset[c] = augmented.illumination * unit - options.mean[c] * scale.slope[c];
   }
+  write_float_planes(augmented.image, augmented.mirrored, scale, out);
 }
 
 void write_planes(const Augmented& augmented, uint8_t* out) {
-  const ImageView& image = augmented.image;
-  for (int64_t c = 0; c < image.channels; ++c, out += image.height * image.width) {
-    write_plane(image, augmented.mirrored, c, out, [](uint8_t value) { return value; });
-  }
+  write_byte_planes(augmented.image, augmented.mirrored, out);
 }
 
 }  // namespace mx::io

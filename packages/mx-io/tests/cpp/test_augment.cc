@@ -6,6 +6,7 @@
 
 #include "augment.h"
 #include "color.h"
+#include "planes.h"
 #include "resample.h"
 #include "support.h"
 
@@ -56,6 +57,25 @@ void normalisation_subtracts_divides_and_scales() {
   const std::vector<float> out = run(image, options, 0, 0);
   const float expected = (image.pixels[3 + 1] - 7.0F) / 4.0F * 0.5F;  // the right pixel of the upper row
   CHECK(std::fabs(out[4] - expected) < 1e-4F);
+}
+
+void every_width_and_direction_gives_the_same_values() {
+  const PlaneScale scale{{0.25F, 0.3F, 0.7F, 1.1F}, {-1, 2, 0.5F, 0}};
+  for (const int64_t channels : {1, 3, 4}) {
+    for (int64_t width = 1; width < 70; ++width) {
+      const Image image = noise(2, width + 3, channels, static_cast<uint32_t>(width));
+      const ImageView view = image.view().crop(1, 0, width, 2);
+      for (const bool mirrored : {false, true}) {
+        std::vector<float> out(channels * 2 * width);
+        write_float_planes(view, mirrored, scale, out.data());
+        for (int64_t i = 0; i < channels * 2 * width; ++i) {
+          const int64_t c = i / (2 * width), y = i / width % 2, x = mirrored ? width - 1 - i % width : i % width;
+          const float expected = view.row(y)[x * channels + c] * scale.slope[c] + scale.offset[c];
+          CHECK(std::fabs(out[i] - expected) < 1e-4F);
+        }
+      }
+    }
+  }
 }
 
 void resizing_keeps_constants_and_identity() {
@@ -128,6 +148,7 @@ int main() {
   philox_matches_its_known_answer();
   same_size_gives_the_pixels_in_planes();
   normalisation_subtracts_divides_and_scales();
+  every_width_and_direction_gives_the_same_values();
   resizing_keeps_constants_and_identity();
   hue_of_a_full_circle_changes_nothing();
   random_options_on_random_images();

@@ -19,8 +19,8 @@ def jpeg_orientation(data: Any) -> int:
     while position + 4 <= len(view) and view[position] == 0xFF:
         marker = view[position + 1]
         (length,) = struct.unpack_from(">H", view, position + 2)
-        if marker == 0xDA or length < 2:  # the image itself begins
-            return 1
+        if length < 2 or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
+            return 1  # application data and comments come first
         if marker == 0xE1 and bytes(view[position + 4 : position + 10]) == b"Exif\0\0":
             return _orientation(view[position + 10 : position + 2 + length])
         position += 2 + length

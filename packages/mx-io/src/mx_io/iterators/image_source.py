@@ -108,7 +108,10 @@ class ImageSource:
     def _one(self, record: bytes, out: ImageBuffers, slot: int, example: int, number: int) -> None:
         header, payload = unpack_view(record)
         out.index[slot] = header.id
-        out.label[slot] = self._label(header.label, header.id)
+        if header.flag == 0 and self._label_width == 1 and self._labels is None:
+            out.label[slot, 0] = header.label
+        else:
+            out.label[slot] = self._label(header.label, header.id)
         image = codecs.decode(payload, self._color)
         if self._color == -1 and image.shape[2] != 4:
             image = _with_alpha(image)
