@@ -6,7 +6,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
+#include <new>
 
 #include "buffers.hpp"
 #include "kernel_table.hpp"
@@ -31,6 +31,8 @@ auto translated(Body&& body) -> decltype(body()) {
   } catch (const Error& error) {
     raise_status(error.code(), error.what());
   } catch (const PythonErrorSet&) {
+  } catch (const std::bad_alloc&) {
+    raise_status(MX_ERROR_MEMORY, "[mx_core._native] out of host memory");
   }
   throw py::error_already_set();
 }

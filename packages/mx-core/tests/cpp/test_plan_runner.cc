@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_runner.hpp"
+
+#include <cstring>
+
+#include "check.hpp"
+#include "mx_core/failure.hpp"
+
+namespace {
+
+using mx::core::DynamicOutput;
+using mx::core::RunOptions;
+using Dynamic = std::vector<std::unique_ptr<DynamicOutput>>;
+
+const size_t kScratch[] = {100, 0, 4096};
+
+mx_plan make_plan(decltype(mx_plan::run) run) {
+  mx_plan plan{};
+  plan.head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
+  plan.n_scratch = 3;
+  plan.scratch_bytes = kScratch;
+  plan.run = run;
+  plan.retain = [](mx_plan*) {};
+  plan.release = [](mx_plan*) {};
+  return plan;
+}
+
+// output = scalar * input, with everything the context promises checked.
+int32_t scale(const mx_plan*, const mx_kernel_context* context, const mx_tensor* inputs, uint32_t n_inputs,
+              const mx_tensor* outputs, const uint8_t* req, uint32_t n_outputs, mx_error*) {
+  CHECK(context->size == sizeof(mx_kernel_context) && context->is_train == 1);
+  CHECK(context->n_scalars == 1 && context->threads == 4 && context->stream == nullptr);
+  CHECK(context->random_key == 7 && context->random_offset == 9);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(context->scratch[i] != nullptr && reinterpret_cast<uintptr_t>(context->scratch[i]) % 64 == 0);
+    std::memset(context->scratch[i], 0xff, kScratch[i]);
+  }
+  CHECK(n_inputs == 1 && n_outputs == 1 && req[0] == MX_REQ_ADD);
+  const auto* x = static_cast<const float*>(inputs[0].data);
+  auto* y = static_cast<float*>(outputs[0].data);
+  for (int64_t i = 0; i < inputs[0].shape[0]; ++i) y[i] += static_cast<float>(context->scalars[0]) * x[i];
+  return MX_OK;
+}
+
+void test_a_plan_gets_tensors_scratch_scalars_and_request() {
+  const int64_t shape[] = {3};
+  float x[] = {1, 2, 3}, y[] = {10, 10, 10};
+  const mx_tensor in{x, shape, sizeof x, {MX_CPU, 0}, MX_FLOAT32, 1, 0};
+  const mx_tensor out{y, shape, sizeof y, {MX_CPU, 0}, MX_FLOAT32, 1, 0};
+  const mx_plan plan = make_plan(scale);
+  Dynamic none(1);
+  mx::core::run_plan(plan, {in}, {out}, {MX_REQ_ADD}, none, RunOptions{true, {2.0}, 7, 9, 4});
+  CHECK(y[0] == 12 && y[1] == 14 && y[2] == 16);
+}
+
+void test_errors_of_run_are_thrown() {
+  const mx_plan plan = make_plan([](const mx_plan*, const mx_kernel_context*, const mx_tensor*, uint32_t,
+                                    const mx_tensor*, const uint8_t*, uint32_t, mx_error* error) {
+    return mx::set_error(error, MX_ERROR_INDEX, "index 5 of axis 0 with length 3");
+  });
+  const auto text = thrown(MX_ERROR_INDEX, [&] { mx::core::run_plan(plan, {}, {}, {}, {}, {}); });
+  CHECK(contains(text, "length 3"));
+}
+
+// Asks for two rows of two; a second output has a shape already.
+int32_t grow(const mx_plan*, const mx_kernel_context* context, const mx_tensor*, uint32_t, const mx_tensor*,
+             const uint8_t*, uint32_t, mx_error* error) {
+  const int64_t shape[] = {2, 2}, negative[] = {-1};
+  mx_tensor output{};
+  CHECK(context->alloc_output(context, 1, 1, shape, &output, error) == MX_ERROR_VALUE);
+  CHECK(context->alloc_output(context, 9, 1, shape, &output, error) == MX_ERROR_VALUE);
+  CHECK(context->alloc_output(context, 0, 40, shape, &output, error) == MX_ERROR_SHAPE);
+  CHECK(context->alloc_output(context, 0, 1, negative, &output, error) == MX_ERROR_SHAPE);
+  const int32_t status = context->alloc_output(context, 0, 2, shape, &output, error);
+  if (status != MX_OK) return status;
+  CHECK(output.bytes == 32 && output.dtype == MX_INT64 && output.shape[1] == 2);
+  for (int i = 0; i < 4; ++i) static_cast<int64_t*>(output.data)[i] = i;
+  return MX_OK;
+}
+
+void test_dynamic_outputs() {
+  const mx_plan plan = make_plan(grow);
+  Dynamic dynamic(2);
+  dynamic[0] = std::make_unique<DynamicOutput>();
+  dynamic[0]->dtype = MX_INT64;
+  mx::core::run_plan(plan, {}, {mx_tensor{}, mx_tensor{}}, {MX_REQ_WRITE, MX_REQ_WRITE}, dynamic, {});
+  CHECK((dynamic[0]->shape == std::vector<int64_t>{2, 2}));
+  CHECK(static_cast<int64_t*>(dynamic[0]->memory.get())[3] == 3);
+}
+
+void test_impossible_scratch_is_out_of_memory() {
+  bool refused = false;
+  try {
+    mx::core::allocate(SIZE_MAX - 3);
+  } catch (const std::bad_alloc&) {
+    refused = true;
+  }
+  CHECK(refused);
+}
+
+}  // namespace
+
+int main() {
+  test_a_plan_gets_tensors_scratch_scalars_and_request();
+  test_errors_of_run_are_thrown();
+  test_dynamic_outputs();
+  test_impossible_scratch_is_out_of_memory();
+}

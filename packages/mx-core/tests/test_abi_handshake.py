@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables this side was not built for are refused before a slot is touched: forged with ctypes."""
+
+import ctypes
+
+import pytest
+from mx_core import _native
+from mx_core.errors import AbiError
+from mx_core.testing import tables
+
+#: interface -> size of its table in the headers, bytes
+SIZES = {
+    "mx.engine.v1": 208,
+    "mx.storage.v1": ctypes.sizeof(tables.StorageTable),
+    "mx.resource.v1": ctypes.sizeof(tables.ResourceTable),
+    "mx.device.v1": 96,
+    "mx.invoke.v1": 120,
+    "mx.kernel.v1": 24,
+}
+_keep = []
+
+
+def capsule(interface, size=None, major=1, minor=0):
+    """A table that has nothing but a head: touching a slot would crash."""
+    table = tables.Head(SIZES[interface] if size is None else size, major, minor)
+    name = interface.encode()
+    _keep.append((table, name))
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(table), name, None)
+
+
+@pytest.mark.parametrize("interface", SIZES)
+def test_a_table_of_this_version_is_taken(interface):
+    _native.check_table(capsule(interface), "acme-ops")
+    assert _native.table_head(capsule(interface), interface) == (SIZES[interface], 1, 0)
+
+
+@pytest.mark.parametrize("interface", SIZES)
+def test_a_longer_table_of_a_later_minor_version_is_taken(interface):
+    _native.check_table(capsule(interface, size=SIZES[interface] + 64, minor=3), "acme-ops")
+
+
+@pytest.mark.parametrize("interface", SIZES)
+@pytest.mark.parametrize("forged", [{"size": -8}, {"major": 2}, {"major": 0}, {"major": 2, "minor": 9}])
+def test_another_table_is_refused_with_both_versions_and_the_cure(interface, forged):
+    if "size" in forged:
+        forged = {"size": SIZES[interface] + forged["size"]}
+    with pytest.raises(AbiError) as caught:
+        _native.check_table(capsule(interface, **forged), "acme-ops")
+    text = str(caught.value)
+    offers = f"offers {forged.get('major', 1)}.{forged.get('minor', 0)}"
+    for part in ("[acme-ops]", f"interface {interface} 1.0 ({SIZES[interface]} bytes)", offers, "pip install"):
+        assert part in text
+    assert isinstance(caught.value, ImportError)
+
+
+def test_a_kernel_table_is_checked_before_it_is_called():
+    with pytest.raises(AbiError, match="mx.kernel.v1"):
+        _native.prepare_native(capsule("mx.kernel.v1", major=2), "op", {}, [], [], (1, 0), False)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "mx.engine.v1"])
+def test_what_is_no_table_is_refused(wrong):
+    with pytest.raises(AbiError, match="not a capsule of an mx interface"):
+        _native.check_table(wrong, "acme-ops")
+
+
+def test_a_capsule_of_another_name_is_refused():
+    storage = capsule("mx.storage.v1")
+    with pytest.raises(ValueError, match="PyCapsule_GetPointer"):
+        _native.table_head(storage, "mx.engine.v1")
+    with pytest.raises(ValueError, match="PyCapsule_GetPointer"):
+        _native.run_plan(storage, [], [], [])
