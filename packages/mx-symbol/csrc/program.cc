@@ -119,7 +119,6 @@ void Program::make_step(const Node& node) {
 void Program::seal(const std::vector<uint32_t>& ends) {
   if (sealed_) refuse("[Program] is sealed");
   for (const Node& node : nodes_) make_step(node);
-  memory_.assign(arrays_.size(), nullptr);
   uint32_t begin = 0;
   for (const uint32_t end : ends) {
     if (end < begin || end > nodes_.size()) refuse("[Program] parts must follow each other");
@@ -171,14 +170,14 @@ void Program::finish_segment(Segment segment) {
   // Arrays may share a variable (views of one chunk), and a variable is listed once.
   for (const uint32_t array : written) {
     add_once(segment.writes, invoke->array_variable(invoke->self, arrays_[array]));
-    add_once(segment.arrays, array);
+    segment.memory.push_back({array, nullptr});
   }
   for (const uint32_t array : read) {
     mx_variable* variable = invoke->array_variable(invoke->self, arrays_[array]);
     if (std::find(segment.writes.begin(), segment.writes.end(), variable) == segment.writes.end()) {
       add_once(segment.reads, variable);
     }
-    add_once(segment.arrays, array);
+    if (!contains(written, array)) segment.memory.push_back({array, nullptr});
   }
   segments_.push_back(std::move(segment));
 }

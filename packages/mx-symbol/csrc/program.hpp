@@ -85,13 +85,17 @@ class Program : public std::enable_shared_from_this<Program> {
 
  private:
   struct Segment {
+    struct Memory {
+      uint32_t array;
+      void* address;  // at the last run
+    };
     uint32_t begin = 0;
     uint32_t end = 0;
     bool python = false;
     uint64_t random_blocks = 0;
     std::vector<mx_variable*> reads;
     std::vector<mx_variable*> writes;
-    std::vector<uint32_t> arrays;
+    std::vector<Memory> memory;
   };
   struct Step {  // a node, ready to run
     std::vector<mx_tensor> inputs;
@@ -110,7 +114,7 @@ class Program : public std::enable_shared_from_this<Program> {
   void finish_segment(Segment segment);
   void push_segment(uint32_t index, int32_t priority);
   mx_failure* run_segment(const Job& job, const mx_run_context& context);
-  void locate(const Segment& segment);
+  void locate(Segment& segment);
   mx_failure* named(mx_failure* failure, const Node& node) const noexcept;
 
   Tables tables_;
@@ -122,9 +126,9 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<Node> nodes_;
   std::vector<Segment> segments_;
   std::vector<Part> parts_;
-  // Written by run_segment, whose runs the engine orders: all of them write a common variable.
+  // A segment's memory and steps are written by its runs, which the engine orders: all of them
+  // write the same variables.
   std::vector<Step> steps_;
-  std::vector<void*> memory_;  // per array, its address at the last run
 };
 
 }  // namespace mx::symbol

@@ -55,34 +55,38 @@ void Program::push_segment(uint32_t index, int32_t priority) {
 }
 
 // Writes the addresses of a segment's arrays into its tensors, where they have changed.
-void Program::locate(const Segment& segment) {
+void Program::locate(Segment& segment) {
   bool moved = false;
-  for (const uint32_t index : segment.arrays) {
+  for (Segment::Memory& memory : segment.memory) {
     mx_tensor whole{};
     mx_error error{};
-    check(tables_.invoke->array_tensor(tables_.invoke->self, arrays_[index], 1, &whole, &error),
+    check(tables_.invoke->array_tensor(tables_.invoke->self, arrays_[memory.array], 1, &whole,
+                                       &error),
           error);
-    moved = moved || whole.data != memory_[index] || memory_[index] == nullptr;
-    memory_[index] = whole.data;
+    moved = moved || whole.data != memory.address;
+    memory.address = whole.data;
   }
   if (!moved) return;
-  const auto address = [this](uint32_t index) -> void* {
+  std::vector<void*> known(arrays_.size(), nullptr);
+  for (const Segment::Memory& memory : segment.memory) known[memory.array] = memory.address;
+  const auto address = [&](uint32_t index) -> void* {
     const Slot& slot = slots_[index];
-    if (slot.array == kNoArray || memory_[slot.array] == nullptr) return nullptr;
-    return static_cast<char*>(memory_[slot.array]) + slot.offset;
+    if (slot.array == kNoArray || known[slot.array] == nullptr) return nullptr;
+    return static_cast<char*>(known[slot.array]) + slot.offset;
   };
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
-    for (size_t k = 0; k < nodes_[i].inputs.size(); ++k) {
-      steps_[i].inputs[k].data = address(nodes_[i].inputs[k]);
+    const Node& node = nodes_[i];
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      steps_[i].inputs[k].data = address(node.inputs[k]);
     }
-    for (size_t k = 0; k < nodes_[i].outputs.size(); ++k) {
-      steps_[i].outputs[k].data = address(nodes_[i].outputs[k]);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      steps_[i].outputs[k].data = address(node.outputs[k]);
     }
   }
 }
 
 mx_failure* Program::run_segment(const Job& job, const mx_run_context& context) {
-  const Segment& segment = segments_[job.segment];
+  Segment& segment = segments_[job.segment];
   mx_failure* unplaced = failing([&] { locate(segment); });
   if (unplaced != nullptr) return unplaced;
   const mx_invoke_api* invoke = tables_.invoke;

@@ -2,6 +2,7 @@
 """Attributes of variables and operators, and their scopes."""
 
 import pytest
+
 from mx_core.errors import ArgumentError
 from mx_symbol import AttrScope, sym
 

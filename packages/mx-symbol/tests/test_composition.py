@@ -5,6 +5,7 @@ import copy
 import pickle
 
 import pytest
+
 from mx_core.errors import ArgumentError, MXNetError
 from mx_symbol import sym
 

@@ -6,6 +6,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core.errors import MXNetError
 from mx_symbol import memory
 from mx_symbol.memory import MemoryPlan, Placement, Step, plan_memory

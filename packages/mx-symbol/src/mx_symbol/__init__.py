@@ -16,8 +16,8 @@ _LAZY = {
     "Prefix": "mx_symbol.naming",
     "Symbol": "mx_symbol.symbol",
     "Variable": "mx_symbol.symbol",
-    "load": "mx_symbol.load",
-    "load_json": "mx_symbol.load",
+    "load": "mx_symbol.json_reader",
+    "load_json": "mx_symbol.json_reader",
     "var": "mx_symbol.symbol",
 }
 __all__ = [

@@ -130,7 +130,7 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
         return Symbol(copy_graph(self._entries))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from mx_symbol.load import load_json
+        from mx_symbol.json_reader import load_json
 
         return load_json, (self.tojson(remove_amp_cast=False),)
 
@@ -177,26 +177,26 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
         remove_amp_cast : bool
             Leave out the casts that mixed precision put in.
         """
-        from mx_symbol.save import to_json
+        from mx_symbol.json_writer import to_json
 
         return to_json(self._entries, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Writes `tojson()` to a file, which is either complete or untouched afterwards."""
-        from mx_symbol.save import write_atomically
+        from mx_symbol.json_writer import write_atomically
 
         write_atomically(fname, self.tojson(remove_amp_cast))
 
     @staticmethod
     def fromjson(json_str: str) -> Symbol:
         """The symbol a JSON text describes; see `load_json`."""
-        from mx_symbol.load import load_json
+        from mx_symbol.json_reader import load_json
 
         return load_json(json_str)
 
     def debug_str(self) -> str:
         """The graph as readable text."""
-        from mx_symbol.save import debug_text
+        from mx_symbol.json_writer import debug_text
 
         return debug_text(self._entries)
 

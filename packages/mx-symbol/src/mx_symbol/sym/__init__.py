@@ -18,9 +18,9 @@ from mx_symbol.creation import eye as eye
 from mx_symbol.creation import full as full
 from mx_symbol.creation import ones as ones
 from mx_symbol.creation import zeros as zeros
-from mx_symbol.load import fromjson as fromjson
-from mx_symbol.load import load as load
-from mx_symbol.load import load_json as load_json
+from mx_symbol.json_reader import fromjson as fromjson
+from mx_symbol.json_reader import load as load
+from mx_symbol.json_reader import load_json as load_json
 from mx_symbol.namespaces import SUBSPACES, find, names
 from mx_symbol.symbol import Group as Group
 from mx_symbol.symbol import Symbol as Symbol

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+
 from mx_symbol import sym
-from mx_symbol.save import write_atomically
+from mx_symbol.json_writer import write_atomically
 
 DATA = Path(__file__).parent / "data"
 

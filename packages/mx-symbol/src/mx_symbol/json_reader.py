@@ -17,7 +17,7 @@ from mx_core import operators
 from mx_core.errors import FileFormatError, MXNetError, UnknownOperatorError
 from mx_symbol.attribute import canonical_key, is_dunder, split_input_key
 from mx_symbol.graph import Entry, Node
-from mx_symbol.save import FORMAT_VERSION
+from mx_symbol.json_writer import FORMAT_VERSION
 from mx_symbol.symbol import Symbol
 from mx_symbol.upgrade import OLDEST, fill_inputs, input_attributes, upgraded_attributes
 

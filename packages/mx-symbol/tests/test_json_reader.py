@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core.errors import FileFormatError, MXNetError
 from mx_symbol import sym
 
