@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooled, aligned memory and random resources with a C++ core."""
 
+from __future__ import annotations
+
+from mx_storage._core import Block, Random, Stats, StorageManager
+
 __version__ = "0.1.0"
+
+__all__ = ["Block", "Random", "Stats", "StorageManager"]

@@ -1,2 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook implementations of mx-storage."""
+"""Hook implementations of mx-storage.
+
+Forks need no hook: the pools and the random streams guard themselves with `pthread_atfork`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mx_core import hookimpl
+
+
+@hookimpl
+def mx_register_storage_managers(registry: Any) -> None:
+    """Both managers for host memory; the environment's choice has the higher priority."""
+    from mx_storage.choice import chosen
+
+    selected = chosen()
+    for name, make in (("Pooled", "pooled"), ("Naive", "naive")):
+        priority = 10 if name == selected else 0
+        registry.add("cpu", name, f"mx_storage.managers:{make}", priority=priority)
+        # page-locked memory comes from a device's package, which goes before these
+        registry.add("cpu_pinned", name, f"mx_storage.managers:{make}", priority=priority - 20)
+
+
+@hookimpl
+def mx_register_resources(registry: Any) -> None:
+    """Counters of random streams, which are the same thing on every device."""
+    for device, priority in (("cpu", 10), ("cpu_pinned", 10), ("gpu", -10)):
+        registry.add("random", device, "mx_storage.managers:random", priority=priority)
+
+
+@hookimpl
+def mx_diagnostics() -> dict[str, str]:
+    """One line per storage manager in use."""
+    managers = sys.modules.get("mx_storage.managers")  # absent: no memory was ever asked for
+    if managers is None:
+        return {"storage": "not used yet"}
+    lines = {}
+    for manager in managers.managers():
+        stats = manager.stats()
+        lines[f"storage {manager.name} cpu(0)"] = (
+            f"{stats.bytes_in_use} bytes in use, {stats.bytes_pooled} pooled, "
+            f"peak {stats.bytes_peak}"
+        )
+    return lines

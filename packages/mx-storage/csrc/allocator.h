@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How memory is found: with a pool or without.  Who holds how much is counted elsewhere (account.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace mx::storage {
+
+struct AllocatorCounts {
+  uint64_t pooled = 0;       // bytes kept for reuse
+  uint64_t allocations = 0;  // calls of alloc
+  uint64_t hits = 0;         // of these, answered from the pool
+};
+
+// Threads: any, for every method.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // At least `bytes` (> 0), aligned to 64; NULL when the system has none left.
+  virtual void* alloc(size_t bytes) noexcept = 0;
+  // `bytes` as given to alloc.
+  virtual void free(void* data, size_t bytes) noexcept = 0;
+  virtual void direct_free(void* data, size_t bytes) noexcept = 0;
+  // Gives everything pooled back to the system.
+  virtual void release() noexcept = 0;
+  // Before the pool takes more from the system it gives back what is pooled, oldest first, as long
+  // as both together would exceed `bytes`.
+  virtual void set_bound(uint64_t bytes) noexcept = 0;
+  virtual AllocatorCounts counts() noexcept = 0;
+};
+
+// No pool: malloc and mmap.
+std::unique_ptr<Allocator> make_direct_allocator();
+// Size classes with thread caches up to 1 MiB, recycled mappings beyond.
+std::unique_ptr<Allocator> make_pooled_allocator();
+
+}  // namespace mx::storage

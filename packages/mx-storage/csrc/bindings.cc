@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "manager.h"
+#include "mx_core/python.hpp"
+#include "random.h"
+
+namespace mx::storage {
+namespace {
+
+namespace py = pybind11;
+
+// Tags must outlive the process's last statistics, so every text is kept once and for good.
+const char* intern(const std::optional<std::string>& text) {
+  static auto* texts = new std::set<std::string>;
+  static auto* mutex = new std::mutex;
+  if (!text.has_value()) return nullptr;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  return texts->insert(*text).first->c_str();
+}
+
+// An mx_core.context.Context, or None for cpu(0).
+mx_context context_of(const py::object& context) {
+  if (context.is_none()) return {MX_CPU, 0};
+  return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
+}
+
+using SharedManager = std::shared_ptr<Manager>;
+
+// Memory on loan to Python, with the buffer protocol.
+class Block {
+ public:
+  Block(SharedManager manager, const mx_block& block) : manager_(std::move(manager)), block_(block) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { give_back(false); }
+
+  void free(bool direct) {
+    if (exports != 0) {
+      throw Error(MX_ERROR_VALUE, "[Block.free] " + std::to_string(exports) +
+                                      " buffers still look at this memory; drop them first");
+    }
+    give_back(direct);
+  }
+  bool freed() const noexcept { return freed_; }
+  const mx_block& block() const noexcept { return block_; }
+  int exports = 0;
+
+ private:
+  void give_back(bool direct) noexcept {
+    if (freed_) return;
+    freed_ = true;
+    const mx_storage_api* table = manager_->table();
+    (direct ? table->direct_free : table->free)(table->self, &block_);
+  }
+  const SharedManager manager_;
+  const mx_block block_;
+  bool freed_ = false;
+};
+
+int get_buffer(PyObject* object, Py_buffer* view, int flags) {
+  auto& block = py::cast<Block&>(py::handle(object));
+  if (block.freed()) {
+    PyErr_SetString(PyExc_BufferError, "this block was freed");
+    return -1;
+  }
+  static char nothing;
+  void* data = block.block().data != nullptr ? block.block().data : &nothing;
+  const auto length = static_cast<Py_ssize_t>(block.block().bytes);
+  if (PyBuffer_FillInfo(view, object, data, length, 0, flags) != 0) return -1;
+  ++block.exports;
+  return 0;
+}
+
+void release_buffer(PyObject* object, Py_buffer*) { --py::cast<Block&>(py::handle(object)).exports; }
+
+void set_up_buffer(PyHeapTypeObject* type) {
+  type->ht_type.tp_as_buffer = &type->as_buffer;
+  type->as_buffer.bf_getbuffer = get_buffer;
+  type->as_buffer.bf_releasebuffer = release_buffer;
+}
+
+class PyManager {
+ public:
+  PyManager(std::string name, bool pooled)
+      : name_(std::move(name)),
+        manager_(std::make_shared<Manager>(pooled ? PoolType::kPooled : PoolType::kNaive)) {}
+
+  // Keeps the manager alive.
+  py::capsule capsule() const {
+    auto capsule = py::capsule(manager_->table(), MX_STORAGE_CAPSULE, [](PyObject* object) {
+      delete static_cast<SharedManager*>(PyCapsule_GetContext(object));
+    });
+    PyCapsule_SetContext(capsule.ptr(), new SharedManager(manager_));
+    return capsule;
+  }
+  const std::string& name() const noexcept { return name_; }
+
+  std::unique_ptr<Block> alloc(size_t bytes, const py::object& context,
+                               const std::optional<std::string>& tag) {
+    mx_block block{};
+    account(context).alloc(bytes, intern(tag), &block);
+    return std::make_unique<Block>(manager_, block);
+  }
+  mx_storage_stats stats(const py::object& context) { return account(context).stats(); }
+  std::map<std::string, int64_t> holders(const py::object& context) {
+    std::map<std::string, int64_t> held;
+    account(context).each_holder([&](const char* tag, int64_t bytes) { held[tag] += bytes; });
+    return held;
+  }
+  Account& account(const py::object& context) { return manager_->account(context_of(context)); }
+
+ private:
+  const std::string name_;
+  const SharedManager manager_;
+};
+
+class PyRandom {
+ public:
+  explicit PyRandom(std::string name) : name_(std::move(name)) {}
+  py::capsule capsule() const {
+    auto capsule = py::capsule(random_->table(), MX_RESOURCE_CAPSULE, [](PyObject* object) {
+      delete static_cast<std::shared_ptr<Random>*>(PyCapsule_GetContext(object));
+    });
+    PyCapsule_SetContext(capsule.ptr(), new std::shared_ptr<Random>(random_));
+    return capsule;
+  }
+  const std::string& name() const noexcept { return name_; }
+  void seed(uint64_t seed, const py::object& context) {
+    if (context.is_none()) {
+      random_->seed_all(seed);
+    } else {
+      random_->seed(context_of(context), seed);
+    }
+  }
+  std::pair<uint64_t, uint64_t> reserve(uint64_t blocks, const py::object& context) {
+    return random_->reserve(context_of(context), blocks);
+  }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<Random> random_ = std::make_shared<Random>();
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Memory pools and random streams.";
+  py::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      raise_status(error.code(), error.what());
+    }
+  });
+  const py::object none = py::none();
+
+  py::class_<Block>(module, "Block", py::module_local(),
+                    py::custom_type_setup(set_up_buffer))
+      .def_property_readonly("nbytes", [](const Block& b) { return b.block().bytes; })
+      .def_property_readonly(
+          "address", [](const Block& b) { return reinterpret_cast<uintptr_t>(b.block().data); })
+      .def_property_readonly("freed", &Block::freed)
+      .def("free", &Block::free, py::kw_only(), py::arg("direct") = false);
+
+  py::class_<mx_storage_stats>(module, "Stats", py::module_local())
+      .def_readonly("bytes_in_use", &mx_storage_stats::bytes_in_use)
+      .def_readonly("bytes_pooled", &mx_storage_stats::bytes_pooled)
+      .def_readonly("bytes_peak", &mx_storage_stats::bytes_peak)
+      .def_readonly("bytes_limit", &mx_storage_stats::bytes_limit)
+      .def_readonly("allocations", &mx_storage_stats::allocations)
+      .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
+
+  py::class_<PyManager>(module, "StorageManager", py::module_local())
+      .def(py::init<std::string, bool>(), py::arg("name"), py::kw_only(), py::arg("pooled") = true)
+      .def_property_readonly("capsule", &PyManager::capsule)
+      .def_property_readonly("name", &PyManager::name)
+      .def("alloc", &PyManager::alloc, py::arg("nbytes"), py::arg("ctx") = none,
+           py::arg("tag") = none)
+      .def("stats", &PyManager::stats, py::arg("ctx") = none)
+      .def("holders", &PyManager::holders, py::arg("ctx") = none)
+      .def("release_all",
+           [](PyManager& m, const py::object& c) { m.account(c).release(); },
+           py::arg("ctx") = none)
+      .def("reset_peak", [](PyManager& m, const py::object& c) { m.account(c).reset_peak(); },
+           py::arg("ctx") = none)
+      .def("set_limit",
+           [](PyManager& m, uint64_t n, const py::object& c) { m.account(c).set_limit(n); },
+           py::arg("nbytes"), py::arg("ctx") = none);
+
+  py::class_<PyRandom>(module, "Random", py::module_local())
+      .def(py::init<std::string>(), py::arg("name"))
+      .def_property_readonly("capsule", &PyRandom::capsule)
+      .def_property_readonly("name", &PyRandom::name)
+      .def("seed", &PyRandom::seed, py::arg("seed"), py::arg("ctx") = none)
+      .def("reserve", &PyRandom::reserve, py::arg("blocks"), py::arg("ctx") = none);
+}
+
+}  // namespace mx::storage

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager.h"
+
+#include <string>
+
+#include "mx_core/failure.hpp"
+
+namespace mx::storage {
+namespace {
+
+Manager& of(void* self) noexcept { return *static_cast<Manager*>(self); }
+
+// The functions that cannot fail are for contexts that memory came from; for others they do nothing.
+template <class Body>
+void on_account(void* self, mx_context context, Body&& body) noexcept {
+  guarded(nullptr, [&] { body(of(self).account(context)); });
+}
+
+std::string name_of(mx_context context) {
+  return (context.type == MX_CPU ? "cpu(" : "cpu_pinned(") + std::to_string(context.id) + ")";
+}
+
+}  // namespace
+
+Manager::Manager(PoolType type) : type_(type) {
+  mx_storage_api& t = table_;
+  t.head = {sizeof t, MX_STORAGE_MAJOR, MX_STORAGE_MINOR};
+  t.self = this;
+  t.alloc = [](void* self, mx_context context, size_t bytes, const char* tag, mx_block* block,
+               mx_error* error) {
+    return guarded(error, [&] { of(self).account(context).alloc(bytes, tag, block); });
+  };
+  t.free = [](void* self, const mx_block* block) {
+    on_account(self, block->context, [&](Account& account) { account.free(*block); });
+  };
+  t.direct_free = [](void* self, const mx_block* block) {
+    on_account(self, block->context, [&](Account& account) { account.direct_free(*block); });
+  };
+  t.release_all = [](void* self, mx_context context) {
+    on_account(self, context, [](Account& account) { account.release(); });
+  };
+  t.stats = [](void* self, mx_context context, mx_storage_stats* stats, mx_error* error) {
+    return guarded(error, [&] { *stats = of(self).account(context).stats(); });
+  };
+  t.reset_peak = [](void* self, mx_context context) {
+    on_account(self, context, [](Account& account) { account.reset_peak(); });
+  };
+  t.set_limit = [](void* self, mx_context context, uint64_t bytes) {
+    on_account(self, context, [&](Account& account) { account.set_limit(bytes); });
+  };
+}
+
+Manager::~Manager() {
+  for (auto* accounts : {&plain_, &pinned_}) {
+    for (std::atomic<Account*>& slot : *accounts) delete slot.load();
+  }
+}
+
+Account& Manager::account(mx_context context) {
+  const bool plain = context.type == MX_CPU;
+  if ((plain || context.type == MX_CPU_PINNED) && context.id >= 0 && context.id < kIds) {
+    Account* found = (plain ? plain_ : pinned_)[context.id].load(std::memory_order_acquire);
+    return found != nullptr ? *found : open(context);
+  }
+  if (context.type == MX_CPU_SHARED) {
+    throw Error(MX_ERROR_UNSUPPORTED,
+                "[storage] cpu_shared: this storage manager has no memory shared between processes; "
+                "use cpu, or install a storage manager for cpu_shared");
+  }
+  if (!plain && context.type != MX_CPU_PINNED) {
+    throw Error(MX_ERROR_VALUE, "[storage] device type " + std::to_string(context.type) +
+                                    ": expected host memory, cpu (1) or cpu_pinned (3)");
+  }
+  throw Error(MX_ERROR_VALUE, "[storage] " + name_of(context) + ": expected a device id from 0 to " +
+                                  std::to_string(kIds - 1));
+}
+
+Account& Manager::open(mx_context context) {
+  auto made = std::make_unique<Account>(
+      context, name_of(context),
+      type_ == PoolType::kPooled ? make_pooled_allocator() : make_direct_allocator());
+  auto& slot = (context.type == MX_CPU ? plain_ : pinned_)[context.id];
+  Account* found = nullptr;
+  if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
+    return *made.release();
+  }
+  return *found;  // another thread was first
+}
+
+}  // namespace mx::storage

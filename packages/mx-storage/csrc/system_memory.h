@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory from the operating system.
+#pragma once
+
+#include <cstddef>
+
+namespace mx::storage {
+
+// Aligned to 64 bytes; NULL when there is none.
+void* heap_alloc(size_t bytes) noexcept;
+void heap_free(void* data) noexcept;
+
+// Pages of their own, to the end of the last page; from 4 MiB on aligned to 2 MiB and, where the
+// system does that on advice, backed by huge pages.  NULL when there is none.
+void* map_pages(size_t bytes) noexcept;
+void unmap_pages(void* data, size_t bytes) noexcept;
+
+// `bytes` rounded up to whole pages.
+size_t whole_pages(size_t bytes) noexcept;
+
+}  // namespace mx::storage

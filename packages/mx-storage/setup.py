@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+from glob import glob
+
+from mx_core.build import native_extension
+from setuptools import setup
+
+setup(
+    ext_modules=[
+        native_extension(
+            "mx_storage._core",
+            sorted(glob("csrc/*.cc")),
+            compile_flags=("-pthread",),
+            link_flags=("-pthread",),
+        )
+    ]
+)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+from mx_core.context import Context
+
+class Block:
+    """Memory from a storage manager, readable and writable through the buffer protocol.
+
+    It goes back to the pool with the object's end, or at `free`.
+    """
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def freed(self) -> bool: ...
+    def free(self, *, direct: bool = False) -> None:
+        """Back to the pool, or with `direct` to the system; later calls do nothing.
+
+        Raises
+        ------
+        ArgumentError
+            Buffers still look at the memory.
+        """
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Stats:
+    """Figures of one context, sizes in bytes."""
+
+    @property
+    def bytes_in_use(self) -> int: ...
+    @property
+    def bytes_pooled(self) -> int: ...
+    @property
+    def bytes_peak(self) -> int: ...
+    @property
+    def bytes_limit(self) -> int: ...
+    @property
+    def allocations(self) -> int: ...
+    @property
+    def pool_hits(self) -> int: ...
+
+class StorageManager:
+    """Host memory by context; `ctx` None is `cpu(0)`. Threads: any."""
+
+    def __init__(self, name: str, *, pooled: bool = True) -> None: ...
+    @property
+    def capsule(self) -> Any:
+        """The C table, `mx.storage.v1`; keeps the manager alive."""
+    @property
+    def name(self) -> str: ...
+    def alloc(self, nbytes: int, ctx: Context | None = None, tag: str | None = None) -> Block:
+        """`nbytes` of memory aligned to 64, contents undefined; `tag` names the holder.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The limit is reached or the system has no more.
+        ArgumentError, NoKernelError
+            `ctx` is not memory of this manager.
+        """
+    def stats(self, ctx: Context | None = None) -> Stats: ...
+    def holders(self, ctx: Context | None = None) -> dict[str, int]:
+        """Bytes in use by tag; memory without a tag is not among them."""
+    def release_all(self, ctx: Context | None = None) -> None:
+        """Gives everything pooled back to the system."""
+    def reset_peak(self, ctx: Context | None = None) -> None: ...
+    def set_limit(self, nbytes: int, ctx: Context | None = None) -> None:
+        """What may be in use at most; 0: no limit."""
+
+class Random:
+    """Keys and counters of random streams, one stream per context. Threads: any."""
+
+    def __init__(self, name: str) -> None: ...
+    @property
+    def capsule(self) -> Any:
+        """The C table, `mx.resource.v1`; keeps the object alive."""
+    @property
+    def name(self) -> str: ...
+    def seed(self, seed: int, ctx: Context | None = None) -> None:
+        """Restarts the stream of `ctx`, or of every context; `seed` from 0 to 2⁶⁴ − 1."""
+    def reserve(self, blocks: int, ctx: Context | None = None) -> tuple[int, int]:
+        """Key and first of `blocks` counters (of four 32-bit words each) nobody else gets."""

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The storage managers and the random resource of this process."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+from mx_storage._core import Random, StorageManager
+
+_made: weakref.WeakSet[StorageManager] = weakref.WeakSet()
+
+
+def pooled() -> StorageManager:
+    """A manager that keeps freed memory for reuse."""
+    return _watched(StorageManager("Pooled"))
+
+
+def naive() -> StorageManager:
+    """A manager without a pool: every block comes from the system and goes back to it."""
+    return _watched(StorageManager("Naive", pooled=False))
+
+
+def _watched(manager: StorageManager) -> StorageManager:
+    _made.add(manager)
+    return manager
+
+
+def managers() -> list[StorageManager]:
+    """The managers made for services that are alive."""
+    return list(_made)
+
+
+@functools.cache
+def random() -> Random:
+    """The process's random streams: one object for all devices, so that one seed reaches them all."""
+    return Random("Philox4x32-10")
