@@ -32,6 +32,7 @@ class PyEngine {
     options.naive = naive;
     options.per_device = per_device;
     options.limits = {compute, priority, copy, python};
+    options.thread_ends = end_python_thread;
     engine_ = new Engine(std::move(options));
   }
   PyEngine(const PyEngine&) = delete;

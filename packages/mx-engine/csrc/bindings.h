@@ -38,6 +38,9 @@ void raise_failure_if_any(mx_failure* failure);
 // The engine's own variable, or ArgumentError.
 Variable* checked(const Engine* engine, const PyVariable& variable);
 
+// Drops the Python thread state of the calling pool thread, which is about to end.
+void end_python_thread();
+
 // Pushes a Python callable onto the Python lane.
 void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& writes, const py::object& context, int priority,

@@ -15,16 +15,41 @@ bool interpreter_ends() noexcept {
 #endif
 }
 
-class Gil {
- public:
-  Gil() noexcept : state_(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
+// Taking the GIL from native threads.
+//
+// A pool's thread keeps one Python thread state for its life: making one per operation would cost
+// more than a small operation.  None of this is RAII: a thread that still runs Python code while
+// the interpreter is finalised is ended by CPython from inside, and unwinding must not touch
+// Python then.
+thread_local PyGILState_STATE lane_gil = PyGILState_UNLOCKED;
+thread_local PyThreadState* lane_state = nullptr;  // of this pool thread, once it ran Python
+thread_local bool lane_busy = false;               // lane_state is in use further up the stack
 
- private:
-  const PyGILState_STATE state_;
+struct GilTaken {
+  bool by_lane;
+  PyGILState_STATE state;
 };
+
+GilTaken take_gil() {
+  if (WorkerPool::current() == nullptr || lane_busy) return {false, PyGILState_Ensure()};
+  if (lane_state == nullptr) {
+    lane_gil = PyGILState_Ensure();
+    lane_state = PyThreadState_Get();
+  } else {
+    PyEval_RestoreThread(lane_state);
+  }
+  lane_busy = true;
+  return {true, PyGILState_UNLOCKED};
+}
+
+void give_gil(GilTaken taken) {
+  if (taken.by_lane) {
+    lane_busy = false;
+    PyEval_SaveThread();
+  } else {
+    PyGILState_Release(taken.state);
+  }
+}
 
 mx_failure* ended() noexcept {
   return make_failure(MX_ERROR_SHUTDOWN, "the interpreter ended before the operation ran");
@@ -37,11 +62,12 @@ void drop_callable(void* argument) noexcept {
 
 mx_failure* run_callable(void* argument, const mx_run_context*) {
   if (interpreter_ends()) return ended();
-  const Gil gil;
+  const GilTaken gil = take_gil();
   PyObject* result = PyObject_CallNoArgs(static_cast<PyObject*>(argument));
-  if (result == nullptr) return take_python_failure();
-  Py_DECREF(result);
-  return nullptr;
+  mx_failure* failure = result == nullptr ? take_python_failure() : nullptr;
+  Py_XDECREF(result);
+  give_gil(gil);
+  return failure;
 }
 
 // The `done` of an asynchronous operation.
@@ -97,31 +123,41 @@ void drop_async(void* argument) noexcept {
   delete async;
 }
 
+// A new `done`, or NULL with a Python exception set.
+PyObject* new_completion(Engine* engine, mx_completion* pending) noexcept {
+  try {
+    return py::cast(new Completion(engine, pending), py::return_value_policy::take_ownership)
+        .release()
+        .ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
+  }
+  return nullptr;
+}
+
 void start_callable(void* argument, const mx_run_context*, mx_completion* pending) {
   const auto* async = static_cast<AsyncCallable*>(argument);
   if (interpreter_ends()) {
     async->engine->complete(reinterpret_cast<Block*>(pending), ended());
     return;
   }
-  const Gil gil;
-  Completion* completion = nullptr;
-  try {
-    auto owned = std::make_unique<Completion>(async->engine, pending);
-    completion = owned.get();
-    const py::object done = py::cast(std::move(owned));
-    PyObject* result = PyObject_CallOneArg(async->function, done.ptr());
-    if (result == nullptr) {
-      completion->finish(take_python_failure());
-    } else {
-      Py_DECREF(result);
-    }
-  } catch (const std::exception& e) {
-    // Without the object nobody else can end the operation.
-    if (completion == nullptr) {
-      async->engine->complete(reinterpret_cast<Block*>(pending),
-                              make_failure(MX_ERROR_MEMORY, e.what()));
-    }
+  const GilTaken gil = take_gil();
+  PyObject* done = new_completion(async->engine, pending);
+  if (done == nullptr) {  // without the object nobody else can end the operation
+    mx_failure* failure = take_python_failure();
+    give_gil(gil);
+    async->engine->complete(reinterpret_cast<Block*>(pending), failure);
+    return;
   }
+  PyObject* result = PyObject_CallOneArg(async->function, done);
+  if (result == nullptr) {
+    py::handle(done).cast<Completion&>().finish(take_python_failure());
+  }
+  Py_XDECREF(result);
+  Py_DECREF(done);
+  give_gil(gil);
 }
 
 int32_t property_of(const std::string& name) {
@@ -174,6 +210,12 @@ const char* pushing_line() {
 
 }  // namespace
 
+void end_python_thread() {
+  if (lane_state == nullptr || interpreter_ends()) return;
+  PyEval_RestoreThread(std::exchange(lane_state, nullptr));
+  PyGILState_Release(lane_gil);
+}
+
 void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& writes, const py::object& context, int priority,
                  const py::object& name, const std::string& property, bool asynchronous) {
@@ -211,8 +253,12 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   mx_error error{};
   mx_failure* failure = nullptr;
   int32_t status = MX_OK;
-  {
+  if (engine->naive() || engine->closed_for_fork()) {  // the push may have to wait
     py::gil_scoped_release nogil;
+    status = engine->push(operation, &failure, &error);
+  } else {
+    // A push that cannot block keeps the GIL: giving it away each time would have the pushing and
+    // the executing threads take turns at every operation.
     status = engine->push(operation, &failure, &error);
   }
   raise_unless_ok(status, error);

@@ -24,6 +24,7 @@ struct EngineOptions {
   bool naive = false;       // runs everything at the push on the pushing thread
   bool per_device = true;   // pools per device, or one for all
   LaneLimits limits;
+  void (*thread_ends)() = nullptr;  // called on each pool thread before it ends
 };
 
 // A wait for one variable that has begun; see Engine::begin_wait.
@@ -96,6 +97,9 @@ class Engine final : private Runner {
   // (or with `force`); then nobody can push until `open_after_fork`.
   bool try_close_for_fork(bool force) noexcept;
   void open_after_fork() noexcept;
+  bool closed_for_fork() const noexcept {
+    return state_.load(std::memory_order_acquire) == forking;
+  }
 
 
  private:
@@ -103,6 +107,9 @@ class Engine final : private Runner {
 
   ~Engine() = default;
   void run(Block* block, uint32_t worker) override;
+  void thread_ends() override {
+    if (options_.thread_ends != nullptr) options_.thread_ends();
+  }
 
   int32_t enter(mx_error* error) noexcept;
   void leave() noexcept;

@@ -138,6 +138,7 @@ void WorkerPool::main(Worker* worker) {
   const Action action = next_action();
   lock_.unlock();
   act(action);
+  runner_.thread_ends();
   current_worker = nullptr;
   worker->ended.store(true, std::memory_order_release);
 }

@@ -31,6 +31,8 @@ class WorkerPool;
 class Runner {
  public:
   virtual void run(Block* block, uint32_t worker) = 0;
+  // The last thing on a thread that ends.
+  virtual void thread_ends() = 0;
 
  protected:
   ~Runner() = default;

@@ -72,6 +72,27 @@ def test_an_operation_that_never_ends_does_not_keep_the_process(python: Python) 
     assert "2 operations had not finished at exit" in done.stderr
 
 
+@pytest.mark.parametrize("push", ["push(lambda: time", "push_async(lambda done: time"])
+def test_an_operation_that_wakes_up_during_finalisation_is_harmless(
+    python: Python, push: str
+) -> None:
+    done = python(
+        f"""
+        import time, mx_engine
+        engine = mx_engine.create(workers=2)
+        engine.{push}.sleep(0.4))
+        class Slow:
+            sleep = time.sleep
+            def __del__(self):
+                self.sleep(0.8)
+        slow = Slow()
+        slow.cycle = slow
+        """,
+        MX_SHUTDOWN_TIMEOUT="0.1",
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_variables_outlive_the_shutdown(python: Python) -> None:
     done = python(
         """

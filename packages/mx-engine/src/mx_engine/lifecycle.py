@@ -54,7 +54,9 @@ class Keeper:
         limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
         for engine in self.engines():
             self._engines.discard(engine)
-            if not engine.drain(limit):
+            if engine.drain(limit):
+                engine.stop()
+            else:
                 print(
                     f"mx: {engine.pending} operations had not finished at exit and are given up",
                     file=sys.stderr,
