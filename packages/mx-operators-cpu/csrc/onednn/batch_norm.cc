@@ -11,19 +11,6 @@
 namespace mx::onednn {
 namespace {
 
-Cost norm_cost(const Signature& s) {
-  double bytes = 0;
-  for (const Spec& spec : s.inputs) bytes += static_cast<double>(spec.bytes());
-  for (const Spec& spec : s.outputs) bytes += static_cast<double>(spec.bytes());
-  return {0, bytes};
-}
-
-void require_float(const Signature& s) {
-  for (const Spec& spec : s.inputs) {
-    if (spec.type != DataType::f32) throw Unsupported{};
-  }
-}
-
 // Calls body(first channel, channels) over shares of the channels, block by block.
 template <class Body>
 void for_channel_blocks(int64_t channels, const Body& body) {
@@ -46,7 +33,7 @@ struct Result {
 class BatchNorm final : public Plan {
  public:
   BatchNorm(const Signature& s, const BatchNormOptions& o)
-      : Plan(s, norm_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
+      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
     require_float(s);
   }
 
@@ -119,7 +106,7 @@ class BatchNorm final : public Plan {
 class BatchNormBackward final : public Plan {
  public:
   BatchNormBackward(const Signature& s, const BatchNormOptions& o)
-      : Plan(s, norm_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
+      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
     require_float(s);
   }
 

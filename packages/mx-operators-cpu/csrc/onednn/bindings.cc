@@ -100,6 +100,17 @@ py::object prepare_layer_norm(const PySpecs& inputs, const PySpecs& outputs, int
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {axis, eps}); });
 }
 
+template <PlanPtr (*Kernel)(const Signature&, const GroupNormOptions&)>
+py::object prepare_group_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t groups, double eps) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {groups, eps}); });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const LrnOptions&)>
+py::object prepare_lrn(const PySpecs& inputs, const PySpecs& outputs, int64_t size, double alpha, double beta,
+                       double knorm) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {size, alpha, beta, knorm}); });
+}
+
 template <PlanPtr (*Kernel)(const Signature&, const SoftmaxOptions&)>
 py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const Dims& view, int axis, bool logarithm,
                            double temperature) {
@@ -151,6 +162,16 @@ PYBIND11_MODULE(_onednn, m) {
   };
   layer("layer_norm", &prepare_layer_norm<layer_norm>);
   layer("layer_norm_backward", &prepare_layer_norm<layer_norm_backward>);
+  const auto group = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("groups"), py::arg("eps"));
+  };
+  group("group_norm", &prepare_group_norm<group_norm>);
+  group("group_norm_backward", &prepare_group_norm<group_norm_backward>);
+  const auto local = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("size"), py::arg("alpha"), py::arg("beta"), py::arg("knorm"));
+  };
+  local("lrn", &prepare_lrn<lrn>);
+  local("lrn_backward", &prepare_lrn<lrn_backward>);
   const auto soft = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("view"), py::arg("axis"), py::arg("logarithm"),
           py::arg("temperature"));

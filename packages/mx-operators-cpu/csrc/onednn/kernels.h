@@ -74,6 +74,24 @@ PlanPtr layer_norm(const Signature& signature, const LayerNormOptions& options);
 // out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad
 PlanPtr layer_norm_backward(const Signature& signature, const LayerNormOptions& options);
 
+struct GroupNormOptions {
+  int64_t groups = 1;
+  double eps = 1e-5;
+};
+// data, gamma, beta -> output, mean, std; one gamma and beta per group of channels
+PlanPtr group_norm(const Signature& signature, const GroupNormOptions& options);
+// out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad
+PlanPtr group_norm_backward(const Signature& signature, const GroupNormOptions& options);
+
+struct LrnOptions {
+  int64_t size = 5;
+  double alpha = 1e-4, beta = 0.75, knorm = 2;
+};
+// data -> output, norm; across axis 1
+PlanPtr lrn(const Signature& signature, const LrnOptions& options);
+// out_grad, data, norm -> data_grad
+PlanPtr lrn_backward(const Signature& signature, const LrnOptions& options);
+
 struct SoftmaxOptions {
   Dims view;  // the shape the axis refers to
   int axis = -1;

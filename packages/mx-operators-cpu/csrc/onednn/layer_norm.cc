@@ -10,24 +10,12 @@
 namespace mx::onednn {
 namespace {
 
-Cost norm_cost(const Signature& s) {
-  double bytes = 0;
-  for (const Spec& spec : s.inputs) bytes += static_cast<double>(spec.bytes());
-  return {0, 2 * bytes};
-}
-
-void require_float(const Signature& s) {
-  for (const Spec& spec : s.inputs) {
-    if (spec.type != DataType::f32) throw Unsupported{};
-  }
-}
-
 void store(float* target, float value, bool add) { *target = add ? *target + value : value; }
 
 class LayerNorm final : public Plan {
  public:
   LayerNorm(const Signature& s, const LayerNormOptions& o)
-      : Plan(s, norm_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
+      : Plan(s, bandwidth_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
     require_float(s);
   }
 
@@ -90,7 +78,7 @@ class LayerNorm final : public Plan {
 class LayerNormBackward final : public Plan {
  public:
   LayerNormBackward(const Signature& s, const LayerNormOptions& o)
-      : Plan(s, norm_cost(s)), v_(s.inputs[1].shape, o.axis) {
+      : Plan(s, bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis) {
     require_float(s);
     // Per thread: gradients of gamma and beta so far.
     set_scratch(static_cast<size_t>(threads_) * 2 * static_cast<size_t>(v_.length) * sizeof(float));

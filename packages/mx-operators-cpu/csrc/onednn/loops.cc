@@ -3,16 +3,7 @@
 
 #include <algorithm>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define MX_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define MX_CLONES
-#endif
-
-// So that a helper takes on the instruction set of the clone that calls it.
-#define MX_INLINE inline __attribute__((always_inline))
-#define MX_INLINE_LAMBDA __attribute__((always_inline))
+#include "clones.h"
 
 namespace mx::onednn {
 namespace {

@@ -64,6 +64,22 @@ int32_t Plan::run_c(const mx_plan* self, const mx_kernel_context* context, const
   });
 }
 
+Cost bandwidth_cost(const Signature& signature) {
+  double bytes = 0;
+  for (const auto* specs : {&signature.inputs, &signature.outputs}) {
+    for (const Spec& spec : *specs) bytes += static_cast<double>(spec.bytes());
+  }
+  return {0, bytes};
+}
+
+void require_float(const Signature& signature) {
+  for (const auto* specs : {&signature.inputs, &signature.outputs}) {
+    for (const Spec& spec : *specs) {
+      if (spec.type != DataType::f32) throw Unsupported{};
+    }
+  }
+}
+
 namespace {
 
 template <class T>

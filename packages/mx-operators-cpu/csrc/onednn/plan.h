@@ -69,6 +69,12 @@ class Plan : public mx_plan {
   size_t scratch_size_ = 0;
 };
 
+// All arguments once through memory.
+Cost bandwidth_cost(const Signature& signature);
+
+// For kernels that compute in float32 alone.
+void require_float(const Signature& signature);
+
 using PlanPtr = std::unique_ptr<Plan>;
 
 // Adds n elements of `source` to `target`.

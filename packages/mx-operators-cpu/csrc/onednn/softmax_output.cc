@@ -11,8 +11,8 @@ namespace {
 class SoftmaxOutputBackward final : public Plan {
  public:
   SoftmaxOutputBackward(const Signature& s, const SoftmaxOutputOptions& o)
-      : Plan(s, {0, 3.0 * static_cast<double>(s.outputs[0].bytes())}), o_(o) {
-    if (s.inputs[0].type != DataType::f32 || s.inputs[1].type != DataType::f32) throw Unsupported{};
+      : Plan(s, bandwidth_cost(s)), o_(o) {
+    require_float(s);
   }
 
  private:

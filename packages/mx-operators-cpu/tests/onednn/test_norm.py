@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchNorm and LayerNorm against their references."""
+"""Normalisations against their references."""
 
 import numpy as np
 import plans
@@ -35,3 +35,16 @@ def test_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int)
     n = shape[axis]
     inputs = [a.astype(np.float32) for a in (rng.standard_normal(shape), rng.standard_normal(n), rng.standard_normal(n))]
     plans.verify("LayerNorm", {"axis": axis, "eps": 1e-3}, inputs)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 4, 5), (1, 6, 3), (3, 6, 70)])
+@pytest.mark.parametrize(("name", "groups"), [("InstanceNorm", 6), ("GroupNorm", 1), ("GroupNorm", 3)])
+def test_group_norm(rng: np.random.Generator, name: str, groups: int, shape: tuple[int, ...]) -> None:
+    inputs = [a.astype(np.float32) for a in map(rng.standard_normal, (shape, groups, groups))]
+    plans.verify(name, {"num_groups": groups} if name == "GroupNorm" else {}, inputs)
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 9, 8), (1, 2, 3), (2, 5)])
+@pytest.mark.parametrize("attrs", [{"nsize": 3}, {"nsize": 5, "alpha": 0.5, "beta": 0.6, "knorm": 1}, {"nsize": 1}])
+def test_lrn(rng: np.random.Generator, attrs: dict, shape: tuple[int, ...]) -> None:
+    plans.verify("LRN", attrs, [rng.standard_normal(shape).astype(np.float32)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchNorm and LayerNorm."""
+"""BatchNorm, LayerNorm, GroupNorm, InstanceNorm, LRN."""
 
 from __future__ import annotations
 
@@ -47,3 +47,31 @@ def layer_norm_backward(call: KernelCall) -> object | None:
     p: Any = call.params
     rank = len(call.inputs[1].shape)
     return native.layer_norm_backward(specs(call.inputs), specs(call.outputs), axis=p.axis % rank, eps=p.eps)
+
+
+def group_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta -> output, mean, std."""
+    p: Any = call.params
+    return native.group_norm(specs(call.inputs), specs(call.outputs), groups=call.inputs[1].shape[0], eps=p.eps)
+
+
+def group_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
+    p: Any = call.params
+    groups = call.inputs[2].shape[0]
+    return native.group_norm_backward(specs(call.inputs), specs(call.outputs), groups=groups, eps=p.eps)
+
+
+def _lrn(call: KernelCall) -> dict[str, Any]:
+    p: Any = call.params
+    return {"size": p.nsize, "alpha": p.alpha, "beta": p.beta, "knorm": p.knorm}
+
+
+def lrn(call: KernelCall) -> object | None:
+    """data -> output, tmp_norm."""
+    return native.lrn(specs(call.inputs), specs(call.outputs), **_lrn(call))
+
+
+def lrn_backward(call: KernelCall) -> object | None:
+    """out_grad, data, tmp_norm -> data_grad."""
+    return native.lrn_backward(specs(call.inputs), specs(call.outputs), **_lrn(call))

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GroupNorm (Wu and He, arXiv:1803.08494) and InstanceNorm, whose groups are single channels.  A
+// group of one example is one contiguous run.
+#include <cmath>
+
+#include "kernels.h"
+#include "loops.h"
+
+namespace mx::onednn {
+namespace {
+
+void store(float* target, double value, bool add) {
+  *target = add ? *target + static_cast<float>(value) : static_cast<float>(value);
+}
+
+struct Groups {
+  int64_t examples, groups, length;
+  Groups(const Dims& data, int64_t n) : examples(data[0]), groups(n), length(product(data, 1, data.size()) / n) {}
+  int64_t rows() const { return examples * groups; }
+};
+
+class GroupNorm final : public Plan {
+ public:
+  GroupNorm(const Signature& s, const GroupNormOptions& o)
+      : Plan(s, bandwidth_cost(s)), v_(s.inputs[0].shape, o.groups), eps_(o.eps) {
+    require_float(s);
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    parallel_for(v_.rows(), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) row(call, r);
+    });
+  }
+
+  void row(const Call& call, int64_t r) const {
+    const Runs run = {1, v_.length, v_.length};
+    const auto count = static_cast<double>(v_.length);
+    const float* x = call.input<float>(0) + r * v_.length;
+    const auto mean = static_cast<float>(sum(x, run) / count);
+    const double std = std::sqrt(squared_deviations(x, mean, run) / count + eps_);
+    if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
+    if (call.wanted(2)) store(call.output<float>(2) + r, std, call.adds(2));
+    if (!call.wanted(0)) return;
+    const int64_t group = r % v_.groups;
+    normalize(x, mean, static_cast<float>(call.input<float>(1)[group] / std), call.input<float>(2)[group],
+              call.output<float>(0) + r * v_.length, run, call.adds(0));
+  }
+
+  const Groups v_;
+  const double eps_;
+};
+
+class GroupNormBackward final : public Plan {
+ public:
+  GroupNormBackward(const Signature& s, const GroupNormOptions& o)
+      : Plan(s, bandwidth_cost(s)), v_(s.inputs[1].shape, o.groups) {
+    require_float(s);
+    set_scratch(static_cast<size_t>(v_.rows()) * 2 * sizeof(double));  // per row: its share of both gradients
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    auto* shares = static_cast<double*>(call.context.scratch[0]);
+    parallel_for(v_.rows(), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) row(call, r, shares + 2 * r);
+    });
+    for (int64_t group = 0; group < v_.groups; ++group) {
+      double gamma_grad = 0, beta_grad = 0;
+      for (int64_t r = group; r < v_.rows(); r += v_.groups) {
+        gamma_grad += shares[2 * r];
+        beta_grad += shares[2 * r + 1];
+      }
+      if (call.wanted(1)) store(call.output<float>(1) + group, gamma_grad, call.adds(1));
+      if (call.wanted(2)) store(call.output<float>(2) + group, beta_grad, call.adds(2));
+    }
+  }
+
+  void row(const Call& call, int64_t r, double* share) const {
+    const Runs run = {1, v_.length, v_.length};
+    const auto count = static_cast<double>(v_.length);
+    const float *g = call.input<float>(0) + r * v_.length, *x = call.input<float>(1) + r * v_.length;
+    const float mean = call.input<float>(3)[r];
+    const double inverse = 1 / static_cast<double>(call.input<float>(4)[r]);
+    double total, moment;
+    gradient_sums(g, x, mean, run, &total, &moment);
+    share[0] = moment * inverse;
+    share[1] = total;
+    if (!call.wanted(0)) return;
+    const double a = call.input<float>(2)[r % v_.groups] * inverse;
+    combine(g, x, mean, static_cast<float>(a), static_cast<float>(-a * inverse * inverse * moment / count),
+            static_cast<float>(-a * total / count), call.output<float>(0) + r * v_.length, run, call.adds(0));
+  }
+
+  const Groups v_;
+};
+
+}  // namespace
+
+PlanPtr group_norm(const Signature& signature, const GroupNormOptions& options) {
+  return std::make_unique<GroupNorm>(signature, options);
+}
+
+PlanPtr group_norm_backward(const Signature& signature, const GroupNormOptions& options) {
+  return std::make_unique<GroupNormBackward>(signature, options);
+}
+
+}  // namespace mx::onednn
