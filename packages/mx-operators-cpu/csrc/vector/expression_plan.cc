@@ -2,11 +2,11 @@
 #include "expression_plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "pool.h"
 #include "program.h"
+#include "scratch.h"
 
 namespace mx::vector {
 namespace {
@@ -16,57 +16,22 @@ constexpr int64_t kLongTile = 16384;          // elements, when no tile is touch
 constexpr size_t kStreamBytes = 24 << 20;     // inputs and outputs that no cache will hold
 constexpr int64_t kPieceBytes = 128 << 10;    // what a thread takes at a time
 
-// Memory that a thread keeps between runs.
-class TileMemory {
- public:
-  ~TileMemory() { std::free(data_); }
-  char* get(size_t bytes) {
-    if (bytes > size_) {
-      std::free(data_);
-      size_ = 0;
-      const size_t rounded = (bytes + 4095) / 4096 * 4096;
-      data_ = static_cast<char*>(std::aligned_alloc(64, rounded));
-      if (data_ == nullptr) throw std::bad_alloc();
-      size_ = rounded;
-    }
-    return data_;
-  }
-
- private:
-  char* data_ = nullptr;
-  size_t size_ = 0;
-};
-thread_local TileMemory tile_memory;
-
-// An array on the stack, unless it is long.
-template <class T, size_t N>
-class Short {
- public:
-  explicit Short(size_t n) : data_(n <= N ? stack_ : new T[n]) {}
-  ~Short() {
-    if (data_ != stack_) delete[] data_;
-  }
-  Short(const Short&) = delete;
-  Short& operator=(const Short&) = delete;
-  T& operator[](size_t i) { return data_[i]; }
-
- private:
-  T stack_[N];
-  T* data_;
-};
+thread_local ThreadMemory tile_memory;
 
 enum class Sink : uint8_t { kNothing, kInPlace, kCopy, kStream, kConvert, kAdd };
 
 class ExpressionPlan final : public Plan {
  public:
-  ExpressionPlan(Program program, std::vector<Spec> inputs, std::vector<Spec> outputs)
+  ExpressionPlan(Program program, std::vector<Spec> inputs, std::vector<Spec> outputs,
+                 std::vector<Spec> results, const ExpressionOptions& options)
       : Plan(std::move(inputs), std::move(outputs), program.n_scalars),
         p_(std::move(program)),
-        table_(loops()) {
-    const int64_t n = outputs_[0].elements;
-    row_ = !p_.rows || p_.shape.sizes.empty() ? n : p_.shape.sizes.back();
+        table_(loops()),
+        results_(std::move(results)),
+        options_(options) {
+    row_ = !p_.rows || p_.shape.sizes.empty() ? results_[0].elements : p_.shape.sizes.back();
     for (const Spec& spec : inputs_) bytes_ += spec.bytes;
-    for (const Spec& spec : outputs_) bytes_ += spec.bytes;
+    for (const Spec& spec : results_) bytes_ += spec.bytes;
     const size_t one = std::max<size_t>(p_.n_tiles, 1) * p_.item_size;
     tile_ = std::max<int64_t>(static_cast<int64_t>(kTileBudget / one) / 64 * 64, 128);
     tile_ = std::min<int64_t>(tile_, 2048);
@@ -89,8 +54,15 @@ class ExpressionPlan final : public Plan {
 
   void step(const Step& s, Frame& f, int64_t n) const;
 
+  char* target(const Call& call, size_t o) const {
+    return o < outputs_.size() ? call.output(o)
+                               : call.state(options_.mutated[o - outputs_.size()]);
+  }
+
   const Program p_;
   const LoopTable& table_;
+  const std::vector<Spec> results_;  // outputs, then mutated inputs
+  const ExpressionOptions options_;
   int64_t row_;   // elements of a row: tiles do not cross it
   int64_t tile_;  // elements
   bool periodic_;
@@ -110,13 +82,14 @@ struct ExpressionPlan::Frame {
 
 Sink ExpressionPlan::sink(const Call& call, size_t o) const {
   const Result& result = p_.results[o];
-  if (!call.wanted(o)) return Sink::kNothing;
-  if (call.adds(o)) return Sink::kAdd;
+  const bool output = o < outputs_.size();
+  if (output && !call.wanted(o)) return Sink::kNothing;
+  if (output && call.adds(o)) return Sink::kAdd;
   if (result.store != nullptr) return Sink::kConvert;
   if (result.uniform || bytes_ < kStreamBytes) return result.direct ? Sink::kInPlace : Sink::kCopy;
-  const char* out = call.output(o);
+  const char* out = target(call, o);
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (call.input(i) < out + outputs_[o].bytes && out < call.input(i) + inputs_[i].bytes)
+    if (call.input(i) < out + results_[o].bytes && out < call.input(i) + inputs_[i].bytes)
       return result.direct ? Sink::kInPlace : Sink::kCopy;
   return Sink::kStream;
 }
@@ -131,11 +104,11 @@ inline void ExpressionPlan::step(const Step& s, Frame& f, int64_t n) const {
 }
 
 void ExpressionPlan::execute(const Call& call) const {
-  const int64_t total = outputs_[0].elements;
+  const int64_t total = results_[0].elements;
   if (total == 0) return;
-  Short<Sink, 8> sinks(outputs_.size());
+  Short<Sink, 8> sinks(results_.size());
   bool tiled = p_.needs_tiles;
-  for (size_t o = 0; o < outputs_.size(); ++o) {
+  for (size_t o = 0; o < results_.size(); ++o) {
     sinks[o] = sink(call, o);
     if (sinks[o] != Sink::kInPlace) tiled = true;
   }
@@ -166,7 +139,7 @@ void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int6
     for (size_t o = 0; o < p_.results.size(); ++o)
       if (sinks[o] == Sink::kInPlace)
         f.slots[p_.results[o].value] =
-            call.output(o) + start * static_cast<int64_t>(p_.item_size);
+            target(call, o) + start * static_cast<int64_t>(p_.item_size);
     for (const Step& s : p_.per_tile) step(s, f, n);
     store_tile(call, f, sinks, start, n);
     column += tile;
@@ -180,14 +153,17 @@ void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int6
 void ExpressionPlan::set_uniforms(const Call& call, Frame& f) const {
   for (uint32_t v = 0; v < p_.n_slots; ++v)
     if (p_.is_uniform[v] != 0) f.slots[v] = reinterpret_cast<char*>(&f.numbers[v]);
+  const Compute compute = options_.wide_scalars ? F64 : p_.compute;
   for (const Uniform& uniform : p_.uniforms) {
     const double number = uniform.scalar == kNone ? uniform.number : call.scalar(uniform.scalar);
-    table_.load[MX_FLOAT64][p_.compute](f.slots[uniform.slot], &number, 1);
+    table_.load[MX_FLOAT64][compute](f.slots[uniform.slot], &number, 1);
   }
   for (size_t i = 0; i < p_.operands.size(); ++i)
     if (p_.operands[i].access == Access::kScalar)
-      p_.operands[i].convert(f.slots[i], call.input(i), 1);
-  for (const Step& s : p_.once) step(s, f, 1);
+      table_.load[inputs_[i].dtype][compute](f.slots[i], call.input(i), 1);
+  for (const Step& s : options_.wide_scalars ? p_.once_wide : p_.once) step(s, f, 1);
+  if (compute == p_.compute) return;
+  for (uint32_t v : p_.once_slots) table_.load[MX_FLOAT64][p_.compute](f.slots[v], f.slots[v], 1);
 }
 
 // Offset in elements of operand i at the first element of a row.
@@ -244,8 +220,8 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
   for (size_t o = 0; o < p_.results.size(); ++o) {
     if (sinks[o] == Sink::kNothing || sinks[o] == Sink::kInPlace) continue;
     const Result& result = p_.results[o];
-    const size_t size = item_size(outputs_[o].dtype);
-    char* out = call.output(o) + start * static_cast<int64_t>(size);
+    const size_t size = item_size(results_[o].dtype);
+    char* out = target(call, o) + start * static_cast<int64_t>(size);
     char* value = f.slots[result.value];
     char* spare = f.tile(result.spare);
     const auto& op = table_.op[p_.compute];
@@ -279,15 +255,23 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
 }  // namespace
 
 PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inputs,
-                             std::vector<Spec> outputs) {
+                             std::vector<Spec> outputs, const ExpressionOptions& options) {
   for (const std::vector<Spec>* specs : {&inputs, &outputs})
     for (const Spec& spec : *specs)
       if (!known(spec.dtype))
         throw Error(MX_ERROR_UNSUPPORTED, "[expression] element type code " +
                                               std::to_string(spec.dtype) + " has no vector loops");
-  Program program = compile(serialized, inputs, outputs);
+  std::vector<Spec> results = outputs;
+  for (uint32_t i : options.mutated) {
+    if (i >= inputs.size())
+      throw Error(MX_ERROR_VALUE, "[expression] input " + std::to_string(i) +
+                                      " is to be mutated; there are " +
+                                      std::to_string(inputs.size()));
+    results.push_back(inputs[i]);
+  }
+  Program program = compile(serialized, inputs, results);
   return std::make_unique<ExpressionPlan>(std::move(program), std::move(inputs),
-                                          std::move(outputs));
+                                          std::move(outputs), std::move(results), options);
 }
 
 }  // namespace mx::vector

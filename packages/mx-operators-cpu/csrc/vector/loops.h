@@ -33,6 +33,8 @@ struct LoopTable {
   Fold fold_columns[kComputeTypes][kReduceOps];
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
+  // Four Philox words for each of n counters.
+  void (*philox)(uint32_t* out, uint64_t key, uint64_t counter, size_t n);
 };
 
 // Throws mx::Error(MX_ERROR_UNSUPPORTED) on a CPU below the baseline.

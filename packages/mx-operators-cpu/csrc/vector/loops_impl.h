@@ -18,6 +18,7 @@ namespace {
 #include "intrinsics.h"
 #include "convert.h"
 #include "fold.h"
+#include "philox_words.h"
 
 template <class T, class F>
 void unary(void* out, const void* a, const void*, const void*, size_t n) {
@@ -213,6 +214,7 @@ void fill_table(LoopTable& table, const char* name) {
   put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
   put_folds(table);
   table.stream = stream;
+  table.philox = philox_words;
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace mx::vector {
 namespace {
@@ -41,6 +43,7 @@ class Pool {
     std::unique_lock<std::mutex> lock(mutex_);
     invited_ = 0;  // who has not come by now is not needed
     idle_.wait(lock, [this] { return working_ == 0; });
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     return true;
   }
 
@@ -74,7 +77,12 @@ class Pool {
     for (;;) {
       const int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
       if (begin >= n_) return;
-      body_(context_, begin, std::min(n_, begin + grain_));
+      try {
+        body_(context_, begin, std::min(n_, begin + grain_));
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+      }
     }
   }
 
@@ -87,6 +95,7 @@ class Pool {
   int64_t n_ = 0, grain_ = 1;
   RangeBody body_ = nullptr;
   void* context_ = nullptr;
+  std::exception_ptr failure_;
   std::atomic<int64_t> next_{0};
 };
 

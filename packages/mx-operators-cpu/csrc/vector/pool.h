@@ -10,7 +10,8 @@ namespace mx::vector {
 
 // Calls body(context, begin, end) over [0, n) in pieces of `grain`, on at most `threads` threads
 // of which the caller is one.  When another kernel has the helpers, the caller does everything.
-// Blocks until all is done.  The body must not throw.  Threads: any.
+// Blocks until all is done; the first exception of a body is thrown
+// again here.  Threads: any.
 using RangeBody = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(uint32_t threads, int64_t n, int64_t grain, RangeBody body, void* context);
 

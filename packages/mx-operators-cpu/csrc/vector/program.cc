@@ -214,7 +214,13 @@ class Compiler {
       if (loop == nullptr)
         throw Error(MX_ERROR_UNSUPPORTED,
                     "[expression] no loop for opcode " + std::to_string(step.opcode));
-      list.push_back({loop, nullptr, out, step.a, n > 1 ? step.b : step.a, n > 2 ? step.c : step.a});
+      const Step made{loop, nullptr, out, step.a, n > 1 ? step.b : step.a,
+                      n > 2 ? step.c : step.a};
+      list.push_back(made);
+      if (level_[out] == kOnce) {
+        p_.once_wide.push_back(made);
+        p_.once_wide.back().loop = table_.op[F64][step.opcode][0];
+      }
     }
   }
 
@@ -228,8 +234,12 @@ class Compiler {
     born_.push_back(k);
     last_.push_back(k);
     used_.push_back(true);
-    list.push_back({nullptr, table_.store[p_.compute][step.argument], between, step.a, 0, 0});
-    list.push_back({nullptr, table_.load[step.argument][p_.compute], out, between, 0, 0});
+    const auto halves = [&](std::vector<Step>& to, Compute type) {
+      to.push_back({nullptr, table_.store[type][step.argument], between, step.a, 0, 0});
+      to.push_back({nullptr, table_.load[step.argument][type], out, between, 0, 0});
+    };
+    halves(list, p_.compute);
+    if (level_[out] == kOnce) halves(p_.once_wide, F64);
   }
 
   bool is_direct(uint32_t value) const {
@@ -281,6 +291,9 @@ class Compiler {
     }
     p_.is_uniform.resize(p_.n_slots);
     for (uint32_t v = 0; v < p_.n_slots; ++v) p_.is_uniform[v] = level_[v] < kPerTile ? 1 : 0;
+    for (uint32_t v = 0; v < p_.n_slots; ++v)
+      if (level_[v] == kOnce && used_[v] && v < first_step_ + source_.steps.size())
+        p_.once_slots.push_back(v);
     std::vector<bool> is_output(p_.n_slots, false);
     for (const Result& result : p_.results)
       if (result.direct) is_output[result.value] = true;

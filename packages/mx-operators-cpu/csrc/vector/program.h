@@ -71,6 +71,8 @@ struct Program {
   std::vector<Operand> operands;
   std::vector<Uniform> uniforms;
   std::vector<Step> once, per_row, per_tile;
+  std::vector<Step> once_wide;        // `once` in double
+  std::vector<uint32_t> once_slots;   // every value that is one number for all elements
   std::vector<Result> results;
   bool needs_tiles = false;  // even when every direct output is written in place
 };

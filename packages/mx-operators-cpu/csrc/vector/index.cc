@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "broadcast.h"
+#include "loops.h"
+#include "movement.h"
+#include "pool.h"
+#include "scratch.h"
+
+namespace mx::vector {
+namespace {
+
+thread_local ThreadMemory index_memory;
+
+class IndexPlan final : public Plan {
+ public:
+  IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const IndexOptions& options);
+
+ protected:
+  void execute(const Call& call) const override;
+
+ private:
+  int64_t bounded(int64_t index, int64_t extent) const;
+  const int64_t* rows(const Call& call) const;
+  void gather(const Call& call, const int64_t* rows, char* out) const;
+  void scatter(const Call& call, const int64_t* rows, char* out) const;
+
+  const IndexOptions o_;
+  int64_t table_rows_;  // of one outer index
+  int64_t row_;         // elements
+  int64_t outer_;
+};
+
+IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                     const IndexOptions& options)
+    : Plan(std::move(inputs), std::move(outputs)),
+      o_(options),
+      table_rows_(product(o_.extents)),
+      row_(o_.inner),
+      outer_(o_.outer) {
+  if (o_.per_element) {
+    table_rows_ = o_.inner > 0 ? o_.n * o_.extents[0] : 0;
+    row_ = 1;
+    outer_ = 1;
+  }
+  const int64_t table = outer_ * table_rows_ * row_, taken = outer_ * o_.n * row_;
+  const bool gathers = o_.action == IndexAction::kGather;
+  const bool fits = o_.values < inputs_.size() && o_.indices < inputs_.size() &&
+                    outputs_.size() == 1 && outputs_[0].dtype == inputs_[o_.values].dtype &&
+                    inputs_[o_.values].elements == (gathers ? table : taken) &&
+                    outputs_[0].elements == (gathers ? taken : table) &&
+                    inputs_[o_.indices].elements ==
+                        o_.n * static_cast<int64_t>(o_.extents.size());
+  if (!fits) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
+}
+
+int64_t IndexPlan::bounded(int64_t index, int64_t extent) const {
+  switch (o_.bounds) {
+    case Bounds::kClip:
+      return std::clamp<int64_t>(index, 0, extent - 1);
+    case Bounds::kWrap:
+      index %= extent;
+      return index < 0 ? index + extent : index;
+    default:
+      if (index < -extent || index >= extent)
+        throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index) +
+                                        " is out of bounds for extent " + std::to_string(extent));
+      return index < 0 ? index + extent : index;
+  }
+}
+
+// The row of the table that each index names.
+const int64_t* IndexPlan::rows(const Call& call) const {
+  const auto n = static_cast<size_t>(o_.n);
+  auto* result = reinterpret_cast<int64_t*>(index_memory.get(n * 16));
+  int64_t* column = result + n;
+  const int dtype = inputs_[o_.indices].dtype;
+  const Convert load = loops().load[dtype][I64];
+  std::fill_n(result, n, 0);
+  for (size_t k = 0; k < o_.extents.size(); ++k) {
+    const int64_t extent = o_.extents[k];
+    if (extent == 0)
+      throw Error(MX_ERROR_INDEX, "[" + o_.op + "] cannot take " + std::to_string(n) +
+                                      " elements of an axis of extent 0");
+    load(column, call.input(o_.indices) + k * n * item_size(dtype), n);
+    for (size_t i = 0; i < n; ++i) result[i] = result[i] * extent + bounded(column[i], extent);
+  }
+  if (o_.per_element)
+    for (int64_t i = 0; i < o_.n; ++i) {
+      const int64_t block = i / o_.inner, place = i % o_.inner;
+      result[i] = (block * o_.extents[0] + result[i]) * o_.inner + place;
+    }
+  return result;
+}
+
+void IndexPlan::execute(const Call& call) const {
+  if (!call.wanted(0) || outputs_[0].bytes == 0) return;
+  const bool gathers = o_.action == IndexAction::kGather;
+  const bool aside = call.adds(0) && o_.action != IndexAction::kAdd;
+  std::unique_ptr<char[]> memory(aside ? new char[outputs_[0].bytes] : nullptr);
+  char* out = aside ? memory.get() : call.output(0);
+  if (!gathers && (aside || !call.adds(0))) std::memset(out, 0, outputs_[0].bytes);
+  if (o_.n > 0) {
+    const int64_t* names = rows(call);
+    gathers ? gather(call, names, out) : scatter(call, names, out);
+  }
+  if (aside) accumulate(outputs_[0].dtype, call.output(0), out, outputs_[0].elements);
+}
+
+template <class T>
+void gather_elements(char* out, const char* in, const int64_t* rows, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    reinterpret_cast<T*>(out)[i] = reinterpret_cast<const T*>(in)[rows[i]];
+}
+
+void IndexPlan::gather(const Call& call, const int64_t* rows, char* out) const {
+  const char* in = call.input(o_.values);
+  const size_t item = item_size(outputs_[0].dtype), bytes = static_cast<size_t>(row_) * item;
+  const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
+  const auto grain = std::max<int64_t>(1, (64 << 10) / static_cast<int64_t>(bytes + 1));
+  parallel(threads, outer_ * o_.n, grain, [&](int64_t begin, int64_t end) {
+    if (row_ == 1 && outer_ == 1) {
+      if (item == 4) return gather_elements<uint32_t>(out, in, rows, begin, end);
+      if (item == 8) return gather_elements<uint64_t>(out, in, rows, begin, end);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t from = i / o_.n * table_rows_ + rows[i % o_.n];
+      std::memcpy(out + static_cast<size_t>(i) * bytes, in + static_cast<size_t>(from) * bytes,
+                  bytes);
+    }
+  });
+}
+
+// Threads share the elements of rows, or the outer indices: the order of additions is fixed.
+void IndexPlan::scatter(const Call& call, const int64_t* rows, char* out) const {
+  const char* in = call.input(o_.values);
+  const int dtype = outputs_[0].dtype;
+  const auto item = static_cast<int64_t>(item_size(dtype));
+  const uint32_t threads = inputs_[o_.values].bytes > kParallelBytes ? call.context.threads : 1;
+  const auto part = [&](int64_t outer, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < o_.n; ++i) {
+      const char* from = in + ((outer * o_.n + i) * row_ + first) * item;
+      char* to = out + ((outer * table_rows_ + rows[i]) * row_ + first) * item;
+      if (o_.action == IndexAction::kAdd) {
+        accumulate(dtype, to, from, n);
+      } else {
+        std::memcpy(to, from, static_cast<size_t>(n * item));
+      }
+    }
+  };
+  if (outer_ > 1) {
+    parallel(threads, outer_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t outer = begin; outer < end; ++outer) part(outer, 0, row_);
+    });
+  } else {
+    parallel(threads, row_, 64,
+             [&](int64_t begin, int64_t end) { part(0, begin, end - begin); });
+  }
+}
+
+class OneHotPlan final : public Plan {
+ public:
+  OneHotPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth)
+      : Plan(std::move(inputs), std::move(outputs), 2), depth_(depth) {
+    if (inputs_.size() != 1 || outputs_.size() != 1 ||
+        outputs_[0].elements != inputs_[0].elements * depth_)
+      throw Error(MX_ERROR_SHAPE, "[one_hot] the output does not hold depth elements per index");
+  }
+
+ protected:
+  void execute(const Call& call) const override {
+    const Spec& spec = outputs_[0];
+    if (!call.wanted(0) || spec.bytes == 0) return;
+    const auto n = static_cast<size_t>(inputs_[0].elements);
+    const size_t item = item_size(spec.dtype);
+    const LoopTable& table = loops();
+    auto* index = reinterpret_cast<int64_t*>(index_memory.get(n * 8));
+    table.load[inputs_[0].dtype][I64](index, call.input(0), n);
+    std::unique_ptr<char[]> memory(call.adds(0) ? new char[spec.bytes] : nullptr);
+    char* out = memory ? memory.get() : call.output(0);
+    alignas(8) char on[8], off[8];
+    const double values[2] = {call.scalar(0), call.scalar(1)};
+    table.store[F64][spec.dtype](on, &values[0], 1);
+    table.store[F64][spec.dtype](off, &values[1], 1);
+    fill(out, off, spec.elements, item);
+    for (size_t i = 0; i < n; ++i)
+      if (index[i] >= 0 && index[i] < depth_)
+        std::memcpy(out + (i * static_cast<size_t>(depth_) + static_cast<size_t>(index[i])) * item,
+                    on, item);
+    if (memory) accumulate(spec.dtype, call.output(0), out, spec.elements);
+  }
+
+ private:
+  const int64_t depth_;
+};
+
+}  // namespace
+
+PlanPtr make_index_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                        const IndexOptions& options) {
+  return std::make_unique<IndexPlan>(std::move(inputs), std::move(outputs), options);
+}
+
+PlanPtr make_one_hot_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth) {
+  return std::make_unique<OneHotPlan>(std::move(inputs), std::move(outputs), depth);
+}
+
+}  // namespace mx::vector

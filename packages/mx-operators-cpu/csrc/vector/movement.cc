@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "movement.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "broadcast.h"
+#include "loops.h"
+#include "mx_core/expression.h"
+#include "pool.h"
+
+namespace mx::vector {
+namespace {
+
+constexpr int64_t kPieceBytes = 128 << 10;
+constexpr int64_t kBlock = 16;  // edge of the squares a transpose works in
+
+// A move with as few axes as possible.  The innermost axis is the last one; `across`, when there is
+// one, is the axis along which the source is contiguous while the target is not.
+struct Copy {
+  Move move;
+  size_t item;
+  int across = -1;
+  int64_t outer = 1;  // indices of the remaining axes
+};
+
+bool inside(const Move& m, const Shape& strides, int64_t offset, int64_t elements) {
+  int64_t low = offset, high = offset;
+  for (size_t i = 0; i < m.sizes.size(); ++i) {
+    if (m.sizes[i] == 0) return true;
+    (strides[i] < 0 ? low : high) += strides[i] * (m.sizes[i] - 1);
+  }
+  return low >= 0 && high < elements;
+}
+
+Copy simplify(const Move& given, size_t item) {
+  Copy copy{given, item};
+  Move& m = copy.move;
+  m.sizes.clear();
+  m.from.clear();
+  m.to.clear();
+  for (size_t i = 0; i < given.sizes.size(); ++i) {
+    if (given.sizes[i] == 1) continue;
+    if (!m.sizes.empty() && m.from.back() == given.from[i] * given.sizes[i] &&
+        m.to.back() == given.to[i] * given.sizes[i]) {
+      m.sizes.back() *= given.sizes[i];
+      m.from.back() = given.from[i];
+      m.to.back() = given.to[i];
+    } else {
+      m.sizes.push_back(given.sizes[i]);
+      m.from.push_back(given.from[i]);
+      m.to.push_back(given.to[i]);
+    }
+  }
+  if (m.sizes.empty()) {
+    m.sizes.push_back(1);
+    m.from.push_back(1);
+    m.to.push_back(1);
+  }
+  const size_t last = m.sizes.size() - 1;
+  if (m.to[last] == 1 && m.from[last] != 1 && m.from[last] != 0)
+    for (size_t i = 0; i < last; ++i)
+      if (m.from[i] == 1 && m.sizes[i] >= 4) copy.across = static_cast<int>(i);
+  for (size_t i = 0; i < last; ++i)
+    if (static_cast<int>(i) != copy.across) copy.outer *= m.sizes[i];
+  return copy;
+}
+
+template <class T>
+void strided(char* out, int64_t to, const char* in, int64_t from, int64_t n) {
+  auto* o = reinterpret_cast<T*>(out);
+  auto* x = reinterpret_cast<const T*>(in);
+  for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
+}
+
+// out[i * to + j] = in[i + j * from], in squares that fit the first-level cache.
+template <class T>
+void transpose(char* out, int64_t to, const char* in, int64_t from, int64_t rows, int64_t n) {
+  auto* o = reinterpret_cast<T*>(out);
+  auto* x = reinterpret_cast<const T*>(in);
+  for (int64_t j0 = 0; j0 < n; j0 += kBlock) {
+    const int64_t columns = std::min(kBlock, n - j0);
+    for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+      const int64_t height = std::min(kBlock, rows - i0);
+      T square[kBlock][kBlock];
+      for (int64_t j = 0; j < columns; ++j)
+        for (int64_t i = 0; i < height; ++i) square[i][j] = x[i0 + i + (j0 + j) * from];
+      for (int64_t i = 0; i < height; ++i)
+        std::memcpy(o + (i0 + i) * to + j0, square[i], static_cast<size_t>(columns) * sizeof(T));
+    }
+  }
+}
+
+template <class Function>
+void with_item(size_t item, Function&& function) {
+  switch (item) {
+    case 1:
+      return function(uint8_t{});
+    case 2:
+      return function(uint16_t{});
+    case 4:
+      return function(uint32_t{});
+    default:
+      return function(uint64_t{});
+  }
+}
+
+// Elements [begin, end) of the innermost axis, or of `across`, at one index of the other axes.
+void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64_t end) {
+  const Move& m = copy.move;
+  const size_t last = m.sizes.size() - 1;
+  const int64_t from = m.from[last], to = m.to[last], n = end - begin;
+  const auto item = static_cast<int64_t>(copy.item);
+  if (copy.across >= 0) {
+    const int64_t stride = m.to[static_cast<size_t>(copy.across)];
+    with_item(copy.item, [&](auto type) {
+      transpose<decltype(type)>(out + begin * stride * item, stride, in + begin * item, from, n,
+                                m.sizes[last]);
+    });
+    return;
+  }
+  in += begin * from * item;
+  out += begin * to * item;
+  if (to == 1 && from == 1) {
+    if (in != out) std::memmove(out, in, static_cast<size_t>(n * item));
+  } else if (to == 1 && from == 0) {
+    fill(out, in, n, copy.item);
+  } else {
+    with_item(copy.item, [&](auto type) { strided<decltype(type)>(out, to, in, from, n); });
+  }
+}
+
+class MovePlan final : public Plan {
+ public:
+  MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const std::vector<Move>& moves,
+           std::vector<Background> backgrounds, uint32_t n_scalars);
+
+ protected:
+  void execute(const Call& call) const override;
+
+ private:
+  void paint(const Call& call, const Background& background, char* out) const;
+  void run(const Call& call, const Copy& copy, char* out) const;
+
+  std::vector<Copy> copies_;
+  const std::vector<Background> backgrounds_;
+  const LoopTable& table_;
+};
+
+MovePlan::MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                   const std::vector<Move>& moves, std::vector<Background> backgrounds,
+                   uint32_t n_scalars)
+    : Plan(std::move(inputs), std::move(outputs), n_scalars),
+      backgrounds_(std::move(backgrounds)),
+      table_(loops()) {
+  for (const Background& b : backgrounds_)
+    if (b.output >= outputs_.size() || (b.scalar && *b.scalar >= n_scalars))
+      throw Error(MX_ERROR_VALUE, "[move] a background names what does not exist");
+  for (const Move& m : moves) {
+    if (m.input >= inputs_.size() || m.output >= outputs_.size() ||
+        m.sizes.size() != m.from.size() || m.sizes.size() != m.to.size() ||
+        inputs_[m.input].dtype != outputs_[m.output].dtype ||
+        !inside(m, m.from, m.from_offset, inputs_[m.input].elements) ||
+        !inside(m, m.to, m.to_offset, outputs_[m.output].elements))
+      throw Error(MX_ERROR_SHAPE, "[move] a copy from input " + std::to_string(m.input) +
+                                      " to output " + std::to_string(m.output) +
+                                      " leaves its arrays");
+    if (product(m.sizes) > 0) copies_.push_back(simplify(m, item_size(inputs_[m.input].dtype)));
+  }
+}
+
+void MovePlan::paint(const Call& call, const Background& background, char* out) const {
+  const Spec& spec = outputs_[background.output];
+  const double number = background.scalar ? call.scalar(*background.scalar) : background.number;
+  if (number == 0.0) {
+    if (spec.bytes > 0) std::memset(out, 0, spec.bytes);
+    return;
+  }
+  alignas(8) char element[8];
+  table_.store[F64][spec.dtype](element, &number, 1);
+  fill(out, element, spec.elements, item_size(spec.dtype));
+}
+
+void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
+  const Move& m = copy.move;
+  const size_t last = m.sizes.size() - 1;
+  const auto item = static_cast<int64_t>(copy.item);
+  const bool square = copy.across >= 0;
+  const int64_t split = m.sizes[square ? static_cast<size_t>(copy.across) : last];
+  const int64_t along = square ? m.sizes[last] * item : item;  // bytes per split element
+  int64_t part = std::max<int64_t>(1, kPieceBytes / along);
+  if (square) part = (part + kBlock - 1) / kBlock * kBlock;
+  const int64_t parts = (split + part - 1) / part;
+  const int64_t grain = std::max<int64_t>(1, kPieceBytes / (along * std::min(part, split)));
+  const char* in = call.input(m.input);
+  const size_t bytes = static_cast<size_t>(product(m.sizes)) * copy.item;
+  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
+  parallel(threads, copy.outer * parts, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      int64_t from = m.from_offset, to = m.to_offset, index = unit / parts;
+      for (size_t i = last; i-- > 0;) {
+        if (static_cast<int>(i) == copy.across) continue;
+        from += index % m.sizes[i] * m.from[i];
+        to += index % m.sizes[i] * m.to[i];
+        index /= m.sizes[i];
+      }
+      const int64_t first = unit % parts * part;
+      copy_part(copy, in + from * item, out + to * item, first, std::min(split, first + part));
+    }
+  });
+}
+
+void MovePlan::execute(const Call& call) const {
+  for (uint32_t o = 0; o < outputs_.size(); ++o) {
+    const Spec& spec = outputs_[o];
+    if (!call.wanted(o) || spec.bytes == 0) continue;
+    std::unique_ptr<char[]> aside(call.adds(o) ? new char[spec.bytes] : nullptr);
+    char* out = aside ? aside.get() : call.output(o);
+    for (const Background& background : backgrounds_)
+      if (background.output == o) paint(call, background, out);
+    for (const Copy& copy : copies_)
+      if (copy.move.output == o) run(call, copy, out);
+    if (aside) accumulate(spec.dtype, call.output(o), out, spec.elements);
+  }
+}
+
+}  // namespace
+
+void accumulate(int dtype, char* out, const char* in, int64_t n) {
+  const LoopTable& table = loops();
+  const Compute type = compute_of(dtype);
+  const Loop add = table.op[type][MX_OP_ADD][0];
+  if (dtype == kStorageOf[type]) {
+    add(out, out, in, nullptr, static_cast<size_t>(n));
+    return;
+  }
+  const size_t item = item_size(dtype);
+  alignas(64) char a[256 * 8], b[256 * 8];
+  for (int64_t done = 0; done < n; done += 256) {
+    const auto some = static_cast<size_t>(std::min<int64_t>(256, n - done));
+    char* to = out + static_cast<size_t>(done) * item;
+    table.load[dtype][type](a, to, some);
+    table.load[dtype][type](b, in + static_cast<size_t>(done) * item, some);
+    add(a, a, b, nullptr, some);
+    table.store[type][dtype](to, a, some);
+  }
+}
+
+PlanPtr make_move_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Move> moves,
+                       std::vector<Background> backgrounds, uint32_t n_scalars) {
+  return std::make_unique<MovePlan>(std::move(inputs), std::move(outputs), moves,
+                                    std::move(backgrounds), n_scalars);
+}
+
+}  // namespace mx::vector
