@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from glob import glob
 
-from mx_core.build import native_extension
 from setuptools import setup
+
+from mx_core.build import native_extension
 
 setup(ext_modules=[native_extension("mx_io._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"])])

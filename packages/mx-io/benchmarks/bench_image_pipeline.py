@@ -3,8 +3,9 @@
 
     python benchmarks/bench_image_pipeline.py [--images 400] [--threads 2]
 
-Baseline: simplejpeg decodes the same JPEG data from memory in as many threads, and throws the pixels away. The iterator
-also reads, crops at random, mirrors, normalises, and writes float planes (3, 224, 224). The goal is a ratio of 0.9.
+Baseline: simplejpeg decodes the same JPEG data from memory in as many threads, and throws the pixels away.
+The iterator also reads, crops at random, mirrors, normalises, and writes float planes (3, 224, 224). The goal
+is a ratio of 0.9.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import simplejpeg
+
 from mx_io import pixels
 from mx_io.io import ImageRecordIter
 from mx_io.recordio import IRHeader, MXRecordIO, pack
@@ -29,7 +31,9 @@ def make_jpegs(count: int) -> list[bytes]:
     for _ in range(count):
         coarse = rng.integers(0, 256, (24, 32, 3), np.uint8)
         image = pixels.resize(coarse, 500, 375, 2).astype(np.int16) + rng.integers(-12, 13, (375, 500, 3))
-        jpegs.append(simplejpeg.encode_jpeg(np.clip(image, 0, 255).astype(np.uint8), 90, colorsubsampling="420"))
+        jpegs.append(
+            simplejpeg.encode_jpeg(np.clip(image, 0, 255).astype(np.uint8), 90, colorsubsampling="420")
+        )
     return jpegs
 
 

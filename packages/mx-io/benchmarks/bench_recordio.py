@@ -3,8 +3,9 @@
 
     python benchmarks/bench_recordio.py [--megabytes 512] [--folder /tmp]
 
-The file is in the page cache for both. Prints seconds, GB/s, and the ratio of the file's time to the records' time:
-1.0 means that finding and checking records costs nothing. The goal for records of at least 100 kB is 0.8.
+The file is in the page cache for both. Prints seconds, GB/s, and the ratio of the file's time to the records'
+time: 1.0 means that finding and checking records costs nothing. The goal for records of at least 100 kB is
+0.8.
 """
 
 from __future__ import annotations

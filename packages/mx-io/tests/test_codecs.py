@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
+from PIL import Image
+
 from mx_core.errors import ArgumentError, FileFormatError, ShapeError
 from mx_io import codecs, recordio
-from PIL import Image
 
 DATA = Path(__file__).parent / "data"
 
@@ -23,7 +24,8 @@ def smooth(height: int, width: int, channels: int = 3) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("extension", "channels"), [(e, c) for e in (".png", ".bmp", ".npy") for c in (1, 3, 4) if (e, c) != (".bmp", 4)]
+    ("extension", "channels"),
+    [(e, c) for e in (".png", ".bmp", ".npy") for c in (1, 3, 4) if (e, c) != (".bmp", 4)],
 )
 def test_lossless_round_trip(extension, channels):
     image = np.random.default_rng(0).integers(0, 256, (13, 7, channels), np.uint8)
@@ -52,7 +54,9 @@ def test_golden_jpeg_records_decode_as_pillow_decodes_them():
         for key in record.keys:
             header, payload = recordio.unpack(record.read_idx(key))
             assert (header.id, header.label) == (key, key % 4)
-            assert np.array_equal(codecs.decode(payload), np.asarray(Image.open(io.BytesIO(payload)).convert("RGB")))
+            assert np.array_equal(
+                codecs.decode(payload), np.asarray(Image.open(io.BytesIO(payload)).convert("RGB"))
+            )
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
@@ -82,7 +86,9 @@ def test_exif_orientation_is_followed(orientation):
 
 def test_cmyk_jpeg_gives_colours():
     target = io.BytesIO()
-    Image.fromarray(np.full((16, 16, 3), (250, 10, 10), np.uint8)).convert("CMYK").save(target, "JPEG", quality=98)
+    Image.fromarray(np.full((16, 16, 3), (250, 10, 10), np.uint8)).convert("CMYK").save(
+        target, "JPEG", quality=98
+    )
     red, green, blue = codecs.decode(target.getvalue(), 1).reshape(-1, 3).mean(0)
     assert red > 230 and green < 30 and blue < 30
 
@@ -99,7 +105,12 @@ def test_a_decompression_bomb_takes_no_memory():
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     head = struct.pack(">IIBBBBB", 2**30, 2**30, 8, 2, 0, 0, 0)
-    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    bomb = (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+        + chunk(b"IEND", b"")
+    )
     with pytest.raises(FileFormatError, match="png"):
         codecs.decode(bomb)
     jpeg = bytearray(codecs.encode(smooth(8, 8), ".jpg"))

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from mx_core import plugins
 from mx_core.testing.codec import CodecContract
 from mx_core.testing.data_iter import DataIterContract

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_io import codecs, recordio
 from mx_io.im2rec import ListEntry, make_list, pack, read_list, write_list
@@ -23,7 +24,9 @@ def images(tmp_path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         extension = ".png" if number % 2 else ".jpg"
         size = (20 + number, 30, 3)
-        (folder / f"{number:02}{extension}").write_bytes(codecs.encode(rng.integers(0, 256, size, np.uint8), extension, 9))
+        (folder / f"{number:02}{extension}").write_bytes(
+            codecs.encode(rng.integers(0, 256, size, np.uint8), extension, 9)
+        )
     (root / "notes.txt").write_text("no image")
     return root
 
@@ -36,8 +39,10 @@ def records(path: Path) -> list[tuple[recordio.IRHeader, bytes]]:
 def test_folders_become_classes(images, tmp_path):
     (path,) = make_list(tmp_path / "all", images, recursive=True, shuffle=False)
     entries = read_list(path)
-    assert [entry.index for entry in entries] == list(range(12))
-    assert {entry.path.split("/")[0]: entry.labels for entry in entries} == {f"class{i}": (float(i),) for i in range(3)}
+    assert [entry.number for entry in entries] == list(range(12))
+    assert {entry.path.split("/")[0]: entry.labels for entry in entries} == {
+        f"class{i}": (float(i),) for i in range(3)
+    }
 
 
 def test_only_the_folder_itself_without_recursive(images, tmp_path):
@@ -49,9 +54,11 @@ def test_only_the_folder_itself_without_recursive(images, tmp_path):
 
 def test_ratios_and_chunks_divide_everything_once(images, tmp_path):
     paths = make_list(tmp_path / "part", images, recursive=True, chunks=2, train_ratio=0.5, test_ratio=0.25)
-    assert [p.name for p in paths] == [f"part_{c}_{kind}.lst" for c in (0, 1) for kind in ("test", "val", "train")]
+    assert [p.name for p in paths] == [
+        f"part_{c}_{kind}.lst" for c in (0, 1) for kind in ("test", "val", "train")
+    ]
     entries = [entry for path in paths for entry in read_list(path)]
-    assert sorted(entry.index for entry in entries) == list(range(12))
+    assert sorted(entry.number for entry in entries) == list(range(12))
     sizes = {path.name: len(read_list(path)) for path in paths}
     assert sizes["part_0_train.lst"] == 3 and sizes["part_0_test.lst"] == 1 and sizes["part_0_val.lst"] == 2
 
@@ -92,11 +99,11 @@ def test_records_keep_the_order_of_the_list(images, tmp_path, threads):
     entries = read_list(lst)
     assert (report.written, report.skipped, sum(done)) == (12, [], 12)
     found = records(report.record)
-    assert [(h.id, h.label) for h, _ in found] == [(e.index, e.labels[0]) for e in entries]
+    assert [(h.id, h.label) for h, _ in found] == [(e.number, e.labels[0]) for e in entries]
     for entry, (_, payload) in zip(entries, found, strict=True):
         assert np.array_equal(codecs.decode(payload), codecs.decode((images / entry.path).read_bytes()))
     with recordio.MXIndexedRecordIO(report.index, report.record, "r") as record:
-        assert record.keys == [entry.index for entry in entries]
+        assert record.keys == [entry.number for entry in entries]
 
 
 def test_pass_through_keeps_the_files(images, tmp_path):
@@ -131,9 +138,14 @@ def test_the_command_lists_and_packs(images, tmp_path):
     run = CliRunner().invoke
     listed = run(im2rec, [prefix, str(images), "--list", "--recursive", "--train-ratio", "0.75"])
     assert listed.exit_code == 0, listed.output
-    assert {"set_train.lst: 9 images", "set_val.lst: 3 images"} <= {Path(x).name for x in listed.output.splitlines()}
+    assert {"set_train.lst: 9 images", "set_val.lst: 3 images"} <= {
+        Path(x).name for x in listed.output.splitlines()
+    }
     (images / "class2" / "02.jpg").write_bytes(b"damaged")
-    packed = run(im2rec, [prefix, str(images), "--num-thread", "2", "--resize", "8", "--encoding", ".png", "--quality", "9"])
+    packed = run(
+        im2rec,
+        [prefix, str(images), "--num-thread", "2", "--resize", "8", "--encoding", ".png", "--quality", "9"],
+    )
     assert packed.exit_code == 0, packed.output
     assert "skipped class2/02.jpg" in packed.output
     assert len(records(tmp_path / "set_train.rec")) + len(records(tmp_path / "set_val.rec")) == 11

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, ShapeError
 from mx_io import codecs, image, pixels
@@ -16,7 +17,9 @@ from mx_ndarray import NDArray
 
 def gradient(height: int, width: int) -> np.ndarray:
     y, x = np.mgrid[:height, :width]
-    return np.stack([x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1), (x + y) % 256], -1).astype(np.uint8)
+    return np.stack([x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1), (x + y) % 256], -1).astype(
+        np.uint8
+    )
 
 
 def test_decoding_gives_ndarrays_red_or_blue_first(tmp_path):
@@ -25,7 +28,9 @@ def test_decoding_gives_ndarrays_red_or_blue_first(tmp_path):
     decoded = image.imdecode(data)
     assert isinstance(decoded, NDArray) and decoded.dtype == np.uint8
     assert np.array_equal(decoded.asnumpy(), picture)
-    assert np.array_equal(image.imdecode(np.frombuffer(data, np.uint8), to_rgb=False).asnumpy(), picture[:, :, ::-1])
+    assert np.array_equal(
+        image.imdecode(np.frombuffer(data, np.uint8), to_rgb=False).asnumpy(), picture[:, :, ::-1]
+    )
     assert image.imdecode(data, flag=0).shape == (6, 9, 1)
     (tmp_path / "x.png").write_bytes(data)
     assert np.array_equal(image.imread(tmp_path / "x.png").asnumpy(), picture)
@@ -42,7 +47,9 @@ def test_resizing_keeps_a_gradient_a_gradient(interp):
 
 
 @settings(deadline=None)
-@given(h=st.integers(1, 12), w=st.integers(1, 12), factor=st.integers(1, 4), channels=st.sampled_from([1, 3, 4]))
+@given(
+    h=st.integers(1, 12), w=st.integers(1, 12), factor=st.integers(1, 4), channels=st.sampled_from([1, 3, 4])
+)
 def test_area_resizing_by_a_whole_factor_is_the_mean(h, w, factor, channels):
     picture = np.random.default_rng(h * w).integers(0, 256, (h * factor, w * factor, channels), np.uint8)
     mean = picture.reshape(h, factor, w, factor, channels).mean((1, 3))
@@ -120,14 +127,19 @@ def test_create_augmenter_makes_the_asked_shape():
     )  # fmt: skip
     result = image.SequentialAug(steps)(gradient(30, 40))
     assert result.shape == (12, 10, 3) and result.dtype == np.float32 and abs(result).max() < 5
-    assert [type(a).__name__ for a in image.CreateAugmenter((3, 8, 8), rand_resize=True)] == ["RandomSizedCropAug", "CastAug"]
+    assert [type(a).__name__ for a in image.CreateAugmenter((3, 8, 8), rand_resize=True)] == [
+        "RandomSizedCropAug",
+        "CastAug",
+    ]
 
 
 def test_augmenters_are_found_through_their_hook():
     registry = plugins.registry("augmenters")
     made = registry.get("CenterCropAug").value.make((4, 4))
     assert made(gradient(9, 9)).shape == (4, 4, 3)
-    missing = [name for name in registry.names() if not hasattr(image, name) and registry.get(name).plugin == "io"]
+    missing = [
+        name for name in registry.names() if not hasattr(image, name) and registry.get(name).plugin == "io"
+    ]
     assert not missing
 
 

@@ -5,11 +5,11 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_io import codecs, recordio
 from mx_io.im2rec import ListEntry, write_list
@@ -28,7 +28,9 @@ def numbered(tmp_path):
     with recordio.MXIndexedRecordIO(tmp_path / "seven.idx", path, "w") as record:
         for i in range(7):
             image = np.full((4, 5, 3), i, np.uint8)
-            record.write_idx(100 + i, recordio.pack_img(recordio.IRHeader(0, 10.0 * i, 100 + i, 0), image, 1, ".png"))
+            record.write_idx(
+                100 + i, recordio.pack_img(recordio.IRHeader(0, 10.0 * i, 100 + i, 0), image, 1, ".png")
+            )
     return {"path_imgrec": str(path), "data_shape": (3, 4, 5), "batch_size": 3}
 
 
@@ -78,7 +80,10 @@ def test_parameters_may_be_text(numbered):
 
 def test_parts_follow_bytes_or_the_index(numbered):
     def counts(**more) -> list[int]:
-        sources = [ImageRecordIter(**numbered, num_parts=3, part_index=i, round_batch=False, **more) for i in range(3)]
+        sources = [
+            ImageRecordIter(**numbered, num_parts=3, part_index=i, round_batch=False, **more)
+            for i in range(3)
+        ]
         return [sum(3 - batch.pad for batch in source) for source in sources]
 
     assert counts() == [3, 2, 2]
@@ -133,7 +138,11 @@ RANDOM = {
 def test_threads_change_nothing_and_seeds_everything():
     def epochs(threads: int, **more) -> np.ndarray:
         source = ImageRecordIter(
-            **GOLDEN, data_shape=(3, 20, 20), batch_size=7, preprocess_threads=threads, **RANDOM | {"seed": 3} | more
+            **GOLDEN,
+            data_shape=(3, 20, 20),
+            batch_size=7,
+            preprocess_threads=threads,
+            **RANDOM | {"seed": 3} | more,
         )
         first = pixels(source)
         source.reset()
@@ -155,7 +164,11 @@ def test_augmentation_differs_between_epochs():
 
 def test_random_resized_crop_excludes_other_geometry(numbered):
     source = ImageRecordIter(
-        **numbered, random_resized_crop=True, min_random_area=0.2, min_aspect_ratio=0.75, max_aspect_ratio=1.33
+        **numbered,
+        random_resized_crop=True,
+        min_random_area=0.2,
+        min_aspect_ratio=0.75,
+        max_aspect_ratio=1.33,
     )
     assert pixels(source).shape == (9, 3, 4, 5)
     with pytest.raises(ArgumentError, match="random_resized_crop excludes rand_crop"):
@@ -165,12 +178,16 @@ def test_random_resized_crop_excludes_other_geometry(numbered):
 def test_several_labels(tmp_path):
     with recordio.MXRecordIO(tmp_path / "x.rec", "w") as record:
         for i in range(4):
-            record.write(recordio.pack_img(recordio.IRHeader(0, [i, i + 0.5], i, 0), np.zeros((2, 2, 3), np.uint8)))
+            record.write(
+                recordio.pack_img(recordio.IRHeader(0, [i, i + 0.5], i, 0), np.zeros((2, 2, 3), np.uint8))
+            )
     common = {"path_imgrec": str(tmp_path / "x.rec"), "data_shape": (3, 2, 2), "batch_size": 2}
     source = ImageRecordIter(**common, label_width=2)
     assert source.provide_label == [("softmax_label", (2, 2))]
     assert source.next().label[0].asnumpy().tolist() == [[0, 0.5], [1, 1.5]]
-    with pytest.raises(FileFormatError, match=r"record 0 at byte 0: expected 3 labels \(label_width\), got 2"):
+    with pytest.raises(
+        FileFormatError, match=r"record 0 at byte 0: expected 3 labels \(label_width\), got 2"
+    ):
         ImageRecordIter(**common, label_width=3).next()
 
 
@@ -187,12 +204,16 @@ def test_a_bad_image_is_named_again_and_again_until_reset(numbered):
     path = numbered["path_imgrec"]
     with recordio.MXRecordIO(path, "w") as record:
         for i in range(6):
-            record.write(recordio.pack(recordio.IRHeader(0, 0.0, i, 0), b"\x89PNG\r\n\x1a\nno" if i == 4 else _png()))
+            record.write(
+                recordio.pack(recordio.IRHeader(0, 0.0, i, 0), b"\x89PNG\r\n\x1a\nno" if i == 4 else _png())
+            )
     source = ImageRecordIter(**numbered)
     for _ in range(2):
         source.next()
         for _ in range(2):
-            with pytest.raises(FileFormatError, match=r"\[ImageRecordIter\] .*seven\.rec: record 4 at byte \d+: .*png"):
+            with pytest.raises(
+                FileFormatError, match=r"\[ImageRecordIter\] .*seven\.rec: record 4 at byte \d+: .*png"
+            ):
                 source.next()
         source.reset()
 
@@ -237,7 +258,9 @@ def test_mutated_files_give_batches_or_an_error(tmp_path):
         path.write_bytes(mutant)
         source = None
         try:
-            source = ImageRecordIter(path_imgrec=str(path), data_shape=(3, 8, 8), batch_size=10, preprocess_threads=2)
+            source = ImageRecordIter(
+                path_imgrec=str(path), data_shape=(3, 8, 8), batch_size=10, preprocess_threads=2
+            )
             assert len(list(source)) == 4
             outcomes["read"] += 1
         except FileFormatError:
@@ -259,21 +282,18 @@ def test_batches_stay_as_they_are_while_memory_is_used_again(numbered):
 
 
 def test_threads_end_with_the_iterator(numbered):
-    def ours() -> int:
-        return sum(thread.name.startswith("mx-io_") for thread in threading.enumerate())
-
-    before = ours()
+    before = set(threading.enumerate())
     sources = [ImageRecordIter(**numbered) for _ in range(5)]
     for source in sources:
         source.next()
         source.reset()
-    assert ours() > before
+    ours = set(threading.enumerate()) - before
+    assert len(ours) >= 5
     sources[0].close()
     del sources, source
-    deadline = time.monotonic() + 20
-    while ours() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert ours() == before
+    for thread in ours:
+        thread.join(timeout=20)
+        assert not thread.is_alive()
 
 
 PROGRAM = """
@@ -304,6 +324,8 @@ else:
 @pytest.mark.parametrize(("how", "code"), [("exit", 0), ("error", 5), ("fork", 0)])
 def test_leaving_and_forking_in_mid_epoch(how, code):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, how, str(DATA / "images.rec")], timeout=30, capture_output=True
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, how, str(DATA / "images.rec")],
+        timeout=30,
+        capture_output=True,
     )
     assert (done.returncode, done.stderr) == (code, b"")

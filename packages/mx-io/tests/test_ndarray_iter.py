@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_io.io import DataBatch, DataDesc, NDArrayIter
 from mx_ndarray import nd

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mx_io.iterators.order import ExampleOrder
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_io import recordio
 from mx_io.recordio import IRHeader
@@ -36,7 +37,8 @@ def test_packing_gives_the_golden_bytes(tmp_path):
 
 @given(
     labels=st.one_of(
-        st.floats(width=32, allow_nan=False), st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
+        st.floats(width=32, allow_nan=False),
+        st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5),
     ),
     identity=st.integers(0, 2**64 - 1),
     payload=st.binary(max_size=40),

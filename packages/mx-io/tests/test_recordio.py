@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_io import recordio
 
@@ -24,7 +25,8 @@ TRUTH = json.loads((DATA / "records_truth.json").read_text())
 
 # Payloads dense in whole and broken magics, the only bytes that mean something to the format.
 payloads = st.lists(
-    st.one_of(st.just(MAGIC), st.binary(max_size=9), st.sampled_from([MAGIC[:1], MAGIC[:3], MAGIC[1:]])), max_size=8
+    st.one_of(st.just(MAGIC), st.binary(max_size=9), st.sampled_from([MAGIC[:1], MAGIC[:3], MAGIC[1:]])),
+    max_size=8,
 ).map(b"".join)
 
 
@@ -107,7 +109,10 @@ def test_a_record_too_long_for_the_format_is_refused(tmp_path):
         (lambda b: b[:-1], r"at byte 24: expected 12 bytes of payload, got 11 before the end"),
         (lambda b: b"\0" + b[1:], "at byte 0: expected the record magic 0xced7230a, got 0xced72300"),
         (lambda b: b[:7] + b"\x80" + b[8:], "at byte 0: expected a part flag from 0 to 3, got 4"),
-        (lambda b: b[:7] + b"\x60" + b[8:], r"at byte 0: expected the beginning of a record \(flag 0 or 1\), got flag 3"),
+        (
+            lambda b: b[:7] + b"\x60" + b[8:],
+            r"at byte 0: expected the beginning of a record \(flag 0 or 1\), got flag 3",
+        ),
         (lambda b: b[:7] + b"\x20" + b[8:], r"at byte 16: expected a following part .* got flag 0"),
     ],
 )
@@ -234,6 +239,7 @@ def test_pickled_readers_open_the_file_again():
 def test_threads_share_a_reader_and_a_writer(tmp_path):
     path = tmp_path / "shared.rec"
     with recordio.MXRecordIO(path, "w") as record:
+
         def write(base: int) -> None:
             for i in range(200):
                 record.write(b"%d" % (base + i))

@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from mx_core.errors import FileFormatError
 from mx_io.io import CSVIter, MNISTIter
 
@@ -75,7 +76,10 @@ def test_mnist_shuffles_by_seed_and_divides_into_parts(digits):
     labels = [[b.label[0].asnumpy().tolist() for b in MNISTIter(**files, seed=seed)] for seed in (1, 1, 2)]
     assert labels[0] == labels[1] != labels[2]
     files["batch_size"] = 1
-    parts = [[b.label[0].asnumpy()[0] for b in MNISTIter(**files, shuffle=False, num_parts=3, part_index=i)] for i in range(3)]
+    parts = [
+        [b.label[0].asnumpy()[0] for b in MNISTIter(**files, shuffle=False, num_parts=3, part_index=i)]
+        for i in range(3)
+    ]
     assert parts == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from mx_core.errors import ArgumentError
 from mx_io.io import DataIter, NDArrayIter, PrefetchingIter, ResizeIter
 
@@ -28,9 +29,16 @@ def test_resizing_stops_early_or_begins_anew():
 def test_prefetching_joins_and_renames():
     parts = [NDArrayIter(np.arange(6) + k, np.arange(6) * k, batch_size=2) for k in (0, 100)]
     source = PrefetchingIter(
-        parts, rename_data=[{"data": "left"}, {"data": "right"}], rename_label=[{}, {"softmax_label": "other"}]
+        parts,
+        rename_data=[{"data": "left"}, {"data": "right"}],
+        rename_label=[{}, {"softmax_label": "other"}],
     )
-    assert [d.name for d in source.provide_data + source.provide_label] == ["left", "right", "softmax_label", "other"]
+    assert [d.name for d in source.provide_data + source.provide_label] == [
+        "left",
+        "right",
+        "softmax_label",
+        "other",
+    ]
     for _ in range(2):
         batches = list(source)
         assert [b.data[1].asnumpy().tolist() for b in batches] == [[100, 101], [102, 103], [104, 105]]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def to_ndarray(array: np.ndarray[Any, Any]) -> NDArray:
-    """An NDArray on the CPU that shares the memory of `array` and keeps it alive, if it is contiguous and writable.
+    """An NDArray on the CPU that shares the memory of a contiguous writable array and keeps it alive.
 
     The array becomes read-only: all writes then go through the NDArray.
     """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The namespace `mx.io`: iterators of this package and those that plug-ins register.
 
-An iterator registered by the hook `mx_register_data_iters` is found here under its name: `mx_io.io.NAME(**kwargs)`.
+An iterator registered by the hook `mx_register_data_iters` is found here under its name:
+`mx_io.io.NAME(**kwargs)`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core import plugins
-
 from mx_io.iterators.base import DataBatch, DataDesc, DataIter
 from mx_io.iterators.wrappers import PrefetchingIter, ResizeIter
 

@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from mx_core.errors import ArgumentError, FileFormatError
 
 if TYPE_CHECKING:
@@ -66,11 +67,15 @@ def pack(header: IRHeader, s: BytesLike) -> bytes:
         values = np.asarray(label, dtype="<f4")
         if values.ndim > 1:
             raise ArgumentError(f"[pack] label: expected a number or one axis, got shape {values.shape}")
-        head, labels = ((0, float(values)), b"") if values.ndim == 0 else ((values.size, 0.0), values.tobytes())
+        head, labels = (
+            ((0, float(values)), b"") if values.ndim == 0 else ((values.size, 0.0), values.tobytes())
+        )
     try:
         packed = _HEADER.pack(*head, int(header.id), int(header.id2))
     except (struct.error, OverflowError) as error:
-        raise ArgumentError(f"[pack] id, id2: expected 0 to 2**64 - 1, got {header.id}, {header.id2}") from error
+        raise ArgumentError(
+            f"[pack] id, id2: expected 0 to 2**64 - 1, got {header.id}, {header.id2}"
+        ) from error
     return b"".join((packed, labels, s))
 
 
@@ -96,13 +101,17 @@ def unpack_view(s: BytesLike) -> tuple[IRHeader, memoryview]:
     """`unpack` without copying the payload: the view keeps the record alive."""
     view = memoryview(s)
     if len(view) < _HEADER.size:
-        raise FileFormatError(f"[unpack] record: expected at least {_HEADER.size} bytes of header, got {len(view)}")
+        raise FileFormatError(
+            f"[unpack] record: expected at least {_HEADER.size} bytes of header, got {len(view)}"
+        )
     flag, label, identity, id2 = _HEADER.unpack_from(view)
     if flag == 0:
         return IRHeader(0, label, identity, id2), view[_HEADER.size :]
     end = _HEADER.size + 4 * flag
     if len(view) < end:
-        raise FileFormatError(f"[unpack] record {identity}: expected {end} bytes for {flag} labels, got {len(view)}")
+        raise FileFormatError(
+            f"[unpack] record {identity}: expected {end} bytes for {flag} labels, got {len(view)}"
+        )
     labels = np.frombuffer(view, dtype="<f4", count=flag, offset=_HEADER.size).astype(np.float32)
     return IRHeader(flag, labels, identity, id2), view[end:]
 

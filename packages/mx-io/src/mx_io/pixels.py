@@ -32,7 +32,7 @@ def short_side(height: int, width: int, size: int) -> tuple[int, int]:
 
 def resize_short(image: Pixels, size: int, interp: int = 1) -> Pixels:
     """Resize so that the shorter side is `size` pixels."""
-    height, width = short_side(*image.shape[:2], size)
+    height, width = short_side(image.shape[0], image.shape[1], size)
     return resize(image, max(width, 1), max(height, 1), interp)
 
 

@@ -20,9 +20,10 @@ _ITERATORS = {
     "NDArrayIter": "mx_io.iterators.ndarray_iter:NDArrayIter",
 }
 _AUGMENTERS = (
-    "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug", "ContrastJitterAug",
-    "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug", "RandomGrayAug",
-    "RandomOrderAug", "RandomSizedCropAug", "ResizeAug", "SaturationJitterAug", "SequentialAug",
+    "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug",
+    "ContrastJitterAug", "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug",
+    "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug", "SaturationJitterAug",
+    "SequentialAug",
 )  # fmt: skip
 
 
@@ -36,7 +37,9 @@ def mx_register_image_codecs(registry: ImageCodecRegistrar) -> None:
                  "mx_io.codecs.pillow:decode_png", "mx_io.codecs.pillow:encode_png")  # fmt: skip
     registry.add("bmp", (".bmp",), f"{signatures}:is_bmp",
                  "mx_io.codecs.pillow:decode_bmp", "mx_io.codecs.pillow:encode_bmp")  # fmt: skip
-    registry.add("npy", (".npy",), f"{signatures}:is_npy", "mx_io.codecs.npy:decode", "mx_io.codecs.npy:encode")
+    registry.add(
+        "npy", (".npy",), f"{signatures}:is_npy", "mx_io.codecs.npy:decode", "mx_io.codecs.npy:encode"
+    )
 
 
 @hookimpl

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
-
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
 
@@ -42,9 +41,9 @@ class MXRecordIO:
 
     Notes
     -----
-    Thread-safe; reads and writes run without the GIL. Records are handed to the operating system whole; `close()`
-    (or leaving a `with` block) raises what went wrong, and a failed write is cut off again. A forked child may go on
-    reading (with a position of its own) but not writing.
+    Thread-safe; reads and writes run without the GIL. Records are handed to the operating system whole;
+    `close()` (or leaving a `with` block) raises what went wrong, and a failed write is cut off again. A
+    forked child may go on reading (with a position of its own) but not writing.
 
     Examples
     --------
@@ -126,14 +125,18 @@ class MXRecordIO:
 
     def _reader(self) -> Any:
         if self.writable or not self.is_open:
-            raise MXNetError(f"[{type(self).__name__}] {self.uri}: expected a file open for reading, got {self._state()}")
+            raise MXNetError(
+                f"[{type(self).__name__}] {self.uri}: expected a file open for reading, got {self._state()}"
+            )
         if self.pid != os.getpid():
             self.reset()
         return self._record
 
     def _writer(self) -> Any:
         if not self.writable or not self.is_open:
-            raise MXNetError(f"[{type(self).__name__}] {self.uri}: expected a file open for writing, got {self._state()}")
+            raise MXNetError(
+                f"[{type(self).__name__}] {self.uri}: expected a file open for writing, got {self._state()}"
+            )
         if self.pid != os.getpid():
             raise MXNetError(
                 f"[{type(self).__name__}] {self.uri}: Forbidden operation in multiple processes: "
@@ -158,7 +161,9 @@ class MXRecordIO:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.writable:
-            raise MXNetError(f"[{type(self).__name__}] {self.uri}: a record file open for writing cannot be pickled")
+            raise MXNetError(
+                f"[{type(self).__name__}] {self.uri}: a record file open for writing cannot be pickled"
+            )
         state = dict(self.__dict__)
         del state["_record"]
         return state
@@ -202,7 +207,7 @@ class MXIndexedRecordIO(MXRecordIO):
         super().open()
         self.idx, self.keys = {}, []
         if self.writable:
-            self._index_file = open(self.idx_path, "w", encoding="utf-8")
+            self._index_file = open(self.idx_path, "w", encoding="utf-8")  # noqa: SIM115 - closed in close()
         else:
             self.idx = read_index(self.idx_path, self.key_type)
             self.keys = list(self.idx)
@@ -284,7 +289,8 @@ def read_index(path: Path, key_type: Callable[[str], Any] = int) -> dict[Any, in
                 index[key_type(key)] = position
             except (ValueError, TypeError) as error:
                 raise FileFormatError(
-                    f"[RecordIO] {os.fspath(path)}: line {number}: expected 'key<TAB>offset', got {raw[:80]!r}"
+                    f"[RecordIO] {os.fspath(path)}: line {number}: expected 'key<TAB>offset', "
+                    f"got {raw[:80]!r}"
                 ) from error
     return index
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
 from mx_core.specs import CodecSpec
@@ -80,7 +81,8 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
             return _decode_with(codec, data, color)
     known = ", ".join(codec.name for codec in codecs()) or "none"
     raise FileFormatError(
-        f"[decode] expected an image of an installed codec ({known}), got {len(data)} bytes beginning with {head[:8]!r}"
+        f"[decode] expected an image of an installed codec ({known}), "
+        f"got {len(data)} bytes beginning with {head[:8]!r}"
     )
 
 
@@ -89,7 +91,7 @@ def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:
         pixels: Pixels = codec.decode(data, color)
     if pixels.ndim != 3 or pixels.dtype != np.uint8:
         raise ShapeError(
-            f"[{codec.name}] decode: expected uint8 of three axes, got {pixels.dtype} of shape {pixels.shape}; "
+            f"[{codec.name}] decode: expected uint8 of three axes, got {pixels.dtype} of {pixels.shape}; "
             "the codec breaks its contract"
         )
     return pixels
@@ -122,11 +124,15 @@ def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> 
     pixels = given[:, :, None] if given.ndim == 2 else given
     if pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in (1, 3, 4) or pixels.size == 0:
         raise ShapeError(
-            f"[encode] image: expected uint8 of shape (height, width[, 1, 3 or 4]), got {given.dtype} of {given.shape}"
+            f"[encode] image: expected uint8 of shape (height, width[, 1, 3 or 4]), "
+            f"got {given.dtype} of {given.shape}"
         )
     wanted = extension.lower() if extension.startswith(".") else f".{extension.lower()}"
     for codec in codecs():
         if codec.encode is not None and wanted in codec.extensions:
-            return codec.encode(np.ascontiguousarray(pixels), quality)
+            encoded: bytes = codec.encode(np.ascontiguousarray(pixels), quality)
+            return encoded
     known = sorted(e for codec in codecs() if codec.encode is not None for e in codec.extensions)
-    raise ArgumentError(f"[encode] extension: expected one of {', '.join(known) or 'none'}, got {extension!r}")
+    raise ArgumentError(
+        f"[encode] extension: expected one of {', '.join(known) or 'none'}, got {extension!r}"
+    )

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from mx_core.errors import ArgumentError, ShapeError
 
+from mx_core.errors import ArgumentError, ShapeError
 from mx_io.codecs import check_size, damage_reported, luma
 from mx_io.codecs.orientation import jpeg_orientation, upright
-
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
@@ -29,13 +28,15 @@ def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
 
 
 def _decode(data: Any, colorspace: str) -> npt.NDArray[np.uint8]:
+    pixels: npt.NDArray[np.uint8]
     try:
-        return simplejpeg.decode_jpeg(data, colorspace=colorspace)
+        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace)
     except ValueError as error:
-        # Stray bytes between two markers lose no pixel, and some cameras write them. Truncated data stay an error.
+        # Stray bytes between two markers lose no pixel, and some cameras write them; truncation does.
         if "extraneous bytes" not in str(error):
             raise
-        return simplejpeg.decode_jpeg(data, colorspace=colorspace, strict=False)
+        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace, strict=False)
+    return pixels
 
 
 def _from_inks(inks: npt.NDArray[np.uint8], color: int) -> npt.NDArray[np.uint8]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from mx_core.errors import FileFormatError
-
 from mx_io.codecs import check_size, damage_reported, luma
-
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
@@ -20,12 +19,16 @@ def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
     with damage_reported("npy", data):
         stream = io.BytesIO(data)
         version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, fortran, dtype = read(stream)
     body = memoryview(data)[stream.tell() :]
     channels = shape[2] if len(shape) == 3 else 1
     if dtype != np.uint8 or fortran or len(shape) not in (2, 3) or channels not in (1, 3, 4):
-        raise FileFormatError(f"[npy] expected uint8 of shape (height, width[, 1, 3 or 4]), got {dtype} of shape {shape}")
+        raise FileFormatError(
+            f"[npy] expected uint8 of shape (height, width[, 1, 3 or 4]), got {dtype} of shape {shape}"
+        )
     check_size(shape[0], shape[1], "npy")
     if len(body) != math.prod(shape):
         raise FileFormatError(f"[npy] expected {math.prod(shape)} bytes of pixels, got {len(body)}")

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mx_core.errors import ArgumentError
 from PIL import Image
 
+from mx_core.errors import ArgumentError
 from mx_io.codecs import check_size, damage_reported
-
 
 
 def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from mx_core.errors import MXNetError
 
+from mx_core.errors import MXNetError
 from mx_io.im2rec.listing import EXTENSIONS, make_list, read_list
 from mx_io.im2rec.pack import pack
 
@@ -18,14 +18,20 @@ from mx_io.im2rec.pack import pack
 @click.argument("prefix")
 @click.argument("root", type=click.Path(exists=True, file_okay=False))
 @click.option("--list", "listing", is_flag=True, help="Write list files instead of record files.")
-@click.option("--exts", multiple=True, default=EXTENSIONS, show_default=True, help="List: extensions of images.")
+@click.option(
+    "--exts", multiple=True, default=EXTENSIONS, show_default=True, help="List: extensions of images."
+)
 @click.option("--chunks", default=1, show_default=True, help="List: number of equal pieces.")
 @click.option("--train-ratio", default=1.0, show_default=True, help="List: share for training.")
 @click.option("--test-ratio", default=0.0, show_default=True, help="List: share for testing.")
 @click.option("--recursive/--no-recursive", default=False, help="List: each folder below ROOT is a class.")
-@click.option("--shuffle/--no-shuffle", default=True, show_default=True, help="List: shuffle, with a fixed seed.")
+@click.option(
+    "--shuffle/--no-shuffle", default=True, show_default=True, help="List: shuffle, with a fixed seed."
+)
 @click.option("--pass-through", is_flag=True, help="Pack the files as they are.")
-@click.option("--resize", default=0, show_default=True, help="New length of the shorter side; 0 keeps the size.")
+@click.option(
+    "--resize", default=0, show_default=True, help="New length of the shorter side; 0 keeps the size."
+)
 @click.option("--center-crop", is_flag=True, help="Cut the largest square from the middle.")
 @click.option("--quality", default=95, show_default=True, help="JPEG 1 to 100; PNG compression level 0 to 9.")
 @click.option("--num-thread", default=1, show_default=True, help="Threads that decode and encode.")
@@ -57,7 +63,9 @@ def _lists(prefix: Path) -> list[Path]:
     folder, start = (prefix, "") if prefix.is_dir() else (prefix.parent, prefix.name)
     found = sorted(path for path in folder.glob("*.lst") if path.name.startswith(start))
     if not found:
-        raise click.ClickException(f"expected list files {folder / start}*.lst, found none; write them with --list")
+        raise click.ClickException(
+            f"expected list files {folder / start}*.lst, found none; write them with --list"
+        )
     return found
 
 

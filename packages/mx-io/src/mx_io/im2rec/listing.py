@@ -17,15 +17,18 @@ EXTENSIONS = (".jpeg", ".jpg", ".png")
 class ListEntry(NamedTuple):
     """One image: its number, its labels, its path relative to the root folder."""
 
-    index: int
+    number: int
     labels: tuple[float, ...]
     path: str
 
 
-def find_images(root: str | os.PathLike[str], recursive: bool, exts: Sequence[str] = EXTENSIONS) -> list[ListEntry]:
+def find_images(
+    root: str | os.PathLike[str], recursive: bool, exts: Sequence[str] = EXTENSIONS
+) -> list[ListEntry]:
     """The images under a folder, in the order of their sorted paths.
 
-    With `recursive`, each folder that holds images is a class: 0, 1, 2, … in sorted order. Without, all labels are 0.
+    With `recursive`, each folder that holds images is a class: 0, 1, 2, … in sorted order. Without, all
+    labels are 0.
     """
     root = Path(root)
     wanted = tuple(ext.lower() for ext in exts)
@@ -77,14 +80,21 @@ def make_list(
     list of Path
         The files written.
     """
-    if chunks < 1 or not 0 <= train_ratio <= 1 or not 0 <= test_ratio <= 1 or train_ratio + test_ratio > 1 + 1e-9:
+    if (
+        chunks < 1
+        or not 0 <= train_ratio <= 1
+        or not 0 <= test_ratio <= 1
+        or train_ratio + test_ratio > 1 + 1e-9
+    ):
         raise ArgumentError(
             f"[im2rec] expected chunks >= 1 and ratios of 0 to 1 in sum, got chunks={chunks}, "
             f"train_ratio={train_ratio}, test_ratio={test_ratio}"
         )
     entries = find_images(root, recursive, exts)
     if not entries:
-        raise ArgumentError(f"[im2rec] {os.fspath(root)}: expected files ending with {', '.join(exts)}, got none")
+        raise ArgumentError(
+            f"[im2rec] {os.fspath(root)}: expected files ending with {', '.join(exts)}, got none"
+        )
     if shuffle:
         random.Random(seed).shuffle(entries)
     size = -(-len(entries) // chunks)
@@ -119,9 +129,11 @@ def write_list(path: str | os.PathLike[str], entries: Iterable[ListEntry]) -> Pa
     with open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         for entry in entries:
             if any(c in entry.path for c in "\t\r\n"):
-                raise ArgumentError(f"[im2rec] expected a path without tabs and line ends, got {entry.path!r}")
+                raise ArgumentError(
+                    f"[im2rec] expected a path without tabs and line ends, got {entry.path!r}"
+                )
             labels = "".join(f"{label:f}\t" for label in entry.labels)
-            file.write(f"{entry.index}\t{labels}{entry.path}\n")
+            file.write(f"{entry.number}\t{labels}{entry.path}\n")
     os.replace(temporary, target)
     return target
 

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
-
 from mx_io import codecs, pixels
 from mx_io.im2rec.listing import ListEntry, read_list
 from mx_io.packing import IRHeader
 from mx_io.packing import pack as pack_record
 from mx_io.recordio import MXIndexedRecordIO
-
 
 
 @dataclass
@@ -59,7 +57,7 @@ class Encoding:
         label: Any = entry.labels if self.pack_label and len(entry.labels) > 1 else entry.labels[0]
         if not self.pass_through:
             data = self._encode(data)
-        return pack_record(IRHeader(0, label, entry.index, 0), data)
+        return pack_record(IRHeader(0, label, entry.number, 0), data)
 
     def _encode(self, data: bytes) -> bytes:
         image = codecs.decode(data, self.color)
@@ -113,12 +111,13 @@ def pack(
     Raises
     ------
     FileFormatError, OSError
-        An image is bad (the message names it) and `on_error` is `"raise"`. No file is left behind: both appear, or
-        replace older ones, when everything is written.
+        An image is bad (the message names it) and `on_error` is `"raise"`. No file is left behind: both
+        appear, or replace older ones, when everything is written.
     """
     if on_error not in ("raise", "skip") or num_thread < 1:
         raise ArgumentError(
-            f"[im2rec] expected on_error 'raise' or 'skip' and num_thread >= 1, got {on_error!r}, {num_thread}"
+            "[im2rec] expected on_error 'raise' or 'skip' and num_thread >= 1, "
+            f"got {on_error!r}, {num_thread}"
         )
     if isinstance(lst, str | os.PathLike):
         prefix = Path(lst).with_suffix("") if prefix is None else prefix
@@ -132,7 +131,7 @@ def pack(
     finals = (report.index, report.record)
     drafts = tuple(path.with_name(f"{path.name}.{os.getpid()}.tmp") for path in finals)
     try:
-        with MXIndexedRecordIO(*drafts, "w") as record:
+        with MXIndexedRecordIO(drafts[0], drafts[1], "w") as record:
             _write(record, entries, Path(root), how, num_thread, on_error, progress, report)
         for draft, final in zip(drafts, finals, strict=True):
             os.replace(draft, final)
@@ -158,7 +157,7 @@ def _write(
         try:
             for entry, future in pending:
                 try:
-                    record.write_idx(entry.index, future.result())
+                    record.write_idx(entry.number, future.result())
                     report.written += 1
                 except (MXNetError, OSError) as error:
                     if on_error == "raise":
@@ -179,7 +178,7 @@ def _named(path: Path, error: Exception) -> Exception:
 def _ahead(
     tasks: Iterator[tuple[ListEntry, Future[bytes]]], count: int
 ) -> Iterator[tuple[ListEntry, Future[bytes]]]:
-    """Take `count` tasks before the one that is handed out, so that the threads have work and memory is bounded."""
+    """Take up to `count` tasks ahead: the threads have work, and memory is bounded."""
     waiting: deque[tuple[ListEntry, Future[bytes]]] = deque()
     for task in tasks:
         waiting.append(task)

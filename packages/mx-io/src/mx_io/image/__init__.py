@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The namespace `mx.image`: decoding, resizing, cropping and augmenting single images.
 
-Images are arrays of shape (height, width, channels), red first. Functions take NDArrays or NumPy arrays and return
-NDArrays.
+Images are arrays of shape (height, width, channels), red first. Functions take NDArrays or NumPy arrays and
+return NDArrays.
 """
 
 from mx_io.image.augmenters import (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The augmenters of `mx.image`: objects that change one image.
 
-An augmenter takes an NDArray, or a NumPy array, of shape (height, width, channels) and returns one of the same kind.
-Subclasses override `apply`, over NumPy arrays, or `__call__`, as MXNet's users do.
+An augmenter takes an NDArray, or a NumPy array, of shape (height, width, channels) and returns one of the
+same kind. Subclasses override `apply`, over NumPy arrays, or `__call__`, as MXNet's users do.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class ContrastJitterAug(Augmenter):
 
     def apply(self, image: Array) -> Array:
         factor = np.float32(_factor(self.contrast))
-        return image.astype(np.float32) * factor + (1 - factor) * _grey(image).mean(dtype=np.float32)
+        mean = _grey(image).mean(dtype=np.float32)
+        return np.asarray(image.astype(np.float32) * factor + (1 - factor) * mean)
 
 
 class SaturationJitterAug(Augmenter):
@@ -202,7 +203,10 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Rotate the colours about the grey axis of YIQ space by a random share of half a turn; the result is float32."""
+    """Rotate the colours about the grey axis of YIQ space by a random share of half a turn.
+
+    The result is float32.
+    """
 
     _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
     _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
@@ -213,11 +217,9 @@ class HueJitterAug(Augmenter):
 
     def apply(self, image: Array) -> Array:
         angle = random.uniform(-self.hue, self.hue) * np.pi
-        turn = np.array(
-            [[1, 0, 0], [0, np.cos(angle), -np.sin(angle)], [0, np.sin(angle), np.cos(angle)]]
-        )
+        turn = np.array([[1, 0, 0], [0, np.cos(angle), -np.sin(angle)], [0, np.sin(angle), np.cos(angle)]])
         rotation = (self._FROM_YIQ @ turn @ self._TO_YIQ).T.astype(np.float32)
-        return image.astype(np.float32) @ rotation
+        return np.asarray(image.astype(np.float32) @ rotation)
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -237,7 +239,8 @@ class ColorJitterAug(RandomOrderAug):
 class LightingAug(Augmenter):
     """Add noise along the principal components of colour; the result is float32.
 
-    Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural networks", 2012.
+    Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural networks",
+    2012.
     """
 
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any) -> None:
@@ -248,7 +251,7 @@ class LightingAug(Augmenter):
 
     def apply(self, image: Array) -> Array:
         alpha = np.array([random.gauss(0, self.alphastd) for _ in range(3)], np.float32)
-        return image.astype(np.float32) + (self.eigvec * alpha) @ self.eigval
+        return np.asarray(image.astype(np.float32) + (self.eigvec * alpha) @ self.eigval)
 
 
 class RandomGrayAug(Augmenter):

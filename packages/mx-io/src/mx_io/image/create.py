@@ -18,7 +18,7 @@ _EIGENVECTORS = np.array(
 )
 
 
-def CreateAugmenter(  # noqa: N802 - MXNet's name
+def CreateAugmenter(
     data_shape: tuple[int, int, int],
     resize: int = 0,
     rand_crop: bool = False,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mx_core.errors import FileFormatError
 
+from mx_core.errors import FileFormatError
 from mx_io import codecs
 from mx_io.arrays import to_ndarray, to_numpy
 from mx_io.image import geometry
@@ -45,7 +45,9 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = True) -> NDArray:
     FileFormatError
         No installed codec knows the format, or the data are damaged.
     """
-    data = buf if isinstance(buf, bytes | bytearray | memoryview) else to_numpy(buf).astype(np.uint8).tobytes()
+    data = (
+        buf if isinstance(buf, bytes | bytearray | memoryview) else to_numpy(buf).astype(np.uint8).tobytes()
+    )
     image = codecs.decode(data, flag)
     if not to_rgb and image.shape[2] >= 3:
         image = image[:, :, [2, 1, 0, 3][: image.shape[2]]]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from mx_core.errors import ArgumentError, ShapeError
 
+from mx_core.errors import ArgumentError, ShapeError
 from mx_io import pixels
 
 Array = np.ndarray[Any, Any]
@@ -58,10 +58,17 @@ def crop(image: Array, box: Box, size: tuple[int, int] | None, interp: int) -> A
     """Cut out a box, then resize to `size` (width, height) if that is another."""
     check_image(image, "fixed_crop")
     x0, y0, width, height = box
-    if x0 < 0 or y0 < 0 or width < 1 or height < 1 or x0 + width > image.shape[1] or y0 + height > image.shape[0]:
+    if (
+        x0 < 0
+        or y0 < 0
+        or width < 1
+        or height < 1
+        or x0 + width > image.shape[1]
+        or y0 + height > image.shape[0]
+    ):
         raise ArgumentError(
-            f"[fixed_crop] expected a box inside {image.shape[1]} x {image.shape[0]} pixels, got x0={x0}, y0={y0}, "
-            f"w={width}, h={height}"
+            f"[fixed_crop] expected a box inside {image.shape[1]} x {image.shape[0]} pixels, "
+            f"got x0={x0}, y0={y0}, w={width}, h={height}"
         )
     cut = image[y0 : y0 + height, x0 : x0 + width]
     if size is not None and (width, height) != tuple(size):
@@ -88,7 +95,9 @@ def _fitting(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
     return max(w, 1), max(h, 1)
 
 
-def random_area_box(image: Array, size: tuple[int, int], area: float | Sequence[float], ratio: Sequence[float]) -> Box:
+def random_area_box(
+    image: Array, size: tuple[int, int], area: float | Sequence[float], ratio: Sequence[float]
+) -> Box:
     """A box of random area and aspect ratio, after at most ten tries; else the box in the middle."""
     height, width = image.shape[:2]
     low, high = (area, 1.0) if isinstance(area, int | float) else area

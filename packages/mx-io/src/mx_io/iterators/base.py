@@ -30,7 +30,9 @@ class DataDesc(_NamedShape):
     dtype: Any
     layout: str | None
 
-    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW") -> Self:
+    def __new__(
+        cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW"
+    ) -> Self:
         made = super().__new__(cls, name, tuple(shape))
         made.dtype = dtype
         made.layout = layout
@@ -48,7 +50,9 @@ class DataDesc(_NamedShape):
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
-    def get_list(shapes: Sequence[tuple[str, Sequence[int]]], types: Sequence[tuple[str, Any]] | None) -> list[DataDesc]:
+    def get_list(
+        shapes: Sequence[tuple[str, Sequence[int]]], types: Sequence[tuple[str, Any]] | None
+    ) -> list[DataDesc]:
         """Descriptions from (name, shape) and (name, dtype) pairs."""
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
@@ -84,7 +88,9 @@ class DataBatch:
     ) -> None:
         for name, value in (("data", data), ("label", label)):
             if value is not None and not isinstance(value, list | tuple):
-                raise TypeError(f"[DataBatch] {name}: expected a list of NDArrays, got {type(value).__name__}")
+                raise TypeError(
+                    f"[DataBatch] {name}: expected a list of NDArrays, got {type(value).__name__}"
+                )
         self.data = data
         self.label = label
         self.pad = pad

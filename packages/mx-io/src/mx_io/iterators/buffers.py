@@ -16,8 +16,8 @@ import numpy.typing as npt
 class BufferPool:
     """Arrays of one shape and type whose memory returns here when the last reference to them goes.
 
-    Fresh pages cost about as much as filling them, so batches take turns in the same few blocks of memory. At most
-    `keep` free blocks are held.
+    Fresh pages cost about as much as filling them, so batches take turns in the same few blocks of memory. At
+    most `keep` free blocks are held.
 
     Threads: safe from any thread.
     """

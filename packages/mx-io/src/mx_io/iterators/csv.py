@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 import numpy as np
+
 from mx_core.errors import FileFormatError
 from mx_core.operator import Params, Shape, opt, param, required
-
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
@@ -23,10 +23,14 @@ class CSVParams(Params):
     label_csv: str = opt("NULL", "file of the labels; labels are 0 without")
     label_shape: Shape = opt((1,), "shape of a label")
     batch_size: int = required("examples in a batch", lower=1)
-    round_batch: bool = opt(True, "fill the last batch with the first examples; the next epoch begins behind them")
+    round_batch: bool = opt(
+        True, "fill the last batch with the first examples; the next epoch begins behind them"
+    )
     prefetch_buffer: int = opt(4, "accepted; the file is read at construction", lower=0)
     ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
-    dtype: str | None = opt(None, "element type of data and labels", choices=(None, "float32", "int32", "int64"))
+    dtype: str | None = opt(
+        None, "element type of data and labels", choices=(None, "float32", "int32", "int64")
+    )
 
 
 class CSVIter(TableIter):
@@ -53,7 +57,9 @@ class CSVIter(TableIter):
         else:
             label = _read(p.label_csv, p.label_shape, dtype)
         if len(label) != len(data):
-            raise FileFormatError(f"[CSVIter] {p.label_csv}: expected {len(data)} lines of labels, got {len(label)}")
+            raise FileFormatError(
+                f"[CSVIter] {p.label_csv}: expected {len(data)} lines of labels, got {len(label)}"
+            )
         if tuple(p.label_shape) == (1,):
             label = label[:, 0]
         order = ExampleOrder(len(data), p.batch_size, tail="round" if p.round_batch else "pad")
@@ -69,6 +75,7 @@ def _read(path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray
         raise FileFormatError(f"[CSVIter] {path}: expected at least one line, got none")
     if table.shape[1] != math.prod(shape):
         raise FileFormatError(
-            f"[CSVIter] {path}: expected {math.prod(shape)} values a line for shape {tuple(shape)}, got {table.shape[1]}"
+            f"[CSVIter] {path}: expected {math.prod(shape)} values a line for shape {tuple(shape)}, "
+            f"got {table.shape[1]}"
         )
     return table.reshape(len(table), *shape)

@@ -7,12 +7,11 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_core.operator import Params, Shape, opt, param, required
-
 from mx_io import _core
 
 _NORMALISING = (
-    "mirror", "rand_mirror", "mean_img", "mean_r", "mean_g", "mean_b", "mean_a", "std_r", "std_g", "std_b", "std_a",
-    "scale", "max_random_contrast", "max_random_illumination",
+    "mirror", "rand_mirror", "mean_img", "mean_r", "mean_g", "mean_b", "mean_a", "std_r", "std_g",
+    "std_b", "std_a", "scale", "max_random_contrast", "max_random_illumination",
 )  # fmt: skip
 
 
@@ -35,7 +34,9 @@ class ImageRecordParams(Params):
     part_index: int = opt(0, "which part to read", lower=0)
     preprocess_threads: int = opt(4, "threads that decode and augment", lower=1, upper=256)
     prefetch_buffer: int = opt(4, "batches prepared ahead", lower=0)
-    round_batch: bool = opt(True, "fill the last batch with the first examples; the next epoch begins behind them")
+    round_batch: bool = opt(
+        True, "fill the last batch with the first examples; the next epoch begins behind them"
+    )
     dtype: str | None = opt(None, "element type of the data, float32 by default")
     ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
     device_id: int = opt(0, "accepted")
@@ -60,8 +61,11 @@ class ImageRecordParams(Params):
     max_random_area: float = opt(1.0, "largest share of the area", lower=0, upper=1)
     min_aspect_ratio: float | None = opt(None, "smallest aspect ratio; 1 - max_aspect_ratio by default")
     max_aspect_ratio: float = opt(0.0, "largest aspect ratio, or its distance from 1", lower=0)
-    inter_method: int = opt(1, "0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, 9 by direction, 10 random",
-                            choices=(0, 1, 2, 3, 4, 9, 10))  # fmt: skip
+    inter_method: int = opt(
+        1,
+        "0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, 9 by direction, 10 random",
+        choices=(0, 1, 2, 3, 4, 9, 10),
+    )
     # colour
     brightness: float = opt(0.0, "random factor around 1", lower=0)
     contrast: float = opt(0.0, "random factor around 1", lower=0)
@@ -97,7 +101,9 @@ def augment_options(p: Any, op: str) -> Any:
     if len(shape) != 3 or shape[0] not in (1, 3, 4) or min(shape) < 1:
         raise ArgumentError(f"[{op}] data_shape: expected (1, 3 or 4, height, width), got {tuple(shape)}")
     if p.mean_img:
-        raise ArgumentError(f"[{op}] mean_img: expected '', got {p.mean_img!r}; give mean_r, mean_g and mean_b instead")
+        raise ArgumentError(
+            f"[{op}] mean_img: expected '', got {p.mean_img!r}; give mean_r, mean_g and mean_b instead"
+        )
     if 0.0 in (p.std_r, p.std_g, p.std_b, p.std_a):
         raise ArgumentError(f"[{op}] std_r, std_g, std_b, std_a: expected values other than 0")
     _check_together(p, op)
@@ -106,10 +112,10 @@ def augment_options(p: Any, op: str) -> Any:
     options.min_aspect_ratio = -1.0 if p.min_aspect_ratio is None else p.min_aspect_ratio
     for name in (
         "resize", "max_rotate_angle", "rotate", "max_shear_ratio", "min_random_scale", "max_random_scale",
-        "min_img_size", "max_img_size", "pad", "fill_value", "rand_crop", "random_resized_crop", "min_crop_size",
-        "max_crop_size", "min_random_area", "max_random_area", "max_aspect_ratio", "inter_method", "brightness",
-        "contrast", "saturation", "pca_noise", "random_h", "random_s", "random_l", "mirror", "rand_mirror", "scale",
-        "max_random_contrast", "max_random_illumination",
+        "min_img_size", "max_img_size", "pad", "fill_value", "rand_crop", "random_resized_crop",
+        "min_crop_size", "max_crop_size", "min_random_area", "max_random_area", "max_aspect_ratio",
+        "inter_method", "brightness", "contrast", "saturation", "pca_noise", "random_h", "random_s",
+        "random_l", "mirror", "rand_mirror", "scale", "max_random_contrast", "max_random_illumination",
     ):  # fmt: skip
         setattr(options, name, getattr(p, name))
     options.set_mean([p.mean_r, p.mean_g, p.mean_b, p.mean_a])
@@ -121,7 +127,9 @@ def augment_options(p: Any, op: str) -> Any:
 def _check_together(p: Any, op: str) -> None:
     for low, high in (("min_random_scale", "max_random_scale"), ("min_random_area", "max_random_area")):
         if getattr(p, low) > getattr(p, high):
-            raise ArgumentError(f"[{op}] expected {low} <= {high}, got {getattr(p, low)} and {getattr(p, high)}")
+            raise ArgumentError(
+                f"[{op}] expected {low} <= {high}, got {getattr(p, low)} and {getattr(p, high)}"
+            )
     if not p.random_resized_crop:
         return
     geometry = {
@@ -129,7 +137,9 @@ def _check_together(p: Any, op: str) -> None:
         "min_crop_size, max_crop_size": p.min_crop_size > 0 or p.max_crop_size > 0,
         "min_random_scale, max_random_scale": (p.min_random_scale, p.max_random_scale) != (1, 1),
         "min_img_size, max_img_size": p.min_img_size > 0 or p.max_img_size < 1e10,
-        "max_rotate_angle, rotate, max_shear_ratio": p.max_rotate_angle > 0 or p.rotate > 0 or p.max_shear_ratio > 0,
+        "max_rotate_angle, rotate, max_shear_ratio": p.max_rotate_angle > 0
+        or p.rotate > 0
+        or p.max_shear_ratio > 0,
     }
     clashing = [names for names, given in geometry.items() if given]
     if clashing:

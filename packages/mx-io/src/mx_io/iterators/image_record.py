@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from mx_core import dtypes
 from mx_core.errors import ArgumentError
-
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
 from mx_io.iterators.buffers import BufferPool
@@ -22,16 +22,16 @@ from mx_io.iterators.prefetch import Prefetcher
 class ImageRecordIter(BatchIter):
     """Iterate over the images of a record file.
 
-    Images are read, decoded, augmented and normalised by `preprocess_threads` threads, up to `prefetch_buffer`
-    batches ahead; the heavy parts run without the GIL. Order and augmentation depend on the seeds alone, not on the
-    number of threads.
+    Images are read, decoded, augmented and normalised by `preprocess_threads` threads, up to
+    `prefetch_buffer` batches ahead; the heavy parts run without the GIL. Order and augmentation depend on the
+    seeds alone, not on the number of threads.
 
     Parameters
     ----------
     data_name, label_name : str
     **kwargs
-        MXNet's parameters, as values or text; `ImageRecordParams` describes each. `path_imgrec`, `data_shape` and
-        `batch_size` are required.
+        MXNet's parameters, as values or text; `ImageRecordParams` describes each. `path_imgrec`, `data_shape`
+        and `batch_size` are required.
 
     Attributes
     ----------
@@ -43,14 +43,16 @@ class ImageRecordIter(BatchIter):
     ArgumentError, OSError, FileFormatError
         At construction: parameters, a missing file, a damaged file when it has no index.
     FileFormatError
-        By `next()`: a record or an image is damaged; names file, record and byte. It is raised again until `reset()`.
+        By `next()`: a record or an image is damaged; names file, record and byte. It is raised again until
+        `reset()`.
 
     Notes
     -----
-    The last batch is completed with the first examples of the next pass, `pad` says how many, and the next epoch begins
-    behind them; with `round_batch=False` the missing slots are zeros and every epoch begins at the first example.
-    `batch.index` has the numbers (`IRHeader.id`) of the examples. For one consuming thread; a forked child goes on by
-    itself. Without an index file the heads of all records are visited at construction.
+    The last batch is completed with the first examples of the next pass, `pad` says how many, and the next
+    epoch begins behind them; with `round_batch=False` the missing slots are zeros and every epoch begins at
+    the first example. `batch.index` has the numbers (`IRHeader.id`) of the examples. For one consuming
+    thread; a forked child goes on by itself. Without an index file the heads of all records are visited at
+    construction.
     """
 
     _normalises = True
@@ -75,7 +77,9 @@ class ImageRecordIter(BatchIter):
         shape = (p.batch_size, *p.data_shape)
         label_shape = (p.batch_size,) if p.label_width == 1 else (p.batch_size, p.label_width)
         self.provide_data = [DataDesc(data_name, shape, self._dtype.type)]
-        self.provide_label = [DataDesc(label_name, label_shape, np.float32, "N" if p.label_width == 1 else "NC")]
+        self.provide_label = [
+            DataDesc(label_name, label_shape, np.float32, "N" if p.label_width == 1 else "NC")
+        ]
         depth = max(1, min(p.prefetch_buffer, 16))
         native = np.uint8 if self._dtype == np.uint8 else np.float32
         memory = ImageMemory(BufferPool(shape, native, keep=depth + 2), p.label_width)

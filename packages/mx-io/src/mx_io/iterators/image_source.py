@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_io import codecs
 from mx_io.im2rec.listing import read_list
 from mx_io.iterators.buffers import BufferPool
@@ -22,7 +22,10 @@ from mx_io.recordio import MXRecordIO, read_index
 
 @dataclass(frozen=True)
 class ImageBuffers:
-    """Arrays of one batch: data (batch, channels, height, width), label (batch, label_width), index (batch,)."""
+    """Arrays of one batch.
+
+    Data (batch, channels, height, width), label (batch, label_width), index (batch,).
+    """
 
     data: np.ndarray[Any, Any]
     label: npt.NDArray[np.float32]
@@ -68,7 +71,9 @@ class ImageSource:
 
     def _part(self, p: Any) -> list[int]:
         if p.part_index >= p.num_parts:
-            raise ArgumentError(f"[{self.op}] expected part_index < num_parts, got {p.part_index} of {p.num_parts}")
+            raise ArgumentError(
+                f"[{self.op}] expected part_index < num_parts, got {p.part_index} of {p.num_parts}"
+            )
         if not p.path_imgidx:
             return self._record.offsets(p.part_index, p.num_parts)
         offsets = list(read_index(p.path_imgidx, str).values())
@@ -79,7 +84,9 @@ class ImageSource:
         """Close the record file."""
         self._record.close()
 
-    def fill(self, plan: BatchPlan, out: ImageBuffers, begin: int, end: int, stopped: Callable[[], bool]) -> None:
+    def fill(
+        self, plan: BatchPlan, out: ImageBuffers, begin: int, end: int, stopped: Callable[[], bool]
+    ) -> None:
         """Decode and augment the examples of slots [begin, end)."""
         examples = plan.examples[begin:end].tolist()
         records = self._read(examples)
@@ -115,7 +122,9 @@ class ImageSource:
         image = codecs.decode(payload, self._color)
         if self._color == -1 and image.shape[2] != 4:
             image = _with_alpha(image)
-        self._options.apply(np.ascontiguousarray(image), out.data[slot], self._seed, number % 2**32, self.offsets[example])
+        self._options.apply(
+            np.ascontiguousarray(image), out.data[slot], self._seed, number % 2**32, self.offsets[example]
+        )
 
     def _label(self, label: Any, identity: int) -> npt.NDArray[np.float32]:
         if self._labels is not None:
@@ -139,6 +148,8 @@ def _labels_of(path: str, width: int, op: str) -> dict[int, npt.NDArray[np.float
     labels = {}
     for entry in read_list(path):
         if len(entry.labels) < width:
-            raise FileFormatError(f"[{op}] {path}: number {entry.index}: expected {width} labels, got {len(entry.labels)}")
-        labels[entry.index] = np.array(entry.labels[:width], np.float32)
+            raise FileFormatError(
+                f"[{op}] {path}: number {entry.number}: expected {width} labels, got {len(entry.labels)}"
+            )
+        labels[entry.number] = np.array(entry.labels[:width], np.float32)
     return labels

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_core.operator import Params, opt, param
-
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
@@ -52,7 +52,9 @@ class MNISTIter(TableIter):
     def __init__(self, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any) -> None:
         p = MNISTParams.parse(kwargs, op="MNISTIter")
         if p.part_index >= p.num_parts:
-            raise ArgumentError(f"[MNISTIter] expected part_index < num_parts, got {p.part_index} of {p.num_parts}")
+            raise ArgumentError(
+                f"[MNISTIter] expected part_index < num_parts, got {p.part_index} of {p.num_parts}"
+            )
         images = read_idx(p.image, 3)
         labels = read_idx(p.label, 1)
         if len(images) != len(labels):
@@ -77,5 +79,7 @@ def read_idx(path: str, axes: int) -> npt.NDArray[np.uint8]:
     for length in shape:
         count *= length
     if len(content) != head + count:
-        raise FileFormatError(f"[MNISTIter] {path}: expected {head + count} bytes for {shape}, got {len(content)}")
+        raise FileFormatError(
+            f"[MNISTIter] {path}: expected {head + count} bytes for {shape}, got {len(content)}"
+        )
     return np.frombuffer(content, np.uint8, count, head).reshape(shape)

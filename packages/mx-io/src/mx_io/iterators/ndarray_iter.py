@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from mx_core.errors import ArgumentError, ShapeError
 
+from mx_core.errors import ArgumentError, ShapeError
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import DataDesc, DataIter
 from mx_io.iterators.sources import named_sources, take
@@ -23,15 +23,15 @@ class NDArrayIter(DataIter):
     Parameters
     ----------
     data : array, list of arrays, or dict of name to array
-        The first axis counts the examples. NumPy arrays are converted to float32; NDArrays keep their type; datasets
-        that can be sliced (h5py) are read batch by batch.
+        The first axis counts the examples. NumPy arrays are converted to float32; NDArrays keep their type;
+        datasets that can be sliced (h5py) are read batch by batch.
     label : like `data`, optional
     batch_size : int
     shuffle : bool
         Shuffle at construction and at each `reset`, with NumPy's global generator.
     last_batch_handle : {"pad", "discard", "roll_over"}
-        What happens with a last batch that is not full. `"pad"` fills it with the first examples; `"discard"` drops
-        it; `"roll_over"` keeps its examples for the first batch of the next epoch.
+        What happens with a last batch that is not full. `"pad"` fills it with the first examples; `"discard"`
+        drops it; `"roll_over"` keeps its examples for the first batch of the next epoch.
     data_name, label_name : str
         Names where `data` and `label` bring none.
     layout : str
@@ -62,7 +62,8 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
             raise ArgumentError(
-                f"[NDArrayIter] last_batch_handle: expected 'pad', 'discard' or 'roll_over', got {last_batch_handle!r}"
+                "[NDArrayIter] last_batch_handle: expected 'pad', 'discard' or 'roll_over', "
+                f"got {last_batch_handle!r}"
             )
         if batch_size < 1:
             raise ArgumentError(f"[NDArrayIter] batch_size: expected at least 1, got {batch_size}")
@@ -88,7 +89,8 @@ class NDArrayIter(DataIter):
                 )
         if count == 0 or (self.last_batch_handle != "pad" and count < self.batch_size):
             raise ArgumentError(
-                f"[NDArrayIter] batch_size: expected at most the number of examples, {count}, got {self.batch_size}"
+                f"[NDArrayIter] batch_size: expected at most the number of examples, {count}, "
+                f"got {self.batch_size}"
             )
         return count
 

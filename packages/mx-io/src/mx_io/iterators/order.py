@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from mx_core.errors import ArgumentError
 
 
@@ -44,13 +45,17 @@ class ExampleOrder:
     shuffle : bool
         Every pass has its own permutation, which depends on (`seed`, pass) alone.
     tail : {"round", "pad", "discard"}
-        What happens with a last batch that is not full. `"round"` takes the first examples of the next pass, and the
-        next epoch begins behind them; `"pad"` leaves the slots empty; `"discard"` drops the batch.
+        What happens with a last batch that is not full. `"round"` takes the first examples of the next pass,
+        and the next epoch begins behind them; `"pad"` leaves the slots empty; `"discard"` drops the batch.
     """
 
-    def __init__(self, count: int, batch_size: int, *, shuffle: bool = False, seed: int = 0, tail: str = "round") -> None:
+    def __init__(
+        self, count: int, batch_size: int, *, shuffle: bool = False, seed: int = 0, tail: str = "round"
+    ) -> None:
         if count < 1 or batch_size < 1:
-            raise ArgumentError(f"expected at least one example and batch_size >= 1, got {count} and {batch_size}")
+            raise ArgumentError(
+                f"expected at least one example and batch_size >= 1, got {count} and {batch_size}"
+            )
         self.count = count
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -73,7 +78,7 @@ class ExampleOrder:
             yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end))
 
     def consumed(self, plan: BatchPlan) -> None:
-        """A batch was handed out: the next epoch begins behind this one, or with the next pass if it is left early."""
+        """A batch was handed out: the next epoch begins behind it, or with the next pass if left early."""
         self._position = plan.resume
 
     def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -56,8 +56,8 @@ class Prefetcher(Generic[Plan, Buffers]):
 
     Notes
     -----
-    What `fill` raises is raised by `next()`, again at each call until `start` begins another epoch. After a fork the
-    child has threads of its own and goes on at the same batch. For one consuming thread.
+    What `fill` raises is raised by `next()`, again at each call until `start` begins another epoch. After a
+    fork the child has threads of its own and goes on at the same batch. For one consuming thread.
     """
 
     def __init__(

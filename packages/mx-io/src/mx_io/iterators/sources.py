@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mx_core.errors import ArgumentError, DTypeError, ShapeError
 
+from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_io.arrays import to_numpy
 
 
 def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, Any]]:
     """(name, array) pairs from an array, a list of arrays or a mapping from names.
 
-    NumPy arrays become float32, as `mx.nd.array` makes them; NDArrays keep their type; what can only be sliced (an
-    h5py dataset) stays where it is.
+    NumPy arrays become float32, as `mx.nd.array` makes them; NDArrays keep their type; what can only be
+    sliced (an h5py dataset) stays where it is.
     """
     if data is None:
         data = []
@@ -30,7 +30,8 @@ def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple
         data = {default_name if single else f"_{i}_{default_name}": array for i, array in enumerate(data)}
     if not isinstance(data, Mapping):
         raise DTypeError(
-            f"[NDArrayIter] {default_name}: expected an array, a list of arrays or a dict, got {type(data).__name__}"
+            f"[NDArrayIter] {default_name}: expected an array, a list of arrays or a dict, "
+            f"got {type(data).__name__}"
         )
     return [(name, _source(name, array)) for name, array in data.items()]
 
@@ -38,7 +39,9 @@ def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple
 def _source(name: str, array: Any) -> Any:
     if hasattr(array, "asnumpy"):
         if getattr(array, "stype", "default") != "default":
-            raise DTypeError(f"[NDArrayIter] {name}: expected a dense array, got storage type {array.stype!r}")
+            raise DTypeError(
+                f"[NDArrayIter] {name}: expected a dense array, got storage type {array.stype!r}"
+            )
         return to_numpy(array)
     if _is_dataset(array):
         return array
@@ -52,7 +55,9 @@ def _source(name: str, array: Any) -> Any:
 
 
 def _is_dataset(array: Any) -> bool:
-    return not isinstance(array, np.ndarray) and all(hasattr(array, a) for a in ("shape", "dtype", "__getitem__"))
+    return not isinstance(array, np.ndarray) and all(
+        hasattr(array, a) for a in ("shape", "dtype", "__getitem__")
+    )
 
 
 def take(source: Any, examples: npt.NDArray[np.int64]) -> np.ndarray[Any, Any]:

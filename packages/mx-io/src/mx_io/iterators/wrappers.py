@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mx_core.errors import ArgumentError
-
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc, DataIter
 
 
@@ -65,8 +64,8 @@ class PrefetchingIter(BatchIter):
 
     Notes
     -----
-    What an iterator raises in its thread is raised by `next()`. Iterators of different length are an error at the
-    end of the shortest.
+    What an iterator raises in its thread is raised by `next()`. Iterators of different length are an error at
+    the end of the shortest.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class PrefetchingIter(BatchIter):
         rename_data: Sequence[Mapping[str, str]] | None = None,
         rename_label: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        self.iters = list(iters) if isinstance(iters, list | tuple) else [iters]  # type: ignore[list-item]
+        self.iters: list[DataIter] = [iters] if isinstance(iters, DataIter) else list(iters)
         if not self.iters:
             raise ArgumentError("[PrefetchingIter] iters: expected at least one iterator, got none")
         self.n_iter = len(self.iters)
