@@ -14,6 +14,7 @@ from mx_core.commands.doctor import doctor
 from mx_core.commands.ops import ops
 from mx_core.commands.plugins import plugins_command
 from mx_core.errors import MXNetError, PluginWarning
+from mx_core.registry import Entry
 
 
 class _Group(click.Group):
@@ -26,11 +27,23 @@ class _Group(click.Group):
         own = super().get_command(ctx, name)
         if own is not None or name not in plugins.registry("commands"):
             return own
-        entry = plugins.registry("commands").get(name)
+        return _load(plugins.registry("commands").get(name))
+
+
+def _load(entry: Entry) -> click.Command:
+    """A plug-in's command; one that cannot be loaded says so when it is called, not in `--help`."""
+    try:
         command = specs.resolve(entry.value.command)
-        if not isinstance(command, click.Command):
-            raise click.ClickException(f"{name!r} of {entry}: expected a click command, got {command!r}")
-        return command
+        if isinstance(command, click.Command):
+            return command
+        problem = f"expected a click command, got {command!r}"
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+
+    def fail() -> None:
+        raise click.ClickException(f"command {entry.name!r} of {entry} cannot be loaded: {problem}")
+
+    return click.Command(entry.name, callback=fail, short_help="(cannot be loaded)")
 
 
 @click.group(cls=_Group)

@@ -72,11 +72,22 @@ def device(device_type: str) -> Any:
 
 
 def device_count(device_type: str) -> int:
-    """Devices of a type that are present; 1 for `cpu`, 0 when no plug-in knows the type."""
+    """Devices of a type that are present; 1 for `cpu`, 0 when no plug-in knows the type.
+
+    Raises
+    ------
+    PluginError  the plug-in's probe fails
+    """
     if device_type == "cpu":
         return 1
     devices = plugins.registry("devices")
-    return int(devices.get(device_type).value.probe()) if device_type in devices else 0
+    if device_type not in devices:
+        return 0
+    entry = devices.get(device_type)
+    try:
+        return int(entry.value.probe())
+    except Exception as error:
+        raise PluginError(f"device {entry.name!r} of {entry} cannot be probed: {error!r}") from error
 
 
 def reset() -> None:

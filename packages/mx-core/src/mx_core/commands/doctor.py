@@ -48,10 +48,11 @@ def examine() -> Report:
         known.update(record.info.variables)
     for name, close in environment.unknown(known).items():
         problems[name] = "nothing reads this variable" + (f"; did you mean {close}?" if close else "")
+    devices = _devices(problems)
     report: Report = {
         "versions": _versions(),
-        "interfaces": _interfaces(problems),
-        "devices": _devices(problems),
+        "interfaces": _interfaces(devices, problems),
+        "devices": devices,
         "plug-ins": {r.name: f"{r.state}  {r.distribution} {r.version}" for r in records},
     }
     for plugin, lines in plugins.diagnostics().items():
@@ -78,7 +79,7 @@ def _is_own(name: str) -> bool:
     return name == "mx" or name.startswith(("mx-", "mx_"))
 
 
-def _interfaces(problems: dict[str, str]) -> dict[str, str]:
+def _interfaces(devices: dict[str, str], problems: dict[str, str]) -> dict[str, str]:
     """The services' C tables, checked as a consumer would check them."""
     found = {}
     for title, get, capsule in (
@@ -88,7 +89,7 @@ def _interfaces(problems: dict[str, str]) -> dict[str, str]:
     ):
         found[title] = _interface(title, get, capsule, problems)
     for name in plugins.registry("devices").names():
-        if services.device_count(name) > 0:
+        if devices[name] not in ("0", "unusable"):
             title = f"device {name}"
             found[title] = _interface(title, partial(services.device, name), "mx.device.v1", problems)
     return found
@@ -112,7 +113,7 @@ def _devices(problems: dict[str, str]) -> dict[str, str]:
     for name in plugins.registry("devices").names():
         try:
             found[name] = str(services.device_count(name))
-        except Exception as error:  # a stranger's probe: any failure is a finding
+        except MXNetError as error:
             found[name] = "unusable"
-            problems[f"device {name}"] = f"probe: {type(error).__name__}: {error}"
+            problems[f"device {name}"] = str(error)
     return found

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import subprocess
+import sys
+
+import mx_core
+import pytest
+from click.testing import CliRunner
+from mx_core.cli import cli
+
+
+@pytest.fixture
+def mx(site):
+    """Runs `mx` with the plug-ins of `site`; gives (exit status, output)."""
+
+    def run(*arguments):
+        result = CliRunner().invoke(cli, arguments)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    return run
+
+
+STORES = """
+    import mx_core
+
+    MX_PLUGIN = mx_core.PluginInfo("a store", "https://example.org", variables={"MX_STORE_PORT": "its port"})
+
+    def mx_register_kvstores(registry):
+        registry.add("near", "collections:OrderedDict")
+        registry.add("far", "collections:NoSuchStore")
+
+    def mx_diagnostics():
+        return {"port": 4711}
+"""
+COMMANDS = """
+    import click
+
+    @click.command()
+    def hello():
+        click.echo("hello from a plug-in")
+
+    def mx_register_commands(registry):
+        registry.add("hello", hello)
+        registry.add("late", f"{__name__}:hello")
+        registry.add("doctor", hello)
+        registry.add("wrong", "json:loads")
+        registry.add("gone", "no_such_module:command")
+"""
+BROKEN = "import no_such_module"
+
+
+def test_version(mx):
+    assert mx("--version") == (0, f"mx, version {mx_core.__version__}\n")
+
+
+def test_no_plugins(mx):
+    assert mx("plugins") == (0, "no plug-ins are installed\n")
+    assert mx("ops") == (0, "no operators are registered\n")
+
+
+def test_the_list_has_a_line_each_and_fails_if_one_is_broken(mx, site):
+    site.add("stores", STORES)
+    assert mx("plugins") == (0, "stores  loaded  mx-stores  0.1.0  2 kvstores\n")
+    site.add("sick", BROKEN)
+    status, output = mx("plugins")
+    assert status == 1
+    assert "sick    broken  mx-sick    0.1.0  ModuleNotFoundError: No module named" in output
+
+
+def test_the_list_as_json(mx, site):
+    site.add("stores", STORES)
+    site.add("sick", BROKEN)
+    status, output = mx("plugins", "--json")
+    by_name = {record["name"]: record for record in json.loads(output)}
+    assert status == 1
+    assert by_name["stores"]["contributions"] == {"kvstores": ["near", "far"]}
+    assert by_name["sick"]["state"] == "broken" and "no_such_module" in by_name["sick"]["error"]
+
+
+def test_show_tells_what_a_plugin_brings(mx, site):
+    site.add("stores", STORES)
+    status, output = mx("plugins", "show", "stores")
+    assert status == 0
+    for part in ("is loaded", "a store", "https://example.org", "mx_register_kvstores", "registered kvstores: near, far"):
+        assert part in output
+
+
+def test_show_has_the_traceback(mx, site):
+    site.add("sick", BROKEN)
+    _, output = mx("plugins", "show", "sick")
+    assert "Traceback" in output and "import no_such_module" in output
+
+
+def test_show_of_an_unknown_plugin_lists_the_others(mx, site):
+    site.add("stores", STORES)
+    status, output = mx("plugins", "show", "store")
+    assert status == 1 and "no plug-in 'store' is installed; there are: stores" in output
+
+
+def test_check_runs_what_applies(mx, site):
+    site.add("stores", STORES)
+    status, output = mx("plugins", "check", "stores")
+    assert status == 1
+    assert "ok      kvstores 'near': make can be imported" in output
+    assert "FAILED  kvstores 'far'" in output and "NoSuchStore" in output
+
+
+def test_commands_of_plugins(mx, site):
+    site.add("more", COMMANDS)
+    assert mx("hello") == mx("late") == (0, "hello from a plug-in\n")
+    assert "hello from" not in mx("doctor")[1], "mx's own commands come first"
+    assert "hello" in mx("--help")[1]
+    status, output = mx("wrong")
+    assert status == 1 and "plug-in 'more'" in output and "expected a click command" in output
+    assert mx("absent")[0] == 2
+
+
+def test_doctor_reports_problems(mx, site, monkeypatch):
+    site.add("stores", STORES)
+    site.add("sick", BROKEN)
+    monkeypatch.setenv("MX_STORE_PORT", "80")
+    monkeypatch.setenv("MX_STORE_PROT", "80")
+    status, output = mx("doctor", "--json")
+    report = json.loads(output)
+    assert status == 1
+    assert report["versions"]["python"] == sys.version.split()[0]
+    assert report["plug-in stores"] == {"port": "4711"}
+    assert report["devices"] == {"cpu": "1"}
+    assert report["variables"]["MX_STORE_PORT"] == "80"
+    problems = report["problems"]
+    assert "did you mean MX_STORE_PORT?" in problems["MX_STORE_PROT"] and "MX_STORE_PORT" not in problems
+    assert "no_such_module" in problems["plug-in sick"]
+    assert "pip install mx-engine" in problems["engine"]
+    assert "plug-ins\n" in mx("doctor")[1]
+
+
+FORGED = """
+    import ctypes
+    from mx_core.testing.tables import Head
+
+    class Old:
+        name = "Old"
+        head, label = Head(16, 0, 9), b"mx.engine.v1"
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        capsule = new(ctypes.addressof(head), label, None)
+
+    def mx_register_engines(registry):
+        registry.add("Old", Old)
+
+    def mx_register_devices(registry):
+        registry.add("npu", 64, lambda: 1 // 0, dict)
+"""
+
+
+def test_doctor_finds_tables_of_another_version_and_probes_that_fail(mx, site):
+    site.add("forged", FORGED)
+    _, output = mx("doctor", "--json")
+    report = json.loads(output)
+    assert "offers 0.9 (16 bytes)" in report["problems"]["engine"]
+    assert "ZeroDivisionError" in report["problems"]["device npu"]
+
+
+OPERATORS = """
+    from mx_core.operator import SimpleOp
+
+    class Twice(SimpleOp):
+        '''2·x.'''
+        name = "acme_twice"
+        aliases = ("acme_double",)
+
+        def function(self, p, data):
+            return 2 * data
+
+    def twice(call):
+        return lambda ctx, inputs: [2 * inputs[0]]
+
+    def wrong(call):
+        return lambda ctx, inputs: [3 * inputs[0]]
+
+    def mx_register_operators(registry):
+        registry.add(Twice)
+
+    def mx_register_kernels(registry):
+        registry.add("acme_twice", "cpu", "plain", twice)
+        registry.add("acme_twice", "cpu", "wrong", wrong, priority=1)
+        registry.add("acme_twice", "cpu", "picky", twice, 50, lambda call: call.inputs[0].shape == (1,))
+        registry.add("acme_twice", "cpu", "shy", lambda call: None, priority=40)
+"""
+
+
+def test_ops_show_which_kernel_is_chosen_and_why(mx, site):
+    site.add("acme", OPERATORS)
+    assert mx("ops") == (0, "acme_twice  cpu: picky, shy, plain, wrong, reference\n")
+    status, output = mx("ops", "acme_double", "--input", "2x3")
+    assert status == 0 and "2·x." in output and "also acme_double" in output
+    lines = {line.split()[0]: line for line in output.splitlines() if "priority" in line}
+    assert lines["picky"].endswith("does not support this signature")
+    assert lines["shy"].endswith("declined this signature")
+    assert lines["plain"].endswith("chosen")
+    assert lines["reference"].endswith("not needed")
+    assert "picky      priority 50  plug-in acme       chosen" in mx("ops", "show", "acme_twice", "--input", "1")[1]
+
+
+def test_ops_of_an_unknown_name_suggests(mx, site):
+    site.add("acme", OPERATORS)
+    status, output = mx("ops", "acme_twic")
+    assert status == 1 and "Did you mean 'acme_twice'" in output
+
+
+def test_check_finds_the_kernel_that_is_wrong(mx, site):
+    site.add("acme", OPERATORS)
+    status, output = mx("plugins", "check", "acme")
+    failed = [line for line in output.splitlines() if line.startswith("FAILED")]
+    assert status == 1
+    assert any("acme_twice/cpu/wrong" in line for line in failed)
+    assert not any("acme_twice/cpu/plain" in line for line in failed)
+    assert "ok      operators 'acme_twice': inference, reference and gradient agree" in output
+
+
+def test_an_error_of_mx_is_one_line():
+    code = "import os; os.environ.update(MX_DISABLE_PLUGINS='', MX_STRICT_PLUGINS='1');" \
+           "from mx_core import cli, plugins, errors\n" \
+           "def fail(): raise errors.PluginError('one line')\n" \
+           "plugins.plugins = fail\n" \
+           "import sys; sys.argv = ['mx', 'plugins']; cli.main()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (1, "mx: one line\n")
