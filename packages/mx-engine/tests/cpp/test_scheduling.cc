@@ -2,6 +2,7 @@
 //
 // Where and when operations run: overlap, priorities, lanes, inline, waits inside operations.
 #include <atomic>
+#include <ctime>
 #include <mutex>
 #include <set>
 
@@ -279,6 +280,18 @@ void workers_can_be_changed() {
   CHECK(table->set_workers(table.self(), -7) == 1);
 }
 
+void idle_workers_sleep() {
+  const Table table(4);
+  for (int i = 0; i < 1000; ++i) {
+    table.push({}, [](const mx_run_context&) -> mx_failure* { return nullptr; });
+  }
+  CHECK(table.wait_all().empty());
+  sleep_ms(20);
+  const std::clock_t before = std::clock();  // processor time of all threads
+  sleep_ms(300);
+  CHECK(std::clock() - before < CLOCKS_PER_SEC / 50);
+}
+
 }  // namespace
 
 int main() {
@@ -310,5 +323,6 @@ int main() {
       {"naive push inside an operation", naive_push_inside_an_operation},
       {"thousands of variables", thousands_of_variables},
       {"workers can be changed", workers_can_be_changed},
+      {"idle workers sleep", idle_workers_sleep},
   });
 }
