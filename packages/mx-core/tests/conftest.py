@@ -8,11 +8,12 @@ import warnings
 from pathlib import Path
 
 import click.testing  # noqa: F401  loaded before site-packages leaves sys.path
-import mx_core.cli  # noqa: F401
-import mx_core.testing.plugin
 import numpy  # noqa: F401
 import packaging.requirements  # noqa: F401
 import pytest
+
+import mx_core.cli
+import mx_core.testing.plugin
 from mx_core import lifecycle, operators, plugins, services
 
 

@@ -4,6 +4,7 @@
 import ctypes
 
 import pytest
+
 from mx_core import _native
 from mx_core.errors import AbiError
 from mx_core.testing import tables
@@ -50,7 +51,12 @@ def test_another_table_is_refused_with_both_versions_and_the_cure(interface, for
         _native.check_table(capsule(interface, **forged), "acme-ops")
     text = str(caught.value)
     offers = f"offers {forged.get('major', 1)}.{forged.get('minor', 0)}"
-    for part in ("[acme-ops]", f"interface {interface} 1.0 ({SIZES[interface]} bytes)", offers, "pip install"):
+    for part in (
+        "[acme-ops]",
+        f"interface {interface} 1.0 ({SIZES[interface]} bytes)",
+        offers,
+        "pip install",
+    ):
         assert part in text
     assert isinstance(caught.value, ImportError)
 

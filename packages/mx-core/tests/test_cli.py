@@ -3,9 +3,10 @@ import json
 import subprocess
 import sys
 
-import mx_core
 import pytest
 from click.testing import CliRunner
+
+import mx_core
 from mx_core.cli import cli
 
 
@@ -83,7 +84,13 @@ def test_show_tells_what_a_plugin_brings(mx, site):
     site.add("stores", STORES)
     status, output = mx("plugins", "show", "stores")
     assert status == 0
-    for part in ("is loaded", "a store", "https://example.org", "mx_register_kvstores", "registered kvstores: near, far"):
+    for part in (
+        "is loaded",
+        "a store",
+        "https://example.org",
+        "mx_register_kvstores",
+        "registered kvstores: near, far",
+    ):
         assert part in output
 
 
@@ -201,7 +208,10 @@ def test_ops_show_which_kernel_is_chosen_and_why(mx, site):
     assert lines["shy"].endswith("declined this signature")
     assert lines["plain"].endswith("chosen")
     assert lines["reference"].endswith("not needed")
-    assert "picky      priority 50  plug-in acme       chosen" in mx("ops", "show", "acme_twice", "--input", "1")[1]
+    assert (
+        "picky      priority 50  plug-in acme       chosen"
+        in mx("ops", "show", "acme_twice", "--input", "1")[1]
+    )
 
 
 def test_ops_of_an_unknown_name_suggests(mx, site):
@@ -221,10 +231,12 @@ def test_check_finds_the_kernel_that_is_wrong(mx, site):
 
 
 def test_an_error_of_mx_is_one_line():
-    code = "import os; os.environ.update(MX_DISABLE_PLUGINS='', MX_STRICT_PLUGINS='1');" \
-           "from mx_core import cli, plugins, errors\n" \
-           "def fail(): raise errors.PluginError('one line')\n" \
-           "plugins.plugins = fail\n" \
-           "import sys; sys.argv = ['mx', 'plugins']; cli.main()"
+    code = (
+        "import os; os.environ.update(MX_DISABLE_PLUGINS='', MX_STRICT_PLUGINS='1');"
+        "from mx_core import cli, plugins, errors\n"
+        "def fail(): raise errors.PluginError('one line')\n"
+        "plugins.plugins = fail\n"
+        "import sys; sys.argv = ['mx', 'plugins']; cli.main()"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stderr) == (1, "mx: one line\n")

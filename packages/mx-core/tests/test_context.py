@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from mx_core import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu, num_gpus
 from mx_core.errors import ArgumentError
 

@@ -2,6 +2,7 @@
 import sys
 
 import pytest
+
 from mx_core import discovery
 from mx_core.errors import PluginError
 from mx_core.hookspecs import HOOK_API

@@ -2,6 +2,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 from mx_core import dtypes
 from mx_core.errors import DTypeError
 

@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+
 from mx_core import lifecycle, plugins
 
 RECORDING = """

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from mx_core import _native, dtypes
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.testing.plan import run_plan
@@ -58,9 +59,7 @@ class Plan(c.Structure):
     ]  # fmt: skip
 
 
-PREPARE = c.CFUNCTYPE(
-    c.c_int32, c.c_void_p, c.POINTER(Signature), c.POINTER(c.c_void_p), c.POINTER(Error)
-)
+PREPARE = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(Signature), c.POINTER(c.c_void_p), c.POINTER(Error))
 
 
 class Table(c.Structure):

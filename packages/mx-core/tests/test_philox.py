@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mx_core import build_info, philox
 from mx_core.errors import ArgumentError, DTypeError
 
@@ -95,13 +96,17 @@ def test_the_header_gives_the_same_numbers(tmp_path: Path) -> None:
     include = f"-I{build_info.get_include()}"
     subprocess.run(
         ["g++", "-std=c++17", "-O1", "-Wall", "-Werror", include, source, "-o", program],
-        check=True, timeout=60,
+        check=True,
+        timeout=60,
     )
     subprocess.run([program], check=True, timeout=10)
     key, offset = 0x123456789ABCDEF0, 2**64 - 20  # the counter wraps
     printed = subprocess.run(
         [program, "dump", str(key), str(offset)],
-        check=True, capture_output=True, text=True, timeout=10,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=10,
     ).stdout.split()
     rows = np.array(printed).reshape(64, 11)
     words = philox.words(key, offset, 64)

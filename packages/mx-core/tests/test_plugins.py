@@ -7,8 +7,9 @@ import threading
 import warnings
 from pathlib import Path
 
-import mx_core
 import pytest
+
+import mx_core
 from mx_core import plugins
 from mx_core.errors import PluginError, PluginWarning
 
@@ -227,7 +228,9 @@ def test_unknown_kind(site):
 
 
 def test_all_threads_see_one_loading(site):
-    source = "import time; time.sleep(0.1)\nimport mx_core; mx_core.loads = getattr(mx_core, 'loads', 0) + 1\n"
+    source = (
+        "import time; time.sleep(0.1)\nimport mx_core; mx_core.loads = getattr(mx_core, 'loads', 0) + 1\n"
+    )
     site.add("slow", source)
     seen = []
     threads = [threading.Thread(target=lambda: seen.append(plugins.plugins())) for _ in range(6)]

@@ -4,6 +4,7 @@ import re
 
 import click
 import pytest
+
 from mx_core import hookspecs, registrars
 from mx_core.errors import PluginError
 from mx_core.registrars import REGISTRARS
@@ -31,7 +32,9 @@ def test_there_is_a_registrar_for_every_registration_hook():
 @pytest.mark.parametrize("kind", REGISTRARS)
 def test_the_hook_states_the_arguments_of_add(kind):
     parameters = list(inspect.signature(REGISTRARS[kind].add).parameters.values())[1:]
-    shown = ", ".join(re.sub(r": [^=]+ = |: .+", "=" if p.default is not p.empty else "", str(p)) for p in parameters)
+    shown = ", ".join(
+        re.sub(r": [^=]+ = |: .+", "=" if p.default is not p.empty else "", str(p)) for p in parameters
+    )
     shown = shown.replace("'", '"')
     assert f"`add({shown})`" in inspect.getdoc(getattr(hookspecs, f"mx_register_{kind}"))
 

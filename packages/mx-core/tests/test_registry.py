@@ -2,6 +2,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mx_core.errors import PluginError
 from mx_core.registry import Provenance, Registry, Transaction
 

@@ -2,6 +2,7 @@
 import sys
 
 import pytest
+
 from mx_core import specs
 from mx_core.errors import PluginError
 

@@ -149,8 +149,7 @@ def missing_hint(kind: str, name: str) -> str:
 
 def _brings(record: PluginRecord, kind: str, name: str) -> bool:
     return any(
-        has == kind and (what == name or what.split("/")[0] == name)
-        for has, what in record.contributions
+        has == kind and (what == name or what.split("/")[0] == name) for has, what in record.contributions
     )
 
 
@@ -161,9 +160,7 @@ def select_kernel(
     state = _get()
     if not state.selects:
         return None
-    chosen: KernelSpec | None = state.manager.hook.mx_select_kernel(
-        op=op, call=call, candidates=candidates
-    )
+    chosen: KernelSpec | None = state.manager.hook.mx_select_kernel(op=op, call=call, candidates=candidates)
     return chosen
 
 

@@ -54,9 +54,7 @@ class EngineRegistrar(_Registrar):
 
     kind = "engines"
 
-    def add(
-        self, name: str, make: Make | str, priority: int = 0, aliases: Sequence[str] = ()
-    ) -> None:
+    def add(self, name: str, make: Make | str, priority: int = 0, aliases: Sequence[str] = ()) -> None:
         """An engine; the highest priority is the default."""
         spec = specs.EngineSpec(name, specs.target(make), priority, tuple(aliases))
         self._stage(name, spec, aliases)

@@ -139,9 +139,7 @@ def duplicate(kind: str, name: str, first: Entry, second: Entry) -> PluginError:
         if first.plugin != second.plugin
         else ""
     )
-    return PluginError(
-        f"{kind.replace('_', ' ')}: {name!r} is registered by {first} and by {second}{cure}"
-    )
+    return PluginError(f"{kind.replace('_', ' ')}: {name!r} is registered by {first} and by {second}{cure}")
 
 
 class Transaction:

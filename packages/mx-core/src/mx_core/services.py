@@ -160,8 +160,7 @@ def _make(entry: Entry) -> Any:
         raise PluginError(f"{entry.kind}: {entry.name!r} of {entry} does not start: {error}") from error
     if not hasattr(made, "capsule"):
         raise PluginError(
-            f"{entry.kind}: {entry.name!r} of {entry}: expected an object with `.capsule`, "
-            f"got {made!r}"
+            f"{entry.kind}: {entry.name!r} of {entry}: expected an object with `.capsule`, got {made!r}"
         )
     if not hasattr(made, "name"):
         made.name = entry.value.name if hasattr(entry.value, "name") else entry.name

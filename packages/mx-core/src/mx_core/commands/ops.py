@@ -69,7 +69,9 @@ def show(
     click.echo(f"\n{op.doc().strip()}\n")
     call = _call(op, inputs, dtype, settings, device, train) if inputs else None
     for device_type in _device_types() if call is None else [device]:
-        rows = [(spec.variant, f"{spec.priority}", spec.plugin) for spec in kernels.candidates(op, device_type)]
+        rows = [
+            (spec.variant, f"{spec.priority}", spec.plugin) for spec in kernels.candidates(op, device_type)
+        ]
         if not rows:
             click.echo(f"{device_type}: no kernel")
             continue
@@ -123,9 +125,7 @@ def _complete(
 
 def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
     """(variant, plug-in) -> what becomes of it for this signature."""
-    chosen = kernels.prepare(
-        call.op, call.params, call.inputs, call.outputs, call.context, call.is_train
-    )
+    chosen = kernels.prepare(call.op, call.params, call.inputs, call.outputs, call.context, call.is_train)
     picked = (chosen.variant, chosen.plugin)
     reasons: dict[tuple[str, str], str] = {}
     after = False

@@ -77,9 +77,7 @@ def check_kernel(
     done: list[Checked] = []
     for name in dtype:
         for given in cases:
-            case = make_case(
-                op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed
-            )
+            case = make_case(op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed)
             for spec in kernels.candidates(case.op, "cpu"):
                 if spec.variant != "reference" and variant in (None, spec.variant):
                     done += check_variant(spec, case, name, tolerance)
@@ -207,9 +205,7 @@ def _wide(array: Array) -> Array:
 
 def _fresh(case: Case) -> tuple[list[Array], list[Array]]:
     """Copies of the inputs, and outputs full of a value no kernel should leave."""
-    outputs = [
-        np.full(spec.shape, 77, dtypes.numpy_dtype(spec.dtype)) for spec in case.outputs
-    ]
+    outputs = [np.full(spec.shape, 77, dtypes.numpy_dtype(spec.dtype)) for spec in case.outputs]
     return [x.copy() for x in case.inputs], outputs
 
 

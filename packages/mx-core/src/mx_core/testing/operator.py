@@ -130,9 +130,7 @@ def check_gradient(
             )
 
 
-def evaluate_gradient(
-    case: Case, results: Sequence[Array], heads: Sequence[Array]
-) -> list[Array | None]:
+def evaluate_gradient(case: Case, results: Sequence[Array], heads: Sequence[Array]) -> list[Array | None]:
     """Gradients of the inputs through the references of the gradient's operators."""
     gradient = gradient_of(case.op, case.params)
     nodes: list[list[Array]] = []
@@ -164,11 +162,7 @@ def _central_difference(case: Case, i: int, index: tuple[int, ...], heads: Seque
         moved[i][index] += sign * step
         outputs = case.reference(moved)
         ends.append(
-            sum(
-                float((head * out).sum())
-                for head, out in zip(heads, outputs, strict=False)
-                if np.any(head)
-            )
+            sum(float((head * out).sum()) for head, out in zip(heads, outputs, strict=False) if np.any(head))
         )
     return (ends[0] - ends[1]) / (2 * step)
 

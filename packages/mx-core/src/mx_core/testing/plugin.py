@@ -127,9 +127,7 @@ def _check_generator(entry: Entry) -> Iterator[Result]:
             yield _equals_reference(entry, op, entry.value.name, may_decline=True)
 
 
-def _equals_reference(
-    entry: Entry, op: OperatorProperty, variant: str, may_decline: bool = False
-) -> Result:
+def _equals_reference(entry: Entry, op: OperatorProperty, variant: str, may_decline: bool = False) -> Result:
     from mx_core.testing.kernel import check_kernel
 
     def check() -> None:

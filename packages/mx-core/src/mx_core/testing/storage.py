@@ -45,9 +45,7 @@ class Memory:
         """Statistics of the context."""
         stats, error = tables.StorageStats(), tables.Error()
         stats.size = ctypes.sizeof(stats)
-        status = self.table.stats(
-            self.table.self, self.context, ctypes.byref(stats), ctypes.byref(error)
-        )
+        status = self.table.stats(self.table.self, self.context, ctypes.byref(stats), ctypes.byref(error))
         assert status == 0, error.message
         return stats
 
