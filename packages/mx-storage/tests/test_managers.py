@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core import context, services
 from mx_core.errors import ArgumentError, NoKernelError, OutOfMemoryError
 from mx_core.testing import StorageContract

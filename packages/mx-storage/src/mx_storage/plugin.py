@@ -42,7 +42,6 @@ def mx_diagnostics() -> dict[str, str]:
     for manager in managers.managers():
         stats = manager.stats()
         lines[f"storage {manager.name} cpu(0)"] = (
-            f"{stats.bytes_in_use} bytes in use, {stats.bytes_pooled} pooled, "
-            f"peak {stats.bytes_peak}"
+            f"{stats.bytes_in_use} bytes in use, {stats.bytes_pooled} pooled, peak {stats.bytes_peak}"
         )
     return lines
