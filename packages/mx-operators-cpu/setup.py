@@ -20,17 +20,13 @@ for source, target in ((onednn, LIB / "libdnnl.so.3"), (gomp, LIB / "fallback" /
         shutil.copyfile(source, target)
         subprocess.check_call(["strip", "--strip-unneeded", str(target)])
 
-OPTIONS = {
-    "_onednn": {
-        "include_dirs": ["csrc/onednn", str(Path(header).resolve().parent)],
-        "compile_flags": ["-fopenmp"],
-        "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
-    },
-    "_vector": {
-        "include_dirs": ["csrc/vector"],
-        # What lets loops with comparisons and square roots vectorise; integers wrap around.
-        "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"],
-    },
+ONEDNN = {
+    "include_dirs": ["csrc/onednn", str(Path(header).resolve().parent)],
+    "compile_flags": ["-fopenmp"],
+    "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
 }
-setup(ext_modules=[native_extension(f"mx_operators_cpu.{name}", sources, **options) for name, options in OPTIONS.items()
-                   if (sources := sorted(glob(f"csrc/{name[1:]}/*.cc")))])
+# What lets loops with comparisons and square roots vectorise; integers wrap around.
+VECTOR = {"include_dirs": ["csrc/vector"], "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"]}
+PARTS = (("onednn", ONEDNN), ("vector", VECTOR))
+setup(ext_modules=[native_extension(f"mx_operators_cpu._{name}", sorted(glob(f"csrc/{name}/*.cc")), **options)
+                   for name, options in PARTS])

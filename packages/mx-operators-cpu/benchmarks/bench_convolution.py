@@ -19,17 +19,18 @@ from importlib.metadata import files
 from pathlib import Path
 
 import numpy as np
-from mx_core import operators
 
+from mx_core import operators
 from mx_operators_cpu.onednn.library import native
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "onednn"))
-import plans  # noqa: E402
+import plans
 
 #: channels, size, filters, kernel, stride: one of each kind in ResNet-50
 LAYERS = [
     (3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 512, 1, 2),
-    (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (1024, 14, 256, 1, 1), (512, 7, 512, 3, 1), (512, 7, 2048, 1, 1),
+    (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (1024, 14, 256, 1, 1), (512, 7, 512, 3, 1),
+    (512, 7, 2048, 1, 1),
 ]  # fmt: skip
 
 
@@ -39,9 +40,8 @@ def build_limit(folder: str) -> ctypes.CDLL:
     library = Path(__file__).parents[1] / "src/mx_operators_cpu/lib/libdnnl.so.3"
     out = f"{folder}/limit.so"
     source = str(Path(__file__).with_name("limit.cc"))
-    subprocess.check_call(
-        ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", source, "-o", out, f"-I{Path(header).parent}", str(library)]
-    )
+    flags = ["-O2", "-std=c++17", "-shared", "-fPIC", f"-I{Path(header).parent}"]
+    subprocess.check_call(["g++", *flags, source, "-o", out, str(library)])
     print(f"oneDNN {native.version()}, {native.threads()} threads")  # loaded: limit.so finds it by name
     return ctypes.CDLL(out)
 
@@ -91,18 +91,21 @@ def main(batch: int) -> None:
         for c, size, filters, kernel, stride in LAYERS:
             pad = kernel // 2
             out = (size + 2 * pad - kernel) // stride + 1
-            x, w = np.ones((batch, c, size, size), np.float32), np.ones((filters, c, kernel, kernel), np.float32)
+            x = np.ones((batch, c, size, size), np.float32)
+            w = np.ones((filters, c, kernel, kernel), np.float32)
             y = np.ones((batch, filters, out, out), np.float32)
-            attrs = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2, "num_filter": filters,
-                     "no_bias": True}  # fmt: skip
+            attrs = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
+            attrs |= {"num_filter": filters, "no_bias": True}
+            sizes = map(ctypes.c_int64, (batch, c, size, filters, kernel, stride, pad))
             bare = (ctypes.c_double * 3)()
-            limit.convolution_limit(*map(ctypes.c_int64, (batch, c, size, filters, kernel, stride, pad)), 7, bare)
+            limit.convolution_limit(*sizes, 7, bare)
             got = ours(x, w, y, attrs)
             flops = 2 * y.size * c * kernel**2 / 1e9
             cells = [f"{flops / t:6.0f} ({b / t:4.0%})" for t, b in zip(got, bare, strict=True)]
             theirs = torch_forward(x, w, stride, pad)
             cells.append(f"{flops / theirs:6.0f}" if theirs else "-")
-            print(f"{f'{c}x{size} -> {filters} k{kernel} s{stride}':>24} " + " ".join(f"{cell:>15}" for cell in cells))
+            layer = f"{c}x{size} -> {filters} k{kernel} s{stride}"
+            print(f"{layer:>24} " + " ".join(f"{cell:>15}" for cell in cells))
             totals += (sum(bare), sum(got))
     print(f"sum of bare oneDNN / sum of ours: {totals[0] / totals[1]:.0%}")
 

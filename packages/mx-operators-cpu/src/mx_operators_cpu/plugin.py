@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import mx_core
-
 from mx_operators_cpu.onednn import register as onednn
 from mx_operators_cpu.vector import register as vector
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.kernels import KernelCall, TensorSpec, resolve
 from mx_core.operator import OperatorProperty, ReferenceContext, gradient_of
-
 from mx_operators_cpu.onednn.register import KERNELS
 
 NULL, WRITE, INPLACE, ADD = range(4)

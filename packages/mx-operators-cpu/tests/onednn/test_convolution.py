@@ -8,6 +8,7 @@ import plans
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core import operators
 
 

@@ -8,8 +8,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-import mx_operators_cpu
 import pytest
+
+import mx_operators_cpu
 
 LIB = Path(mx_operators_cpu.__file__).parent / "lib"
 

@@ -4,6 +4,7 @@
 import numpy as np
 import plans
 import pytest
+
 from mx_core import operators
 
 

@@ -52,7 +52,8 @@ def layer_norm_backward(call: KernelCall) -> object | None:
 def group_norm(call: KernelCall) -> object | None:
     """data, gamma, beta -> output, mean, std."""
     p: Any = call.params
-    return native.group_norm(specs(call.inputs), specs(call.outputs), groups=call.inputs[1].shape[0], eps=p.eps)
+    groups = call.inputs[1].shape[0]
+    return native.group_norm(specs(call.inputs), specs(call.outputs), groups=groups, eps=p.eps)
 
 
 def group_norm_backward(call: KernelCall) -> object | None:

@@ -47,7 +47,6 @@ KERNELS = (
 
 def register(registry: Any) -> None:
     """Adds every kernel of this folder."""
-    for op, make, supports in KERNELS:
-        registry.add(
-            op, "cpu", "onednn", f"{__package__}.{make}", priority=PRIORITY, supports=f"{__package__}.{supports}"
-        )
+    for op, *names in KERNELS:
+        make, supports = (f"{__package__}.{name}" for name in names)
+        registry.add(op, "cpu", "onednn", make, priority=PRIORITY, supports=supports)
