@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The namespace mx_io.io, and that the package's README is true."""
+
+from __future__ import annotations
+
+import contextlib
+import io as text_io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mx_core import plugins, specs
+from mx_core.errors import FileFormatError
+from mx_core.registry import Entry, Provenance
+from mx_io import codecs, io
+
+
+def register(monkeypatch, kind: str, name: str, value: object) -> None:
+    registry = plugins.registry(kind)
+    entry = Entry(kind, name, value, Provenance("acme", "acme-data", "1.0"), "acme.py:1")
+    monkeypatch.setitem(registry._entries, name, entry)
+    monkeypatch.setitem(registry._by_key, name, entry)
+
+
+def test_a_registered_iterator_appears(monkeypatch):
+    class CountingIter(io.DataIter):
+        pass
+
+    register(monkeypatch, "data_iters", "CountingIter", specs.FactorySpec("CountingIter", CountingIter))
+    assert io.CountingIter is CountingIter
+    assert {"CountingIter", "NDArrayIter", "ImageRecordIter", "DataBatch"} <= set(dir(io))
+    monkeypatch.delitem(vars(io), "CountingIter")
+
+
+def test_an_unknown_iterator_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no iterator 'ParquetIter'"):
+        io.ParquetIter
+    assert not hasattr(io, "_private")
+
+
+def test_a_registered_codec_is_used_for_its_bytes(monkeypatch):
+    def decode(data, color):
+        raise RuntimeError("out of ink")
+
+    spec = specs.CodecSpec(
+        "ink", (".ink",), lambda head: head.startswith(b"INK"), decode, lambda image, quality: b"INK"
+    )
+    register(monkeypatch, "image_codecs", "ink", spec)
+    codecs.codecs.cache_clear()
+    try:
+        import numpy as np
+
+        assert codecs.encode(np.zeros((2, 2), np.uint8), "ink") == b"INK"
+        with pytest.raises(
+            FileFormatError, match=r"\[ink\] expected an intact image, got 4 bytes: out of ink"
+        ):
+            codecs.decode(b"INK!")
+    finally:
+        codecs.codecs.cache_clear()
+
+
+def test_the_command_is_found():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "from mx_core.cli import main; main()", "im2rec", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "--pass-through" in done.stdout, done.stderr
+
+
+def test_the_readme_is_true():
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    shown = text_io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            exec(compile(block, "README.md", "exec"), {})
+    assert shown.getvalue() == re.search(r"```text\n(.*?)```", text, re.DOTALL)[1]
