@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module, optimizers, metrics, initializers, callbacks."""
+"""The training front end: Module, optimizers, metrics, initializers, schedules, callbacks."""
 
 __version__ = "0.1.0"

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens while a model trains: progress, logs, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mx_train import model
+
+
+class Speedometer:
+    """Logs samples per second and the metric every `frequent` batches.
+
+    Parameters
+    ----------
+    batch_size : int
+        Samples per batch.
+    frequent : int
+        Batches between two lines.
+    auto_reset : bool
+        Metrics start anew after each line.
+    """
+
+    def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
+        self.batch_size = batch_size
+        self.frequent = frequent
+        self.auto_reset = auto_reset
+        self._since: float | None = None
+        self._last = 0
+
+    def __call__(self, param: model.BatchEndParam) -> None:
+        """After each batch."""
+        if param.nbatch < self._last:
+            self._since = None
+        self._last = param.nbatch
+        if self._since is None:
+            self._since = time.perf_counter()
+            return
+        if param.nbatch % self.frequent:
+            return
+        speed = self.frequent * self.batch_size / max(time.perf_counter() - self._since, 1e-9)
+        pairs = [] if param.eval_metric is None else param.eval_metric.get_name_value()
+        if pairs and self.auto_reset:
+            param.eval_metric.reset_local()
+        shown = "".join(f"\t{name}={value:f}" for name, value in pairs)
+        logging.info("Epoch[%d] Batch [%d]\tSpeed: %.2f samples/sec%s", param.epoch, param.nbatch, speed, shown)
+        self._since = time.perf_counter()
+
+
+class ProgressBar:
+    """A bar per epoch with samples per second and the metric.
+
+    Parameters
+    ----------
+    total : int
+        Batches per epoch.
+    batch_size : int, optional
+        Samples per batch; with it the bar counts samples.
+    """
+
+    def __init__(self, total: int, length: int = 80, batch_size: int = 1) -> None:
+        self.total = total
+        self.batch_size = batch_size
+        self.length = length
+        self._bar: Any = None
+        self._epoch: int | None = None
+
+    def __call__(self, param: model.BatchEndParam) -> None:
+        """After each batch."""
+        if self._bar is None or param.epoch != self._epoch:
+            self._open(param.epoch)
+        if param.eval_metric is not None:
+            values = {name: f"{value:.4f}" for name, value in param.eval_metric.get_name_value()}
+            self._bar.set_postfix(values, refresh=False)
+        self._bar.update(self.batch_size)
+        if param.nbatch + 1 >= self.total:
+            self._bar.close()
+            self._bar = None
+
+    def _open(self, epoch: int) -> None:
+        from tqdm.auto import tqdm
+
+        if self._bar is not None:
+            self._bar.close()
+        self._epoch = epoch
+        unit = " images" if self.batch_size > 1 else " batches"
+        self._bar = tqdm(
+            total=self.total * self.batch_size, desc=f"epoch {epoch}", unit=unit, ncols=self.length + 20
+        )
+
+
+class LogValidationMetricsCallback:
+    """Logs the metrics of a validation."""
+
+    def __call__(self, param: model.BatchEndParam) -> None:
+        """After each epoch's validation."""
+        if param.eval_metric is not None:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
+
+
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[model.BatchEndParam], None]:
+    """A callback that logs the training metric every `period` batches."""
+
+    def callback(param: model.BatchEndParam) -> None:
+        if param.nbatch % period == 0 and param.eval_metric is not None:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
+            if auto_reset:
+                param.eval_metric.reset_local()
+
+    return callback
+
+
+def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+    """A callback that saves `prefix-symbol.json` and `prefix-NNNN.params` every `period` epochs."""
+    every = max(1, int(period))
+
+    def callback(epoch: int, symbol: Any, arg: dict[str, Any], aux: dict[str, Any]) -> None:
+        if (epoch + 1) % every == 0:
+            model.save_checkpoint(prefix, epoch + 1, symbol, arg, aux)
+
+    return callback
+
+
+def module_checkpoint(
+    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+) -> Callable[..., None]:
+    """As `do_checkpoint`, of a module, optionally with the optimizer's states."""
+    every = max(1, int(period))
+
+    def callback(epoch: int, symbol: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (epoch + 1) % every == 0:
+            mod.save_checkpoint(prefix, epoch + 1, save_optimizer_states)
+
+    return callback

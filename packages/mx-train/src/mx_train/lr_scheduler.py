@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning rates that follow the number of updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mx_core.errors import ArgumentError
+
+
+class LRScheduler:
+    """Maps the number of updates to a learning rate; this one warms up and then stays.
+
+    Parameters
+    ----------
+    base_lr : float
+        Rate after the warm-up.
+    warmup_steps : int
+        Updates during which the rate rises.
+    warmup_begin_lr : float
+        Rate of the first update.
+    warmup_mode : {"linear", "constant"}
+        `constant` stays at warmup_begin_lr until the warm-up ends.
+    """
+
+    def __init__(
+        self,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0.0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        if warmup_begin_lr > base_lr:
+            raise ArgumentError(f"[LRScheduler] warmup_begin_lr {warmup_begin_lr} is above base_lr {base_lr}")
+        if warmup_steps < 0:
+            raise ArgumentError(f"[LRScheduler] warmup_steps: expected at least 0, got {warmup_steps}")
+        if warmup_mode not in ("linear", "constant"):
+            raise ArgumentError(f"[LRScheduler] warmup_mode: expected linear or constant, got {warmup_mode!r}")
+        self.base_lr = base_lr
+        self.warmup_steps = warmup_steps
+        self.warmup_begin_lr = warmup_begin_lr
+        self.warmup_final_lr = base_lr
+        self.warmup_mode = warmup_mode
+
+    def get_warmup_lr(self, num_update: int) -> float:
+        """Rate during the warm-up."""
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        share = num_update / self.warmup_steps
+        return self.warmup_begin_lr + (self.warmup_final_lr - self.warmup_begin_lr) * share
+
+    def __call__(self, num_update: int) -> float:
+        """Rate of update `num_update`, which counts from 1."""
+        return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self.base_lr
+
+
+class FactorScheduler(LRScheduler):
+    """The rate is multiplied by `factor` every `step` updates, down to `stop_factor_lr`."""
+
+    def __init__(
+        self,
+        step: int,
+        factor: float = 1.0,
+        stop_factor_lr: float = 1e-8,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0.0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if step < 1:
+            raise ArgumentError(f"[FactorScheduler] step: expected at least 1, got {step}")
+        if factor > 1.0:
+            raise ArgumentError(f"[FactorScheduler] factor: expected at most 1, got {factor}")
+        self.step = step
+        self.factor = factor
+        self.stop_factor_lr = stop_factor_lr
+
+    def __call__(self, num_update: int) -> float:
+        """base_lr · factor^⌊(num_update − 1) / step⌋."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        drops = max(num_update - 1, 0) // self.step
+        return max(self.base_lr * self.factor**drops, self.stop_factor_lr)
+
+
+class MultiFactorScheduler(LRScheduler):
+    """The rate is multiplied by `factor` when each of the given updates is passed."""
+
+    def __init__(
+        self,
+        step: Sequence[int],
+        factor: float = 1.0,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0.0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if not step or any(b <= a for a, b in zip([0, *step], step, strict=False)):
+            raise ArgumentError(f"[MultiFactorScheduler] step: expected rising positive numbers, got {step}")
+        if factor > 1.0:
+            raise ArgumentError(f"[MultiFactorScheduler] factor: expected at most 1, got {factor}")
+        self.step = list(step)
+        self.factor = factor
+
+    def __call__(self, num_update: int) -> float:
+        """base_lr · factor^(steps passed)."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        return self.base_lr * self.factor ** sum(num_update > s for s in self.step)
+
+
+class _Falling(LRScheduler):
+    """From base_lr to final_lr over max_update updates."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        final_lr: float = 0.0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0.0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if max_update < 1:
+            raise ArgumentError(f"[{type(self).__name__}] max_update: expected at least 1, got {max_update}")
+        self.max_update = max_update
+        self.final_lr = final_lr
+
+    def _share(self, left: float) -> float:
+        raise NotImplementedError
+
+    def __call__(self, num_update: int) -> float:
+        """Rate of update `num_update`."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        if num_update >= self.max_update:
+            return self.final_lr
+        left = 1 - (num_update - self.warmup_steps) / (self.max_update - self.warmup_steps)
+        return self.final_lr + (self.base_lr - self.final_lr) * self._share(left)
+
+
+class PolyScheduler(_Falling):
+    """Falls as a power of what is left."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        pwr: float = 2,
+        final_lr: float = 0.0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0.0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        self.power = pwr
+
+    def _share(self, left: float) -> float:
+        return float(left**self.power)
+
+
+class CosineScheduler(_Falling):
+    """Falls along half a cosine.
+
+    Source: Loshchilov and Hutter, SGDR, ICLR 2017, equation 5 without restarts.
+    """
+
+    def _share(self, left: float) -> float:
+        return (1 + math.cos(math.pi * (1 - left))) / 2

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good a model is, batch by batch."""
+
+from mx_train.metric.classification import F1 as F1
+from mx_train.metric.classification import Accuracy as Accuracy
+from mx_train.metric.classification import CrossEntropy as CrossEntropy
+from mx_train.metric.classification import NegativeLogLikelihood as NegativeLogLikelihood
+from mx_train.metric.classification import Perplexity as Perplexity
+from mx_train.metric.classification import TopKAccuracy as TopKAccuracy
+from mx_train.metric.metric import CompositeEvalMetric as CompositeEvalMetric
+from mx_train.metric.metric import CustomMetric as CustomMetric
+from mx_train.metric.metric import EvalMetric as EvalMetric
+from mx_train.metric.metric import create as create
+from mx_train.metric.metric import np as np
+from mx_train.metric.metric import register as register
+from mx_train.metric.regression import MAE as MAE
+from mx_train.metric.regression import MSE as MSE
+from mx_train.metric.regression import RMSE as RMSE
+from mx_train.metric.regression import Loss as Loss
+from mx_train.metric.regression import PearsonCorrelation as PearsonCorrelation

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BaseModule: fit, score and predict over whatever forward, backward and update do."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mx_core.errors import ArgumentError, MXNetError
+from mx_io.io import DataBatch
+from mx_ndarray import NDArray, nd
+from mx_train import metric as metrics
+from mx_train.initializer import Initializer, Uniform
+from mx_train.model import BatchEndParam
+
+Callback = Callable[..., Any]
+
+
+def as_list(value: Any) -> list[Any]:
+    """None, one thing or a list of things as a list."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+class BaseModule:
+    """What every module can do, in terms of bind, forward, backward, update."""
+
+    def __init__(self, logger: Any = logging) -> None:
+        self.logger = logger
+        self.binded = False
+        self.for_training = False
+        self.inputs_need_grad = False
+        self.params_initialized = False
+        self.optimizer_initialized = False
+        self._symbol: Any = None
+
+    @property
+    def symbol(self) -> Any:
+        """The symbol."""
+        return self._symbol
+
+    # ---- one batch ----
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """forward in training mode, then backward."""
+        self.forward(data_batch, is_train=True)
+        self.backward()
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Computes outputs; asynchronous."""
+        raise NotImplementedError
+
+    def backward(self, out_grads: Sequence[NDArray] | None = None) -> None:
+        """Computes gradients; asynchronous."""
+        raise NotImplementedError
+
+    def update(self) -> None:
+        """Applies the optimizer; asynchronous."""
+        raise NotImplementedError
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """Outputs of the last forward."""
+        raise NotImplementedError
+
+    def update_metric(self, eval_metric: Any, labels: Sequence[NDArray], pre_sliced: bool = False) -> None:
+        """Adds the last forward to a metric."""
+        raise NotImplementedError
+
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Callback | None = None) -> None:
+        """Called before a batch is used; nothing to do for dense parameters."""
+
+    # ---- whole iterators ----
+
+    def score(
+        self,
+        eval_data: Any,
+        eval_metric: Any,
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        score_end_callback: Any = None,
+        reset: bool = True,
+        epoch: int = 0,
+        sparse_row_id_fn: Callback | None = None,
+    ) -> list[tuple[str, float]]:
+        """Metric over an iterator; blocks.
+
+        Returns
+        -------
+        list of (name, value)
+        """
+        self._require(params=True)
+        eval_metric = metrics.create(eval_metric)
+        eval_metric.reset()
+        if reset:
+            eval_data.reset()
+        seen = 0
+        for nbatch, batch in enumerate(eval_data):
+            if num_batch is not None and nbatch == num_batch:
+                break
+            self.forward(batch, is_train=False)
+            self._metric_without_pad(eval_metric, batch)
+            param = BatchEndParam(epoch, nbatch, eval_metric, locals())
+            for callback in as_list(batch_end_callback):
+                callback(param)
+            seen = nbatch + 1
+        for callback in as_list(score_end_callback):
+            callback(BatchEndParam(epoch, seen, eval_metric, locals()))
+        return eval_metric.get_global_name_value()
+
+    def _metric_without_pad(self, eval_metric: Any, batch: DataBatch) -> None:
+        pad = batch.pad or 0
+        if not pad:
+            self.update_metric(eval_metric, batch.label)
+            return
+        outputs = [o[: o.shape[0] - pad] for o in self.get_outputs()]
+        eval_metric.update([x[: x.shape[0] - pad] for x in batch.label], outputs)
+
+    def iter_predict(
+        self, eval_data: Any, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Callback | None = None
+    ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
+        """Yields (outputs without padding, batch number, batch)."""
+        self._require(params=True)
+        if reset:
+            eval_data.reset()
+        for nbatch, batch in enumerate(eval_data):
+            if num_batch is not None and nbatch == num_batch:
+                break
+            self.forward(batch, is_train=False)
+            pad = batch.pad or 0
+            yield [o[: o.shape[0] - pad] for o in self.get_outputs()], nbatch, batch
+
+    def predict(
+        self,
+        eval_data: Any,
+        num_batch: int | None = None,
+        merge_batches: bool = True,
+        reset: bool = True,
+        always_output_list: bool = False,
+        sparse_row_id_fn: Callback | None = None,
+    ) -> Any:
+        """Outputs over an iterator, or of one array.
+
+        Returns
+        -------
+        NDArray, or list of NDArray when there are several outputs (or always_output_list);
+        without merge_batches a list of lists, one per batch
+        """
+        self._require(params=True)
+        if not hasattr(eval_data, "reset"):
+            data = eval_data if isinstance(eval_data, NDArray) else nd.array(eval_data)
+            self.forward(DataBatch([data], None))
+            return self.get_outputs()[0]
+        batches = [
+            [o.copy() for o in outputs] for outputs, _, _ in self.iter_predict(eval_data, num_batch, reset)
+        ]
+        if not batches or not merge_batches:
+            return batches
+        if len({len(b) for b in batches}) > 1:
+            raise ArgumentError("[Module] batches differ in their number of outputs; use merge_batches=False")
+        merged = [nd.concat(*each, dim=0) for each in zip(*batches, strict=True)]
+        return merged[0] if len(merged) == 1 and not always_output_list else merged
+
+    def fit(
+        self,
+        train_data: Any,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        eval_end_callback: Any = None,
+        eval_batch_end_callback: Any = None,
+        initializer: Any = None,
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_rebind: bool = False,
+        force_init: bool = False,
+        begin_epoch: int = 0,
+        num_epoch: int | None = None,
+        validation_metric: Any = None,
+        monitor: Any = None,
+        sparse_row_id_fn: Callback | None = None,
+    ) -> None:
+        """Trains; blocks.
+
+        Parameters
+        ----------
+        train_data, eval_data : DataIter
+        eval_metric, validation_metric : metric, name, or list of these
+        epoch_end_callback : callable(epoch, symbol, arg_params, aux_params), or list
+        batch_end_callback : callable(BatchEndParam), or list
+        kvstore : str or KVStore
+        optimizer : str or Optimizer
+        optimizer_params : mapping or pairs
+        num_epoch : int
+            Epoch at which to stop; training starts at begin_epoch.
+        """
+        if num_epoch is None:
+            raise ArgumentError("[Module.fit] num_epoch: say how many epochs to train")
+        self.bind(
+            data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
+            for_training=True, force_rebind=force_rebind,
+        )  # fmt: skip
+        if monitor is not None:
+            self.install_monitor(monitor)
+        self.init_params(
+            initializer=initializer or Uniform(0.01), arg_params=arg_params, aux_params=aux_params,
+            allow_missing=allow_missing, force_init=force_init,
+        )  # fmt: skip
+        self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
+        train_metric = metrics.create(eval_metric)
+        check_metric = train_metric if validation_metric is None else metrics.create(validation_metric)
+        for epoch in range(begin_epoch, num_epoch):
+            self._fit_epoch(epoch, train_data, train_metric, as_list(batch_end_callback), monitor)
+            arg, aux = self.get_params()
+            for callback in as_list(epoch_end_callback):
+                callback(epoch, self.symbol, arg, aux)
+            if eval_data is not None:
+                scores = self.score(
+                    eval_data, check_metric, score_end_callback=eval_end_callback,
+                    batch_end_callback=eval_batch_end_callback, epoch=epoch,
+                )  # fmt: skip
+                for name, value in scores:
+                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+            train_data.reset()
+
+    def _fit_epoch(self, epoch: int, data: Any, metric: Any, callbacks: list[Callback], monitor: Any) -> None:
+        started = time.perf_counter()
+        metric.reset()
+        for nbatch, batch in enumerate(data):
+            if monitor is not None:
+                monitor.tic()
+            self.forward_backward(batch)
+            self.update()
+            self.update_metric(metric, batch.label)
+            if monitor is not None:
+                monitor.toc_print()
+            param = BatchEndParam(epoch, nbatch, metric, locals())
+            for callback in callbacks:
+                callback(param)
+        for name, value in metric.get_global_name_value():
+            self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+        self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - started)
+
+    # ---- what subclasses define ----
+
+    def bind(self, data_shapes: Any, label_shapes: Any = None, **kwargs: Any) -> None:
+        """Allocates executors."""
+        raise NotImplementedError
+
+    def init_params(self, initializer: Initializer | None = None, **kwargs: Any) -> None:
+        """Fills parameters."""
+        raise NotImplementedError
+
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", **kwargs: Any) -> None:
+        """Connects optimizer and KVStore."""
+        raise NotImplementedError
+
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+        """Copies of arguments and auxiliary states on the host."""
+        raise NotImplementedError
+
+    def install_monitor(self, mon: Any) -> None:
+        """Lets a monitor see every output."""
+        raise NotImplementedError
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None,
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Takes parameters."""
+        self.init_params(
+            initializer=None, arg_params=arg_params, aux_params=aux_params,
+            allow_missing=allow_missing, force_init=force_init, allow_extra=allow_extra,
+        )  # fmt: skip
+
+    def save_params(self, fname: str) -> None:
+        """Writes all parameters to a `.params` file, atomically."""
+        arg, aux = self.get_params()
+        nd.save(fname, {f"arg:{n}": v for n, v in arg.items()} | {f"aux:{n}": v for n, v in aux.items()})
+
+    def load_params(self, fname: str) -> None:
+        """Takes the parameters of a `.params` file."""
+        groups: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
+        for name, value in nd.load(fname).items():
+            kind, _, rest = name.partition(":")
+            if kind not in groups:
+                raise ArgumentError(f"{fname}: expected names arg:… or aux:…, got {name!r}")
+            groups[kind][rest] = value
+        self.set_params(groups["arg"], groups["aux"])
+
+    def _require(self, params: bool = False, optimizer: bool = False) -> None:
+        if not self.binded:
+            raise MXNetError("[Module] call bind first")
+        if params and not self.params_initialized:
+            raise MXNetError("[Module] call init_params first")
+        if optimizer and not self.optimizer_initialized:
+            raise MXNetError("[Module] call init_optimizer first")

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module: a symbol bound to contexts, with parameters, an optimizer and a KVStore."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mx_kvstore
+from mx_core import Context, cpu
+from mx_core.errors import ArgumentError
+from mx_io.io import DataBatch, DataDesc
+from mx_ndarray import NDArray, nd
+from mx_train import model
+from mx_train.initializer import InitDesc, Initializer, Uniform
+from mx_train.module.base_module import BaseModule, as_list
+from mx_train.module.executor_group import ExecutorGroup
+from mx_train.optimizer import Optimizer, create, get_updater
+
+
+class Module(BaseModule):
+    """Trains and runs a symbol.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    data_names, label_names : sequence of str
+        Which arguments are inputs; the others are parameters.
+    context : Context or list of Context
+        Several contexts split each batch.
+    fixed_param_names : sequence of str, optional
+        Parameters that are not trained.
+    state_names : sequence of str, optional
+        Arguments that are neither inputs nor trained.
+
+    Examples
+    --------
+    >>> mod = Module(net, context=cpu())
+    >>> mod.fit(train_iter, eval_data=val_iter, optimizer="adam", num_epoch=3)
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] | None = ("softmax_label",),
+        logger: Any = logging,
+        context: Context | Sequence[Context] | None = None,
+        work_load_list: Sequence[float] | None = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(logger)
+        self._symbol = symbol
+        self._contexts = as_list(context) or [cpu()]
+        arguments = symbol.list_arguments()
+        self._data_names = list(data_names)
+        self._label_names = [n for n in label_names or () if n in arguments]
+        self._state_names = list(state_names or ())
+        self._fixed = set(fixed_param_names or ())
+        for kind, names in (("data", self._data_names), ("state", self._state_names), ("fixed_param", self._fixed)):
+            for name in names:
+                if name not in arguments:
+                    raise ArgumentError(
+                        f"[Module] {kind} name {name!r} is not an argument; there are {', '.join(arguments)}"
+                    )
+        inputs = {*self._data_names, *self._label_names, *self._state_names}
+        self._param_names = [n for n in arguments if n not in inputs]
+        self._aux_names = symbol.list_auxiliary_states()
+        self._compression = compression_params
+        self._group: ExecutorGroup | None = None
+        self._arg_params: dict[str, NDArray] = {}
+        self._aux_params: dict[str, NDArray] = {}
+        self._stale = False  # whether the executors know better than _arg_params
+        self._optimizer: Optimizer | None = None
+        self._kvstore: Any = None
+        self._updater: Any = None
+        self._states_file: str | None = None
+
+    @staticmethod
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+        """A module from a checkpoint; bind it before use."""
+        symbol, args, aux = model.load_checkpoint(prefix, epoch)
+        mod = Module(symbol, **kwargs)
+        mod._arg_params, mod._aux_params = args, aux
+        mod.params_initialized = True
+        if load_optimizer_states:
+            mod._states_file = f"{prefix}-{epoch:04d}.states"
+        return mod
+
+    def save_checkpoint(
+        self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
+    ) -> None:
+        """Writes `prefix-symbol.json`, `prefix-NNNN.params` and, if asked, `prefix-NNNN.states`."""
+        model.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
+        if save_optimizer_states:
+            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+
+    # ---- properties ----
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the inputs."""
+        return self._data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels."""
+        return self._label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        return list(self._symbol.list_outputs())
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        """Shapes bound for data."""
+        return self._bound().data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc]:
+        """Shapes bound for labels."""
+        return self._bound().label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the outputs."""
+        shapes = {d.name: d.shape for d in (*self.data_shapes, *self.label_shapes)}
+        _, outputs, _ = self._symbol.infer_shape(**shapes)
+        return list(zip(self.output_names, outputs, strict=True))
+
+    def _bound(self) -> ExecutorGroup:
+        self._require()
+        assert self._group is not None
+        return self._group
+
+    # ---- binding ----
+
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str | Mapping[str, str] = "write",
+        **kwargs: Any,
+    ) -> None:
+        """Allocates executors for batches of these shapes."""
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        if self.binded:
+            self._sync_params()
+        data = [_desc(d) for d in data_shapes]
+        names = [d.name for d in data]
+        if sorted(names) != sorted(self._data_names):
+            raise ArgumentError(f"[Module] data_shapes name {names}, the module's data are {self._data_names}")
+        label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
+        reqs = {}
+        for name in self._symbol.list_arguments():
+            if name in self._data_names:
+                wanted = inputs_need_grad
+            else:
+                wanted = name in self._param_names and name not in self._fixed
+            each = grad_req if isinstance(grad_req, str) else grad_req.get(name, "write")
+            reqs[name] = each if for_training and wanted else "null"
+        shared = shared_module._group if shared_module is not None else None
+        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, reqs, shared)
+        self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
+        if shared_module is not None and shared_module.params_initialized:
+            self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
+            self.params_initialized = True
+        elif self.params_initialized:
+            self._push_params()
+
+    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+        """Takes other batch shapes; parameters stay where they are."""
+        group = self._bound()
+        reqs = group.execs[0].grad_req if hasattr(group.execs[0], "grad_req") else self._grad_reqs()
+        data = [_desc(d) for d in data_shapes]
+        label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
+        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, reqs, group)
+
+    def _grad_reqs(self) -> dict[str, str]:
+        trained = {n for n in self._param_names if n not in self._fixed}
+        trained |= set(self._data_names) if self.inputs_need_grad else set()
+        return {
+            n: "write" if self.for_training and n in trained else "null" for n in self._symbol.list_arguments()
+        }
+
+    # ---- parameters ----
+
+    def init_params(
+        self,
+        initializer: Initializer | None = Uniform(0.01),  # noqa: B008
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Fills parameters: given ones are copied, the others initialized.
+
+        Raises
+        ------
+        ArgumentError  a parameter is neither given nor can be initialized; one is given that the
+                       symbol does not have (unless allow_extra); a shape is wrong
+        """
+        if self.params_initialized and not force_init:
+            return
+        group = self._bound()
+        attributes = self._symbol.attr_dict()
+        for names, which, given in (
+            (self._param_names, "arg_dict", arg_params), (self._aux_names, "aux_dict", aux_params),
+        ):  # fmt: skip
+            extra = set(given or ()) - set(names) - {*self._data_names, *self._label_names}
+            if extra and not allow_extra:
+                raise ArgumentError(f"[Module] not parameters of the symbol: {', '.join(sorted(extra))}")
+            for name, arrays in zip(names, group.arrays(names, which), strict=True):
+                first = arrays[0]
+                if given is not None and name in given:
+                    if tuple(given[name].shape) != tuple(first.shape):
+                        raise ArgumentError(
+                            f"[Module] {name!r}: expected shape {first.shape}, got {given[name].shape}"
+                        )
+                    given[name].copyto(first)
+                elif initializer is not None and (given is None or allow_missing or not given):
+                    initializer(InitDesc(name, attributes.get(name), None), first)
+                elif not allow_missing:
+                    raise ArgumentError(f"[Module] {name!r} is not among the given parameters; allow_missing=True")
+                for other in arrays[1:]:
+                    first.copyto(other)
+        self.params_initialized = True
+        self._stale = True
+
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+        """Copies of arguments and auxiliary states on the host."""
+        if self.binded:
+            self._require(params=True)
+            self._sync_params()
+        return self._arg_params, self._aux_params
+
+    def _sync_params(self) -> None:
+        if not self._stale:
+            return
+        group = self._bound()
+        for names, which, target in (
+            (self._param_names, "arg_dict", "_arg_params"), (self._aux_names, "aux_dict", "_aux_params"),
+        ):  # fmt: skip
+            arrays = group.arrays(names, which)
+            setattr(self, target, {n: _average(a) for n, a in zip(names, arrays, strict=True)})
+        self._stale = False
+
+    def _push_params(self) -> None:
+        group = self._bound()
+        for table, which in ((self._arg_params, "arg_dict"), (self._aux_params, "aux_dict")):
+            for name, value in table.items():
+                for executor in group.execs:
+                    if name in getattr(executor, which):
+                        value.copyto(getattr(executor, which)[name])
+
+    # ---- optimizer ----
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Connects optimizer and KVStore; gradients are scaled by 1 / batch size unless said."""
+        self._require(params=True)
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        group = self._bound()
+        if isinstance(optimizer, str):
+            settings = dict(optimizer_params)
+            settings.setdefault("rescale_grad", 1.0 / group.batch_size)
+            names = dict(enumerate(self._trained()))
+            optimizer = create(optimizer, sym=self._symbol, param_idx2name=names, **settings)
+        self._optimizer = optimizer
+        self._updater = get_updater(optimizer)
+        self._kvstore = mx_kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore
+        if self._kvstore is not None:
+            if self._compression:
+                self._kvstore.set_gradient_compression(self._compression)
+            for i, arrays in enumerate(group.arrays(self._trained(), "arg_dict")):
+                self._kvstore.init(i, arrays[0])
+            self._kvstore.set_updater(self._updater)
+        self.optimizer_initialized = True
+        if self._states_file is not None:
+            self.load_optimizer_states(self._states_file)
+            self._states_file = None
+
+    def _trained(self) -> list[str]:
+        return [n for n in self._param_names if n not in self._fixed]
+
+    def update(self) -> None:
+        """Sums gradients over contexts, applies the optimizer, copies weights back; asynchronous."""
+        self._require(params=True, optimizer=True)
+        group = self._bound()
+        names = self._trained()
+        weights, grads = group.arrays(names, "arg_dict"), group.arrays(names, "grad_dict")
+        for i, (weight, grad) in enumerate(zip(weights, grads, strict=True)):
+            if self._kvstore is not None:
+                self._kvstore.push(i, grad, priority=-i)
+                self._kvstore.pull(i, out=weight, priority=-i)
+            else:
+                total = grad[0] if len(grad) == 1 else nd.add_n(*(g.as_in_context(grad[0].context) for g in grad))
+                self._updater(i, total, weight[0])
+                for other in weight[1:]:
+                    weight[0].copyto(other)
+        self._stale = True
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Writes the optimizer's states, atomically."""
+        self._require(optimizer=True)
+        folder = os.path.dirname(os.path.abspath(fname))
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(fname))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self._updater.get_states())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, fname)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Takes states that `save_optimizer_states` (or MXNet) wrote."""
+        self._require(optimizer=True)
+        with open(fname, "rb") as file:
+            self._updater.set_states(file.read())
+
+    def borrow_optimizer(self, shared_module: Module) -> None:
+        """Uses another module's optimizer, KVStore and states."""
+        shared_module._require(optimizer=True)
+        self._optimizer, self._kvstore, self._updater = (
+            shared_module._optimizer, shared_module._kvstore, shared_module._updater,
+        )  # fmt: skip
+        self.optimizer_initialized = True
+
+    # ---- computation ----
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Computes outputs; asynchronous. A batch of another size rebinds."""
+        self._require(params=True)
+        group = self._bound()
+        shapes = [tuple(a.shape) for a in data_batch.data]
+        if shapes != [tuple(d.shape) for d in group.data_shapes]:
+            data = [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(group.data_shapes, shapes, strict=True)]
+            label = [
+                DataDesc(d.name, tuple(a.shape), d.dtype, d.layout)
+                for d, a in zip(group.label_shapes, data_batch.label or (), strict=False)
+            ] or [DataDesc(d.name, (shapes[0][0], *d.shape[1:]), d.dtype, d.layout) for d in group.label_shapes]
+            self.reshape(data, label)
+            group = self._bound()
+        group.load(data_batch.data, data_batch.label or [])
+        group.forward(self.for_training if is_train is None else is_train)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Computes gradients of the last forward; asynchronous."""
+        self._require(params=True)
+        self._bound().backward(as_list(out_grads) or None)
+        self._stale = True
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """Outputs of the last forward."""
+        return self._bound().outputs()
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """Gradients with respect to data; bind with inputs_need_grad."""
+        if not self.inputs_need_grad:
+            raise ArgumentError("[Module] bind with inputs_need_grad=True")
+        return self._bound().input_grads()
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Adds the last forward to a metric; waits for it."""
+        names = [d.name for d in self._bound().label_shapes]
+        outputs = dict(zip(self.output_names, self.get_outputs(), strict=True))
+        eval_metric.update_dict(dict(zip(names, labels or (), strict=False)), outputs)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Lets a monitor see every output of every executor."""
+        for executor in self._bound().execs:
+            mon.install(executor)
+
+
+def _desc(description: Any) -> DataDesc:
+    return description if isinstance(description, DataDesc) else DataDesc(*description)
+
+
+def _average(arrays: Sequence[NDArray]) -> NDArray:
+    """A host copy of the mean over contexts (they differ for auxiliary states only)."""
+    if len(arrays) == 1:
+        return arrays[0].copyto(cpu())
+    total = nd.add_n(*(a.as_in_context(cpu()) for a in arrays))
+    return (total / len(arrays)).astype(arrays[0].dtype)

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizer: the base class, per-parameter rates, and the updater a KVStore calls."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from mx_core.errors import ArgumentError, FileFormatError
+from mx_ndarray import NDArray, nd
+from mx_train.lr_scheduler import LRScheduler
+from mx_train.registry import Named
+
+State = Any  # None, an NDArray, or a tuple of them
+
+
+class Optimizer:
+    """Decides how a gradient changes a weight.
+
+    Parameters
+    ----------
+    rescale_grad : float
+        Factor of every gradient, usually 1 / batch size.
+    param_idx2name : mapping of int to str
+        Names of the parameters, for rates by name.
+    wd : float
+        Weight decay.
+    clip_gradient : float, optional
+        Limit of the scaled gradient's elements.
+    learning_rate : float, optional
+        0.01, or the scheduler's own.
+    lr_scheduler : LRScheduler, optional
+    sym : Symbol, optional
+        Its attributes `__lr_mult__` and `__wd_mult__` are used.
+    begin_num_update : int
+        Updates made before.
+    param_dict : mapping, optional
+        Parameters (of Gluon) that carry `lr_mult` and `wd_mult`.
+    """
+
+    opt_registry: ClassVar[Named[Optimizer]] = Named("optimizers", "optimizer")
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Mapping[int, str] | None = None,
+        wd: float = 0.0,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: LRScheduler | None = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Mapping[int, Any] | None = None,
+        aggregate_num: int | None = None,
+        use_fused_step: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs:
+            raise ArgumentError(f"[{type(self).__name__}] unknown arguments: {', '.join(sorted(kwargs))}")
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        if lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+        self.lr = 0.01 if learning_rate is None else learning_rate
+        self.wd = wd
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        self._index_update_count: dict[Any, int] = {}
+        self.idx2name = dict(param_idx2name or {})
+        self.param_dict = param_dict or {}
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.lr_mult: dict[Any, float] = {}
+        self.wd_mult: dict[Any, float] = {}
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    @staticmethod
+    def register(cls: type[Optimizer]) -> type[Optimizer]:
+        """Makes a class known by its name; a decorator."""
+        return Optimizer.opt_registry.register(cls)
+
+    @staticmethod
+    def create_optimizer(name: str | Optimizer, **kwargs: Any) -> Optimizer:
+        """An optimizer by name."""
+        return Optimizer.opt_registry.create(name, **kwargs)
+
+    # ---- what subclasses define ----
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """What is kept between updates of one parameter."""
+        return None
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Changes `weight` (and `state`) in place; asynchronous."""
+        raise NotImplementedError
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
+        """As create_state; with multi_precision also a float32 copy of a 16-bit weight."""
+        if self.multi_precision and weight.dtype == np.float16:
+            copy = weight.astype(np.float32)
+            return copy, self.create_state(index, copy)
+        return self.create_state(index, weight)
+
+    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """As update, on the float32 copy where there is one."""
+        if self.multi_precision and weight.dtype == np.float16:
+            copy, inner = state
+            self.update(index, copy, grad.astype(np.float32), inner)
+            weight[:] = copy.astype(weight.dtype)
+        else:
+            self.update(index, weight, grad, state)
+
+    # ---- rates ----
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now."""
+        return self.lr_scheduler(self.num_update) if self.lr_scheduler is not None else self.lr
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Changes the rate; not with a scheduler."""
+        if self.lr_scheduler is not None:
+            raise UserWarning("LRScheduler of the optimizer has already been defined.")
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+        """Factors of the rate by parameter name or index, above the symbol's own."""
+        self.lr_mult = self._symbol_mult("__lr_mult__") | dict(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """Factors of the decay; 0 for names that do not end in _weight or _gamma."""
+        self.wd_mult = {
+            n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))
+        }
+        self.wd_mult |= self._symbol_mult("__wd_mult__") | dict(args_wd_mult)
+
+    def _symbol_mult(self, key: str) -> dict[Any, float]:
+        if not self.sym_info:
+            return {}
+        attributes, arguments = self.sym_info
+        return {n: float(attributes[n][key]) for n in arguments if key in attributes.get(n, {})}
+
+    def _update_count(self, index: Any) -> None:
+        for i in index if isinstance(index, (list, tuple)) else (index,):
+            count = self._index_update_count.get(i, self.begin_num_update) + 1
+            self._index_update_count[i] = count
+            self.num_update = max(self.num_update, count)
+
+    def _mult(self, index: Any, table: Mapping[Any, float], attribute: str) -> float:
+        if index in self.param_dict:
+            return float(getattr(self.param_dict[index], attribute))
+        if index in table:
+            return table[index]
+        return table.get(self.idx2name.get(index, index), 1.0)
+
+    def _get_lr(self, index: Any) -> float:
+        return self.learning_rate * self._mult(index, self.lr_mult, "lr_mult")
+
+    def _get_wd(self, index: Any) -> float:
+        return self.wd * self._mult(index, self.wd_mult, "wd_mult")
+
+    def _common(self, index: Any) -> dict[str, float]:
+        """Counts the update; rate, decay, scale and limit for an update operator."""
+        self._update_count(index)
+        made = {"lr": self._get_lr(index), "wd": self._get_wd(index), "rescale_grad": self.rescale_grad}
+        if self.clip_gradient is not None:
+            made["clip_gradient"] = self.clip_gradient
+        return made
+
+
+register = Optimizer.register
+
+
+def create(name: str | Optimizer, **kwargs: Any) -> Optimizer:
+    """An optimizer by name (`sgd`, `adam`, …), with its arguments."""
+    return Optimizer.create_optimizer(name, **kwargs)
+
+
+class Updater:
+    """Applies an optimizer to weights by index and keeps their states; what a KVStore calls."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Any, State] = {}
+        self.states_synced: dict[Any, bool] = {}
+
+    def __call__(self, index: Any, grad: NDArray, weight: NDArray) -> None:
+        """Updates `weight` in place; asynchronous."""
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+            self.states_synced[index] = True
+        elif not self.states_synced.get(index, True):
+            self.states[index] = _to_context(self.states[index], weight.context)
+            self.states_synced[index] = True
+        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """All states as bytes, in MXNet's form (a pickled dict of NDArrays)."""
+        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+    def set_states(self, states: bytes) -> None:
+        """Takes states that `get_states` (or MXNet) wrote.
+
+        Only arrays, numbers, strings and containers are accepted: no code is executed.
+
+        Raises
+        ------
+        FileFormatError  the bytes are corrupt or hold anything else
+        """
+        loaded = _SafeUnpickler(io.BytesIO(states)).load_checked()
+        if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
+            loaded = loaded[0]
+        if not isinstance(loaded, dict):
+            raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        self.states = loaded
+        self.states_synced = dict.fromkeys(loaded, False)
+
+
+def _to_context(state: State, context: Any) -> State:
+    if isinstance(state, NDArray):
+        return state.as_in_context(context)
+    if isinstance(state, (tuple, list)):
+        return type(state)(_to_context(part, context) for part in state)
+    return state
+
+
+class _SafeUnpickler(pickle.Unpickler):
+    """Knows NDArrays (ours and MXNet's) and what NumPy arrays are made of; nothing else."""
+
+    _NDARRAY = frozenset((("mx_ndarray.ndarray", "NDArray"), ("mxnet.ndarray.ndarray", "NDArray")))
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The few classes states are made of."""
+        if (module, name) in self._NDARRAY:
+            return NDArray
+        allowed: dict[tuple[str, str], Callable[..., Any]] = {
+            ("builtins", "bytearray"): bytearray,
+            ("_codecs", "encode"): _encode,
+            ("copyreg", "_reconstructor"): _reconstruct,
+            ("builtins", "object"): object,
+        }
+        if (module, name) in allowed:
+            return allowed[(module, name)]
+        if module in ("mx_ndarray.ndarray", "mx_ndarray.records") and name.startswith("_rebuild"):
+            return super().find_class(module, name)
+        raise FileFormatError(f"optimizer states: {module}.{name} is not allowed in a state file")
+
+    def load_checked(self) -> Any:
+        """The object, or FileFormatError."""
+        try:
+            return self.load()
+        except FileFormatError:
+            raise
+        except Exception as error:
+            raise FileFormatError(f"optimizer states: {type(error).__name__}: {error}") from None
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise FileFormatError(f"optimizer states: unexpected encoding {encoding!r}")
+    return text.encode("latin1")
+
+
+def _reconstruct(cls: Any, base: Any, state: Any) -> Any:
+    if cls is not NDArray:
+        raise FileFormatError(f"optimizer states: {cls!r} is not allowed in a state file")
+    return NDArray.__new__(NDArray)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An Updater for an optimizer."""
+    return Updater(optimizer)
+
+
+def zeros_like(weight: NDArray) -> NDArray:
+    """A state of zeros."""
+    return nd.zeros(weight.shape, ctx=weight.context, dtype=weight.dtype)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things found by name: built-in ones, those of plug-ins, and those a script registers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from mx_core import plugins
+from mx_core.errors import ArgumentError
+from mx_core.specs import resolve
+
+T = TypeVar("T")
+
+
+class Named(Generic[T]):
+    """A family such as optimizers: `register` a class, `create` an instance by name.
+
+    Names are not case sensitive. What plug-ins bring through `mx_register_<kind>` is found too.
+    """
+
+    def __init__(self, kind: str, what: str) -> None:
+        self.kind = kind
+        self.what = what
+        self._own: dict[str, Callable[..., T]] = {}
+
+    def register(self, cls: type[T], *names: str) -> type[T]:
+        """Makes a class known under its own name and `names`; usable as a decorator."""
+        for name in (cls.__name__, *names):
+            self._own[name.lower()] = cls
+        return cls
+
+    def find(self, name: str) -> Callable[..., T]:
+        """The class or factory.
+
+        Raises
+        ------
+        ArgumentError  unknown; the message has the known names and the closest one
+        """
+        wanted = name.lower()
+        if wanted in self._own:
+            return self._own[wanted]
+        registry = plugins.registry(self.kind)
+        for spelling in (name, wanted):
+            if spelling in registry:
+                return resolve(registry.get(spelling).value.make)  # type: ignore[no-any-return]
+        known = {*self._own, *registry.names()}
+        close = difflib.get_close_matches(wanted, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ArgumentError(f"unknown {self.what} {name!r}; known: {', '.join(sorted(known))}.{hint}")
+
+    def create(self, name: str | T, *args: Any, **kwargs: Any) -> T:
+        """An instance by name; an instance is returned as it is."""
+        return self.find(name)(*args, **kwargs) if isinstance(name, str) else name
