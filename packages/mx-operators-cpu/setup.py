@@ -7,8 +7,9 @@ from glob import glob
 from importlib.metadata import files
 from pathlib import Path
 
-from mx_core.build import native_extension
 from setuptools import setup
+
+from mx_core.build import native_extension
 
 LIB = Path("src/mx_operators_cpu/lib")  # next to the extension: found through $ORIGIN/lib
 onednn = next(f.locate() for f in files("onednn-cpu-gomp") or () if f.name == "libdnnl.so.3")
@@ -26,7 +27,10 @@ ONEDNN = {
     "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
 }
 # What lets loops with comparisons and square roots vectorise; integers wrap around.
-VECTOR = {"include_dirs": ["csrc/vector"], "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"]}
+VECTOR = {
+    "include_dirs": ["csrc/vector"],
+    "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"],
+}
 PARTS = (("onednn", ONEDNN), ("vector", VECTOR))
 setup(ext_modules=[native_extension(f"mx_operators_cpu._{name}", sorted(glob(f"csrc/{name}/*.cc")), **options)
                    for name, options in PARTS])
