@@ -14,8 +14,8 @@ namespace mx::nd {
 
 struct Gradient;
 
-// A parameter instance.  Equal `key` within one operator means equal kernels: run-time scalars do
-// not take part in it.  Derived by the bindings, which keep the Python instance.
+// A parameter instance of one operator.  Equal `key` within it means equal kernels: run-time
+// scalars do not take part.  Derived by the bindings, which keep the Python instance.
 class Params : public Counted {
  public:
   Params(uint64_t key, std::vector<double> scalars) : key(key), scalars(std::move(scalars)) {}

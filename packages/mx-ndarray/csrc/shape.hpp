@@ -80,17 +80,19 @@ inline size_t byte_size(const Shape& shape, int32_t dtype) {
   }
   int64_t bytes = static_cast<int64_t>(item);
   bool empty = false;
+  bool overflow = false;
   for (int32_t i = 0; i < shape.ndim(); ++i) {
     if (shape[i] < 0) {
       throw Error(MX_ERROR_SHAPE, "[NDArray] shape: expected sizes >= 0, got " + shape.text());
     }
-    if (shape[i] == 0) {
-      empty = true;
-    } else if (__builtin_mul_overflow(bytes, shape[i], &bytes)) {
-      throw Error(MX_ERROR_SHAPE, "[NDArray] shape " + shape.text() + " has more than 2^63 bytes");
-    }
+    empty = empty || shape[i] == 0;
+    overflow = __builtin_mul_overflow(bytes, shape[i], &bytes) || overflow;
   }
-  return empty ? 0 : static_cast<size_t>(bytes);
+  if (empty) return 0;
+  if (overflow) {
+    throw Error(MX_ERROR_SHAPE, "[NDArray] shape " + shape.text() + " has more than 2^63 bytes");
+  }
+  return static_cast<size_t>(bytes);
 }
 
 }  // namespace mx::nd

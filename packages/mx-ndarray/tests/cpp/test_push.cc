@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels.hpp"
+
+using namespace kernels;
+
+namespace {
+
+using Values = std::vector<float>;
+
+void push(Call& call, std::vector<Array*> in, std::vector<Array*> out, uint8_t req = MX_REQ_WRITE) {
+  const std::vector<uint8_t> reqs(out.size(), req);
+  mx::nd::push(call, in.data(), static_cast<uint32_t>(in.size()), out.data(), reqs.data(),
+               static_cast<uint32_t>(out.size()), nullptr, 0, false, 0, nullptr);
+}
+
+void an_array_may_be_everything_at_once(fakes::Engine& engine) {
+  Ref<Call> call = kernels::call(add, 2, 3);
+  call->inplace = {{0, 0}, {1, 0}};
+  Ref<Array> x = array({1, 2, 3});
+  push(*call, {x.get(), x.get()}, {x.get()});
+  engine.drain();
+  CHECK(values(*x) == (Values{2, 4, 6}));
+  CHECK(engine.pushed.back() == std::make_pair(0u, 1u));
+}
+
+void what_cannot_work_in_place_is_computed_aside(fakes::Engine& engine) {
+  Ref<Call> call = kernels::call(reverse, 1, 3);
+  Ref<Array> x = array({1, 2, 3});
+  push(*call, {x.get()}, {x.get()});
+  engine.drain();
+  CHECK(values(*x) == (Values{3, 2, 1}));
+  push(*call, {x.get()}, {x.get()}, MX_REQ_ADD);
+  engine.drain();
+  CHECK(values(*x) == (Values{4, 4, 4}));
+  const int64_t three = 3;
+  Ref<Array> whole = array({1, 2, 3, 4});
+  Ref<Array> low = whole->view(0, MX_FLOAT32, Shape(1, &three));
+  Ref<Array> high = whole->view(4, MX_FLOAT32, Shape(1, &three));
+  push(*call, {low.get()}, {high.get()});
+  engine.drain();
+  CHECK(values(*whole) == (Values{1, 3, 2, 1}));
+}
+
+void requests(fakes::Engine& engine) {
+  Ref<Call> call = kernels::call(add, 2, 2);
+  Ref<Array> a = array({1, 2});
+  Ref<Array> out = array({10, 10});
+  push(*call, {a.get(), a.get()}, {out.get()}, MX_REQ_ADD);
+  engine.drain();
+  CHECK(values(*out) == (Values{12, 14}));
+  const size_t before = engine.pushed.size();
+  push(*call, {a.get(), a.get()}, {out.get()}, MX_REQ_NULL);
+  CHECK(engine.pushed.size() == before);
+}
+
+void arrays_of_another_signature_are_refused() {
+  Ref<Call> call = kernels::call(add, 2, 2);
+  Ref<Array> a = array({1, 2});
+  Ref<Array> longer = array({1, 2, 3});
+  CHECK_THROWS(push(*call, {a.get()}, {a.get()}));
+  CHECK_THROWS(push(*call, {a.get(), longer.get()}, {a.get()}));
+  CHECK_THROWS(push(*call, {a.get(), a.get()}, {longer.get()}));
+  CHECK_THROWS(push(*call, {a.get(), a.get()}, {a.get(), a.get()}));
+}
+
+void arrays_may_go_while_work_is_pending(fakes::Loader& loader) {
+  Ref<Call> call = kernels::call(add, 2, 2);
+  Ref<Array> out = array({0, 0});
+  loader.engine_.hold(true);
+  {
+    Ref<Array> a = array({1, 2});
+    Ref<Array> b = array({3, 4});
+    push(*call, {a.get(), b.get()}, {out.get()});
+  }
+  call = nullptr;
+  loader.engine_.hold(false);
+  loader.engine_.drain();
+  CHECK(values(*out) == (Values{4, 6}));
+  CHECK(loader.storage_.alive == 1);
+}
+
+void failures_poison_and_scratch_goes_back(fakes::Loader& loader) {
+  static const size_t kScratch = 4096;
+  Ref<Call> call = kernels::call(add, 1, 2);
+  delete call->plan;
+  call->plan = plan(
+      [](const mx_plan*, const mx_kernel_context* context, const mx_tensor*, uint32_t,
+         const mx_tensor*, const uint8_t*, uint32_t, mx_error* error) -> int32_t {
+        std::memset(context->scratch[0], 1, kScratch);
+        return mx::set_error(error, MX_ERROR_INDEX, "index 7");
+      },
+      0, &kScratch);
+  Ref<Array> a = array({1, 2});
+  Ref<Array> out = array({0, 0});
+  const int before = loader.storage_.alive;
+  push(*call, {a.get()}, {out.get()});
+  loader.engine_.drain();
+  CHECK(out->variable()->failure != nullptr);
+  CHECK(out->variable()->failure->code == MX_ERROR_INDEX);
+  CHECK(loader.storage_.alive == before);
+}
+
+void shapes_may_be_decided_by_the_kernel(fakes::Engine& engine) {
+  Ref<Call> call = kernels::call(add, 1, 4);
+  delete call->plan;
+  call->plan = plan([](const mx_plan*, const mx_kernel_context* context, const mx_tensor* in,
+                       uint32_t, const mx_tensor*, const uint8_t*, uint32_t,
+                       mx_error* error) -> int32_t {
+    const int64_t two = 2;
+    mx_tensor tensor{};
+    CHECK(context->alloc_output(context, 3, 1, &two, &tensor, error) == MX_ERROR_INDEX);
+    const int32_t status = context->alloc_output(context, 0, 1, &two, &tensor, error);
+    if (status == MX_OK) std::memcpy(tensor.data, in->data, 2 * sizeof(float));
+    return status;
+  });
+  call->dynamic_output = true;
+  call->seal();
+  Ref<Array> a = array({5, 6, 7, 8});
+  Ref<Array> out = Array::unshaped({MX_CPU, 0}, MX_FLOAT32);
+  CHECK(out->pending());
+  push(*call, {a.get()}, {out.get()});
+  engine.drain();
+  CHECK(!out->pending() && values(*out) == (Values{5, 6}));
+}
+
+void random_offsets_are_reserved_at_the_push(fakes::Loader& loader) {
+  Ref<Call> call = kernels::call(add, 0, 1);
+  delete call->plan;
+  call->plan = plan([](const mx_plan*, const mx_kernel_context* context, const mx_tensor*, uint32_t,
+                       const mx_tensor* out, const uint8_t*, uint32_t, mx_error*) -> int32_t {
+    *static_cast<float*>(out->data) = static_cast<float>(context->random_offset);
+    return MX_OK;
+  });
+  call->random_blocks = 5;
+  Ref<Array> first = array({-1});
+  Ref<Array> second = array({-1});
+  push(*call, {}, {first.get()});
+  push(*call, {}, {second.get()});
+  loader.engine_.drain();
+  CHECK(values(*second)[0] - values(*first)[0] == 5);
+}
+
+void threads_push_together(fakes::Loader& loader) {
+  Ref<Call> call = kernels::call(add, 2, 2);
+  call->inplace = {{0, 0}};
+  Ref<Array> one = array({1, 1});
+  std::vector<std::thread> threads;
+  std::vector<Ref<Array>> sums;
+  for (int t = 0; t < 4; ++t) sums.push_back(array({0, 0}));
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        Ref<Array> copy = one;
+        mx_array* in[] = {sums[static_cast<size_t>(t)].get(), copy.get()};
+        mx::nd::push(*call, in, 2, in, nullptr, 1, nullptr, 0, false, 0, nullptr);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  loader.engine_.drain();
+  for (const Ref<Array>& sum : sums) CHECK(values(*sum) == (Values{200, 200}));
+}
+
+}  // namespace
+
+int main() {
+  fakes::Loader loader;
+  an_array_may_be_everything_at_once(loader.engine_);
+  what_cannot_work_in_place_is_computed_aside(loader.engine_);
+  requests(loader.engine_);
+  arrays_of_another_signature_are_refused();
+  loader.engine_.drain();
+  CHECK(loader.storage_.alive == 0);
+  arrays_may_go_while_work_is_pending(loader);
+  failures_poison_and_scratch_goes_back(loader);
+  shapes_may_be_decided_by_the_kernel(loader.engine_);
+  random_offsets_are_reserved_at_the_push(loader);
+  threads_push_together(loader);
+  loader.engine_.drain();
+  CHECK(loader.storage_.alive == 0);
+}
