@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from glob import glob
 
-from mx_core.build import native_extension
 from setuptools import setup
+
+from mx_core.build import native_extension
 
 setup(
     ext_modules=[

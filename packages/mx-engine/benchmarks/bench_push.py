@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import mx_engine
 
@@ -80,10 +81,10 @@ def main() -> None:
             ("one variable", chain, chain_futures),
             ("push and wait", round_trip, round_trip_futures),
         ):
-            us, baseline = best(lambda: ours(engine)), best(lambda: theirs(pool))
+            us, baseline = best(partial(ours, engine)), best(partial(theirs, pool))
             print(f"{name:14} {us:6.2f} us   futures {baseline:6.2f} us   ratio {baseline / us:.2f}")
     naive = mx_engine.create("NaiveEngine")
-    print(f"naive          {best(lambda: chain(naive)):6.2f} us")
+    print(f"naive          {best(partial(chain, naive)):6.2f} us")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "frame.h"
@@ -18,6 +19,10 @@ using Clock = std::chrono::steady_clock;
 // The moment `seconds` from now; far away for None.
 Clock::time_point deadline_of(const std::optional<double>& seconds) {
   if (!seconds.has_value()) return deadline(-1);
+  if (std::isnan(*seconds)) {
+    raise_status(MX_ERROR_VALUE, "timeout: expected a number of seconds, got nan");
+    throw py::error_already_set();
+  }
   return deadline(static_cast<int64_t>(std::clamp(*seconds, 0.0, 1e9) * 1e9));
 }
 
@@ -119,6 +124,9 @@ class PyEngine {
   py::object variable_failure(const PyVariable& variable) {
     const FailureRef failure(get()->failure_of(checked(get(), variable)));
     if (!failure) return py::none();
+    if (failure.get()->payload_kind == MX_PAYLOAD_PYTHON) {
+      return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(failure.get()->payload));
+    }
     raise_failure(failure.get());
     PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
     PyErr_Fetch(&type, &value, &traceback);
@@ -260,9 +268,11 @@ PYBIND11_MODULE(_core, module) {
            py::arg("timeout") = py::none())
       .def("drain",
            [](const PyEngine& e, double timeout) {
-             return e.get()->drain(static_cast<int64_t>(timeout * 1e9));
+             const auto left = deadline_of(timeout) - Clock::now();
+             py::gil_scoped_release nogil;
+             return e.get()->drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
            },
-           py::arg("timeout"), py::call_guard<py::gil_scoped_release>())
+           py::arg("timeout"))
       .def("stop", [](const PyEngine& e) { e.get()->stop(); },
            py::call_guard<py::gil_scoped_release>())
       .def("start", [](const PyEngine& e) { e.get()->start(); })

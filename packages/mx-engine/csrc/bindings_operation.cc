@@ -180,15 +180,26 @@ int32_t property_of(const std::string& name) {
   throw py::error_already_set();
 }
 
-std::vector<Variable*> variables_of(const Engine* engine, const py::object& list) {
+[[noreturn]] void refuse_type(const char* argument, const char* expected, py::handle got) {
+  const std::string text = std::string("[push] ") + argument + ": expected " + expected + ", got " +
+                           Py_TYPE(got.ptr())->tp_name;
+  raise_status(MX_ERROR_DTYPE, text.c_str());
+  throw py::error_already_set();
+}
+
+std::vector<Variable*> variables_of(const Engine* engine, const py::object& list,
+                                    const char* argument) {
   std::vector<Variable*> variables;
+  if (py::isinstance<PyVariable>(list)) refuse_type(argument, "an iterable of Variable", list);
   for (const py::handle item : list) {
+    if (!py::isinstance<PyVariable>(item)) refuse_type(argument, "Variable", item);
     variables.push_back(checked(engine, item.cast<const PyVariable&>()));
   }
   return variables;
 }
 
 const char* name_of(const py::object& function, const py::object& name) {
+  if (!name.is_none() && !py::isinstance<py::str>(name)) refuse_type("name", "str", name);
   if (!name.is_none()) return intern(name.cast<std::string>().c_str());
   const py::object own = py::getattr(function, "__qualname__", py::none());
   if (!own.is_none()) return intern(py::str(own).cast<std::string>().c_str());
@@ -220,11 +231,10 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& writes, const py::object& context, int priority,
                  const py::object& name, const std::string& property, bool asynchronous) {
   if (PyCallable_Check(function.ptr()) == 0) {
-    raise_status(MX_ERROR_DTYPE, "[push] fn: expected a callable");
-    throw py::error_already_set();
+    refuse_type("fn", "a callable", function);
   }
-  const std::vector<Variable*> read = variables_of(engine, reads);
-  const std::vector<Variable*> written = variables_of(engine, writes);
+  const std::vector<Variable*> read = variables_of(engine, reads, "reads");
+  const std::vector<Variable*> written = variables_of(engine, writes, "writes");
   mx_operation operation{};
   operation.size = sizeof operation;
   operation.flags = MX_PUSH_PYTHON;

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from mx_core.testing import EngineContract
 
 import mx_engine
+from mx_core.testing import EngineContract
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -10,10 +10,10 @@ import traceback
 from typing import Any
 
 import pytest
-from mx_core.context import cpu
-from mx_core.errors import ArgumentError, EngineShutdownError, MXNetError
 
 import mx_engine
+from mx_core.context import cpu
+from mx_core.errors import ArgumentError, DTypeError, EngineShutdownError, MXNetError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -50,6 +50,7 @@ def test_the_exception_arrives_with_its_type_and_origin(engine: mx_engine.Engine
     # Delivered once, for every variable that shares it; still known afterwards.
     assert engine.wait_for_variable(source)
     assert engine.variable_failure(source) is caught.value
+    assert caught.value.__notes__ == [note]
     engine.push(lambda: None, writes=[source])
     engine.wait_for_all()
     assert engine.variable_failure(source) is None
@@ -108,8 +109,17 @@ def test_wrong_arguments_are_refused(engine: mx_engine.Engine, naive: mx_engine.
         engine.push(3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="property.*'quick'"):
         engine.push(lambda: None, property="quick")
-    with pytest.raises((TypeError, RuntimeError)):
+    with pytest.raises(DTypeError, match=r"\[push\] reads: expected Variable, got str"):
         engine.push(lambda: None, ["no variable"])  # type: ignore[list-item]
+    with pytest.raises(DTypeError, match=r"\[push\] writes: expected an iterable of Variable"):
+        engine.push(lambda: None, writes=variable)  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match=r"\[push\] name: expected str, got int"):
+        engine.push(lambda: None, name=3)  # type: ignore[arg-type]
+    for timeout in (float("inf"), 1e300, -1.0, 0):
+        assert engine.wait_for_variable(variable, timeout=timeout)
+        assert engine.drain(timeout)
+    with pytest.raises(ArgumentError, match="got nan"):
+        engine.wait_for_all(timeout=float("nan"))
     engine.delete_variable(variable)
     for use in (
         lambda: engine.push(lambda: None, [variable]),

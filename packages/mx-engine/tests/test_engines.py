@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mx_core.errors import ArgumentError
 
 import mx_engine
+from mx_core.errors import ArgumentError
 from mx_engine.engines import TYPES
 
 pytestmark = pytest.mark.timeout(60)
@@ -115,9 +115,7 @@ def start(engine: mx_engine.Engine, state: State, step: Step, handles: list) -> 
 @pytest.mark.parametrize("name", TYPES[:2])
 @settings(max_examples=40, deadline=None)
 @given(steps=programs())
-def test_random_programs_equal_sequential_execution(
-    name: str, workers: int, steps: list[Step]
-) -> None:
+def test_random_programs_equal_sequential_execution(name: str, workers: int, steps: list[Step]) -> None:
     engine, state = mx_engine.create(name, workers=workers), State()
     handles = [engine.new_variable() for _ in range(VARIABLES)]
     for step in steps:

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from mx_core import plugins
 
+from mx_core import plugins
 from mx_engine import plugin
 
 pytestmark = pytest.mark.timeout(60)
@@ -31,9 +31,7 @@ def test_the_engine_types_are_registered() -> None:
     ],
 )
 def test_the_environment_chooses(python: Python, variable: str, value: str, name: str) -> None:
-    done = python(
-        "from mx_core import services; print(services.engine().name)", **{variable: value}
-    )
+    done = python("from mx_core import services; print(services.engine().name)", **{variable: value})
     assert done.stdout == f"{name}\n", done.stderr
 
 
@@ -58,9 +56,9 @@ def test_diagnostics_name_the_engine_in_use(python: Python) -> None:
         """,
         MXNET_CPU_WORKER_NTHREADS="3",
     )
-    assert done.stdout == (
-        "{'engine ThreadedEnginePerDevice': '3 workers, 0 operations pending'}\n"
-    ), done.stderr
+    assert done.stdout == ("{'engine ThreadedEnginePerDevice': '3 workers, 0 operations pending'}\n"), (
+        done.stderr
+    )
 
 
 def test_fork_hooks_without_an_engine_do_nothing() -> None:

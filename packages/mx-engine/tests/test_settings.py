@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from mx_core.errors import ArgumentError
 
+from mx_core.errors import ArgumentError
 from mx_engine.settings import default_workers, integer, seconds
 
 

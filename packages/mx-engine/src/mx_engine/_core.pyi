@@ -70,9 +70,7 @@ class Engine:
     @workers.setter
     def workers(self, n: int) -> None: ...
     def new_variable(self) -> Variable: ...
-    def delete_variable(
-        self, variable: Variable, deleter: Callable[[], object] | None = None
-    ) -> None:
+    def delete_variable(self, variable: Variable, deleter: Callable[[], object] | None = None) -> None:
         """Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.
 
         Raises

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from mx_core.errors import ArgumentError
-
 from mx_engine import lifecycle
 from mx_engine._core import Engine
 from mx_engine.settings import default_workers, integer

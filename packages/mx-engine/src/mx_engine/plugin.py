@@ -14,7 +14,6 @@ from mx_core.hookspecs import PluginInfo, hookimpl
 
 if TYPE_CHECKING:
     from mx_core.registrars import EngineRegistrar
-
     from mx_engine._core import Engine
     from mx_engine.lifecycle import Keeper
 

@@ -127,6 +127,18 @@ void waits_with_a_limit() {
   });
   for (int i = 0; i < 2000 && !second; ++i) sleep_ms(1);
   CHECK(second);
+  // Not even for those that were already queued behind it.
+  auto* engine = static_cast<Engine*>(table.self());
+  mx::engine::VariableWait given_up;
+  CHECK(engine->begin_wait(given_up, v, true, &error) == MX_OK);
+  second = false;
+  table.push({{v}, {}}, [&](const mx_run_context&) -> mx_failure* {
+    second = true;
+    return nullptr;
+  });
+  CHECK(engine->end_wait(given_up, &failure) == MX_TIMEOUT);
+  for (int i = 0; i < 2000 && !second; ++i) sleep_ms(1);
+  CHECK(second);
   open = true;
   CHECK(wait(true, -1) == MX_OK);
   CHECK(table.version(v) == 0);
