@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import click.testing  # noqa: F401  loaded before site-packages leaves sys.path
+import ml_dtypes  # noqa: F401
 import numpy  # noqa: F401
 import packaging.requirements  # noqa: F401
 import pytest

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def check_kernel(
     inputs: Sequence[Input] | None = None,
     *,
     variant: str | None = None,
-    dtype: Sequence[str] = ("float32", "float64", "float16", "bfloat16"),
+    dtype: Sequence[str] | None = None,
     low: float = -1.0,
     high: float = 1.0,
     is_train: bool = True,
@@ -56,7 +57,8 @@ def check_kernel(
     Every kernel that accepts the signature runs with requests write, null, add and, for the
     declared pairs, in place; with one thread and with three; auxiliary states and mutated inputs
     are compared, other inputs must stay as they are. Element types that a kernel declines are
-    left out. Without `inputs` an elementwise operator is tried on several shapes, empty ones too.
+    left out. Without `dtype` every floating-point type is tried (bfloat16 where ml_dtypes is
+    installed). Without `inputs` an elementwise operator is tried on several shapes, empty ones too.
 
     Returns
     -------
@@ -75,6 +77,7 @@ def check_kernel(
         count = len(prop.inputs(prop.Param.parse(dict(params or {}))))
         cases = [[shape] * count for shape in SHAPES]
     done: list[Checked] = []
+    dtype = _floating_types() if dtype is None else dtype
     for name in dtype:
         for given in cases:
             case = make_case(op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed)
@@ -84,6 +87,11 @@ def check_kernel(
     if not done and not may_decline:
         raise AssertionError(f"[{op}] no kernel {variant or ''} accepts any of {', '.join(dtype)}")
     return done
+
+
+def _floating_types() -> tuple[str, ...]:
+    known = tuple(name for name in TOLERANCES if name != "bfloat16")
+    return (*known, "bfloat16") if find_spec("ml_dtypes") else known
 
 
 def check_variant(

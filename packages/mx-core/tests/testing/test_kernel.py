@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_kernel accepts right kernels and names the request that a wrong one gets wrong."""
+
+import ctypes as c
+
+import numpy as np
+import pytest
+
+from mx_core import operators
+from mx_core.operator import SimpleOp
+from mx_core.testing import check_kernel
+from mx_core.testing.tables import Error, Head
+
+
+class Twice(SimpleOp):
+    """2·x."""
+
+    name = "check_twice"
+
+    def function(self, p, data):
+        return 2 * data
+
+
+class Tensor(c.Structure):
+    _fields_ = [
+        ("data", c.POINTER(c.c_float)), ("shape", c.c_void_p), ("bytes", c.c_size_t), ("type", c.c_int32),
+        ("id", c.c_int32), ("dtype", c.c_int32), ("ndim", c.c_int32), ("layout", c.c_uint64),
+    ]  # fmt: skip
+
+
+TENSORS = c.POINTER(Tensor)
+RUN = c.CFUNCTYPE(
+    c.c_int32, c.c_void_p, c.c_void_p, TENSORS, c.c_uint32, TENSORS, c.POINTER(c.c_uint8), c.c_uint32,
+    c.POINTER(Error),
+)  # fmt: skip
+VOID = c.CFUNCTYPE(None, c.c_void_p)
+
+
+class Plan(c.Structure):
+    _fields_ = [
+        ("head", Head), ("flags", c.c_uint32), ("n_scratch", c.c_uint32), ("scratch_bytes", c.c_void_p),
+        ("random_blocks", c.c_uint64), ("run", RUN), ("retain", VOID), ("release", VOID),
+    ]  # fmt: skip
+
+
+_keep = []
+
+
+def kernel(compute):
+    """A `make` for float32 whose plan calls compute(x, y, req) on flat arrays."""
+
+    def run(_plan, _context, inputs, _n, outputs, req, _m, _error):
+        size = inputs[0].bytes // 4
+        if size:
+            x = np.ctypeslib.as_array(inputs[0].data, (size,))
+            compute(x, np.ctypeslib.as_array(outputs[0].data, (size,)), req[0])
+        return 0
+
+    def make(call):
+        if call.inputs[0].dtype != 0:
+            return None
+        parts = (RUN(run), VOID(lambda p: None), VOID(lambda p: None), b"mx.plan.v1")
+        plan = Plan(Head(c.sizeof(Plan), 1, 0), 0, 0, None, 0, *parts[:3])
+        _keep.append((parts, plan))
+        new = c.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+        return new(c.addressof(plan), parts[3], None)
+
+    return make
+
+
+def right(x, y, req):
+    if req == 3:
+        y += 2 * x
+    elif req:
+        y[...] = 2 * x
+
+
+def ignores_add(x, y, req):
+    if req:
+        y[...] = 2 * x
+
+
+def ignores_null(x, y, req):
+    right(x, y, req or 1)
+
+
+def not_in_place(x, y, req):
+    if req:
+        y[...] = 0 if req != 3 else y
+        y += 2 * x
+
+
+def inaccurate(x, y, req):
+    right(x * 1.01, y, req)
+
+
+def overwrites_its_input(x, y, req):
+    right(x.copy(), y, req)
+    if req == 1:
+        x[...] = 0
+
+
+KERNELS = (right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input)
+
+
+@pytest.fixture(autouse=True)
+def registered(site):
+    lines = ["def mx_register_kernels(registry):"]
+    for compute in KERNELS:
+        lines.append(
+            f"    registry.add('check_twice', 'cpu', '{compute.__name__}', MAKE['{compute.__name__}'])"
+        )
+    lines.append("    registry.add('check_twice', 'cpu', 'python', lambda call: lambda ctx, x: [2 * x[0]])")
+    lines.append("    registry.add('check_twice', 'cpu', 'none', lambda call: None)")
+    import builtins
+
+    builtins.MAKE = {compute.__name__: kernel(compute) for compute in KERNELS}
+    site.add("kernels", "\n".join(lines))
+    with operators.temporary(Twice):
+        yield
+    del builtins.MAKE
+
+
+def test_a_right_kernel_is_compared_for_every_request():
+    done = check_kernel("check_twice", variant="right")
+    assert {checked.dtype for checked in done} == {"float32"}
+    requests = {checked.request for checked in done}
+    assert requests == {
+        "write, 1 threads",
+        "write, 3 threads",
+        "null for output 0",
+        "add",
+        "output 0 in place of input 0",
+    }
+
+
+def test_a_python_kernel_is_compared_for_every_type():
+    done = check_kernel("check_twice", variant="python")
+    assert {checked.dtype for checked in done} == {"float32", "float64", "float16", "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("ignores_add", "add"),
+        ("ignores_null", "null for output 0"),
+        ("not_in_place", "in place of input 0"),
+        ("inaccurate", "write, 1 threads"),
+        ("overwrites_its_input", "input 0 is overwritten"),
+    ],
+)
+def test_wrong_kernels_are_found(variant, message):
+    with pytest.raises(AssertionError, match=message):
+        check_kernel("check_twice", variant=variant)
+
+
+def test_a_kernel_that_accepts_nothing_is_an_error_unless_allowed():
+    with pytest.raises(AssertionError, match="no kernel none accepts any of"):
+        check_kernel("check_twice", variant="none")
+    assert check_kernel("check_twice", variant="none", may_decline=True) == []
