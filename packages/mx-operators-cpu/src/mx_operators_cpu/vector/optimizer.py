@@ -89,8 +89,8 @@ def _ftrl(p: Any, w: Any, g: Any, z: Any, n: Any) -> Sequence[Any]:
 def _ftml(p: Any, w: Any, g: Any, d: Any, v: Any, z: Any) -> Sequence[Any]:
     g = _decayed(p, w, g, "clip_grad")
     v = p.beta2 * v + (1 - p.beta2) * X.square(g)
-    root = X.sqrt(v / (1 - p.beta2**p.t)) + p.epsilon
-    new = (1 - p.beta1**p.t) / p.lr * root
+    root = X.sqrt(v / (1 - X.power(p.beta2, p.t))) + p.epsilon
+    new = (1 - X.power(p.beta1, p.t)) / p.lr * root
     z = p.beta1 * z + (1 - p.beta1) * g - (new - p.beta1 * d) * w
     return -z / new, new, v, z
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strided views of tensors, to say what a copy copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+#: input, output, sizes, strides from and to, offsets from and to: what the native plan takes
+Move: TypeAlias = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
+
+
+@dataclass(frozen=True)
+class View:
+    """Where the elements of an array are: sizes and strides per axis, offset (all in elements)."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def of(shape: Sequence[int]) -> View:
+        """A whole row-major tensor."""
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return View(tuple(shape), tuple(strides))
+
+    def permute(self, order: Sequence[int]) -> View:
+        """Axes in another order."""
+        shape = tuple(self.shape[axis] for axis in order)
+        return View(shape, tuple(self.strides[axis] for axis in order), self.offset)
+
+    def part(self, axis: int, start: int, step: int, count: int) -> View:
+        """`count` elements of an axis, from `start` on, `step` apart."""
+        shape, strides = list(self.shape), list(self.strides)
+        offset = self.offset + (start * strides[axis] if count else 0)
+        shape[axis], strides[axis] = count, strides[axis] * step
+        return View(tuple(shape), tuple(strides), offset)
+
+    def cut(self, cuts: Sequence[slice]) -> View:
+        """A slice per leading axis."""
+        view = self
+        for axis, cut in enumerate(cuts):
+            picked = range(*cut.indices(view.shape[axis]))
+            view = view.part(axis, picked.start, picked.step, len(picked))
+        return view
+
+    def broadcast(self, shape: Sequence[int]) -> View:
+        """Axes of extent 1 repeated, axes added in front."""
+        lead = len(shape) - len(self.shape)
+        strides = [0] * lead
+        for have, stride, wanted in zip(self.shape, self.strides, shape[lead:], strict=True):
+            strides.append(stride if have == wanted else 0)
+        return View(tuple(shape), tuple(strides), self.offset)
+
+    def without(self, axis: int) -> View:
+        """An axis of extent 1 left out."""
+        axis %= len(self.shape)
+        shape = self.shape[:axis] + self.shape[axis + 1 :]
+        return View(shape, self.strides[:axis] + self.strides[axis + 1 :], self.offset)
+
+
+def move(source: View, target: View, input: int = 0, output: int = 0) -> Move:
+    """A copy between two views of one shape."""
+    if source.shape != target.shape:
+        raise ValueError(f"[move] views differ: {source.shape} and {target.shape}")
+    return (
+        input, output, target.shape, source.strides, target.strides, source.offset, target.offset,
+    )  # fmt: skip

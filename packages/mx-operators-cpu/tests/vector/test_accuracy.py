@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float32 functions are within a few units in the last place of the exact value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from mx_core import expression as X
+from mx_core.expression import trace
+from vector_plans import evaluated
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, float], float]] = [
+    ("exp", X.exp, np.exp, (-87, 88.7), 1.5),
+    ("expm1", X.expm1, np.expm1, (-18, 88.7), 2.5),
+    ("expm1", X.expm1, np.expm1, (-1, 1), 2.5),
+    ("log", X.log, np.log, (1e-38, 1e38), 1.5),
+    ("log", X.log, np.log, (0.5, 2), 1.5),
+    ("log1p", X.log1p, np.log1p, (-0.99, 10), 2.5),
+    ("log1p", X.log1p, np.log1p, (-1e-3, 1e-3), 2.5),
+    ("log2", X.log2, np.log2, (0.5, 4), 3),
+    ("log10", X.log10, np.log10, (0.5, 20), 3),
+    ("tanh", X.tanh, np.tanh, (-10, 10), 4),
+    ("sigmoid", X.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-80, 80), 3),
+    ("softplus", X.softplus, lambda x: np.logaddexp(0, x), (-80, 80), 3),
+    ("erf", X.erf, _erf, (-4.2, 4.2), 3),
+    ("sin", X.sin, np.sin, (-1e5, 1e5), 1),
+    ("cos", X.cos, np.cos, (-1e5, 1e5), 1),
+    ("tan", X.tan, np.tan, (-100, 100), 1),
+    ("sqrt", X.sqrt, np.sqrt, (0, 1e6), 0.5),
+    ("hypot", lambda x: X.hypot(x, 3.0), lambda x: np.hypot(x, 3.0), (-1e3, 1e3), 1),
+]
+
+
+@pytest.mark.parametrize(("name", "function", "exact", "interval", "most"), CASES)
+def test_units_in_the_last_place(
+    name: str, function: Callable[..., Any], exact: Callable[..., Any], interval: tuple[float, float], most: float
+) -> None:
+    low, high = interval
+    x = np.linspace(low, high, 50_000)
+    if low > 0 and high / low > 1e6:
+        x = np.exp(np.linspace(math.log(low), math.log(high), 50_000))
+    x32 = x.astype(np.float32)
+    (got,) = evaluated(trace(function, 1), [x32], [np.dtype(np.float32)])
+    want = exact(x32.astype(np.float64))
+    spacing = np.spacing(np.maximum(np.abs(want), 1.2e-38).astype(np.float32)).astype(np.float64)
+    error = np.abs(got.astype(np.float64) - want) / spacing
+    assert error.max() <= most, f"{name}: {error.max():.2f} ulp at {x32[error.argmax()]!r}"
