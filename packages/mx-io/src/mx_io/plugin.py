@@ -22,8 +22,8 @@ _ITERATORS = {
 _AUGMENTERS = (
     "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug",
     "ContrastJitterAug", "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug",
-    "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug", "SaturationJitterAug",
-    "SequentialAug",
+    "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug",
+    "SaturationJitterAug", "SequentialAug",
 )  # fmt: skip
 
 

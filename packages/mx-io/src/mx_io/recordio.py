@@ -104,7 +104,7 @@ class MXRecordIO:
 
         The sequential position stays where it is; several threads may read at once.
         """
-        payloads: list[bytes] = self._reader().read_batch(offsets)
+        payloads: list[bytes] = self._open_reader().read_batch(offsets)
         return payloads
 
     def offsets(self, part_index: int = 0, num_parts: int = 1) -> list[int]:
@@ -112,7 +112,7 @@ class MXRecordIO:
 
         Every record belongs to exactly one part, and a part is found without reading the others.
         """
-        found: list[int] = self._reader().offsets(part_index, num_parts)
+        found: list[int] = self._open_reader().offsets(part_index, num_parts)
         return found
 
     def write(self, buf: BytesLike) -> None:
@@ -123,13 +123,19 @@ class MXRecordIO:
         """Hand everything written so far to the operating system."""
         self._writer().flush()
 
-    def _reader(self) -> Any:
+    def _open_reader(self) -> Any:
         if self.writable or not self.is_open:
             raise MXNetError(
                 f"[{type(self).__name__}] {self.uri}: expected a file open for reading, got {self._state()}"
             )
-        if self.pid != os.getpid():
-            self.reset()
+        return self._record
+
+    def _reader(self) -> Any:
+        """The open reader, at a position of this process: a forked child begins at the first record."""
+        record = self._open_reader()
+        if self.pid == os.getpid():
+            return record
+        self.reset()
         return self._record
 
     def _writer(self) -> Any:

@@ -38,6 +38,7 @@ from mx_io.image.functions import (
     resize_short,
     scale_down,
 )
+from mx_io.image.iterator import ImageIter
 
 __all__ = [
     "Augmenter",
@@ -51,6 +52,7 @@ __all__ = [
     "ForceResizeAug",
     "HorizontalFlipAug",
     "HueJitterAug",
+    "ImageIter",
     "LightingAug",
     "RandomCropAug",
     "RandomGrayAug",
