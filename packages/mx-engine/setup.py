@@ -12,6 +12,7 @@ setup(
             sorted(glob("csrc/*.cc")),
             compile_flags=("-pthread",),
             link_flags=("-pthread",),
+            depends=sorted(glob("csrc/*.h")),
         )
     ]
 )

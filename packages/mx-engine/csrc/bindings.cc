@@ -88,7 +88,9 @@ class PyEngine {
       if (!done && Clock::now() >= end) break;
       interrupt = !done && interrupted();
     }
-    {
+    if (wait.immediate) {
+      status = engine->end_wait(wait, &failure);
+    } else {
       py::gil_scoped_release nogil;
       status = engine->end_wait(wait, interrupt ? nullptr : &failure);
     }

@@ -105,6 +105,15 @@ int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
 int32_t Engine::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
                                   mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
+  variable->lock.lock();
+  const bool ready = variable->idle(for_write);
+  Poison* poison = ready ? engine::retain(variable->poison) : nullptr;
+  variable->lock.unlock();
+  if (ready) {
+    if (failure != nullptr) *failure = failures_.deliver(poison).release();
+    engine::release(poison);
+    return MX_OK;
+  }
   VariableWait wait;
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;
