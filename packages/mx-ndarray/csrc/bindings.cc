@@ -98,6 +98,8 @@ void configure(const py::dict& given) {
   h.bind = given["bind"];
   h.scalar_params = given["scalar_params"];
   h.operand = given["operand"];
+  h.get_item = given["get_item"];
+  h.reshape = given["reshape"];
   h.gradient = given["gradient"];
   h.find = given["find"];
   h.context = given["context"];

@@ -87,6 +87,11 @@ Shape shape_of(const py::handle& shape);
 void register_array(py::module_& module);
 void register_exchange(py::module_& module);
 
+// ---- views (bindings_views.cc) ----
+
+PyObject* subscript(PyObject* self, PyObject* key) noexcept;
+PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) noexcept;
+
 // ---- operators (bindings_operator.cc) ----
 
 class PyParams final : public Params {
@@ -145,6 +150,8 @@ struct Hooks {
   py::object prepare;        // (property, params, inputs, outputs, context, is_train) -> call capsule
   py::object bind;           // (property, args, kwargs) -> Binding
   py::object scalar_params;  // (property, value) -> params
+  py::object get_item;       // (array, key) -> NDArray
+  py::object reshape;        // (array, args, **kwargs) -> NDArray
   py::object operand;        // (array, other) -> NDArray | NotImplemented
   py::object gradient;       // (property, params) -> Gradient
   py::object find;           // (name) -> property

@@ -168,11 +168,19 @@ PyObject* detach(PyObject* self, PyObject*) {
   return protect([&] { return wrap({Ref<Array>::share(as_array(self)->array), nullptr, 0}); });
 }
 
+constexpr const char* kReshapeDoc =
+    "A view with another shape.\n\nParameters\n----------\nshape : ints or one tuple\n"
+    "    0 keeps the axis, -1 is inferred, -2 keeps all remaining axes, -3 merges two axes, -4\n"
+    "    splits one into the two sizes that follow.\nreverse : bool\n"
+    "    Read the codes from the right.";
+
 PyMethodDef array_methods[] = {
     {"wait_to_read", wait_to_read, METH_NOARGS,
      "Blocks until the array is computed; raises the failure of what should have computed it."},
     {"wait_to_write", wait_to_write, METH_NOARGS,
      "Blocks until the array is computed and nobody reads it."},
+    {"reshape", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&reshape)),
+     METH_FASTCALL | METH_KEYWORDS, kReshapeDoc},
     {"detach", detach, METH_NOARGS, "The same memory, outside any computational graph."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -211,6 +219,7 @@ PyType_Slot array_slots[] = {
     {Py_tp_members, array_members},
     {Py_tp_richcompare, slot(compare)},
     {Py_tp_hash, slot(hash)},
+    {Py_mp_subscript, slot(subscript)},
     {Py_nb_add, slot(number<Binary::kAdd>)},
     {Py_nb_subtract, slot(number<Binary::kSub>)},
     {Py_nb_multiply, slot(number<Binary::kMul>)},

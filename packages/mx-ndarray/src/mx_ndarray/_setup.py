@@ -11,7 +11,7 @@ from mx_core.context import current_context
 from mx_core.errors import MXUnsafeReadWarning
 from mx_core.operator import ReferenceContext, gradient_of
 
-from mx_ndarray import _core, invocation
+from mx_ndarray import _core, indexing, invocation, views
 from mx_ndarray.ndarray import NDArray, operand
 
 _core.configure({
@@ -20,6 +20,8 @@ _core.configure({
     "bind": invocation.bind,
     "scalar_params": invocation.scalar_params,
     "operand": operand,
+    "get_item": indexing.get,
+    "reshape": views.reshape,
     "gradient": gradient_of,
     "find": operators.get,
     "context": invocation.make_context,

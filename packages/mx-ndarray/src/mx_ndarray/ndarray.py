@@ -85,11 +85,6 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
     # ---- indexing ----
 
-    def __getitem__(self, key: Any) -> NDArray:
-        from mx_ndarray.indexing import get
-
-        return get(self, key)
-
     def __setitem__(self, key: Any, value: Any) -> None:
         from mx_ndarray.indexing import put
 
@@ -123,21 +118,6 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         if stype != "default":
             raise ArgumentError(f"[tostype] expected 'default', got {stype!r}: arrays are dense")
         return self
-
-    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """A view with another shape.
-
-        Parameters
-        ----------
-        shape : ints or one tuple
-            0 keeps the axis, −1 is inferred, −2 keeps all remaining axes, −3 merges two axes, −4
-            splits one into the two sizes that follow.
-        reverse : bool
-            Read the codes from the right.
-        """
-        from mx_ndarray.views import reshape
-
-        return reshape(self, shape, **kwargs)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """The values in another type; a copy unless `copy` is False and the type is the same."""

@@ -92,6 +92,7 @@ void failures_poison_and_scratch_goes_back(fakes::Loader& loader) {
       0, &kScratch);
   Ref<Array> a = array({1, 2});
   Ref<Array> out = array({0, 0});
+  loader.engine_.drain();
   const int before = loader.storage_.alive;
   push(*call, {a.get()}, {out.get()});
   loader.engine_.drain();
