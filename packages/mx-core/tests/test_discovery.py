@@ -46,3 +46,21 @@ def test_an_unreadable_requirement_is_broken(site):
 def test_disabled_names(monkeypatch):
     monkeypatch.setenv("MX_DISABLE_PLUGINS", " a, mx-b ,,")
     assert discovery.disabled() == {"a", "mx-b"}
+
+
+@pytest.mark.parametrize(
+    "requirement", ["mx-core~={v}", "mx_core>={v}", "mx.core (=={v})", "mx-core>={v},<900"]
+)
+def test_this_version_satisfies_itself(site, requirement):
+    site.add("a", "", requires=(requirement.format(v=discovery.__version__),))
+    ((record, _),) = discovery.discover()
+    assert record.state == "found"
+
+
+@pytest.mark.parametrize(
+    "requirement", ["mx-core~={v}.1", "mx-core!={v}", "mx-core>={v},>=900", "mx-core<{v}"]
+)
+def test_what_merely_looks_like_this_version_is_compared(site, requirement):
+    site.add("a", "", requires=(requirement.format(v=discovery.__version__),))
+    ((record, _),) = discovery.discover()
+    assert record.state == "incompatible"

@@ -85,6 +85,7 @@ def test_operators_are_classes_with_a_name(add):
     [
         ("devices", ("npu", 7, dict, dict), "at least 64"),
         ("devices", ("gpu", 64, dict, dict), "expected type_id 2"),
+        ("devices", ("cpu", 64, dict, dict), "main memory"),
         ("resources", ("luck", "cpu", dict), "'luck'"),
         ("engines", ("Fast", "no colon"), "module:attribute"),
         ("engines", ("Fast", dict, 0, "alias"), "aliases"),

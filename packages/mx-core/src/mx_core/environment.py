@@ -7,14 +7,19 @@ import difflib
 import os
 from collections.abc import Mapping
 
-#: Variables of the packages that are not plug-ins themselves; plug-ins state theirs in PluginInfo.
+#: Variables that mx-core reads, and MXNet's own names whichever installed part reads them. Plug-ins
+#: state theirs in PluginInfo.
 VARIABLES: Mapping[str, str] = {
     "MX_BUILD_DEBUG": "1: native parts are built without optimisation, with debug information",
     "MX_DISABLE_PLUGINS": "plug-ins or distributions not to load, comma-separated",
     "MX_ENGINE_TYPE": "name of the engine to use",
     "MX_ERRORS": "sticky: a failure is raised by every wait, not by the first alone",
     "MX_STRICT_PLUGINS": "1: a plug-in that does not load is an error instead of a warning",
+    "MXNET_CPU_PRIORITY_NTHREADS": "engine threads for prioritised work",
+    "MXNET_CPU_WORKER_NTHREADS": "engine threads that compute, per CPU device",
     "MXNET_ENGINE_TYPE": "the same as MX_ENGINE_TYPE, which comes first",
+    "MXNET_GPU_COPY_NTHREADS": "engine threads that copy, per GPU",
+    "MXNET_MP_WORKER_NTHREADS": "threads that prepare batches",
 }
 
 

@@ -41,7 +41,7 @@ class PluginInfo:
 
     summary: str = ""
     url: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @hookspec

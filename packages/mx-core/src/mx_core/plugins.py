@@ -69,7 +69,6 @@ def _load() -> _State:
             )
         try:
             state = _State()
-            _loading = "?"
             records = []
             for record, point in discover():
                 _loading = record.name
@@ -79,10 +78,10 @@ def _load() -> _State:
             _state = state
         finally:
             _loading = None
-    for record in _state.records:
+    for record in state.records:
         if record.state in ("broken", "incompatible"):
             warnings.warn(_advice(record), PluginWarning, stacklevel=4)
-    return _state
+    return state
 
 
 def _load_one(state: _State, record: PluginRecord, point: object) -> PluginRecord:

@@ -37,10 +37,13 @@ class DeviceRegistrar(_Registrar):
 
     kind = "devices"
     _OWN = {"gpu": 2}
+    _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 
     def add(self, name: str, type_id: int, probe: Make | str, make: Make | str) -> None:
         """A device type. `probe() -> int` counts devices without touching them; `type_id` is 2 for
         `gpu` and at least 64 for device types of your own."""
+        if name in self._HOST:
+            raise PluginError(f"device {name!r} is main memory and needs no plug-in")
         expected = self._OWN.get(name)
         if type_id != expected if expected is not None else type_id < 64:
             need = expected if expected is not None else "at least 64"

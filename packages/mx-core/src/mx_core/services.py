@@ -165,3 +165,13 @@ def _make(entry: Entry) -> Any:
     if not hasattr(made, "name"):
         made.name = entry.value.name if hasattr(entry.value, "name") else entry.name
     return made
+
+
+def _after_fork_in_child() -> None:
+    """The lock may be held by a thread that the child does not have."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
