@@ -1,4 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key-value store for parameters: local, device, and the contract for distributed stores."""
 
+from __future__ import annotations
+
+from mx_kvstore.base import KVStoreBase
+from mx_kvstore.factory import create
+from mx_kvstore.local import KVStore
+
 __version__ = "0.1.0"
+
+__all__ = ["KVStore", "KVStoreBase", "create"]

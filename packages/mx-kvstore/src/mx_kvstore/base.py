@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every store offers, those of plug-ins included."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, TypeVar
+
+from mx_core.errors import MXNetError
+
+T = TypeVar("T", bound="type[KVStoreBase]")
+
+
+class KVStoreBase(ABC):
+    """Values by key, shared by the devices of a worker and by the workers.
+
+    Keys are all `int` or all `str`; wherever one key and its value may stand, a list of keys and a
+    list of values may, too. `priority` orders pending work: higher goes first.
+    """
+
+    #: capability of a store that can run the optimizer
+    OPTIMIZER: ClassVar[str] = "optimizer"
+    #: classes a script registered, by lower-case name
+    kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
+
+    @staticmethod
+    def register(cls: T) -> T:
+        """Makes a class known to `create` under its lower-case name; usable as a decorator.
+
+        A distribution registers by the hook `mx_register_kvstores` instead.
+        """
+        KVStoreBase.kv_registry[cls.__name__.lower()] = cls
+        return cls
+
+    @abstractmethod
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Initialises keys and copies the values to every array of `out`."""
+
+    @abstractmethod
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sums `value` over devices and workers and copies the result to `out` (or `value`)."""
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store has a capability, such as `KVStoreBase.OPTIMIZER`."""
+        return False
+
+    @property
+    @abstractmethod
+    def type(self) -> str:
+        """The name the store was created with."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """This worker's number, from 0."""
+
+    @property
+    @abstractmethod
+    def num_workers(self) -> int:
+        """How many workers share the store."""
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Lets the store update its values with `optimizer` at each push."""
+        raise MXNetError(f"[KVStore] {self.type!r} does not run optimizers; update outside of it")
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Writes the optimizer's states to a file."""
+        raise MXNetError(f"[KVStore] {self.type!r} has no optimizer states to save")
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Reads the optimizer's states from a file."""
+        raise MXNetError(f"[KVStore] {self.type!r} has no optimizer states to load")

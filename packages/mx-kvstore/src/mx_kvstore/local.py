@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stores of one process: `local` sums in main memory, `device` on the devices."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from mx_core.context import Context, cpu
+from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
+from mx_kvstore.base import KVStoreBase
+from mx_kvstore.keys import Key, pairs
+from mx_kvstore.reduction import Placement, reduce_into, reduced
+from mx_kvstore.updater import Updater, updater_for
+from mx_ndarray import NDArray, autograd
+
+
+class KVStore(KVStoreBase):
+    """Parameters shared by the devices of one process.
+
+    Every method only pushes work to the engine and returns: a failure of the work, an updater's
+    included, surfaces where an array that depends on it is read. Threads: any; pushes of one key
+    are applied in the order in which they were made.
+
+    Parameters
+    ----------
+    name : str
+        `"local"`: sums and updates run on `cpu(0)`, or wherever in main memory the value was
+        initialised. `"device"`: on one of the devices the pushed arrays lie on, chosen per key so
+        that devices have equal shares.
+    """
+
+    def __init__(self, name: str = "local") -> None:
+        self._name = name
+        self._on_device = "device" in name
+        self._values: dict[Key, NDArray] = {}
+        self._placed: dict[Key, Context] = {}
+        self._placement = Placement()
+        self._updater: Updater | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def type(self) -> str:
+        """The name the store was created with."""
+        return self._name
+
+    @property
+    def rank(self) -> int:
+        """0: there is one worker."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """1."""
+        return 1
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """True for `KVStoreBase.OPTIMIZER`."""
+        return capability.lower() == KVStoreBase.OPTIMIZER
+
+    def __repr__(self) -> str:
+        return f"<KVStore {self._name!r}, {len(self._values)} keys>"
+
+    def init(self, key: Any, value: Any) -> None:
+        """Gives keys their first values, which are copied.
+
+        Parameters
+        ----------
+        key : int, str or list of them
+        value : NDArray, or list of one per key
+
+        Raises
+        ------
+        ArgumentError
+            A key has a value already, or its kind is not that of the other keys. No key is
+            initialised then.
+        """
+        given = pairs(key, value, "value")
+        with self._lock, autograd.pause():
+            for name, arrays in given:
+                self._check_kind(name)
+                if name in self._values:
+                    raise ArgumentError(f"[KVStore.init] duplicate init of key {name!r}")
+                if len(arrays) != 1:
+                    raise ArgumentError(f"[KVStore.init] key {name!r}: expected one value, got {len(arrays)}")
+            for name, (array,) in given:
+                where = array.context
+                keep = self._on_device or where.device_type == "cpu"
+                self._values[name] = array.copy() if keep else array.as_in_context(cpu())
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """Sums the arrays of each key and gives the sum to the updater, or stores it if there is none.
+
+        Parameters
+        ----------
+        key : int, str or list of them
+        value : NDArray or list of NDArrays of the stored shape and type, one per device; for a list
+            of keys a list of these. They are read only.
+        priority : int
+            Higher goes first.
+
+        Raises
+        ------
+        ArgumentError, ShapeError, DTypeError
+            The key was not initialised, or an array does not fit it. Nothing is pushed then.
+        """
+        del priority  # the order of pushes is what a single process needs
+        given = pairs(key, value, "value")
+        with self._lock, autograd.pause():
+            for name, arrays in given:
+                self._check_fit("push", name, arrays, same_type=True)
+            for name, arrays in given:
+                stored = self._home(name, arrays)
+                if self._updater is None:
+                    reduce_into(stored, arrays)
+                else:
+                    self._updater(name, reduced(arrays, stored.context), stored)
+
+    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
+        """Copies values to arrays, after everything that was pushed before.
+
+        Parameters
+        ----------
+        key : int, str or list of them
+        out : NDArray or list of NDArrays of the stored shape; for a list of keys a list of these
+        priority : int
+            Higher goes first.
+        ignore_sparse : bool
+            No value is sparse here.
+        """
+        del priority
+        if out is None:
+            raise ArgumentError("[KVStore.pull] out: expected the NDArrays to fill, got None")
+        given = pairs(key, out, "out")
+        with self._lock, autograd.pause():
+            for name, arrays in given:
+                self._check_fit("pull", name, arrays, same_type=False)
+            for name, arrays in given:
+                for array in arrays:
+                    self._values[name].copyto(array)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`push`, then `pull` to `out`, or to `value` itself without one."""
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """`init`, then `pull`."""
+        self.init(key, value)
+        self.pull(key, out, priority)
+
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
+        """Refused: values are dense.
+
+        Raises
+        ------
+        MXNetError
+        """
+        raise MXNetError(
+            f"[KVStore.row_sparse_pull] key {key!r}: this store keeps dense values only; use pull"
+        )
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Refused: inside one process there is nothing to transmit.
+
+        Raises
+        ------
+        MXNetError
+        """
+        raise MXNetError(
+            "[KVStore.set_gradient_compression] gradient compression is not supported for kvstore "
+            f"{self._name!r}, got {compression_params!r}; it is for stores that use a network"
+        )
+
+    def set_updater(self, updater: Updater) -> None:
+        """Calls `updater(key, sum of the pushed arrays, stored value)` at each push from now on.
+
+        It changes the stored value in place and must leave the sum alone, which may be the pushed
+        array itself.
+        """
+        if not callable(updater):
+            raise ArgumentError(f"[KVStore.set_updater] expected a callable, got {updater!r}")
+        self._updater = updater
+
+    _set_updater = set_updater
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Updates values with `optimizer` at each push; its states live here.
+
+        Raises
+        ------
+        ArgumentError
+            It is not an optimizer.
+        """
+        self._updater = updater_for(optimizer)
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Writes the updater's states to a file, which is replaced at once or not at all.
+
+        Raises
+        ------
+        MXNetError
+            There is no updater, or it has no states to give.
+        """
+        states = self._method("save_optimizer_states", "get_states")(dump_optimizer)
+        path = Path(fname)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(states)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Reads what `save_optimizer_states` wrote; raises as it does."""
+        self._method("load_optimizer_states", "set_states")(Path(fname).read_bytes())
+
+    def _method(self, caller: str, name: str) -> Any:
+        if self._updater is None:
+            raise MXNetError(f"[KVStore.{caller}] no optimizer is set; call set_optimizer first")
+        method = getattr(self._updater, name, None)
+        if method is None:
+            kind = type(self._updater).__name__
+            raise MXNetError(f"[KVStore.{caller}] the updater, a {kind}, has no {name}")
+        return method
+
+    def _barrier(self) -> None:
+        """Waits for the other workers: there are none."""
+
+    def _home(self, name: Key, arrays: list[NDArray]) -> NDArray:
+        """The stored value; a `device` store moves it to its device at the first push."""
+        stored = self._values[name]
+        if self._on_device and name not in self._placed:
+            self._placed[name] = self._placement.choose(arrays)
+            self._values[name] = stored = stored.as_in_context(self._placed[name])
+        return stored
+
+    def _check_kind(self, name: Key) -> None:
+        for other in self._values:
+            if type(other) is not type(name):
+                raise ArgumentError(f"[KVStore] Mixed key types are not allowed: {name!r} beside {other!r}")
+            return
+
+    def _check_fit(self, what: str, name: Key, arrays: list[NDArray], *, same_type: bool) -> None:
+        stored = self._values.get(name)
+        if stored is None:
+            self._check_kind(name)
+            raise ArgumentError(f"[KVStore.{what}] key {name!r} doesn't exist. Did you init?")
+        for array in arrays:
+            if array.shape != stored.shape:
+                raise ShapeError(
+                    f"[KVStore.{what}] key {name!r}: expected shape {stored.shape}, got {array.shape}"
+                )
+            if same_type and array.dtype != stored.dtype:
+                raise DTypeError(
+                    f"[KVStore.{what}] key {name!r}: expected {stored.dtype.__name__}, "
+                    f"got {array.dtype.__name__}"
+                )

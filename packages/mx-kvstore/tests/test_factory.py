@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mx_kvstore
+from mx_core import plugins
+from mx_core.errors import ArgumentError, MXNetError
+from mx_kvstore import KVStoreBase
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "local_update_cpu", "local_allreduce_cpu", "device", "local_allreduce_device"]
+)
+def test_names_of_mxnet(name: str) -> None:
+    store = mx_kvstore.create(name)
+    assert (store.type, store.rank, store.num_workers) == (name, 0, 1)
+    assert store.is_capable(KVStoreBase.OPTIMIZER) and not store.is_capable("compression")
+    assert mx_kvstore.create(name.upper()).type == name
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="'horovod'; known: device, local"):
+        mx_kvstore.create("horovod")
+    with pytest.raises(ArgumentError, match="3"):
+        mx_kvstore.create(3)  # type: ignore[arg-type]
+
+
+def test_our_stores_come_through_the_hook() -> None:
+    entry = plugins.registry("kvstores").get("local")
+    assert entry.distribution == "mx-kvstore"
+
+
+def test_a_script_may_register_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KVStoreBase, "kv_registry", {})
+
+    @KVStoreBase.register
+    class Mirror(KVStoreBase):
+        def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+            value.copyto(out)
+
+        def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+            value.copyto(out)
+
+        type = "mirror"
+        rank = 0
+        num_workers = 1
+
+    store = mx_kvstore.create("Mirror")
+    assert isinstance(store, Mirror) and not store.is_capable(KVStoreBase.OPTIMIZER)
+    for call in (store.set_optimizer, store.save_optimizer_states, store.load_optimizer_states):
+        with pytest.raises(MXNetError, match="mirror"):
+            call("x")
