@@ -1,4 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The umbrella: import mx."""
+"""mx: deep learning from parts that install separately and find each other.
+
+`import mx` gives MXNet's names, each loaded when it is first used: `mx.nd`, `mx.sym`, `mx.io`,
+`mx.kv`, `mx.mod`, `mx.autograd`, `mx.cpu()`. A part that is not installed is missed only when it
+is asked for; the error says which distribution brings it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+#: name -> module, or module:attribute
+_PLACES: dict[str, str] = {
+    "base": "mx_core.errors",
+    "context": "mx_core.context",
+    "Context": "mx_core.context:Context",
+    "cpu": "mx_core.context:cpu",
+    "gpu": "mx_core.context:gpu",
+    "cpu_pinned": "mx_core.context:cpu_pinned",
+    "cpu_shared": "mx_core.context:cpu_shared",
+    "current_context": "mx_core.context:current_context",
+    "num_gpus": "mx_core.context:num_gpus",
+    "MXNetError": "mx_core.errors:MXNetError",
+    "plugins": "mx_core.plugins",
+    "nd": "mx_ndarray.nd",
+    "ndarray": "mx_ndarray.nd",
+    "NDArray": "mx_ndarray:NDArray",
+    "autograd": "mx_ndarray.autograd",
+    "random": "mx_ndarray.random",
+    "rnd": "mx_ndarray.random",
+    "waitall": "mx_ndarray:waitall",
+    "sym": "mx_symbol.sym",
+    "symbol": "mx_symbol.sym",
+    "Symbol": "mx_symbol.symbol:Symbol",
+    "executor": "mx_symbol.executor",
+    "AttrScope": "mx_symbol.attribute:AttrScope",
+    "attribute": "mx_symbol.attribute",
+    "name": "mx_symbol.naming",
+    "io": "mx_io.io",
+    "recordio": "mx_io.recordio",
+    "image": "mx_io.image",
+    "img": "mx_io.image",
+    "kv": "mx_kvstore",
+    "kvstore": "mx_kvstore",
+    "mod": "mx_train.module",
+    "module": "mx_train.module",
+    "model": "mx_train.model",
+    "optimizer": "mx_train.optimizer",
+    "opt": "mx_train.optimizer",
+    "lr_scheduler": "mx_train.lr_scheduler",
+    "metric": "mx_train.metric",
+    "init": "mx_train.initializer",
+    "initializer": "mx_train.initializer",
+    "callback": "mx_train.callback",
+}
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        import difflib
+
+        close = difflib.get_close_matches(name, _PLACES, 1)
+        hint = f"; did you mean mx.{close[0]}?" if close else ""
+        raise AttributeError(f"module 'mx' has no attribute {name!r}{hint}")
+    module, _, attribute = place.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.split(".")[0]
+        if error.name != package:
+            raise
+        distribution = package.replace("_", "-")
+        raise AttributeError(
+            f"mx.{name} comes with {distribution}, which is not installed: pip install {distribution}"
+        ) from error
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+
+import pytest
+
+import mx
+
+
+@pytest.mark.parametrize("name", sorted(mx._PLACES))
+def test_every_name_resolves(name: str) -> None:
+    assert getattr(mx, name) is not None
+    assert name in dir(mx)
+
+
+def test_import_is_light() -> None:
+    code = "import sys, mx; print(sorted(m for m in sys.modules if m in ('numpy', 'mx_ndarray', 'mx_core')))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_unknown_name_has_a_hint() -> None:
+    with pytest.raises(AttributeError, match="did you mean mx.optimizer"):
+        mx.optimiser  # noqa: B018
+
+
+def test_missing_part_names_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(vars(mx), "kvstore", raising=False)
+    monkeypatch.setitem(sys.modules, "mx_kvstore", None)
+    with pytest.raises(AttributeError, match="pip install mx-kvstore"):
+        mx.kvstore  # noqa: B018
