@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchNorm on row-major memory (Ioffe and Szegedy, arXiv:1502.03167).  The operator is bound by
-// memory: each channel (or block of channels, when they are the last axis) is taken through all its
-// passes by one thread while it is in cache.
+// memory: a block of channels is taken through all its passes by one thread while it is in cache.
 #include <cmath>
 
 #include "kernels.h"
@@ -11,11 +10,15 @@
 namespace mx::onednn {
 namespace {
 
-// Calls body(first channel, channels) over shares of the channels, block by block.
+// Calls body(first channel, block) over the team's shares of the channels.
 template <class Body>
-void for_channel_blocks(int64_t channels, const Body& body) {
-  parallel_for((channels + kColumns - 1) / kColumns, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) body(b * kColumns, std::min(kColumns, channels - b * kColumns));
+void for_channel_blocks(const AxisView& v, const Body& body) {
+  const int64_t width = block_channels(v.inner), step = v.length * v.inner;
+  parallel_for((v.length + width - 1) / width, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * width;
+      body(first, Block{v.outer, step, std::min(width, v.length - first), v.inner});
+    }
   });
 }
 
@@ -39,13 +42,7 @@ class BatchNorm final : public Plan {
 
  private:
   void execute(const Call& call) const override {
-    if (v_.inner == 1) {
-      for_channel_blocks(v_.length, [&](int64_t first, int64_t n) { columns(call, first, n); });
-    } else {
-      parallel_for(v_.length, [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; ++c) channel(call, c);
-      });
-    }
+    for_channel_blocks(v_, [&](int64_t first, const Block& block) { normalize_block(call, first, block); });
   }
 
   // Statistics of channel c are known: returns the scale, records what is to be recorded.
@@ -62,40 +59,23 @@ class BatchNorm final : public Plan {
     return gamma / std::sqrt(variance + static_cast<float>(o_.eps));
   }
 
-  void channel(const Call& call, int64_t c) const {
-    const float* x = call.input<float>(0) + c * v_.inner;
-    const Runs runs = {v_.outer, v_.length * v_.inner, v_.inner};
-    float mean = call.input<float>(3)[c], variance = call.input<float>(4)[c];
+  void normalize_block(const Call& call, int64_t first, const Block& block) const {
+    const float* x = call.input<float>(0) + first * v_.inner;
+    float mean[kBlockChannels], variance[kBlockChannels], scale[kBlockChannels];
     if (o_.use_batch_stats) {
-      mean = static_cast<float>(sum(x, runs) / count_);
-      variance = static_cast<float>(squared_deviations(x, mean, runs) / count_);
-    }
-    const float scale = settle(call, c, mean, variance), beta = call.input<float>(2)[c];
-    if (!call.wanted(0)) return;
-    normalize(x, mean, scale, beta, call.output<float>(0) + c * v_.inner, runs, call.adds(0));
-  }
-
-  void columns(const Call& call, int64_t first, int64_t n) const {
-    const float* x = call.input<float>(0) + first;
-    float mean[kColumns], scale[kColumns];
-    double sums[kColumns];
-    if (o_.use_batch_stats) {
-      column_sums(x, v_.outer, v_.length, n, sums);
-      for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<float>(sums[c] / count_);
-      column_squared_deviations(x, mean, v_.outer, v_.length, n, sums);
+      double result[kBlockChannels];
+      sums(x, block, result);
+      for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
+      squared_deviations(x, mean, block, result);
+      for (int64_t c = 0; c < block.channels; ++c) variance[c] = static_cast<float>(result[c] / count_);
     } else {
-      std::copy_n(call.input<float>(3) + first, n, mean);
+      std::copy_n(call.input<float>(3) + first, block.channels, mean);
+      std::copy_n(call.input<float>(4) + first, block.channels, variance);
     }
-    for (int64_t c = 0; c < n; ++c) {
-      const float variance = o_.use_batch_stats ? static_cast<float>(sums[c] / count_) : call.input<float>(4)[first + c];
-      scale[c] = settle(call, first + c, mean[c], variance);
-    }
+    for (int64_t c = 0; c < block.channels; ++c) scale[c] = settle(call, first + c, mean[c], variance[c]);
     if (!call.wanted(0)) return;
-    float* y = call.output<float>(0) + first;
-    const float* beta = call.input<float>(2) + first;
-    for (int64_t r = 0; r < v_.outer; ++r) {
-      normalize_each(x + r * v_.length, mean, scale, beta, y + r * v_.length, n, call.adds(0));
-    }
+    normalize(x, mean, scale, call.input<float>(2) + first, call.output<float>(0) + first * v_.inner, block,
+              call.adds(0));
   }
 
   const BatchNormOptions o_;
@@ -117,13 +97,7 @@ class BatchNormBackward final : public Plan {
   };
 
   void execute(const Call& call) const override {
-    if (v_.inner == 1) {
-      for_channel_blocks(v_.length, [&](int64_t first, int64_t n) { columns(call, first, n); });
-    } else {
-      parallel_for(v_.length, [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; ++c) channel(call, c);
-      });
-    }
+    for_channel_blocks(v_, [&](int64_t first, const Block& block) { differentiate_block(call, first, block); });
   }
 
   // What the forward pass used: the batch's statistics or the moving ones.
@@ -142,34 +116,19 @@ class BatchNormBackward final : public Plan {
             static_cast<float>(-a * total / count_)};
   }
 
-  void channel(const Call& call, int64_t c) const {
-    const Runs runs = {v_.outer, v_.length * v_.inner, v_.inner};
-    const float *g = call.input<float>(0) + c * v_.inner, *x = call.input<float>(1) + c * v_.inner;
-    const float mean = means(call)[c];
-    double total, moment;
-    gradient_sums(g, x, mean, runs, &total, &moment);
-    const Coefficients k = settle(call, c, total, moment);
-    if (!call.wanted(0)) return;
-    combine(g, x, mean, k.a, k.b, k.c, call.output<float>(0) + c * v_.inner, runs, call.adds(0));
-  }
-
-  void columns(const Call& call, int64_t first, int64_t n) const {
-    const float *g = call.input<float>(0) + first, *x = call.input<float>(1) + first, *mean = means(call) + first;
-    double totals[kColumns], moments[kColumns];
-    column_gradient_sums(g, x, mean, v_.outer, v_.length, n, totals, moments);
-    float a[kColumns], b[kColumns], shift[kColumns];
-    for (int64_t c = 0; c < n; ++c) {
-      const Coefficients k = settle(call, first + c, totals[c], moments[c]);
-      a[c] = k.a;
-      b[c] = k.b;
-      shift[c] = k.c;
+  void differentiate_block(const Call& call, int64_t first, const Block& block) const {
+    const int64_t at = first * v_.inner;
+    const float *g = call.input<float>(0) + at, *x = call.input<float>(1) + at, *mean = means(call) + first;
+    double totals[kBlockChannels], moments[kBlockChannels];
+    gradient_sums(g, x, mean, block, totals, moments);
+    float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
+    for (int64_t i = 0; i < block.channels; ++i) {
+      const Coefficients k = settle(call, first + i, totals[i], moments[i]);
+      a[i] = k.a;
+      b[i] = k.b;
+      c[i] = k.c;
     }
-    if (!call.wanted(0)) return;
-    float* y = call.output<float>(0) + first;
-    for (int64_t r = 0; r < v_.outer; ++r) {
-      const int64_t at = r * v_.length;
-      combine_each(g + at, x + at, mean, a, b, shift, y + at, n, call.adds(0));
-    }
+    if (call.wanted(0)) combine(g, x, mean, a, b, c, call.output<float>(0) + at, block, call.adds(0));
   }
 
   const BatchNormOptions o_;

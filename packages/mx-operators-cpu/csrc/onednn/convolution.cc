@@ -4,6 +4,7 @@
 // they prefer, between reorders from and to row-major memory.
 #include "convolution_shape.h"
 #include "kernels.h"
+#include "pointwise.h"
 #include "program.h"
 
 namespace mx::onednn {
@@ -16,6 +17,7 @@ template <class Forward>
 PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &data = signature.inputs[0], &weight = signature.inputs[1], &out = signature.outputs[0];
   const ConvolutionShape shape(options, transposed, data, weight, out);
+  if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
   ProgramBuilder builder(signature, shape.cost());
   const Slot src = builder.input(0, shape.data), weights = builder.input(1, shape.weight);
   const bool biased = signature.inputs.size() == 3;
@@ -41,17 +43,19 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   Cost cost = shape.cost();
   cost.flops *= 2;
   ProgramBuilder builder(signature, cost);
-  const Slot diff_dst = builder.input(0, shape.out), src = builder.input(1, shape.data),
-             weights = builder.input(2, shape.weight);
-  const Slot diff_src = builder.output(0, shape.data), diff_weights = builder.output(1, shape.weight);
+  const Slot diff_dst = builder.input(0, shape.out), src = builder.input(1, shape.data);
+  const Slot diff_weights = builder.output(1, shape.weight);
   const auto hint = make_descriptor<Forward>(shape, bias);
   const Window& w = shape.window;
 
   const OutputMask for_data = needed_by(0), for_weights = needed_by(1) | (biased ? needed_by(2) : 0);
-  const typename BackwardData::primitive_desc by_data(
-      cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), any_layout(shape.out),
-      w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
-  {
+  if (!transposed && is_pointwise(options, shape)) {
+    pointwise_data_gradient(builder, shape, 0, 2, 0);
+  } else {
+    const typename BackwardData::primitive_desc by_data(
+        cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), any_layout(shape.out), w.stride,
+        w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+    const Slot weights = builder.input(2, shape.weight), diff_src = builder.output(0, shape.data);
     const Slot made = builder.target(diff_src, by_data.diff_src_desc());
     builder.step(by_data,
                  {{DNNL_ARG_DIFF_DST, builder.as(diff_dst, by_data.diff_dst_desc(), for_data)},

@@ -28,12 +28,12 @@ MemoryDesc transposed(const MemoryDesc& desc) { return desc.permute_axes({1, 0})
 
 // out_grad summed over its rows, block of columns by block of columns.
 void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
-  parallel_for((s.hidden + kColumns - 1) / kColumns, [&](int64_t begin, int64_t end) {
+  parallel_for((s.hidden + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b * kColumns, width = std::min(kColumns, s.hidden - first);
-      double sums[kColumns];
-      column_sums(out_grad + first, s.rows, s.hidden, width, sums);
-      std::copy_n(sums, width, bias_grad + first);
+      const int64_t first = b * kBlockChannels, width = std::min(kBlockChannels, s.hidden - first);
+      double result[kBlockChannels];
+      sums(out_grad + first, {s.rows, s.hidden, width, 1}, result);
+      std::copy_n(result, width, bias_grad + first);
     }
   });
 }

@@ -35,17 +35,20 @@ class GroupNorm final : public Plan {
   }
 
   void row(const Call& call, int64_t r) const {
-    const Runs run = {1, v_.length, v_.length};
+    const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
     const float* x = call.input<float>(0) + r * v_.length;
-    const auto mean = static_cast<float>(sum(x, run) / count);
-    const double std = std::sqrt(squared_deviations(x, mean, run) / count + eps_);
+    double result;
+    sums(x, run, &result);
+    const auto mean = static_cast<float>(result / count);
+    squared_deviations(x, &mean, run, &result);
+    const double std = std::sqrt(result / count + eps_);
     if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
     if (call.wanted(2)) store(call.output<float>(2) + r, std, call.adds(2));
     if (!call.wanted(0)) return;
     const int64_t group = r % v_.groups;
-    normalize(x, mean, static_cast<float>(call.input<float>(1)[group] / std), call.input<float>(2)[group],
-              call.output<float>(0) + r * v_.length, run, call.adds(0));
+    const auto scale = static_cast<float>(call.input<float>(1)[group] / std);
+    normalize(x, &mean, &scale, call.input<float>(2) + group, call.output<float>(0) + r * v_.length, run, call.adds(0));
   }
 
   const Groups v_;
@@ -78,19 +81,20 @@ class GroupNormBackward final : public Plan {
   }
 
   void row(const Call& call, int64_t r, double* share) const {
-    const Runs run = {1, v_.length, v_.length};
+    const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
     const float *g = call.input<float>(0) + r * v_.length, *x = call.input<float>(1) + r * v_.length;
     const float mean = call.input<float>(3)[r];
     const double inverse = 1 / static_cast<double>(call.input<float>(4)[r]);
     double total, moment;
-    gradient_sums(g, x, mean, run, &total, &moment);
+    gradient_sums(g, x, &mean, run, &total, &moment);
     share[0] = moment * inverse;
     share[1] = total;
     if (!call.wanted(0)) return;
-    const double a = call.input<float>(2)[r % v_.groups] * inverse;
-    combine(g, x, mean, static_cast<float>(a), static_cast<float>(-a * inverse * inverse * moment / count),
-            static_cast<float>(-a * total / count), call.output<float>(0) + r * v_.length, run, call.adds(0));
+    const double scale = call.input<float>(2)[r % v_.groups] * inverse;
+    const auto a = static_cast<float>(scale), b = static_cast<float>(-scale * inverse * inverse * moment / count),
+               c = static_cast<float>(-scale * total / count);
+    combine(g, x, &mean, &a, &b, &c, call.output<float>(0) + r * v_.length, run, call.adds(0));
   }
 
   const Groups v_;

@@ -27,11 +27,11 @@ class LayerNorm final : public Plan {
       });
       return;
     }
-    const int64_t blocks = (v_.inner + kColumns - 1) / kColumns;
+    const int64_t blocks = (v_.inner + kBlockChannels - 1) / kBlockChannels;
     parallel_for(v_.outer * blocks, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        const int64_t first = b % blocks * kColumns;
-        columns(call, b / blocks, first, std::min(kColumns, v_.inner - first));
+        const int64_t first = b % blocks * kBlockChannels;
+        columns(call, b / blocks, first, std::min(kBlockChannels, v_.inner - first));
       }
     });
   }
@@ -47,8 +47,11 @@ class LayerNorm final : public Plan {
   void row(const Call& call, int64_t r) const {
     const int64_t n = v_.length;
     const float *x = call.input<float>(0) + r * n, *gamma = call.input<float>(1), *beta = call.input<float>(2);
-    const auto mean = static_cast<float>(sum(x, {1, n, n}) / static_cast<double>(n));
-    const float inverse = settle(call, r, mean, squared_deviations(x, mean, {1, n, n}) / static_cast<double>(n));
+    double result;
+    sums(x, run_of(n), &result);
+    const auto mean = static_cast<float>(result / static_cast<double>(n));
+    squared_deviations(x, &mean, run_of(n), &result);
+    const float inverse = settle(call, r, mean, result / static_cast<double>(n));
     if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<float>(0) + r * n, n, call.adds(0));
   }
 
@@ -56,18 +59,20 @@ class LayerNorm final : public Plan {
     const int64_t at = o * v_.length * v_.inner + first;
     const float* x = call.input<float>(0) + at;
     const auto length = static_cast<double>(v_.length);
-    double sums[kColumns];
-    float mean[kColumns], inverse[kColumns], scale[kColumns], shift[kColumns];
-    column_sums(x, v_.length, v_.inner, n, sums);
-    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<float>(sums[c] / length);
-    column_squared_deviations(x, mean, v_.length, v_.inner, n, sums);
-    for (int64_t c = 0; c < n; ++c) inverse[c] = settle(call, o * v_.inner + first + c, mean[c], sums[c] / length);
+    const Block block = {v_.length, v_.inner, n, 1};
+    double result[kBlockChannels];
+    float mean[kBlockChannels], inverse[kBlockChannels], scale[kBlockChannels], shift[kBlockChannels];
+    sums(x, block, result);
+    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<float>(result[c] / length);
+    squared_deviations(x, mean, block, result);
+    for (int64_t c = 0; c < n; ++c) inverse[c] = settle(call, o * v_.inner + first + c, mean[c], result[c] / length);
     if (!call.wanted(0)) return;
     for (int64_t l = 0; l < v_.length; ++l) {
       const float gamma = call.input<float>(1)[l];
       std::fill_n(shift, n, call.input<float>(2)[l]);
       for (int64_t c = 0; c < n; ++c) scale[c] = inverse[c] * gamma;
-      normalize_each(x + l * v_.inner, mean, scale, shift, call.output<float>(0) + at + l * v_.inner, n, call.adds(0));
+      normalize(x + l * v_.inner, mean, scale, shift, call.output<float>(0) + at + l * v_.inner, {1, n, n, 1},
+                call.adds(0));
     }
   }
 

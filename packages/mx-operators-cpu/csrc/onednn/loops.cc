@@ -2,14 +2,70 @@
 #include "loops.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "clones.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
 namespace mx::onednn {
 namespace {
 
 constexpr int64_t kRun = 4096;    // floats summed in float lanes before they enter a double
 constexpr int64_t kRowRun = 128;  // rows, likewise
+
+constexpr int64_t kLanes = 16;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+
+MX_INLINE Lanes load(const float* p) {
+  Lanes v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+MX_INLINE float total(const Lanes& v) {
+  float t = 0;
+  for (int64_t i = 0; i < kLanes; ++i) t += v[i];
+  return t;
+}
+
+// Sum of term(i) over [0, n), n <= kRun; two chains of additions hide their latency.
+template <class Wide, class Narrow>
+MX_INLINE float run_sum(int64_t n, const Wide& wide, const Narrow& narrow) {
+  Lanes even = {}, odd = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    even += wide(i);
+    odd += wide(i + kLanes);
+  }
+  if (i + kLanes <= n) {
+    even += wide(i);
+    i += kLanes;
+  }
+  float t = total(even + odd);
+  for (; i < n; ++i) t += narrow(i);
+  return t;
+}
+
+// Calls body(channel, begin, length) over the runs of a block, in pieces of at most kRun floats.
+template <class Body>
+MX_INLINE void for_runs(const Block& b, const Body& body) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    for (int64_t c = 0; c < b.channels; ++c) {
+      const int64_t start = r * b.step + c * b.inner;
+      for (int64_t i = 0; i < b.inner; i += kRun) body(c, start + i, std::min(kRun, b.inner - i));
+    }
+  }
+}
+
+// Calls body(first row, last row) and then flush(), a few rows at a time.
+template <class Body, class Flush>
+MX_INLINE void for_rows(const Block& b, const Body& body, const Flush& flush) {
+  for (int64_t r = 0; r < b.rows; r += kRowRun) {
+    body(r, std::min(r + kRowRun, b.rows));
+    flush();
+  }
+}
 
 MX_CLONES void run_scaled_gradient(const float* g, const float* x, const float* gamma, float mean, float scale,
                                    int64_t n, float* gamma_grad, float* beta_grad, float* total, float* moment) {
@@ -26,128 +82,153 @@ MX_CLONES void run_scaled_gradient(const float* g, const float* x, const float* 
   *moment = m;
 }
 
-MX_CLONES void rows_sum(const float* x, int64_t rows, int64_t stride, int64_t width, float* sums) {
-  for (int64_t r = 0; r < rows; ++r) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; ++c) sums[c] += x[r * stride + c];
-  }
-}
-
-MX_CLONES void rows_squares(const float* x, const float* mean, int64_t rows, int64_t stride, int64_t width,
-                            float* sums) {
-  for (int64_t r = 0; r < rows; ++r) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; ++c) {
-      const float d = x[r * stride + c] - mean[c];
-      sums[c] += d * d;
-    }
-  }
-}
-
-MX_CLONES void rows_gradient(const float* g, const float* x, const float* mean, int64_t rows, int64_t stride,
-                             int64_t width, float* totals, float* moments) {
-  for (int64_t r = 0; r < rows; ++r) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; ++c) {
-      const float d = g[r * stride + c];
-      totals[c] += d;
-      moments[c] += d * (x[r * stride + c] - mean[c]);
-    }
-  }
-}
-
 }  // namespace
 
-// Calls body(begin, length) over all runs, in pieces short enough to be summed in float.
-template <class Body>
-MX_INLINE void for_pieces(Runs runs, const Body& body) {
-  for (int64_t r = 0; r < runs.count; ++r) {
-    for (int64_t i = 0; i < runs.n; i += kRun) body(r * runs.step + i, std::min(kRun, runs.n - i));
+MX_CLONES void sums(const float* x, const Block& b, double* result) {
+  std::fill_n(result, b.channels, 0.0);
+  if (b.inner > 1) {
+    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      result[c] += run_sum(
+          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(x + at + i); },
+          [&](int64_t i) MX_INLINE_LAMBDA { return x[at + i]; });
+    });
+    return;
   }
+  float partial[kBlockChannels] = {};
+  for_rows(
+      b,
+      [&](int64_t first, int64_t last) MX_INLINE_LAMBDA {
+        for (int64_t r = first; r < last; ++r) {
+#pragma omp simd
+          for (int64_t c = 0; c < b.channels; ++c) partial[c] += x[r * b.step + c];
+        }
+      },
+      [&]() MX_INLINE_LAMBDA {
+        for (int64_t c = 0; c < b.channels; ++c) result[c] += partial[c];
+        std::fill_n(partial, b.channels, 0.f);
+      });
 }
 
-MX_CLONES double sum(const float* x, Runs runs) {
-  double total = 0;
-  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
-    float piece = 0;
-#pragma omp simd reduction(+ : piece)
-    for (int64_t i = 0; i < n; ++i) piece += x[begin + i];
-    total += piece;
-  });
-  return total;
+MX_CLONES void squared_deviations(const float* x, const float* mean, const Block& b, double* result) {
+  std::fill_n(result, b.channels, 0.0);
+  if (b.inner > 1) {
+    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      const float m = mean[c];
+      result[c] += run_sum(
+          n,
+          [&](int64_t i) MX_INLINE_LAMBDA {
+            const Lanes d = load(x + at + i) - m;
+            return d * d;
+          },
+          [&](int64_t i) MX_INLINE_LAMBDA { return (x[at + i] - m) * (x[at + i] - m); });
+    });
+    return;
+  }
+  float partial[kBlockChannels] = {};
+  for_rows(
+      b,
+      [&](int64_t first, int64_t last) MX_INLINE_LAMBDA {
+        for (int64_t r = first; r < last; ++r) {
+#pragma omp simd
+          for (int64_t c = 0; c < b.channels; ++c) {
+            const float d = x[r * b.step + c] - mean[c];
+            partial[c] += d * d;
+          }
+        }
+      },
+      [&]() MX_INLINE_LAMBDA {
+        for (int64_t c = 0; c < b.channels; ++c) result[c] += partial[c];
+        std::fill_n(partial, b.channels, 0.f);
+      });
 }
 
-MX_CLONES double squared_deviations(const float* x, float mean, Runs runs) {
-  double total = 0;
-  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
-    float piece = 0;
-#pragma omp simd reduction(+ : piece)
-    for (int64_t i = 0; i < n; ++i) piece += (x[begin + i] - mean) * (x[begin + i] - mean);
-    total += piece;
-  });
-  return total;
+MX_CLONES void gradient_sums(const float* g, const float* x, const float* mean, const Block& b, double* totals,
+                             double* moments) {
+  std::fill_n(totals, b.channels, 0.0);
+  std::fill_n(moments, b.channels, 0.0);
+  if (b.inner > 1) {
+    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      const float m = mean[c];
+      totals[c] += run_sum(
+          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i); },
+          [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i]; });
+      moments[c] += run_sum(
+          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i) * (load(x + at + i) - m); },
+          [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i] * (x[at + i] - m); });
+    });
+    return;
+  }
+  float total[kBlockChannels] = {}, moment[kBlockChannels] = {};
+  for_rows(
+      b,
+      [&](int64_t first, int64_t last) MX_INLINE_LAMBDA {
+        for (int64_t r = first; r < last; ++r) {
+#pragma omp simd
+          for (int64_t c = 0; c < b.channels; ++c) {
+            total[c] += g[r * b.step + c];
+            moment[c] += g[r * b.step + c] * (x[r * b.step + c] - mean[c]);
+          }
+        }
+      },
+      [&]() MX_INLINE_LAMBDA {
+        for (int64_t c = 0; c < b.channels; ++c) {
+          totals[c] += total[c];
+          moments[c] += moment[c];
+        }
+        std::fill_n(total, b.channels, 0.f);
+        std::fill_n(moment, b.channels, 0.f);
+      });
 }
 
-MX_CLONES void gradient_sums(const float* g, const float* x, float mean, Runs runs, double* total, double* moment) {
-  double totals = 0, moments = 0;
-  for_pieces(runs, [&](int64_t begin, int64_t n) MX_INLINE_LAMBDA {
-    float t = 0, m = 0;
-#pragma omp simd reduction(+ : t, m)
-    for (int64_t i = 0; i < n; ++i) {
-      t += g[begin + i];
-      m += g[begin + i] * (x[begin + i] - mean);
-    }
-    totals += t;
-    moments += m;
-  });
-  *total = totals;
-  *moment = moments;
-}
-
-MX_CLONES void normalize(const float* x, float mean, float scale, float shift, float* y, Runs runs, bool add) {
-  for (int64_t r = 0; r < runs.count; ++r, x += runs.step, y += runs.step) {
+MX_CLONES void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
+                         const Block& b, bool add) {
+  if (b.inner > 1) {
+    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      const float m = mean[c], k = scale[c], s = shift[c];
+      if (add) {
+#pragma omp simd
+        for (int64_t i = at; i < at + n; ++i) y[i] += (x[i] - m) * k + s;
+      } else {
+#pragma omp simd
+        for (int64_t i = at; i < at + n; ++i) y[i] = (x[i] - m) * k + s;
+      }
+    });
+    return;
+  }
+  for (int64_t r = 0; r < b.rows; ++r, x += b.step, y += b.step) {
     if (add) {
 #pragma omp simd
-      for (int64_t i = 0; i < runs.n; ++i) y[i] += (x[i] - mean) * scale + shift;
+      for (int64_t c = 0; c < b.channels; ++c) y[c] += (x[c] - mean[c]) * scale[c] + shift[c];
     } else {
 #pragma omp simd
-      for (int64_t i = 0; i < runs.n; ++i) y[i] = (x[i] - mean) * scale + shift;
+      for (int64_t c = 0; c < b.channels; ++c) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
     }
   }
 }
 
-MX_CLONES void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, Runs runs,
-                       bool add) {
-  for (int64_t r = 0; r < runs.count; ++r, g += runs.step, x += runs.step, y += runs.step) {
+MX_CLONES void combine(const float* g, const float* x, const float* mean, const float* a, const float* b,
+                       const float* c, float* y, const Block& block, bool add) {
+  if (block.inner > 1) {
+    for_runs(block, [&](int64_t k, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      const float m = mean[k], u = a[k], v = b[k], w = c[k];
+      if (add) {
+#pragma omp simd
+        for (int64_t i = at; i < at + n; ++i) y[i] += u * g[i] + (v * (x[i] - m) + w);
+      } else {
+#pragma omp simd
+        for (int64_t i = at; i < at + n; ++i) y[i] = u * g[i] + (v * (x[i] - m) + w);
+      }
+    });
+    return;
+  }
+  for (int64_t r = 0; r < block.rows; ++r, g += block.step, x += block.step, y += block.step) {
     if (add) {
 #pragma omp simd
-      for (int64_t i = 0; i < runs.n; ++i) y[i] += a * g[i] + (b * (x[i] - mean) + c);
+      for (int64_t k = 0; k < block.channels; ++k) y[k] += a[k] * g[k] + (b[k] * (x[k] - mean[k]) + c[k]);
     } else {
 #pragma omp simd
-      for (int64_t i = 0; i < runs.n; ++i) y[i] = a * g[i] + (b * (x[i] - mean) + c);
+      for (int64_t k = 0; k < block.channels; ++k) y[k] = a[k] * g[k] + (b[k] * (x[k] - mean[k]) + c[k]);
     }
-  }
-}
-
-MX_CLONES void normalize_each(const float* x, const float* mean, const float* scale, const float* shift, float* y,
-                              int64_t n, bool add) {
-  if (add) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += (x[i] - mean[i]) * scale[i] + shift[i];
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
-  }
-}
-
-MX_CLONES void combine_each(const float* g, const float* x, const float* mean, const float* a, const float* b,
-                            const float* c, float* y, int64_t n, bool add) {
-  if (add) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += a[i] * g[i] + (b[i] * (x[i] - mean[i]) + c[i]);
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = a[i] * g[i] + (b[i] * (x[i] - mean[i]) + c[i]);
   }
 }
 
@@ -182,39 +263,6 @@ MX_CLONES void combine_scaled(const float* g, const float* x, const float* gamma
   } else {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = a * gamma[i] * g[i] + (b * (x[i] - mean) + c);
-  }
-}
-
-void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width, double* sums) {
-  std::fill_n(sums, width, 0.0);
-  for (int64_t r = 0; r < rows; r += kRowRun) {
-    float partial[kColumns] = {};
-    rows_sum(x + r * stride, std::min(kRowRun, rows - r), stride, width, partial);
-    for (int64_t c = 0; c < width; ++c) sums[c] += partial[c];
-  }
-}
-
-void column_squared_deviations(const float* x, const float* mean, int64_t rows, int64_t stride, int64_t width,
-                               double* sums) {
-  std::fill_n(sums, width, 0.0);
-  for (int64_t r = 0; r < rows; r += kRowRun) {
-    float partial[kColumns] = {};
-    rows_squares(x + r * stride, mean, std::min(kRowRun, rows - r), stride, width, partial);
-    for (int64_t c = 0; c < width; ++c) sums[c] += partial[c];
-  }
-}
-
-void column_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t stride,
-                          int64_t width, double* totals, double* moments) {
-  std::fill_n(totals, width, 0.0);
-  std::fill_n(moments, width, 0.0);
-  for (int64_t r = 0; r < rows; r += kRowRun) {
-    float total[kColumns] = {}, moment[kColumns] = {};
-    rows_gradient(g + r * stride, x + r * stride, mean, std::min(kRowRun, rows - r), stride, width, total, moment);
-    for (int64_t c = 0; c < width; ++c) {
-      totals[c] += total[c];
-      moments[c] += moment[c];
-    }
   }
 }
 

@@ -1,33 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectorised loops over contiguous floats, compiled for several instruction sets.  They run on the
-// calling thread; sums keep float lanes over short runs and doubles across them.
+// What normalisations do to memory: sums per channel, then a linear function per channel.  Float32,
+// compiled for several instruction sets, on the calling thread.  Sums keep float lanes over short
+// runs and doubles across them.
 #pragma once
 
 #include <cstdint>
 
 namespace mx::onednn {
 
-// Runs: `count` runs of n floats, `step` apart.
-struct Runs {
-  int64_t count, step, n;
+constexpr int64_t kBlockChannels = 64;
+
+// Some neighbouring channels of a tensor: element (r, c, i) lies at r * step + c * inner + i.
+struct Block {
+  int64_t rows, step;
+  int64_t channels;  // at most kBlockChannels
+  int64_t inner;
 };
 
-double sum(const float* x, Runs runs);
-// Sum of (x - mean)^2.
-double squared_deviations(const float* x, float mean, Runs runs);
-// *total = sum of g; *moment = sum of g * (x - mean).
-void gradient_sums(const float* g, const float* x, float mean, Runs runs, double* total, double* moment);
-// y = (x - mean) * scale + shift, or y += that.
-void normalize(const float* x, float mean, float scale, float shift, float* y, Runs runs, bool add);
-// y = a * g + b * (x - mean) + c, or y += that.
-void combine(const float* g, const float* x, float mean, float a, float b, float c, float* y, Runs runs, bool add);
+// One contiguous run as the only channel.
+inline Block run_of(int64_t n) { return {1, n, 1, n}; }
 
-// One run, with a parameter per element.
-void normalize_each(const float* x, const float* mean, const float* scale, const float* shift, float* y, int64_t n,
-                    bool add);
-void combine_each(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
-                  float* y, int64_t n, bool add);
+// How many channels make a block that is worth a pass of its own and stays in cache over several.
+inline int64_t block_channels(int64_t inner) {
+  const int64_t fitting = 4096 / inner;
+  return fitting < 1 ? 1 : fitting < kBlockChannels ? fitting : kBlockChannels;
+}
+
+// The parameters below are per channel of the block.
+
+void sums(const float* x, const Block& block, double* result);
+// Sums of (x - mean)^2.
+void squared_deviations(const float* x, const float* mean, const Block& block, double* result);
+// Sums of g, and of g * (x - mean).
+void gradient_sums(const float* g, const float* x, const float* mean, const Block& block, double* totals,
+                   double* moments);
+// y = (x - mean) * scale + shift, or y += that.
+void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
+               const Block& block, bool add);
+// y = a * g + b * (x - mean) + c, or y += that.
+void combine(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
+             float* y, const Block& block, bool add);
+
+// One run with gamma (and beta) per element.
 
 // y = (x - mean) * scale * gamma + beta, or y += that.
 void normalize_scaled(const float* x, float mean, float scale, const float* gamma, const float* beta, float* y,
@@ -39,13 +54,5 @@ void scaled_gradient_sums(const float* g, const float* x, const float* gamma, fl
 // y = a * gamma * g + b * (x - mean) + c, or y += that.
 void combine_scaled(const float* g, const float* x, const float* gamma, float mean, float a, float b, float c,
                     float* y, int64_t n, bool add);
-
-// Columns: `rows` runs of `width` <= kColumns floats, `stride` apart; results per column.
-constexpr int64_t kColumns = 64;
-void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width, double* sums);
-void column_squared_deviations(const float* x, const float* mean, int64_t rows, int64_t stride, int64_t width,
-                               double* sums);
-void column_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t stride,
-                          int64_t width, double* totals, double* moments);
 
 }  // namespace mx::onednn

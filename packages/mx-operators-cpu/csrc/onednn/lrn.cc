@@ -22,7 +22,7 @@ class LrnBase : public Plan {
  protected:
   LrnBase(const Signature& s, const LrnOptions& o)
       : Plan(s, bandwidth_cost(s)), o_(o), images_(s.inputs[0].shape[0]), channels_(s.inputs[0].shape[1]),
-        inner_(product(s.inputs[0].shape, 2, s.inputs[0].shape.size())), blocks_((inner_ + kColumns - 1) / kColumns) {
+        inner_(product(s.inputs[0].shape, 2, s.inputs[0].shape.size())), blocks_((inner_ + kBlockChannels - 1) / kBlockChannels) {
     require_float(s);
   }
 
@@ -31,8 +31,8 @@ class LrnBase : public Plan {
   void for_blocks(const Body& body) const {
     parallel_shares(images_ * blocks_, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t b = begin; b < end; ++b) {
-        const int64_t first = b % blocks_ * kColumns;
-        body(b / blocks_ * channels_ * inner_ + first, std::min(kColumns, inner_ - first), thread);
+        const int64_t first = b % blocks_ * kBlockChannels;
+        body(b / blocks_ * channels_ * inner_ + first, std::min(kBlockChannels, inner_ - first), thread);
       }
     });
   }
@@ -65,7 +65,7 @@ class Lrn final : public LrnBase {
     for_blocks([&](int64_t at, int64_t n, int) {
       const float* x = call.input<float>(0) + at;
       for (int64_t c = 0; c < channels_; ++c) {
-        float sums[kColumns] = {};
+        float sums[kBlockChannels] = {};
         const auto [first, last] = neighbours(c);
         for (int64_t k = first; k < last; ++k) add_products(x + k * inner_, x + k * inner_, sums, n);
         for (int64_t i = 0; i < n; ++i) {
@@ -87,7 +87,7 @@ class LrnBackward final : public LrnBase {
   }
 
  private:
-  size_t block_floats() const { return static_cast<size_t>(channels_ * kColumns); }
+  size_t block_floats() const { return static_cast<size_t>(channels_ * kBlockChannels); }
 
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
@@ -98,16 +98,16 @@ class LrnBackward final : public LrnBase {
       for (int64_t c = 0; c < channels_; ++c) {
         for (int64_t i = 0; i < n; ++i) {
           const int64_t e = c * inner_ + i;
-          through[c * kColumns + i] = g[e] * decay(norm[e]) / norm[e];
+          through[c * kBlockChannels + i] = g[e] * decay(norm[e]) / norm[e];
         }
       }
       for (int64_t c = 0; c < channels_; ++c) {
-        float sums[kColumns] = {};
+        float sums[kBlockChannels] = {};
         const auto [first, last] = neighbours(c);
-        for (int64_t k = first; k < last; ++k) add_products(through + k * kColumns, x + k * inner_, sums, n);
+        for (int64_t k = first; k < last; ++k) add_products(through + k * kBlockChannels, x + k * inner_, sums, n);
         for (int64_t i = 0; i < n; ++i) {
           const int64_t e = c * inner_ + i;
-          const float direct = through[c * kColumns + i] * norm[e];
+          const float direct = through[c * kBlockChannels + i] * norm[e];
           store(call.output<float>(0) + at + e, direct - weight * x[e] * sums[i], call.adds(0));
         }
       }

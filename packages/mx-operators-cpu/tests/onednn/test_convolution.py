@@ -124,3 +124,10 @@ def test_wrong_arguments_are_refused(rng: np.random.Generator) -> None:
         plans.run(plan, inputs[:2], [output])
     with pytest.raises(RuntimeError, match="input 0: plan expects 300 bytes, got 288"):
         plans.run(plan, [np.zeros((1, 3, 4, 6), np.float32), *inputs[1:]], [output])
+
+
+@pytest.mark.parametrize("no_bias", [False, True])
+@pytest.mark.parametrize("data", [(3, 5, 6, 7), (1, 16, 4), (2, 3, 2, 3, 4)])
+def test_pointwise_convolution(rng: np.random.Generator, data: tuple[int, ...], no_bias: bool) -> None:
+    attrs = {"kernel": (1,) * (len(data) - 2), "num_filter": 6, "no_bias": no_bias}
+    plans.verify("Convolution", attrs, _arrays(rng, data, attrs))
