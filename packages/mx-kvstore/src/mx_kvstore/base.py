@@ -24,13 +24,13 @@ class KVStoreBase(ABC):
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
 
     @staticmethod
-    def register(cls: T) -> T:
+    def register(store: T) -> T:
         """Makes a class known to `create` under its lower-case name; usable as a decorator.
 
         A distribution registers by the hook `mx_register_kvstores` instead.
         """
-        KVStoreBase.kv_registry[cls.__name__.lower()] = cls
-        return cls
+        KVStoreBase.kv_registry[store.__name__.lower()] = store
+        return store
 
     @abstractmethod
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:

@@ -101,14 +101,14 @@ class KVStore(KVStoreBase):
         value : NDArray or list of NDArrays of the stored shape and type, one per device; for a list
             of keys a list of these. They are read only.
         priority : int
-            Higher goes first.
+            Accepted for MXNet's sake: work starts as soon as its arrays are ready.
 
         Raises
         ------
         ArgumentError, ShapeError, DTypeError
             The key was not initialised, or an array does not fit it. Nothing is pushed then.
         """
-        del priority  # the order of pushes is what a single process needs
+        del priority
         given = pairs(key, value, "value")
         with self._lock, autograd.pause():
             for name, arrays in given:
@@ -128,7 +128,7 @@ class KVStore(KVStoreBase):
         key : int, str or list of them
         out : NDArray or list of NDArrays of the stored shape; for a list of keys a list of these
         priority : int
-            Higher goes first.
+            Accepted for MXNet's sake: work starts as soon as its arrays are ready.
         ignore_sparse : bool
             No value is sparse here.
         """
