@@ -3,8 +3,9 @@
 // Question: how many empty native operations a second go through the engine, with inlining off,
 // two workers, one pusher, construction included?
 //
-// Built with -DMX_BENCH_TBB=<prefix of oneTBB> it asks a flow graph of oneTBB the same question in
-// the same run and prints the ratio.
+// Target `bench_push` of tests/cpp/CMakeLists.txt; configured with -DMX_BENCH_TBB=<prefix of oneTBB>
+// (`pip install tbb-devel` puts it into the environment's prefix) it asks a flow graph of oneTBB the
+// same question in the same run and prints the ratio.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
