@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +57,25 @@ def test_a_script_may_register_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     for call in (store.set_optimizer, store.save_optimizer_states, store.load_optimizer_states):
         with pytest.raises(MXNetError, match="mirror"):
             call("x")
+
+
+def test_a_store_of_a_plugin_is_found_by_name(tmp_path: Path) -> None:
+    (tmp_path / "acme_store.py").write_text(
+        "from mx_kvstore import KVStore\n"
+        "def mx_register_kvstores(registry):\n"
+        "    registry.add('acme', KVStore, aliases=('acme_sync',))\n"
+        "from mx_core import hookimpl\n"
+        "mx_register_kvstores = hookimpl(mx_register_kvstores)\n"
+    )
+    info = tmp_path / "acme_store-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-store\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mx.plugins.v1]\nacme = acme_store\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "import mx_kvstore; print(mx_kvstore.create('ACME_sync'))"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "<KVStore 'acme_sync', 0 keys>", done.stderr
