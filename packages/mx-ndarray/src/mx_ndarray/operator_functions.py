@@ -16,16 +16,6 @@ from mx_core.operator import OperatorProperty
 
 from mx_ndarray import _core
 
-#: Prefixes of operator names that have a namespace of their own.
-NAMESPACES = {
-    "_contrib_": "contrib",
-    "_linalg_": "linalg",
-    "_random_": "random",
-    "_sample_": "random",
-    "_image_": "image",
-    "_sparse_": "sparse",
-}
-
 _made: dict[str, tuple[OperatorProperty, Callable[..., Any]]] = {}
 
 

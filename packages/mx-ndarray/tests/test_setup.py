@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a whole process behaves: imports, engine types, failures, signals, exit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAD = """
+import signal, sys, threading, time
+import numpy as np
+from mx_core import operators
+from mx_core.operator import OperatorProperty
+
+class Slow(OperatorProperty):
+    name = "slow"
+    def reference(self, p, inputs, ctx):
+        time.sleep(1.5)
+        return (np.array(inputs[0]),)
+
+class Fails(OperatorProperty):
+    name = "fails"
+    def reference(self, p, inputs, ctx):
+        raise KeyError("lost")
+
+scope = operators.temporary(Slow, Fails)
+scope.__enter__()
+from mx_ndarray import nd, waitall
+"""
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", HEAD + code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(90)
+def test_import_starts_neither_engine_nor_plugins() -> None:
+    code = "import mx_ndarray, sys; print('mx_engine' in sys.modules, 'mx_operators' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.timeout(90)
+def test_the_naive_engine_raises_at_the_push() -> None:
+    done = run(
+        "try:\n    nd.fails(nd.ones((2,)))\nexcept KeyError as e:\n    print('raised', e)",
+        MX_ENGINE_TYPE="NaiveEngine",
+    )
+    assert "raised 'lost'" in done.stdout, done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_sticky_errors_are_raised_every_time() -> None:
+    code = """
+x = nd.fails(nd.ones((2,)))
+for _ in range(3):
+    try:
+        x.asnumpy()
+    except KeyError:
+        print("raised")
+"""
+    assert run(code, MX_ERRORS="sticky").stdout.split() == ["raised"] * 3
+
+
+@pytest.mark.timeout(90)
+def test_a_wait_is_interrupted() -> None:
+    code = """
+x = nd.slow(nd.ones((1000, 100)))
+threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    x.asnumpy()
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - start < 1.0)
+"""
+    assert run(code).stdout.split() == ["interrupted", "True"]
+
+
+@pytest.mark.timeout(90)
+def test_exit_with_pending_work_is_clean() -> None:
+    done = run("x = nd.ones((1000, 100))\nfor _ in range(100):\n    x = x + 1\nnd.slow(x)")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_missing_engine_is_named() -> None:
+    done = run("nd.ones((2,))", MX_ENGINE_TYPE="NoSuchEngine")
+    assert done.returncode == 1
+    assert "NoSuchEngine" in done.stderr.splitlines()[-1]
