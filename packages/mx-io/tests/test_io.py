@@ -15,14 +15,14 @@ import pytest
 from mx_core import plugins, specs
 from mx_core.errors import FileFormatError
 from mx_core.registry import Entry, Provenance
-from mx_io import codecs, io
+from mx_io import codecs, image, io
 
 
 def register(monkeypatch, kind: str, name: str, value: object) -> None:
     registry = plugins.registry(kind)
     entry = Entry(kind, name, value, Provenance("acme", "acme-data", "1.0"), "acme.py:1")
     monkeypatch.setitem(registry._entries, name, entry)
-    monkeypatch.setitem(registry._by_key, name, entry)
+    monkeypatch.setitem(registry._by_key, registry._key(name), entry)
 
 
 def test_a_registered_iterator_appears(monkeypatch):
@@ -35,8 +35,21 @@ def test_a_registered_iterator_appears(monkeypatch):
     monkeypatch.delitem(vars(io), "CountingIter")
 
 
+def test_a_registered_augmenter_appears(monkeypatch):
+    register(monkeypatch, "augmenters", "BlurAug", specs.FactorySpec("BlurAug", image.CastAug))
+    assert image.BlurAug is image.CastAug
+    monkeypatch.delitem(vars(image), "BlurAug")
+    with pytest.raises(AttributeError, match="module 'mx_io.image' has no attribute 'BlurrAug'"):
+        image.BlurrAug
+
+
+def test_iterators_document_their_parameters():
+    for name in ("ImageRecordIter", "CSVIter", "MNISTIter"):
+        assert "batch_size : int" in getattr(io, name).__doc__
+
+
 def test_an_unknown_iterator_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no iterator 'ParquetIter'"):
+    with pytest.raises(AttributeError, match="module 'mx_io.io' has no attribute 'ParquetIter'"):
         io.ParquetIter
     assert not hasattr(io, "_private")
 

@@ -2,9 +2,14 @@
 """The namespace `mx.image`: decoding, resizing, cropping and augmenting single images.
 
 Images are arrays of shape (height, width, channels), red first. Functions take NDArrays or NumPy arrays and
-return NDArrays.
+return NDArrays. Augmenters registered by the hook `mx_register_augmenters` are found here under their names.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+from mx_io import lookup
 from mx_io.image.augmenters import (
     Augmenter,
     BrightnessJitterAug,
@@ -72,3 +77,8 @@ __all__ = [
     "resize_short",
     "scale_down",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = lookup.registered("augmenters", name, __name__)
+    return found

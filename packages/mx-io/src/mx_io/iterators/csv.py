@@ -10,6 +10,7 @@ import numpy as np
 
 from mx_core.errors import FileFormatError
 from mx_core.operator import Params, Shape, opt, param, required
+from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
@@ -33,6 +34,7 @@ class CSVParams(Params):
     )
 
 
+@documented(CSVParams)
 class CSVIter(TableIter):
     """Iterate over the lines of a CSV file, read into memory at construction.
 
@@ -40,7 +42,7 @@ class CSVIter(TableIter):
     ----------
     data_name, label_name : str
     **kwargs
-        `data_csv`, `data_shape` and `batch_size` are required; `CSVParams` describes each.
+        See below.
 
     Raises
     ------

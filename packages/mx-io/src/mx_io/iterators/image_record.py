@@ -13,12 +13,14 @@ from mx_core.errors import ArgumentError
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
 from mx_io.iterators.buffers import BufferPool
+from mx_io.iterators.documentation import documented
 from mx_io.iterators.image_params import NORMALISING, ImageRecordParams, augment_options
 from mx_io.iterators.image_source import ImageBuffers, ImageMemory, ImageSource
 from mx_io.iterators.order import BatchPlan, ExampleOrder
 from mx_io.iterators.prefetch import Prefetcher
 
 
+@documented(ImageRecordParams)
 class ImageRecordIter(BatchIter):
     """Iterate over the images of a record file.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_core.operator import Params, opt, param
+from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
@@ -34,6 +35,7 @@ class MNISTParams(Params):
     dtype: str | None = opt(None, "accepted as float32", choices=(None, "float32"))
 
 
+@documented(MNISTParams)
 class MNISTIter(TableIter):
     """Iterate over images and labels in MNIST's format, with values from 0 to 255/256.
 
@@ -41,7 +43,7 @@ class MNISTIter(TableIter):
     ----------
     data_name, label_name : str
     **kwargs
-        `MNISTParams` describes each. An incomplete last batch is dropped.
+        See below. An incomplete last batch is dropped.
 
     Raises
     ------
