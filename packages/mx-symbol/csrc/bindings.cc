@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "program.hpp"
+#include "binding.hpp"
 
 namespace mx::symbol {
 namespace {
@@ -50,13 +50,6 @@ std::shared_ptr<Program> make_program(const py::object& engine, const py::object
   });
 }
 
-uint32_t add_array(Program& program, const py::object& array) {
-  return translated([&] {
-    const auto address = array.attr("handle").cast<uintptr_t>();
-    return program.add_array(reinterpret_cast<mx_array*>(address));
-  });
-}
-
 uint32_t add_slot(Program& program, int64_t array, size_t offset, int32_t dtype, size_t item_size,
                   std::vector<int64_t> shape) {
   return translated([&] {
@@ -80,10 +73,22 @@ void add_node(Program& program, std::string name, const py::capsule& call,
   });
 }
 
-void push(Program& program, uint32_t part, int32_t priority) {
+std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays) {
+  return translated([&] {
+    // The caller has checked that these are NDArrays; `handle` is the address of the native array.
+    std::vector<mx_array*> natives;
+    natives.reserve(arrays.size());
+    for (const py::handle array : arrays) {
+      natives.push_back(reinterpret_cast<mx_array*>(array.attr("handle").cast<uintptr_t>()));
+    }
+    return std::make_shared<Binding>(program, natives);
+  });
+}
+
+void push(Binding& binding, uint32_t part, int32_t priority) {
   translated([&] {
     const py::gil_scoped_release released;
-    program.push(part, priority);
+    binding.push(part, priority);
   });
 }
 
@@ -95,7 +100,10 @@ PYBIND11_MODULE(_core, module) {
                                                 "A flat list of prepared calls over slots.")
       .def(py::init(&make_program), py::arg("engine"), py::arg("invoke"), py::arg("random"),
            py::arg("context"), py::arg("name"))
-      .def("add_array", &add_array, py::arg("array"), "Makes an NDArray known; returns its number.")
+      .def("add_array", [](Program& program) {
+             return translated([&] { return program.add_array(); });
+           },
+           "A new array number.")
       .def("add_slot", &add_slot, py::arg("array"), py::arg("offset"), py::arg("dtype"),
            py::arg("item_size"), py::arg("shape"),
            "A value at a byte offset of an array, or (array -1) without memory; returns its number.")
@@ -107,13 +115,16 @@ PYBIND11_MODULE(_core, module) {
              translated([&] { program.seal(ends); });
            },
            py::arg("ends"), "Fixes the program; part k ends before node ends[k].")
-      .def("push", &push, py::arg("part"), py::arg("priority") = 0,
-           "Pushes a part to the engine; asynchronous.")
       .def("segments",
            [](const Program& program, uint32_t part) {
-             return translated([&] { return program.segments(part); });
+             return translated([&] { return program.part(part).end - program.part(part).begin; });
            },
-           py::arg("part"), "Engine operations of a part.");
+           py::arg("part"), "Engine operations of a part.")
+      .def("bind", &bind, py::arg("arrays"), "The program on NDArrays, one per array number.");
+  py::class_<Binding, std::shared_ptr<Binding>>(module, "Binding", py::module_local(),
+                                                "A program with arrays.")
+      .def("push", &push, py::arg("part"), py::arg("priority") = 0,
+           "Pushes a part to the engine; asynchronous.");
 }
 
 }  // namespace mx::symbol

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program: the nodes of a bound graph as a flat list that is replayed without
-// Python, without allocation and without a queue per node.
+// A program: the nodes of a planned graph as a flat list of prepared calls.
 //
-// Values live in slots, windows on arrays; the arena of the memory plan is one
-// such array.  Nodes are grouped into segments, each one engine operation that
-// owns the variables of all its arrays; inside, nodes run in schedule order.  A
-// segment ends where kernels written in Python begin or end, since those need
-// another kind of thread.
+// Values live in slots, windows on numbered arrays; the arena of the memory
+// plan is one such array.  Nodes are grouped into segments, each of which
+// becomes one engine operation.  A segment ends where kernels written in Python
+// begin or end, since those need another kind of thread.  A program names
+// arrays by number only; a Binding (binding.hpp) gives it actual ones.
 #pragma once
 
 #include <memory>
@@ -28,12 +27,7 @@ struct Tables {
   const mx_resource_api* random = nullptr;  // NULL: no node may be random
 };
 
-// What a naive engine's push found out.
-struct FailureError {
-  FailureRef failure;
-};
-
-// Memory of no one: an output that nobody reads.
+// Memory of no one: an output that nobody reads, or nothing at all.
 constexpr uint32_t kNoArray = UINT32_MAX;
 
 // A value: a typed window on an array.
@@ -48,7 +42,7 @@ struct Slot {
 // One application of an operator.
 struct Node {
   std::string name;
-  mx_call* call = nullptr;  // Owns: a reference, once added to a program
+  mx_call* call = nullptr;        // Owns: a reference, once added to a program
   std::vector<uint32_t> inputs;   // slots, auxiliary states last
   std::vector<uint32_t> outputs;  // slots
   std::vector<uint8_t> req;       // mx_req per output
@@ -58,77 +52,66 @@ struct Node {
   bool is_train = false;
 };
 
-// Built by one thread, sealed, then run from any thread.
-class Program : public std::enable_shared_from_this<Program> {
+// Consecutive nodes that one engine operation runs.
+struct Segment {
+  uint32_t begin = 0;  // nodes
+  uint32_t end = 0;
+  bool python = false;
+  uint64_t random_blocks = 0;
+  std::vector<uint32_t> reads;   // numbers of arrays that are only read
+  std::vector<uint32_t> writes;  // numbers of arrays that are written
+};
+
+struct Part {
+  uint32_t begin = 0;  // segments
+  uint32_t end = 0;
+};
+
+// Built by one thread; immutable once sealed, and then usable from any.
+class Program {
  public:
   Program(const Tables& tables, mx_context context, const std::string& name);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program();
 
-  // Takes a reference.
-  uint32_t add_array(mx_array* array);
-  // Throws when the window leaves the array or an element type is unknown.
+  // A new array number.
+  uint32_t add_array();
+  // Throws Error when the size leaves 64 bits.
   uint32_t add_slot(Slot slot, size_t item_size);
   // Takes a reference to the call.
   void add_node(Node node);
   // Fixes the program; part k consists of the nodes below ends[k] that no earlier part has.
   void seal(const std::vector<uint32_t>& ends);
 
-  // Pushes a part to the engine.  Never blocks, except under a naive engine, whose failure is
-  // thrown as FailureError.  Throws Error.
-  void push(uint32_t part, int32_t priority);
-
-  uint32_t parts() const noexcept { return static_cast<uint32_t>(parts_.size()); }
-  // Engine operations of a part.
-  uint32_t segments(uint32_t part) const;
+  bool sealed() const noexcept { return sealed_; }
+  const Tables& tables() const noexcept { return tables_; }
+  mx_context context() const noexcept { return context_; }
+  const char* name() const noexcept { return name_; }
+  // Bytes that each array must have.
+  const std::vector<size_t>& array_bytes() const noexcept { return array_bytes_; }
+  const std::vector<Slot>& slots() const noexcept { return slots_; }
+  const std::vector<Node>& nodes() const noexcept { return nodes_; }
+  const std::vector<Segment>& segments() const noexcept { return segments_; }
+  // Philox counters that come before a node's within its segment.
+  uint64_t random_before(uint32_t node) const noexcept { return random_before_[node]; }
+  const Part& part(uint32_t index) const;
 
  private:
-  struct Segment {
-    struct Memory {
-      uint32_t array;
-      void* address;  // at the last run
-    };
-    uint32_t begin = 0;
-    uint32_t end = 0;
-    bool python = false;
-    uint64_t random_blocks = 0;
-    std::vector<mx_variable*> reads;
-    std::vector<mx_variable*> writes;
-    std::vector<Memory> memory;
-  };
-  struct Step {  // a node, ready to run
-    std::vector<mx_tensor> inputs;
-    std::vector<mx_tensor> outputs;
-    uint64_t random_offset = 0;
-  };
-  struct Part {
-    uint32_t begin = 0;  // segments
-    uint32_t end = 0;
-  };
-  struct Job;
-
-  void make_step(const Node& node);
-  mx_tensor describe(uint32_t slot) const;
+  void check_node(const Node& node) const;
   void make_segments(uint32_t begin, uint32_t end);
   void finish_segment(Segment segment);
-  void push_segment(uint32_t index, int32_t priority);
-  mx_failure* run_segment(const Job& job, const mx_run_context& context);
-  void locate(Segment& segment);
-  mx_failure* named(mx_failure* failure, const Node& node) const noexcept;
 
   Tables tables_;
   mx_context context_;
   const char* name_;
   bool sealed_ = false;
-  std::vector<mx_array*> arrays_;
+  std::vector<size_t> array_bytes_;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
+  std::vector<uint64_t> random_before_;
   std::vector<Segment> segments_;
   std::vector<Part> parts_;
-  // A segment's memory and steps are written by its runs, which the engine orders: all of them
-  // write the same variables.
-  std::vector<Step> steps_;
 };
 
 }  // namespace mx::symbol

@@ -16,11 +16,11 @@ from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry
 from mx_symbol.memory import MemoryPlan
 from mx_symbol.monitor import Monitored
-from mx_symbol.program import Arena, Calls, ProgramBuilder
+from mx_symbol.program import Arena, Calls, Compiler
 from mx_symbol.schedule import Schedule, make_schedule
 
 if TYPE_CHECKING:
-    from mx_symbol._core import Program
+    from mx_symbol._core import Binding
     from mx_symbol.symbol import Symbol
 
 Callback = Callable[[str, NDArray], None]
@@ -63,7 +63,7 @@ class Executor:
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)
         self._schedules: dict[bool, Schedule] = {}
-        self._programs: dict[_Mode, Program] = {}
+        self._programs: dict[_Mode, Binding] = {}
         self._last: _Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
@@ -216,15 +216,14 @@ class Executor:
             made = self._schedules[with_backward] = make_schedule(self._graph, with_backward)
         return made
 
-    def _program(self, mode: _Mode) -> Program:
+    def _program(self, mode: _Mode) -> Binding:
         program = self._programs.get(mode)
         if program is None:
             schedule = self._schedule(mode.with_backward)
-            arena = self._arena.reserve(schedule.plan.total_bytes)
-            builder = ProgramBuilder(
-                self._graph, schedule, self._arrays, arena, self._context, "Executor"
-            )
-            program = self._programs[mode] = builder.build(self._calls, mode.is_train)
+            compiler = Compiler(self._graph, schedule, self._arrays, self._context)
+            compiled = compiler.compile(self._calls, mode.is_train)
+            arena = self._arena.reserve(compiled.arena_bytes)
+            program = self._programs[mode] = compiled.bind(self._arrays, arena)
         return program
 
     # ---- parameters, shapes ----

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_ndarray import NDArray, nd
+from mx_symbol._core import Binding
 from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry, Node
-from mx_symbol.program import Calls, ProgramBuilder
+from mx_symbol.program import Calls, Compiler
 from mx_symbol.schedule import make_schedule
 
 
@@ -44,14 +45,16 @@ class Monitored:
             if entry not in self._arrays:
                 spec = graph.specs[entry]
                 self._arrays[entry] = nd.empty(spec.shape, context, dtypes.name(spec.dtype))
-        self._programs = {mode: self._build(mode) for mode in (False,)}
+        self._programs: dict[bool, Binding] = {}
         self._is_train = False
 
-    def _build(self, is_train: bool) -> object:
-        builder = ProgramBuilder(
-            self._graph, self._schedule, self._arrays, None, self._context, "Executor"
-        )
-        return builder.build(self._calls, is_train, separate=True)
+    def _program(self) -> Binding:
+        program = self._programs.get(self._is_train)
+        if program is None:
+            compiler = Compiler(self._graph, self._schedule, self._arrays, self._context)
+            compiled = compiler.compile(self._calls, self._is_train, separate=True)
+            program = self._programs[self._is_train] = compiled.bind(self._arrays, None)
+        return program
 
     def forward(self, is_train: bool) -> None:
         """Runs the forward nodes, reporting each."""
@@ -74,9 +77,7 @@ class Monitored:
                 if entry in self._arrays:
                     shown = entry.name if entry.node.is_variable else f"{node.name}_{name}"
                     self._callback(shown, self._arrays[entry])
-        if self._is_train not in self._programs:
-            self._programs[self._is_train] = self._build(self._is_train)
-        self._programs[self._is_train].push(time)  # type: ignore[attr-defined]
+        self._program().push(time)
 
     def _report_outputs(self, node: Node) -> None:
         for i in range(node.num_visible_outputs):

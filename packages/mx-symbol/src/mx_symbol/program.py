@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mx_core import dtypes, services
 from mx_core.context import Context
 from mx_core.errors import PluginError
-from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.bound_graph import BoundGraph
@@ -68,85 +68,107 @@ def native_program(context: Context, name: str) -> _core.Program:
     return _core.Program(services.engine().capsule, invoke_capsule(), random, place, name)
 
 
-class ProgramBuilder:
+@dataclass(frozen=True)
+class Compiled:
+    """A native program and the order in which it wants its arrays.
+
+    Attributes
+    ----------
+    entries : variables, outputs and gradients by array number; the arena follows, if there is one
+    arena_bytes : size of the arena; 0 for none
+    """
+
+    program: _core.Program
+    entries: tuple[Entry, ...]
+    arena_bytes: int
+
+    def bind(self, arrays: Mapping[Entry, NDArray], arena: NDArray | None) -> _core.Binding:
+        """The program on actual arrays, of the shapes and types it was compiled for."""
+        given = [arrays[entry] for entry in self.entries]
+        if self.arena_bytes:
+            assert arena is not None
+            given.append(arena)
+        return self.program.bind(given)
+
+
+class Compiler:
     """Turns a schedule into a native program.
 
     Parameters
     ----------
-    arrays : mapping of Entry to NDArray
-        Memory of variables, outputs and gradients.
-    arena : NDArray or None
-        Memory of everything else, as the plan says.
+    external : collection of Entry
+        What has an array of its own; everything else lies where the plan says.
     """
 
     def __init__(
-        self,
-        graph: BoundGraph,
-        schedule: Schedule,
-        arrays: Mapping[Entry, NDArray],
-        arena: NDArray | None,
-        context: Context,
-        name: str,
+        self, graph: BoundGraph, schedule: Schedule, external: Collection[Entry], context: Context
     ) -> None:
         self._graph = graph
         self._schedule = schedule
-        self._arrays = arrays
-        self._program = native_program(context, name)
-        self._numbers: dict[int, int] = {}
-        self._arena = -1 if arena is None else self._program.add_array(arena)
+        self._external = external
+        self._program = native_program(context, "Executor")
+        self._numbers: dict[Entry, int] = {}
         self._slots: dict[Entry, int] = {}
-        self._gradients = {
-            entry: graph.grad_req[argument] for argument, entry in graph.grads.items()
-        }
+        self._adds = {graph.grads[name] for name, req in graph.grad_req.items() if req == "add"}
+        self._in_arena = False
 
-    def build(self, calls: Calls, is_train: bool, separate: bool = False) -> _core.Program:
+    def compile(self, calls: Calls, is_train: bool, separate: bool = False) -> Compiled:
         """The sealed program: part 0 forward, part 1 backward, or a part per node."""
+        for entry in self._used():
+            self._numbers[entry] = self._program.add_array()
+        total = self._schedule.plan.total_bytes if self._planned() else 0
+        self._arena = self._program.add_array() if total else -1
         for time, node in enumerate(self._schedule.nodes):
-            assert node.params is not None
-            outputs = [Entry(node, i) for i in range(node.num_outputs)]
-            self._program.add_node(
-                node.name,
-                calls.get(self._graph, node, is_train),
-                [self._slot(entry) for entry in node.inputs],
-                [self._slot(entry) for entry in outputs],
-                [self._request(time, entry) for entry in outputs],
-                sorted(node.mutated),
-                sorted(unread_inputs(node)),
-                list(node.params.scalars),
-                is_train,
-            )
+            self._add(time, node, calls, is_train)
         n = len(self._schedule.nodes)
-        ends = list(range(1, n + 1)) if separate else [self._schedule.n_forward, n]
-        self._program.seal(ends)
-        return self._program
+        self._program.seal(range(1, n + 1) if separate else [self._schedule.n_forward, n])
+        return Compiled(self._program, tuple(self._numbers), total)
+
+    def _used(self) -> dict[Entry, None]:
+        """External entries that the nodes touch, in order."""
+        touched: dict[Entry, None] = {}
+        for node in self._schedule.nodes:
+            touched.update(dict.fromkeys(node.inputs))
+            touched.update(dict.fromkeys(Entry(node, i) for i in range(node.num_outputs)))
+        return {entry: None for entry in touched if entry in self._external}
+
+    def _planned(self) -> bool:
+        return any(entry not in self._external for entry in self._schedule.values)
+
+    def _add(self, time: int, node: Node, calls: Calls, is_train: bool) -> None:
+        assert node.params is not None
+        outputs = [Entry(node, i) for i in range(node.num_outputs)]
+        self._program.add_node(
+            node.name,
+            calls.get(self._graph, node, is_train),
+            [self._slot(entry) for entry in node.inputs],
+            [self._slot(entry) for entry in outputs],
+            [self._request(time, entry) for entry in outputs],
+            sorted(node.mutated),
+            sorted(unread_inputs(node)),
+            node.params.scalars,
+            is_train,
+        )
 
     def _slot(self, entry: Entry) -> int:
         slot = self._slots.get(entry)
         if slot is None:
             array, offset = self._place(entry)
-            spec: TensorSpec = self._graph.specs[entry]
+            spec = self._graph.specs[entry]
             slot = self._slots[entry] = self._program.add_slot(
                 array, offset, spec.dtype, dtypes.itemsize(spec.dtype), spec.shape
             )
         return slot
 
     def _place(self, entry: Entry) -> tuple[int, int]:
-        array = self._arrays.get(entry)
-        if array is not None:
-            number = self._numbers.get(id(array))
-            if number is None:
-                number = self._numbers[id(array)] = self._program.add_array(array)
-            return number, 0
+        if entry in self._numbers:
+            return self._numbers[entry], 0
         place = self._schedule.plan.placements.get(self._schedule.values.get(entry, -1))
-        if place is None:
-            return -1, 0
-        if place.size == 0 and self._arena < 0:
-            self._arena = self._program.add_array(nd.empty((0,), dtype="uint8"))
-        return self._arena, place.offset
+        return (-1, 0) if place is None or place.size == 0 else (self._arena, place.offset)
 
     def _request(self, time: int, entry: Entry) -> int:
         if entry not in self._schedule.values:
             return _NULL
-        if entry in self._arrays:
-            return _ADD if self._gradients.get(entry) == "add" else _WRITE
+        if entry in self._external:
+            return _ADD if entry in self._adds else _WRITE
         return _INPLACE if self._schedule.written_inplace(time, entry) else _WRITE

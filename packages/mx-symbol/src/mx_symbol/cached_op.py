@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CachedOp: a symbol as a function on arrays, compiled once per signature, with autograd through it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core.context import Context, current_context
+from mx_core.errors import ArgumentError, MXNetError
+from mx_ndarray import NDArray, autograd, nd
+
+from mx_symbol.bound_graph import BoundGraph, build, variables_of
+from mx_symbol.gradient import apply_plain
+from mx_symbol.graph import Entry, topological_order
+from mx_symbol.program import Arena, Calls, Compiled, Compiler
+from mx_symbol.schedule import make_schedule
+
+if TYPE_CHECKING:
+    from mx_symbol.symbol import Symbol
+
+#: signatures kept per CachedOp
+CACHE_SIZE = 64
+
+
+class CachedOp:
+    """Calls a symbol like a function.
+
+    Parameters
+    ----------
+    sym : Symbol
+        What to compute.
+    flags : sequence of (str, value)
+        Accepted for compatibility: memory is always planned, and programs are kept per shape.
+
+    Examples
+    --------
+    >>> op = CachedOp(sym.Variable("a") * 2)
+    >>> op(nd.array([1, 2])).asnumpy()
+    array([2., 4.], dtype=float32)
+    """
+
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
+        self._heads = _own_outputs(sym.entries)
+        arguments, auxiliaries = variables_of(topological_order(e.node for e in self._heads))
+        self._arguments = frozenset(arguments)
+        self._names = [node.name for node in sym.nodes if node.is_variable]
+        assert set(self._names) == {*arguments, *auxiliaries}
+        self._signatures: dict[Any, _Signature] = {}
+        self._arenas: dict[Context, Arena] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs in the order of a call: `Symbol.list_inputs()`."""
+        return list(self._names)
+
+    def __call__(self, *args: NDArray) -> NDArray | list[NDArray]:
+        """Computes the outputs as new arrays; asynchronous, recorded if the thread records.
+
+        Parameters
+        ----------
+        *args : NDArray
+            One per input, auxiliary states included (which are updated in training).
+
+        Raises
+        ------
+        ArgumentError  a wrong number of arrays
+        ShapeError, DTypeError  shapes or types contradict the graph
+        """
+        if len(args) != len(self._names):
+            raise ArgumentError(
+                f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got "
+                f"{len(args)}"
+            )
+        recorded = tuple(autograd.is_recording() and x._recorded for x in args)
+        signature = self._signature(args, recorded)
+        if any(recorded):
+            outputs = _Recorded(signature)(*args)
+        else:
+            outputs = signature.run(args, self._arena(signature.context))
+        results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
+        return results[0] if len(results) == 1 else results
+
+    def _arena(self, context: Context) -> Arena:
+        with self._lock:
+            return self._arenas.setdefault(context, Arena(context))
+
+    def _signature(self, args: Sequence[NDArray], recorded: tuple[bool, ...]) -> _Signature:
+        is_train = autograd.is_training()
+        context = args[0].context if args else current_context()
+        codes = tuple(dtypes.code(x.dtype) for x in args)
+        key = (context, tuple(x.shape for x in args), codes, recorded, is_train)
+        with self._lock:
+            found = self._signatures.pop(key, None)
+            if found is None:
+                found = self._compile(args, codes, recorded, is_train, context)
+            self._signatures[key] = found
+            while len(self._signatures) > CACHE_SIZE:
+                del self._signatures[next(iter(self._signatures))]
+            return found
+
+    def _compile(
+        self,
+        args: Sequence[NDArray],
+        codes: tuple[int, ...],
+        recorded: tuple[bool, ...],
+        is_train: bool,
+        context: Context,
+    ) -> _Signature:
+        requests = {
+            name: "write"
+            for name, wanted in zip(self._names, recorded, strict=True)
+            if wanted and name in self._arguments
+        }
+        graph = build(
+            self._heads,
+            {name: tuple(x.shape) for name, x in zip(self._names, args, strict=True)},
+            dict(zip(self._names, codes, strict=True)),
+            requests,
+        )
+        schedule = make_schedule(graph, bool(requests))
+        table = {**graph.arguments, **graph.auxiliaries}
+        inputs = tuple(Entry(table[name]) for name in self._names)
+        heads = [None if node is None else Entry(node) for node in graph.head_grads]
+        external = {*inputs, *graph.heads, *graph.grads.values(), *(h for h in heads if h)}
+        compiled = Compiler(graph, schedule, external, context).compile(Calls(context), is_train)
+        repeatable = not any(
+            node.op is not None and (node.op.is_random or node.mutated)
+            for node in schedule.nodes[: schedule.n_forward]
+        )
+        grads = tuple(graph.grads.get(name) for name in self._names)
+        return _Signature(graph, compiled, context, inputs, tuple(heads), grads, repeatable)
+
+
+def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Heads of which each is computed and none comes twice, since each becomes a new array."""
+    result: list[Entry] = []
+    for head in heads:
+        if head.node.is_variable or head in result:
+            head = apply_plain("_copy", (head,), f"{head.name}_copy{len(result)}")
+        result.append(head)
+    return tuple(result)
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What is compiled for one combination of shapes, types and modes."""
+
+    graph: BoundGraph
+    compiled: Compiled
+    context: Context
+    inputs: tuple[Entry, ...]
+    head_grads: tuple[Entry | None, ...]
+    grads: tuple[Entry | None, ...]
+    repeatable: bool
+
+    def new(self, entry: Entry) -> NDArray:
+        spec = self.graph.specs[entry]
+        return nd.empty(spec.shape, self.context, dtypes.name(spec.dtype))
+
+    def arrays(self, args: Sequence[NDArray]) -> dict[Entry, NDArray]:
+        """Inputs as given; outputs and gradients new, without memory until they are written."""
+        table = dict(zip(self.inputs, args, strict=True))
+        for entry in (*self.graph.heads, *self.head_grads, *self.grads):
+            if entry is not None:
+                table[entry] = self.new(entry)
+        return table
+
+    def run(self, args: Sequence[NDArray], arena: Arena) -> list[NDArray]:
+        arrays = self.arrays(args)
+        self.compiled.bind(arrays, arena.reserve(self.compiled.arena_bytes)).push(0)
+        return [arrays[head] for head in self.graph.heads]
+
+
+class _Recorded(autograd.Function):
+    """One recorded call: its own memory from forward to backward."""
+
+    def __init__(self, signature: _Signature) -> None:
+        super().__init__()
+        self._signature = signature
+        self._spent = False
+
+    def forward(self, *inputs: NDArray) -> list[NDArray]:
+        signature = self._signature
+        self._arrays = signature.arrays(inputs)
+        self._arena = Arena(signature.context).reserve(signature.compiled.arena_bytes)
+        self._binding = signature.compiled.bind(self._arrays, self._arena)
+        self._binding.push(0)
+        return [self._arrays[head] for head in signature.graph.heads]
+
+    def backward(self, *output_grads: NDArray) -> list[NDArray | None]:
+        signature = self._signature
+        if self._spent:
+            if not signature.repeatable:
+                raise MXNetError(
+                    "[CachedOp] backward a second time would need the random numbers and states of "
+                    "the forward run, which are gone; record the call again"
+                )
+            self._binding.push(0)  # backward has used up what forward kept
+        self._spent = True
+        arrays = dict(self._arrays)
+        for entry, grad in zip(signature.head_grads, output_grads, strict=True):
+            if entry is not None:
+                arrays[entry] = grad
+        grads = [None if entry is None else signature.new(entry) for entry in signature.grads]
+        for entry, fresh in zip(signature.grads, grads, strict=True):
+            if entry is not None and fresh is not None:
+                arrays[entry] = fresh
+        signature.compiled.bind(arrays, self._arena).push(1)
+        return grads

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbols as functions on arrays, with autograd through them."""
+
+import numpy as np
+import pytest
+from mx_core.errors import ArgumentError, MXNetError, ShapeError
+from mx_ndarray import autograd, nd
+from mx_symbol import CachedOp, sym
+
+
+def test_calls_give_new_arrays_and_follow_shapes():
+    op = CachedOp(sym.exp(sym.Variable("a")) + sym.Variable("b"))
+    assert op.input_names == ["a", "b"]
+    first = op(nd.zeros((2,)), nd.ones((2,)))
+    second = op(nd.zeros((3,)), nd.zeros((3,)))
+    assert first.asnumpy().tolist() == [2, 2]
+    assert second.asnumpy().tolist() == [1, 1, 1]
+    with pytest.raises(ArgumentError, match=r"expected 2 arrays \(a, b\), got 1"):
+        op(nd.zeros((2,)))
+    with pytest.raises(ShapeError, match="_plus"):
+        op(nd.zeros((2,)), nd.ones((3,)))
+
+
+def test_outputs_that_are_inputs_or_come_twice():
+    a = sym.Variable("a")
+    b = a * 2
+    x = nd.ones((1,))
+    outputs = CachedOp(sym.Group([a, b, b]))(x)
+    assert [o.asnumpy()[0] for o in outputs] == [1, 2, 2]
+    assert outputs[0] is not x
+    assert outputs[1] is not outputs[2]
+
+
+def test_gradients_flow_through_several_calls():
+    op = CachedOp(sym.exp(sym.Variable("a")) * sym.Variable("b"))
+    a, b = nd.array([0.5]), nd.array([3.0])
+    a.attach_grad()
+    b.attach_grad()
+    with autograd.record():
+        y = op(a, b)
+        z = op(y, b) * 2
+    z.backward()
+    ya = np.exp(0.5) * 3
+    np.testing.assert_allclose(z.asnumpy(), [2 * 3 * np.exp(ya)], rtol=1e-5)
+    np.testing.assert_allclose(a.grad.asnumpy(), [6 * np.exp(ya) * ya], rtol=1e-5)
+    expected = 2 * np.exp(ya) + 6 * np.exp(ya) * np.exp(0.5)
+    np.testing.assert_allclose(b.grad.asnumpy(), [expected], rtol=1e-5)
+
+
+def test_only_recorded_inputs_get_gradients():
+    op = CachedOp(sym.Variable("a") * sym.Variable("b"))
+    a = nd.array([2.0])
+    a.attach_grad()
+    with autograd.record():
+        y = op(a, nd.array([5.0]))
+    y.backward()
+    assert a.grad.asnumpy() == [5]
+
+
+def test_training_updates_states_and_inference_does_not():
+    net = sym.BatchNorm(sym.Variable("x"), name="bn", fix_gamma=False, momentum=0.5)
+    op = CachedOp(net)
+    x, gamma, beta = nd.array([[1.0], [3.0]]), nd.ones((1,)), nd.zeros((1,))
+    mean, var = nd.zeros((1,)), nd.ones((1,))
+    op(x, gamma, beta, mean, var)
+    assert mean.asnumpy() == [0]
+    with autograd.train_mode():
+        op(x, gamma, beta, mean, var)
+    assert mean.asnumpy() == [1]
+
+
+def test_backward_twice():
+    a = nd.array([1.0])
+    a.attach_grad()
+    op = CachedOp(sym.exp(sym.exp(sym.Variable("a"))))
+    with autograd.record():
+        y = op(a)
+    y.backward(retain_graph=True)
+    first = a.grad.asnumpy()
+    y.backward()
+    np.testing.assert_allclose(a.grad.asnumpy(), first, rtol=1e-6)
+    drop = CachedOp(sym.Dropout(sym.Variable("a"), p=0.5))
+    with autograd.record():
+        y = drop(a)
+    y.backward(retain_graph=True)
+    with pytest.raises(MXNetError, match="record the call again"):
+        y.backward()
+
+
+def test_dropout_masks_of_pending_calls_are_their_own():
+    a = nd.ones((200,))
+    a.attach_grad()
+    op = CachedOp(sym.Dropout(sym.Variable("a"), p=0.5))
+    with autograd.record():
+        first, second = op(a), op(a)
+        total = first * 1 + second * 10
+    total.backward()
+    np.testing.assert_array_equal(a.grad.asnumpy(), first.asnumpy() + 10 * second.asnumpy())
