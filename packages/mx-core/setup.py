@@ -11,4 +11,5 @@ sys.path.insert(0, str(Path(__file__).parent / "src"))  # mx_core.build of this 
 
 from mx_core.build import native_extension
 
-setup(ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")))])
+HEADERS = glob("csrc/*.hpp") + glob("src/mx_core/include/mx_core/*")
+setup(ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")), depends=HEADERS)])
