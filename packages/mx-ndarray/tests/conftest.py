@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mx_core import operators
-from mx_core.operator import OperatorProperty, opt, param
 
 import mx_ndarray
+from mx_core import operators
+from mx_core.operator import OperatorProperty, opt, param
 from mx_ndarray import _core
 
 DATA = Path(__file__).parent / "data"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mx_core.errors import ArgumentError, MXNetError, ShapeError
 
+from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import NDArray, autograd, nd
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mx_core.errors import ArgumentError
 
+from mx_core.errors import ArgumentError
 from mx_ndarray import nd
 
 REFERENCE = {

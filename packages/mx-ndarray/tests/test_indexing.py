@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from mx_core.errors import IndexOutOfBoundsError, MXNetError
 
+from mx_core.errors import IndexOutOfBoundsError, MXNetError
 from mx_ndarray import autograd, nd
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=5)

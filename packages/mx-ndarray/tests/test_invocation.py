@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mx_core import context, kernels, operators
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
-
 from mx_ndarray import NDArray, _core, autograd, nd, prepare_call
 from mx_ndarray.invocation import as_context, bind
 

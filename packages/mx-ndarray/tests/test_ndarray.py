@@ -7,6 +7,8 @@ import threading
 
 import numpy as np
 import pytest
+
+import mx_ndarray
 from mx_core import context
 from mx_core.errors import (
     ArgumentError,
@@ -15,8 +17,6 @@ from mx_core.errors import (
     MXUnsafeReadWarning,
     ShapeError,
 )
-
-import mx_ndarray
 from mx_ndarray import NDArray, nd
 
 

@@ -5,10 +5,10 @@ import inspect
 from typing import Any
 
 import pytest
+
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
 from mx_core.operator import OperatorProperty
-
 from mx_ndarray import nd
 from mx_ndarray.operator_functions import function
 
@@ -47,9 +47,9 @@ def test_names_have_their_namespace() -> None:
     assert not hasattr(nd.op, "_plus_scalar")
     assert not hasattr(nd._internal, "relu")
     with pytest.raises(AttributeError, match="no_such_operator"):
-        nd.no_such_operator  # noqa: B018
+        nd.no_such_operator
     with pytest.raises(UnknownOperatorError, match="Did you mean"):
-        nd.FullyConected  # noqa: B018
+        nd.FullyConected
 
 
 def test_the_function_of_an_alias_is_the_same_operator() -> None:

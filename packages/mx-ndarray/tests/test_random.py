@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from mx_core import context
 from mx_core.errors import ArgumentError
-
 from mx_ndarray import nd, random
 
 

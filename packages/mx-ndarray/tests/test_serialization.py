@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mx_core.errors import FileFormatError
 
+from mx_core.errors import FileFormatError
 from mx_ndarray import nd
 
 ONE = bytes.fromhex(

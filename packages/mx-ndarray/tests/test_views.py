@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import pytest
+
 from mx_core import context
 from mx_core.errors import ArgumentError, ShapeError
-
 from mx_ndarray import autograd, nd
 
 

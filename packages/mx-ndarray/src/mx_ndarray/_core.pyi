@@ -3,9 +3,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.context import Context
 from mx_core.operator import OperatorProperty, Params
-
 from mx_ndarray.ndarray import NDArray
 
 class NDArrayBase:

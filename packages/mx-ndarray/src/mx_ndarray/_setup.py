@@ -10,7 +10,6 @@ from mx_core import operators, services
 from mx_core.context import current_context
 from mx_core.errors import MXUnsafeReadWarning
 from mx_core.operator import ReferenceContext, gradient_of
-
 from mx_ndarray import _core, indexing, invocation, views
 from mx_ndarray.ndarray import NDArray, operand
 

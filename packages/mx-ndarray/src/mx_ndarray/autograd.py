@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any
 
 from mx_core.errors import ArgumentError, MXNetError
-
 from mx_ndarray import _core
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function

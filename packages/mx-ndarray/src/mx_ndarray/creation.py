@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError
-
 from mx_ndarray import _core
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from mx_core import operators
 
+from mx_core import operators
 from mx_ndarray.ndarray import NDArray, operand
 from mx_ndarray.operator_functions import function
 

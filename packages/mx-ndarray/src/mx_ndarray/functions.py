@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from mx_core.errors import ArgumentError
 
+from mx_core.errors import ArgumentError
 from mx_ndarray.creation import array
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
@@ -108,21 +108,21 @@ def hypot(lhs: Any, rhs: Any) -> Any:
 
 def logical_and(lhs: Any, rhs: Any) -> Any:
     """1 where both are non-zero, broadcasting."""
-    both: Callable[[Any, Any], Any] = lambda a, b: float(bool(a and b))  # noqa: E731
+    both: Callable[[Any, Any], Any] = lambda a, b: float(bool(a and b))
     name = "_logical_and_scalar"
     return _either(lhs, rhs, "broadcast_logical_and", name, name, both)
 
 
 def logical_or(lhs: Any, rhs: Any) -> Any:
     """1 where one is non-zero, broadcasting."""
-    either: Callable[[Any, Any], Any] = lambda a, b: float(bool(a or b))  # noqa: E731
+    either: Callable[[Any, Any], Any] = lambda a, b: float(bool(a or b))
     name = "_logical_or_scalar"
     return _either(lhs, rhs, "broadcast_logical_or", name, name, either)
 
 
 def logical_xor(lhs: Any, rhs: Any) -> Any:
     """1 where exactly one is non-zero, broadcasting."""
-    one: Callable[[Any, Any], Any] = lambda a, b: float(bool(a) != bool(b))  # noqa: E731
+    one: Callable[[Any, Any], Any] = lambda a, b: float(bool(a) != bool(b))
     name = "_logical_xor_scalar"
     return _either(lhs, rhs, "broadcast_logical_xor", name, name, one)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from mx_core import dtypes, operators
 from mx_core.errors import IndexOutOfBoundsError, MXNetError
-
 from mx_ndarray import _core
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.ndarray import NDArray

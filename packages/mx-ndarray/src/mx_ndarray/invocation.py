@@ -12,7 +12,6 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
-
 from mx_ndarray import _core
 
 Spec = tuple[tuple[int, ...], int]
@@ -229,7 +228,7 @@ def prepare_call(
         "n_scalars": len(params.scalars),
         "random_blocks": op.random_blocks(params, [spec.shape for spec in outputs]),
         "dynamic_output": op.dynamic_output,
-        "shape_only": sorted(op.shape_only_inputs),
+        "shape_only": sorted(i for i in op.shape_only_inputs if i < len(inputs)),
     }
     return _core.make_call(
         op.name,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
-
 from mx_ndarray import _core
 from mx_ndarray.methods import OperatorMethods
 from mx_ndarray.operator_functions import function

@@ -13,7 +13,6 @@ from typing import Any
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
 from mx_core.operator import OperatorProperty
-
 from mx_ndarray import _core
 
 _made: dict[str, tuple[OperatorProperty, Callable[..., Any]]] = {}

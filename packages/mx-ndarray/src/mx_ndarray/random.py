@@ -13,7 +13,6 @@ from typing import Any
 from mx_core import services
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
-
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 

@@ -10,9 +10,9 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.errors import FileFormatError
-
 from mx_ndarray import _core
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.errors import ArgumentError
-
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.records import Reader, dump_record, read_record
 

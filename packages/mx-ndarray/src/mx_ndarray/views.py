@@ -10,7 +10,6 @@ from mx_core import operators
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.operator import Params, infer_shapes
-
 from mx_ndarray import _core
 from mx_ndarray.ndarray import NDArray
 
