@@ -38,6 +38,9 @@ template <class Forward, class BackwardData, class BackwardWeights>
 PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &out_grad = signature.inputs[0], &data = signature.inputs[1], &weight = signature.inputs[2];
   const ConvolutionShape shape(options, transposed, data, weight, out_grad);
+  if (!transposed && is_pointwise(options, shape) && suits_pointwise_backward(shape)) {
+    return pointwise_backward(signature, shape);
+  }
   const bool biased = signature.outputs.size() == 3;
   const MemoryDesc bias = biased ? plain(signature.outputs[2].shape, signature.outputs[2].type) : MemoryDesc();
   Cost cost = shape.cost();
@@ -49,21 +52,17 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   const Window& w = shape.window;
 
   const OutputMask for_data = needed_by(0), for_weights = needed_by(1) | (biased ? needed_by(2) : 0);
-  if (!transposed && is_pointwise(options, shape)) {
-    pointwise_data_gradient(builder, shape, 0, 2, 0);
-  } else {
-    const typename BackwardData::primitive_desc by_data(
-        cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), any_layout(shape.out), w.stride,
-        w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
-    const Slot weights = builder.input(2, shape.weight), diff_src = builder.output(0, shape.data);
-    const Slot made = builder.target(diff_src, by_data.diff_src_desc());
-    builder.step(by_data,
-                 {{DNNL_ARG_DIFF_DST, builder.as(diff_dst, by_data.diff_dst_desc(), for_data)},
-                  {DNNL_ARG_WEIGHTS, builder.as(weights, by_data.weights_desc(), for_data)},
-                  {DNNL_ARG_DIFF_SRC, made}},
-                 for_data);
-    builder.deliver(made, diff_src, for_data);
-  }
+  const typename BackwardData::primitive_desc by_data(
+      cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), any_layout(shape.out), w.stride,
+      w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+  const Slot weights = builder.input(2, shape.weight), diff_src = builder.output(0, shape.data);
+  const Slot data_made = builder.target(diff_src, by_data.diff_src_desc());
+  builder.step(by_data,
+               {{DNNL_ARG_DIFF_DST, builder.as(diff_dst, by_data.diff_dst_desc(), for_data)},
+                {DNNL_ARG_WEIGHTS, builder.as(weights, by_data.weights_desc(), for_data)},
+                {DNNL_ARG_DIFF_SRC, data_made}},
+               for_data);
+  builder.deliver(data_made, diff_src, for_data);
   const typename BackwardWeights::primitive_desc by_weights(
       cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), bias,
       any_layout(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());

@@ -13,8 +13,9 @@ bool is_pointwise(const ConvolutionOptions& options, const ConvolutionShape& sha
 // data, weight[, bias] -> output
 PlanPtr pointwise_convolution(const Signature& signature, const ConvolutionShape& shape);
 
-// Appends the data gradient: weight transposed x out_grad.
-void pointwise_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, int out_grad, int weight,
-                             int data_grad);
+// Whether the backward pass gains too.
+bool suits_pointwise_backward(const ConvolutionShape& shape);
+// out_grad, data, weight -> data_grad, weight_grad[, bias_grad]
+PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& shape);
 
 }  // namespace mx::onednn

@@ -180,9 +180,15 @@ void ProgramBuilder::host(HostStep body, std::vector<Slot> slots, OutputMask mas
 Slot ProgramBuilder::as(Slot from, const MemoryDesc& want, OutputMask mask) {
   const MemoryDesc have = slots_[static_cast<size_t>(from)].desc;
   if (have == want) return from;
+  for (const Reordered& known : reordered_) {
+    if (known.from != from || slots_[static_cast<size_t>(known.to)].desc != want) continue;
+    steps_[known.step].mask |= mask;
+    return known.to;
+  }
   const Slot to = scratch(want);
   step(dnnl::reorder::primitive_desc(cpu_engine(), have, cpu_engine(), want, attributes()),
        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, mask);
+  reordered_.push_back({from, to, steps_.size() - 1});
   return to;
 }
 

@@ -43,7 +43,7 @@ class ProgramBuilder {
   // Appends native code that touches the given slots.
   void host(HostStep body, std::vector<Slot> slots, OutputMask mask);
 
-  // `from` in the layout `want`: itself, or scratch behind a reorder.
+  // `from`, which no step may write, in the layout `want`: itself, or scratch behind a reorder.
   Slot as(Slot from, const MemoryDesc& want, OutputMask mask);
   // Where a primitive that produces the layout `have` for `output` should write; finish with deliver.
   Slot target(Slot output, const MemoryDesc& have);
@@ -70,6 +70,10 @@ class ProgramBuilder {
     std::vector<Slot> touched;
     OutputMask mask;
   };
+  struct Reordered {
+    Slot from, to;
+    size_t step;
+  };
   void append(dnnl::primitive primitive, Arguments arguments, OutputMask mask);
   size_t place_scratch();
 
@@ -78,6 +82,7 @@ class ProgramBuilder {
   ThreadScope threads_;
   std::vector<SlotInfo> slots_;
   std::vector<Step> steps_;
+  std::vector<Reordered> reordered_;  // what `as` made
 };
 
 }  // namespace mx::onednn

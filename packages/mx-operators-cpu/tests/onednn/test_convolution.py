@@ -127,7 +127,10 @@ def test_wrong_arguments_are_refused(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("no_bias", [False, True])
-@pytest.mark.parametrize("data", [(3, 5, 6, 7), (1, 16, 4), (2, 3, 2, 3, 4)])
-def test_pointwise_convolution(rng: np.random.Generator, data: tuple[int, ...], no_bias: bool) -> None:
-    attrs = {"kernel": (1,) * (len(data) - 2), "num_filter": 6, "no_bias": no_bias}
+@pytest.mark.parametrize("filters", [6, 70])
+@pytest.mark.parametrize("data", [(3, 5, 6, 7), (1, 16, 4), (2, 3, 2, 3, 4), (2, 33, 1, 1)])
+def test_pointwise_convolution(
+    rng: np.random.Generator, data: tuple[int, ...], filters: int, no_bias: bool
+) -> None:
+    attrs = {"kernel": (1,) * (len(data) - 2), "num_filter": filters, "no_bias": no_bias}
     plans.verify("Convolution", attrs, _arrays(rng, data, attrs))
