@@ -28,7 +28,11 @@ inline void raise_status(int32_t code, const char* message) {
   PyObject* error = module == nullptr ? nullptr
                                       : PyObject_CallMethod(module, "from_status", "is", code, message);
   Py_XDECREF(module);
-  if (error == nullptr) return;  // the import's own error stands
+  if (error == nullptr) {  // mx_core.errors cannot be imported any more: the interpreter is ending
+    PyErr_Clear();
+    PyErr_SetString(PyExc_RuntimeError, message);
+    return;
+  }
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_DECREF(error);
 }
@@ -62,17 +66,14 @@ class Reaper {
   }
   void drop(PyObject* object) noexcept {
     if (object == nullptr) return;
-    bool schedule = false;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      try {
-        dead_.push_back(object);
-      } catch (...) {
-        return;  // leaks one reference rather than failing
-      }
-      schedule = dead_.size() == 1;
+    std::lock_guard<std::mutex> lock(mutex_);
+    try {
+      dead_.push_back(object);
+    } catch (...) {
+      return;  // leaks one reference rather than failing
     }
-    if (schedule) Py_AddPendingCall(&Reaper::drain, this);
+    // The queue of pending calls may be full; then the next drop tries again.
+    if (!scheduled_) scheduled_ = Py_AddPendingCall(&Reaper::drain, this) == 0;
   }
 
  private:
@@ -82,12 +83,14 @@ class Reaper {
     {
       std::lock_guard<std::mutex> lock(reaper->mutex_);
       batch.swap(reaper->dead_);
+      reaper->scheduled_ = false;
     }
     for (PyObject* object : batch) Py_DECREF(object);
     return 0;
   }
   std::mutex mutex_;
   std::vector<PyObject*> dead_;  // guarded by mutex_
+  bool scheduled_ = false;       // guarded by mutex_
 };
 
 namespace detail {
@@ -128,6 +131,18 @@ inline mx_failure* take_python_failure() noexcept {
   return failure;
 }
 
+// Adds a note unless the exception has it already (it may be raised several times).  GIL held.
+inline void add_note_once(PyObject* error, const char* note) {
+  PyObject* text = PyUnicode_FromString(note);
+  PyObject* notes = PyObject_GetAttrString(error, "__notes__");
+  if (notes == nullptr) PyErr_Clear();
+  const bool known = text != nullptr && notes != nullptr && PySequence_Contains(notes, text) == 1;
+  if (text != nullptr && !known) Py_XDECREF(PyObject_CallMethod(error, "add_note", "O", text));
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  Py_XDECREF(notes);
+  Py_XDECREF(text);
+}
+
 // Sets the Python exception a failure stands for: the original object with its traceback, or the
 // class of its code; a note names the operation and the line that pushed it.  GIL held; borrows.
 inline void raise_failure(const mx_failure* failure) {
@@ -147,9 +162,7 @@ inline void raise_failure(const mx_failure* failure) {
   if (failure->operator_name[0] != '\0') {
     std::string note = std::string("in operator ") + failure->operator_name;
     if (failure->origin[0] != '\0') note += std::string(", pushed at ") + failure->origin;
-    PyObject* done = PyObject_CallMethod(error, "add_note", "s", note.c_str());
-    if (done == nullptr) PyErr_Clear();
-    Py_XDECREF(done);
+    add_note_once(error, note.c_str());
   }
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_DECREF(error);
