@@ -2,6 +2,7 @@
 #include "binding.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace mx::symbol {
 

@@ -100,10 +100,10 @@ def build(
     head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))] if wanted else []
     grads, backward = _backward(heads, head_grads, [arguments[name] for name in wanted])
     named = {name: entry for name, entry in zip(wanted, grads, strict=True) if entry is not None}
-    users = {entry.node for node in backward for entry in node.inputs}
-    used = tuple(node if node in users else None for node in head_grads)
     reqs = {name: grad_req[name] for name in wanted}
     named, extra = _own_entries(heads, named, reqs, backward, arguments)
+    users = {entry.node for node in (*backward, *extra) for entry in node.inputs}
+    used = tuple(node if node in users else None for node in head_grads)
     schedule = (*forward, *backward, *extra)
     everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
     specs = _specs(everything, heads, used, named, arguments, shapes, types)

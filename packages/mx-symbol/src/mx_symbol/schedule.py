@@ -50,7 +50,9 @@ class Schedule:
 
 def unread_inputs(node: Node) -> frozenset[int]:
     """Positions of inputs of which only shape and type matter."""
-    return frozenset() if node.op is None else frozenset(node.op.shape_only_inputs)
+    if node.op is None:
+        return frozenset()
+    return frozenset(i for i in node.op.shape_only_inputs if i < len(node.inputs))
 
 
 def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
