@@ -34,6 +34,8 @@ class Allocator {
 
 // No pool: malloc and mmap.
 std::unique_ptr<Allocator> make_direct_allocator();
+// Arenas that are cut to size and grow together again.
+std::unique_ptr<Allocator> make_best_fit_allocator();
 // Size classes with thread caches up to 1 MiB, recycled mappings beyond.
 std::unique_ptr<Allocator> make_pooled_allocator();
 

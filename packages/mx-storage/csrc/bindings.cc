@@ -32,6 +32,14 @@ mx_context context_of(const py::object& context) {
   return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
 }
 
+PoolType pool_type(const std::string& name) {
+  if (name == "pooled") return PoolType::kPooled;
+  if (name == "best_fit") return PoolType::kBestFit;
+  if (name == "naive") return PoolType::kNaive;
+  throw Error(MX_ERROR_VALUE,
+              "[StorageManager] pool: expected pooled, best_fit or naive, got '" + name + "'");
+}
+
 using SharedManager = std::shared_ptr<Manager>;
 
 // Memory on loan to Python, with the buffer protocol.
@@ -89,9 +97,8 @@ void set_up_buffer(PyHeapTypeObject* type) {
 
 class PyManager {
  public:
-  PyManager(std::string name, bool pooled)
-      : name_(std::move(name)),
-        manager_(std::make_shared<Manager>(pooled ? PoolType::kPooled : PoolType::kNaive)) {}
+  PyManager(std::string name, const std::string& pool)
+      : name_(std::move(name)), manager_(std::make_shared<Manager>(pool_type(pool))) {}
 
   // Keeps the manager alive.
   py::capsule capsule() const {
@@ -179,7 +186,8 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
 
   py::class_<PyManager>(module, "StorageManager", py::module_local())
-      .def(py::init<std::string, bool>(), py::arg("name"), py::kw_only(), py::arg("pooled") = true)
+      .def(py::init<std::string, const std::string&>(), py::arg("name"), py::kw_only(),
+           py::arg("pool") = "pooled")
       .def_property_readonly("capsule", &PyManager::capsule)
       .def_property_readonly("name", &PyManager::name)
       .def("alloc", &PyManager::alloc, py::arg("nbytes"), py::arg("ctx") = none,

@@ -13,13 +13,13 @@ using Guard = std::lock_guard<std::mutex>;
 
 LargePool::LargePool() {
   const Guard lock(registry_mutex());
-  enlist(this);
+  enlist(&mutex_);
 }
 
 LargePool::~LargePool() {
   shrink(0);
   const Guard lock(registry_mutex());
-  delist(this);
+  delist(&mutex_);
 }
 
 void* LargePool::alloc(size_t bytes, uint64_t others) noexcept {

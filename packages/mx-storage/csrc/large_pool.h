@@ -33,9 +33,6 @@ class LargePool {
   uint64_t footprint() noexcept;
   AllocatorCounts counts() noexcept;
 
-  void lock_for_fork() noexcept { mutex_.lock(); }
-  void unlock_after_fork() noexcept { mutex_.unlock(); }
-
  private:
   // Size and, of equal ones, the one freed last first.
   using FreeKey = std::pair<size_t, uint64_t>;

@@ -20,6 +20,15 @@ std::string name_of(mx_context context) {
   return (context.type == MX_CPU ? "cpu(" : "cpu_pinned(") + std::to_string(context.id) + ")";
 }
 
+std::unique_ptr<Allocator> make_allocator(PoolType type) {
+  switch (type) {
+    case PoolType::kPooled: return make_pooled_allocator();
+    case PoolType::kBestFit: return make_best_fit_allocator();
+    case PoolType::kNaive: break;
+  }
+  return make_direct_allocator();
+}
+
 }  // namespace
 
 Manager::Manager(PoolType type) : type_(type) {
@@ -76,9 +85,7 @@ Account& Manager::account(mx_context context) {
 }
 
 Account& Manager::open(mx_context context) {
-  auto made = std::make_unique<Account>(
-      context, name_of(context),
-      type_ == PoolType::kPooled ? make_pooled_allocator() : make_direct_allocator());
+  auto made = std::make_unique<Account>(context, name_of(context), make_allocator(type_));
   auto& slot = (context.type == MX_CPU ? plain_ : pinned_)[context.id];
   Account* found = nullptr;
   if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {

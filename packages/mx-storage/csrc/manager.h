@@ -10,7 +10,7 @@
 
 namespace mx::storage {
 
-enum class PoolType { kPooled, kNaive };
+enum class PoolType { kPooled, kBestFit, kNaive };
 
 class Manager {
  public:

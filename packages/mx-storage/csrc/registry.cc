@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "large_pool.h"
 #include "small_pool.h"
 
 namespace mx::storage {
@@ -15,7 +14,7 @@ namespace {
 struct Pools {
   std::mutex mutex;
   std::vector<SmallPool*> small;
-  std::vector<LargePool*> large;
+  std::vector<std::mutex*> locks;
 };
 
 Pools& pools() noexcept {
@@ -27,11 +26,11 @@ Pools& pools() noexcept {
 void before_fork() {
   pools().mutex.lock();
   for (SmallPool* pool : pools().small) pool->lock_for_fork();
-  for (LargePool* pool : pools().large) pool->lock_for_fork();
+  for (std::mutex* lock : pools().locks) lock->lock();
 }
 
 void after_fork(bool child) {
-  for (LargePool* pool : pools().large) pool->unlock_after_fork();
+  for (std::mutex* lock : pools().locks) lock->unlock();
   for (SmallPool* pool : pools().small) pool->unlock_after_fork(child);
   pools().mutex.unlock();
 }
@@ -48,8 +47,8 @@ void remove(std::vector<T*>& list, T* pool) noexcept {
 
 std::mutex& registry_mutex() noexcept { return pools().mutex; }
 void enlist(SmallPool* pool) { pools().small.push_back(pool); }
-void enlist(LargePool* pool) { pools().large.push_back(pool); }
+void enlist(std::mutex* lock) { pools().locks.push_back(lock); }
 void delist(SmallPool* pool) noexcept { remove(pools().small, pool); }
-void delist(LargePool* pool) noexcept { remove(pools().large, pool); }
+void delist(std::mutex* lock) noexcept { remove(pools().locks, lock); }
 
 }  // namespace mx::storage

@@ -8,15 +8,15 @@
 namespace mx::storage {
 
 class SmallPool;
-class LargePool;
 
 // Guards every pool's list of caches, and the lists of pools.  Never destroyed.
 std::mutex& registry_mutex() noexcept;
 
 // The registry is held for all of these.
 void enlist(SmallPool* pool);
-void enlist(LargePool* pool);
+// A lock that no fork may find held.
+void enlist(std::mutex* lock);
 void delist(SmallPool* pool) noexcept;
-void delist(LargePool* pool) noexcept;
+void delist(std::mutex* lock) noexcept;
 
 }  // namespace mx::storage

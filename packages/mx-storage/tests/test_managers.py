@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ MIB = 1 << 20
 class TestPooled(StorageContract):
     def make_storage(self) -> Any:
         return managers.pooled()
+
+
+class TestBestFit(StorageContract):
+    def make_storage(self) -> Any:
+        return managers.best_fit()
 
 
 class TestNaive(StorageContract):
@@ -160,9 +166,14 @@ def test_a_block_outlives_its_manager() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4 * MIB)), max_size=60))
-def test_random_programs_never_share_memory(program: list[tuple[int, int]]) -> None:
-    manager = managers.pooled()
+@given(
+    st.sampled_from([managers.pooled, managers.best_fit, managers.naive]),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4 * MIB)), max_size=60),
+)
+def test_random_programs_never_share_memory(
+    make: Callable[[], StorageManager], program: list[tuple[int, int]]
+) -> None:
+    manager = make()
     live: list[tuple[Block, int]] = []
     for step, (action, number) in enumerate(program):
         if action < 2 or not live:
@@ -254,7 +265,13 @@ def test_a_forked_child_can_allocate_while_others_did() -> None:
 def test_the_service_is_the_pooled_manager() -> None:
     assert isinstance(services.storage("cpu"), StorageManager)
     code = "from mx_core import services; print(services.storage('cpu').name)"
-    for value, name in ((None, "Pooled"), ("Round", "Pooled"), ("naive", "Naive"), ("Unpooled", "Naive")):
+    for value, name in (
+        (None, "Pooled"),
+        ("Round", "Pooled"),
+        ("naive", "Naive"),
+        ("BestFit", "BestFit"),
+        ("Unpooled", "Naive"),
+    ):
         environment = {k: v for k, v in os.environ.items() if k != "MX_CPU_MEM_POOL_TYPE"}
         if value is not None:
             environment["MX_CPU_MEM_POOL_TYPE"] = value
@@ -265,6 +282,8 @@ def test_the_service_is_the_pooled_manager() -> None:
 
 
 def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgumentError, match="best_fit.*'buddy'"):
+        StorageManager("x", pool="buddy")
     from mx_storage.choice import chosen
 
     monkeypatch.setenv("MX_CPU_MEM_POOL_TYPE", "Buddy")

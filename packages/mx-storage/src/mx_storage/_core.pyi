@@ -44,7 +44,8 @@ class Stats:
 class StorageManager:
     """Host memory by context; `ctx` None is `cpu(0)`. Threads: any."""
 
-    def __init__(self, name: str, *, pooled: bool = True) -> None: ...
+    def __init__(self, name: str, *, pool: str = "pooled") -> None:
+        """`pool`: `"pooled"`, `"best_fit"` or `"naive"` (none)."""
     @property
     def capsule(self) -> Any:
         """The C table, `mx.storage.v1`; keeps the manager alive."""

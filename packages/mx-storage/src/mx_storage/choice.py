@@ -9,11 +9,11 @@ from mx_core.errors import ArgumentError
 
 #: Environment variable that names the pool; the counterpart of MXNET_GPU_MEM_POOL_TYPE.
 VARIABLE = "MX_CPU_MEM_POOL_TYPE"
-_TYPES = {"pooled": "Pooled", "round": "Pooled", "naive": "Naive", "unpooled": "Naive"}
+_TYPES = {"pooled": "Pooled", "round": "Pooled", "bestfit": "BestFit", "naive": "Naive", "unpooled": "Naive"}
 
 
 def chosen() -> str:
-    """`"Pooled"` or `"Naive"`, as the environment says; Pooled by default.
+    """`"Pooled"`, `"BestFit"` or `"Naive"`, as the environment says; Pooled by default.
 
     Raises
     ------
@@ -23,5 +23,5 @@ def chosen() -> str:
     text = os.environ.get(VARIABLE, "").strip() or "Pooled"
     name = _TYPES.get(text.lower())
     if name is None:
-        raise ArgumentError(f"[{VARIABLE}] expected Pooled, Round, Naive or Unpooled, got {text!r}")
+        raise ArgumentError(f"[{VARIABLE}] expected Pooled, Round, BestFit, Naive or Unpooled, got {text!r}")
     return name

@@ -16,9 +16,14 @@ def pooled() -> StorageManager:
     return _watched(StorageManager("Pooled"))
 
 
+def best_fit() -> StorageManager:
+    """A manager that cuts large mappings to size: for sizes that seldom repeat."""
+    return _watched(StorageManager("BestFit", pool="best_fit"))
+
+
 def naive() -> StorageManager:
     """A manager without a pool: every block comes from the system and goes back to it."""
-    return _watched(StorageManager("Naive", pooled=False))
+    return _watched(StorageManager("Naive", pool="naive"))
 
 
 def _watched(manager: StorageManager) -> StorageManager:

@@ -14,11 +14,11 @@ from mx_core import hookimpl
 
 @hookimpl
 def mx_register_storage_managers(registry: Any) -> None:
-    """Both managers for host memory; the environment's choice has the higher priority."""
+    """The managers for host memory; the environment's choice has the higher priority."""
     from mx_storage.choice import chosen
 
     selected = chosen()
-    for name, make in (("Pooled", "pooled"), ("Naive", "naive")):
+    for name, make in (("Pooled", "pooled"), ("BestFit", "best_fit"), ("Naive", "naive")):
         priority = 10 if name == selected else 0
         registry.add("cpu", name, f"mx_storage.managers:{make}", priority=priority)
         # page-locked memory comes from a device's package, which goes before these

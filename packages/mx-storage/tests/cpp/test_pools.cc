@@ -109,6 +109,31 @@ void the_system_runs_out() {
 void the_system_runs_out() {}
 #endif
 
+void arenas_are_cut_and_grow_together() {
+  const Memory memory(PoolType::kBestFit);
+  constexpr size_t kMib = size_t{1} << 20;
+  const mx_block a = memory.alloc(8 * kMib), b = memory.alloc(8 * kMib), c = memory.alloc(8 * kMib);
+  CHECK(static_cast<char*>(a.data) + 8 * kMib == b.data);
+  const mx_storage_stats cut = memory.stats();
+  CHECK(cut.bytes_in_use == 24 * kMib && cut.bytes_pooled == 8 * kMib && cut.pool_hits == 2);
+  memory.free(a);
+  memory.free(c);
+  memory.free(b);
+  const mx_block whole = memory.alloc(32 * kMib);
+  CHECK(whole.data == a.data);
+  memory.free(whole);
+  // the smallest hole that fits
+  const mx_block small = memory.alloc(kMib), wall = memory.alloc(64), large = memory.alloc(4 * kMib),
+                 end = memory.alloc(64);
+  memory.free(large);
+  memory.free(small);
+  CHECK(memory.alloc(kMib - 100).data == small.data);
+  memory.release();
+  CHECK(memory.stats().bytes_pooled > 0);  // the arena has blocks in use
+  memory.direct_free(wall);
+  memory.free(end);
+}
+
 void many_tags() {
   const Memory memory;
   std::vector<std::string> names;
@@ -131,6 +156,7 @@ int main() {
       {"the_pool_is_bounded", the_pool_is_bounded},
       {"refusals_explain", refusals_explain},
       {"the_system_runs_out", the_system_runs_out},
+      {"arenas_are_cut_and_grow_together", arenas_are_cut_and_grow_together},
       {"many_tags", many_tags},
   });
 }

