@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mx_core.errors import MXNetError
 from mx_io.iterators.prefetch import Prefetcher
 
 pytestmark = pytest.mark.timeout(60)
@@ -73,20 +74,31 @@ def test_an_error_waits_in_its_batch_and_is_raised_until_the_next_epoch():
 
 
 def test_starting_anew_stops_what_is_being_filled():
-    left = threading.Event()
+    begun, left = threading.Event(), threading.Event()
 
     def endless(plan, out, begin, end, stopped):
+        begun.set()
         while not stopped():
             time.sleep(0.001)
         left.set()
 
     source = make(endless, threads=1)
     source.start(iter([0]))
+    assert begun.wait(10)
     source.start(iter(()))
     assert left.wait(10)
     with pytest.raises(StopIteration):
         source.next()
     source.close()
+
+
+def test_a_closed_one_says_so():
+    source = make(tens)
+    source.start(iter(range(6)))
+    source.close()
+    for use in (source.next, lambda: source.start(iter(()))):
+        with pytest.raises(MXNetError, match="got one that was closed"):
+            use()
 
 
 def test_a_forked_child_goes_on_at_the_same_batch():

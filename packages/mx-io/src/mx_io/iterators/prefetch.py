@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from mx_core.errors import MXNetError
+from mx_io.workers import Workers
 
 Plan = TypeVar("Plan")
 Buffers = TypeVar("Buffers")
@@ -29,14 +30,14 @@ class _Pending(Generic[Plan, Buffers]):
 
 
 class _Gate:
-    """Says when queued work has become pointless."""
+    """Says when the work of an epoch has become pointless."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping = stopping
         self.closed = False
 
     def __call__(self) -> bool:
-        # A pool's threads finish the queue at interpreter exit; nobody will take these batches.
-        return self.closed or not threading.main_thread().is_alive()
+        return self.closed or self._stopping()
 
 
 class Prefetcher(Generic[Plan, Buffers]):
@@ -75,15 +76,15 @@ class Prefetcher(Generic[Plan, Buffers]):
         self._depth = depth
         self._plans: Iterator[Plan] = iter(())
         self._pending: deque[_Pending[Plan, Buffers]] = deque()
-        self._gate = _Gate()
         self._open_pool()
 
     def _open_pool(self) -> None:
-        self._pool = ThreadPoolExecutor(self._threads, "mx-io")
-        self._process = os.getpid()
+        self._pool = Workers(self._threads, "mx-io")
+        self._gate = _Gate(self._pool.stopping())
 
     def start(self, plans: Iterator[Plan]) -> None:
         """Forget what is pending and begin an epoch."""
+        self._require_open()
         self._drop_pending()
         self._renew_after_fork()
         self._plans = plans
@@ -91,6 +92,7 @@ class Prefetcher(Generic[Plan, Buffers]):
 
     def next(self) -> tuple[Plan, Buffers]:
         """The next batch, waited for; StopIteration at the end of the plans."""
+        self._require_open()
         self._renew_after_fork()
         self._top_up()
         if not self._pending:
@@ -106,15 +108,15 @@ class Prefetcher(Generic[Plan, Buffers]):
         """Drop what is pending and end the threads; waits for the examples being worked on."""
         self._plans = iter(())
         self._drop_pending()
-        if self._process == os.getpid():
-            self._pool.shutdown(cancel_futures=True)
+        self._pool.close()
 
-    def __del__(self) -> None:
-        self._gate.closed = True
+    def _require_open(self) -> None:
+        if self._pool.closed:
+            raise MXNetError("expected an open iterator, got one that was closed")
 
     def _drop_pending(self) -> None:
         self._gate.closed = True
-        self._gate = _Gate()
+        self._gate = _Gate(self._pool.stopping())
         for batch in self._pending:
             for piece in batch.pieces:
                 piece.cancel()
@@ -139,7 +141,7 @@ class Prefetcher(Generic[Plan, Buffers]):
         return _Pending(plan, buffers, pieces)
 
     def _renew_after_fork(self) -> None:
-        if self._process == os.getpid():
+        if not self._pool.forked:
             return
         self._open_pool()  # a child has none of its parent's threads
         plans = [batch.plan for batch in self._pending]

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc, DataIter
+from mx_io.workers import Workers
 
 
 class ResizeIter(BatchIter):
@@ -81,7 +82,7 @@ class PrefetchingIter(BatchIter):
         self.rename_data = rename_data
         self.rename_label = rename_label
         super().__init__(self.provide_data[0].shape[0])
-        self._threads = ThreadPoolExecutor(self.n_iter, "mx-io-prefetch")
+        self._threads = Workers(self.n_iter, "mx-io-prefetch")
         self._pending = self._request()
 
     @property
@@ -116,7 +117,7 @@ class PrefetchingIter(BatchIter):
 
     def close(self) -> None:
         """End the threads; the iterator cannot be used afterwards."""
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
 
     def _make(self) -> DataBatch:
         batches = [pending.result() for pending in self._pending]

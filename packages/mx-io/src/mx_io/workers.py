@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads for work that nobody needs any more once the interpreter exits.
+
+`concurrent.futures.ThreadPoolExecutor` finishes its whole queue at exit, batches that nobody will take
+included. These threads stop after the task at hand, and are joined before the interpreter goes, so that none
+is ended inside native code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_Task = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+#: Seconds that the interpreter's exit waits for tasks that are running.
+EXIT_PATIENCE = 10.0
+
+
+class _Pool:
+    """What the threads share; they hold this and not `Workers`, so that forgotten workers end."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self.threads: list[Thread] = []
+        self.closed = False
+
+    def run(self) -> None:
+        while (task := self.queue.get()) is not None:
+            future, function, arguments = task
+            if self.closed or not future.set_running_or_notify_cancel():
+                future.cancel()
+                continue
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # the consumer's to handle, whatever it is
+                future.set_exception(error)
+            del task, future, function, arguments  # an idle thread keeps nothing alive
+
+    def close(self) -> None:
+        self.closed = True
+        for _ in self.threads:
+            self.queue.put(None)
+
+
+_pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    pools = list(_pools)
+    for pool in pools:
+        pool.close()
+    deadline = time.monotonic() + EXIT_PATIENCE
+    for pool in pools:
+        for thread in pool.threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+class Workers:
+    """A fixed number of threads that run tasks in the order of submission.
+
+    They end with this object, by `close`, or at interpreter exit. A forked child needs workers of its own:
+    `forked` says so.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._process = os.getpid()
+        self._pool = _Pool()
+        _pools.add(self._pool)
+        for number in range(count):
+            thread = Thread(target=self._pool.run, name=f"{name}_{number}", daemon=True)
+            self._pool.threads.append(thread)
+            thread.start()
+
+    @property
+    def forked(self) -> bool:
+        """True in a child of the process that started the threads."""
+        return self._process != os.getpid()
+
+    @property
+    def closed(self) -> bool:
+        """True when no further task will begin."""
+        return self._pool.closed
+
+    def stopping(self) -> Callable[[], bool]:
+        """A function that tells a long task whether to give up; does not keep the workers alive."""
+        pool = self._pool
+        return lambda: pool.closed
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Queue a task; its result or exception is the future's."""
+        future: Future[T] = Future()
+        if self._pool.closed:
+            future.cancel()
+        else:
+            self._pool.queue.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """Drop what is queued and wait for what is running."""
+        self._pool.close()
+        if not self.forked:
+            for thread in self._pool.threads:
+                thread.join()
+
+    def __del__(self) -> None:
+        self._pool.close()
