@@ -10,21 +10,16 @@ installed, its forward time in the same process is shown too.
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from importlib.metadata import files
 from pathlib import Path
 
 import numpy as np
 
 from mx_core import operators
-from mx_operators_cpu.onednn.library import native
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "onednn"))
-import plans
+import plans  # noqa: E402
+from limits import best, library  # noqa: E402
 
 #: channels, size, filters, kernel, stride: one of each kind in ResNet-50
 LAYERS = [
@@ -32,29 +27,6 @@ LAYERS = [
     (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (1024, 14, 256, 1, 1), (512, 7, 512, 3, 1),
     (512, 7, 2048, 1, 1),
 ]  # fmt: skip
-
-
-def build_limit(folder: str) -> ctypes.CDLL:
-    """Compiles limit.cc against the library this package ships."""
-    header = next(f.locate() for f in files("onednn-devel-cpu-gomp") or () if f.match("include/dnnl.h"))
-    library = Path(__file__).parents[1] / "src/mx_operators_cpu/lib/libdnnl.so.3"
-    out = f"{folder}/limit.so"
-    source = str(Path(__file__).with_name("limit.cc"))
-    flags = ["-O2", "-std=c++17", "-shared", "-fPIC", f"-I{Path(header).parent}"]
-    subprocess.check_call(["g++", *flags, source, "-o", out, str(library)])
-    print(f"oneDNN {native.version()}, {native.threads()} threads")  # loaded: limit.so finds it by name
-    return ctypes.CDLL(out)
-
-
-def best(run: Callable[[], object], repeats: int = 7) -> float:
-    """Seconds of the fastest of some runs."""
-    run()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def ours(x: np.ndarray, w: np.ndarray, y: np.ndarray, attrs: dict) -> list[float]:
@@ -86,27 +58,26 @@ def main(batch: int) -> None:
     print(f"batch {batch}, float32, GFLOP/s (share of bare oneDNN)")
     print(f"{'layer':>24} {'forward':>15} {'data gradient':>15} {'weight gradient':>15} {'PyTorch fwd':>12}")
     totals = np.zeros(2)
-    with tempfile.TemporaryDirectory() as folder:
-        limit = build_limit(folder)
-        for c, size, filters, kernel, stride in LAYERS:
-            pad = kernel // 2
-            out = (size + 2 * pad - kernel) // stride + 1
-            x = np.ones((batch, c, size, size), np.float32)
-            w = np.ones((filters, c, kernel, kernel), np.float32)
-            y = np.ones((batch, filters, out, out), np.float32)
-            attrs = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
-            attrs |= {"num_filter": filters, "no_bias": True}
-            sizes = map(ctypes.c_int64, (batch, c, size, filters, kernel, stride, pad))
-            bare = (ctypes.c_double * 3)()
-            limit.convolution_limit(*sizes, 7, bare)
-            got = ours(x, w, y, attrs)
-            flops = 2 * y.size * c * kernel**2 / 1e9
-            cells = [f"{flops / t:6.0f} ({b / t:4.0%})" for t, b in zip(got, bare, strict=True)]
-            theirs = torch_forward(x, w, stride, pad)
-            cells.append(f"{flops / theirs:6.0f}" if theirs else "-")
-            layer = f"{c}x{size} -> {filters} k{kernel} s{stride}"
-            print(f"{layer:>24} " + " ".join(f"{cell:>15}" for cell in cells))
-            totals += (sum(bare), sum(got))
+    limit = library()
+    for c, size, filters, kernel, stride in LAYERS:
+        pad = kernel // 2
+        out = (size + 2 * pad - kernel) // stride + 1
+        x = np.ones((batch, c, size, size), np.float32)
+        w = np.ones((filters, c, kernel, kernel), np.float32)
+        y = np.ones((batch, filters, out, out), np.float32)
+        attrs = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
+        attrs |= {"num_filter": filters, "no_bias": True}
+        sizes = map(ctypes.c_int64, (batch, c, size, filters, kernel, stride, pad))
+        bare = (ctypes.c_double * 3)()
+        limit.convolution_limit(*sizes, 7, bare)
+        got = ours(x, w, y, attrs)
+        flops = 2 * y.size * c * kernel**2 / 1e9
+        cells = [f"{flops / t:6.0f} ({b / t:4.0%})" for t, b in zip(got, bare, strict=True)]
+        theirs = torch_forward(x, w, stride, pad)
+        cells.append(f"{flops / theirs:6.0f}" if theirs else "-")
+        layer = f"{c}x{size} -> {filters} k{kernel} s{stride}"
+        print(f"{layer:>24} " + " ".join(f"{cell:>15}" for cell in cells))
+        totals += (sum(bare), sum(got))
     print(f"sum of bare oneDNN / sum of ours: {totals[0] / totals[1]:.0%}")
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bare speed of oneDNN on this machine: a convolution in the layouts it prefers, without the
-// reorders a plain tensor needs.  Compiled and called by bench_convolution.py.
+// The bare speed of oneDNN on this machine: primitives in the layouts they prefer, without the
+// reorders a plain tensor needs.  Compiled and called by limits.py.
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -62,4 +62,18 @@ extern "C" void convolution_limit(int64_t n, int64_t c, int64_t size, int64_t fi
                         {DNNL_ARG_SRC, filled(weights.src_desc(), engine)},
                         {DNNL_ARG_DIFF_WEIGHTS, filled(weights.diff_weights_desc(), engine)}},
                        stream, repeats);
+}
+
+// Seconds of (m, k) x (k, n) with a packed right-hand side.
+extern "C" double product_limit(int64_t m, int64_t k, int64_t n, int repeats) {
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const memory::desc a({m, k}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc c({m, n}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc desc(engine, a, any({k, n}), c);
+  return best_of(dnnl::matmul(desc),
+                 {{DNNL_ARG_SRC, filled(a, engine)},
+                  {DNNL_ARG_WEIGHTS, filled(desc.weights_desc(), engine)},
+                  {DNNL_ARG_DST, filled(c, engine)}},
+                 stream, repeats);
 }

@@ -49,7 +49,7 @@ py::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& ma
     return py::none();
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented || e.status == dnnl_invalid_arguments) return py::none();
-    throw;
+    throw Error(e.status == dnnl_out_of_memory ? MX_ERROR_MEMORY : MX_ERROR, e.what());
   }
   return capsule(std::move(plan));
 }

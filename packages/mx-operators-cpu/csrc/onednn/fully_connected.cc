@@ -38,10 +38,38 @@ void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
   });
 }
 
+// A few rows only: bound by reading the weight, once.
+constexpr int64_t kFewRows = 4;
+
+PlanPtr few_rows(const Signature& signature, const Sizes& s) {
+  ProgramBuilder builder(signature, s.cost(1));
+  const Slot data = builder.input(0, s.data()), weight = builder.input(1, s.weight()), out = builder.output(0, s.out());
+  std::vector<Slot> slots = {data, weight, out};
+  const Slot bias = signature.inputs.size() == 3 ? builder.input(2, plain({s.hidden}, s.type)) : -1;
+  if (bias >= 0) slots.push_back(bias);
+  builder.host(
+      [=](void* const* memory, const Call&) {
+        const auto *x = static_cast<const float*>(memory[data]), *w = static_cast<const float*>(memory[weight]);
+        const auto* shift = bias >= 0 ? static_cast<const float*>(memory[bias]) : nullptr;
+        auto* y = static_cast<float*>(memory[out]);
+        parallel_for(s.hidden, [&](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            for (int64_t r = 0; r < s.rows; ++r) {
+              const double sum = dot(x + r * s.depth, w + n * s.depth, s.depth);
+              y[r * s.hidden + n] = static_cast<float>(shift != nullptr ? sum + shift[n] : sum);
+            }
+          }
+        });
+      },
+      std::move(slots), needed_by(0));
+  return builder.build();
+}
+
 }  // namespace
 
 PlanPtr fully_connected(const Signature& signature) {
   const Sizes s(signature.inputs[0], signature.inputs[1]);
+  if (s.rows <= kFewRows && s.type == DataType::f32) return few_rows(signature, s);
   ProgramBuilder builder(signature, s.cost(1));
   ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, s.data())},
                                          {DNNL_ARG_WEIGHTS, builder.input(1, transposed(s.weight()))},

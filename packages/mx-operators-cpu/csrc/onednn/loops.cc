@@ -232,6 +232,16 @@ MX_CLONES void combine(const float* g, const float* x, const float* mean, const 
   }
 }
 
+MX_CLONES double dot(const float* a, const float* b, int64_t n) {
+  double result = 0;
+  for_runs(run_of(n), [&](int64_t, int64_t at, int64_t length) MX_INLINE_LAMBDA {
+    result += run_sum(
+        length, [&](int64_t i) MX_INLINE_LAMBDA { return load(a + at + i) * load(b + at + i); },
+        [&](int64_t i) MX_INLINE_LAMBDA { return a[at + i] * b[at + i]; });
+  });
+  return result;
+}
+
 MX_CLONES void normalize_scaled(const float* x, float mean, float scale, const float* gamma, const float* beta,
                                 float* y, int64_t n, bool add) {
   if (add) {

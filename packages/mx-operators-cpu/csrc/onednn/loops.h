@@ -42,6 +42,8 @@ void normalize(const float* x, const float* mean, const float* scale, const floa
 void combine(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
              float* y, const Block& block, bool add);
 
+double dot(const float* a, const float* b, int64_t n);
+
 // One run with gamma (and beta) per element.
 
 // y = (x - mean) * scale * gamma + beta, or y += that.

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which element types are computed, and which are left to other kernels."""
+
+from typing import Any
+
+import numpy as np
+import plans
+import pytest
+from ml_dtypes import bfloat16
+
+from mx_core import operators
+
+CALLS: list[tuple[str, dict[str, Any], list[tuple[int, ...]]]] = [
+    ("Convolution", {"kernel": (3, 3), "num_filter": 8, "pad": (1, 1)}, [(2, 16, 6, 6), (8, 16, 3, 3), (8,)]),
+    ("Convolution", {"kernel": (1, 1), "num_filter": 8}, [(2, 16, 6, 6), (8, 16, 1, 1), (8,)]),
+    ("FullyConnected", {"num_hidden": 6}, [(5, 12), (6, 12), (6,)]),
+    ("batch_dot", {}, [(2, 3, 4), (2, 4, 5)]),
+    ("Pooling", {"kernel": (2, 2), "pool_type": "avg"}, [(2, 3, 6, 6)]),
+    ("Pooling", {"kernel": (2, 2), "pool_type": "max"}, [(2, 3, 6, 6)]),
+    ("Pooling", {"kernel": (2, 2), "pool_type": "lp", "p_value": 2}, [(2, 3, 6, 6)]),
+    ("softmax", {}, [(4, 9)]),
+    ("log_softmax", {"axis": 0, "temperature": 2.0}, [(4, 9)]),
+]
+
+
+@pytest.mark.parametrize(("name", "attrs", "shapes"), CALLS)
+def test_bfloat16(rng: np.random.Generator, name: str, attrs: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    inputs = [rng.standard_normal(s).astype(bfloat16) for s in shapes]
+    plans.verify(name, attrs, inputs, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
+@pytest.mark.parametrize(("name", "attrs", "shapes"), CALLS[:3])
+def test_other_types_are_declined(
+    rng: np.random.Generator, name: str, attrs: dict[str, Any], shapes: list[tuple[int, ...]], dtype: type
+) -> None:
+    op = operators.get(name)
+    p = op.Param.parse(attrs, op=name)
+    inputs = [np.ones(s, dtype) for s in shapes]
+    outputs = [np.asarray(o) for o in op.reference(p, inputs, None)]
+    assert plans.prepare(op, p, inputs, outputs) is None
