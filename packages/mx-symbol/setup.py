@@ -3,8 +3,9 @@
 
 from pathlib import Path
 
-from mx_core.build import native_extension
 from setuptools import setup
+
+from mx_core.build import native_extension
 
 sources = sorted(str(path) for path in Path("csrc").glob("*.cc"))
 setup(ext_modules=[native_extension("mx_symbol._core", sources, include_dirs=["csrc"])])

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import mx_ndarray
 import numpy as np
 import pytest
+
+import mx_ndarray
 from mx_core import operators
 from mx_core.errors import MXNetError
 from mx_core.operator import OperatorProperty

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_ndarray import nd

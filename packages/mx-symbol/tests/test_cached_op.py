@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
 from mx_symbol import CachedOp, sym

@@ -73,7 +73,7 @@ def test_an_input_that_is_no_symbol_is_refused():
 
 def test_unknown_operator_is_an_attribute_error():
     with pytest.raises(AttributeError, match="Convolutionn"):
-        sym.Convolutionn  # noqa: B018
+        sym.Convolutionn
     assert not hasattr(sym, "no_such_operator")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from mx_core.context import cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd

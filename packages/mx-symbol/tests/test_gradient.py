@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_core.errors import ArgumentError
 from mx_ndarray import nd
 from mx_symbol import sym

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mx_ndarray import autograd, nd
 from mx_symbol import sym
 from mx_symbol.bound_graph import build

@@ -19,6 +19,7 @@ from mx_symbol.infer import (
     shape_inference,
     type_inference,
 )
+from mx_symbol.passes import apply_passes
 
 FLOAT32 = 0
 #: elements of one array; beyond it byte counts may leave 64 bits
@@ -31,7 +32,7 @@ class BoundGraph:
 
     Attributes
     ----------
-    heads : the outputs
+    heads : the outputs, after the graph passes
     schedule : operator nodes; the first `n_forward` are the forward graph
     arguments, auxiliaries : variables by name, in the order of the symbol
     head_grads : per output the variable of its gradient, where the gradient graph reads it
@@ -87,8 +88,16 @@ def build(
     ------
     ShapeError, DTypeError  contradiction, or something that cannot be inferred
     """
-    order = topological_order(entry.node for entry in heads)
-    arguments, auxiliaries = variables_of(order)
+    original = topological_order(entry.node for entry in heads)
+    arguments, auxiliaries = variables_of(original)
+    optimized = apply_passes(heads, any(req != "null" for req in grad_req.values()))
+    order = original
+    if optimized != tuple(heads):
+        # What the passes removed may have been what told the shape of a variable.
+        shapes, types = _known(original, shapes, types)
+        heads = optimized
+        order = topological_order(entry.node for entry in heads)
+        order += [node for node in original if node.is_variable and node not in set(order)]
     forward = [node for node in order if node.op is not None]
     for node in forward:
         if node.op is not None and node.op.dynamic_output:
@@ -109,6 +118,19 @@ def build(
     specs = _specs(everything, heads, used, named, arguments, shapes, types)
     return BoundGraph(
         tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs
+    )
+
+
+def _known(
+    order: Sequence[Node],
+    shapes: Mapping[str, PartialShape | None],
+    types: Mapping[str, int | None],
+) -> tuple[dict[str, PartialShape | None], dict[str, int | None]]:
+    dims, codes = shape_inference(order, shapes), type_inference(order, types, FLOAT32)
+    variables = [node for node in order if node.is_variable]
+    return (
+        {node.name: dims.get(Entry(node)) for node in variables},
+        {node.name: codes.get(Entry(node)) for node in variables},
     )
 
 

@@ -12,7 +12,6 @@ from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray, autograd, nd
-
 from mx_symbol.bound_graph import BoundGraph, build, variables_of
 from mx_symbol.gradient import apply_plain
 from mx_symbol.graph import Entry, topological_order

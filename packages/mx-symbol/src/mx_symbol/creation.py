@@ -47,6 +47,6 @@ def arange(
     )  # fmt: skip
 
 
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:  # noqa: N803
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
     """N × M (or N × N) with ones on diagonal k."""
     return _create("_eye", dtype, N=N, M=M, k=k, **kwargs)

@@ -296,8 +296,8 @@ class Executor:
         return f"{self._symbol.debug_str()}{plan}\nTotal {total:.0f} MB allocated\n"
 
     def get_optimized_symbol(self) -> Symbol:
-        """The symbol that is run."""
-        return self._symbol
+        """The symbol that is run: what the graph passes made of the bound one."""
+        return type(self._symbol)(self._graph.heads)
 
 
 def _copy_checked(name: str, value: NDArray, target: NDArray) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import Entry as Term
-from mx_core.operator import NoParams, gradient_of
+from mx_core.operator import Params, gradient_of
 from mx_symbol.graph import Entry, Node, topological_order
 
 #: from this many contributions on they are added one by one, so that few are alive at a time
@@ -77,8 +77,9 @@ def apply_plain(op: str, inputs: Sequence[Entry], name: str, **values: object) -
     return Entry(Node(found, params, name, None, inputs), 0)
 
 
-def _no_params(op: str) -> NoParams:
-    return operators.get(op).Param.parse({}, op=op)  # type: ignore[return-value]
+def _no_params(op: str) -> Params:
+    params: Params = operators.get(op).Param.parse({}, op=op)
+    return params
 
 
 class _Backward:
@@ -141,11 +142,11 @@ class _Backward:
                 self._contribute(target, entry(term))
 
     def _node(
-        self, op: str, inputs: Sequence[Entry], forward: Node, suffix: str, params: object = None
+        self, op: str, inputs: Sequence[Entry], forward: Node, suffix: str, params: Params | None = None
     ) -> Node:
         attrs = {k: v for k, v in forward.attrs.items() if k == "__ctx_group__"}
         given = _no_params(op) if params is None else params
-        made = Node(operators.get(op), given, forward.name + suffix, attrs, inputs)  # type: ignore[arg-type]
+        made = Node(operators.get(op), given, forward.name + suffix, attrs, inputs)
         self._made.append(made)
         return made
 

@@ -71,9 +71,9 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         lines = [
-            f"{_mebibytes(self.total_bytes)} planned, "
-            + f"{_mebibytes(self.live_bytes)} largest live set, "
-            + f"{_mebibytes(self.naive_bytes)} without sharing"
+            f"{_readable(self.total_bytes)} planned, "
+            + f"{_readable(self.live_bytes)} largest live set, "
+            + f"{_readable(self.naive_bytes)} without sharing"
         ]
         for place in sorted(self.placements.values(), key=lambda p: (p.birth, p.offset)):
             name = self.names.get(place.value, f"value {place.value}")
@@ -84,8 +84,8 @@ class MemoryPlan:
         return "\n".join(lines)
 
 
-def _mebibytes(n: int) -> str:
-    return f"{n / 2**20:.2f} MiB"
+def _readable(n: int) -> str:
+    return f"{n / 2**20:.2f} MiB" if n >= 2**20 else f"{n / 2**10:.2f} KiB"
 
 
 @dataclass

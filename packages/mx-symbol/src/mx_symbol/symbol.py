@@ -229,7 +229,7 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
         return Symbol(gradient_symbol(self._entries, names))
 
 
-def Variable(  # noqa: N802 - MXNet's name
+def Variable(
     name: str,
     attr: dict[str, str] | None = None,
     shape: Sequence[int] | None = None,
@@ -264,7 +264,7 @@ def Variable(  # noqa: N802 - MXNet's name
 var = Variable
 
 
-def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802 - MXNet's name
+def Group(symbols: Sequence[Symbol]) -> Symbol:
     """A symbol with the outputs of all given ones.
 
     Raises

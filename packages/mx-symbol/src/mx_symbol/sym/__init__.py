@@ -40,7 +40,7 @@ else:
         return find(__name__, "", name)
 
 
-pow = power  # noqa: A001 - MXNet's name
+pow = power
 
 
 def __dir__() -> list[str]:
