@@ -42,12 +42,12 @@ Plan::Plan(std::vector<Spec> inputs, std::vector<Spec> outputs, uint32_t n_scala
 }
 
 void Plan::retain_c(mx_plan* self) {
-  static_cast<Plan*>(self)->references_.fetch_add(1, std::memory_order_relaxed);
+  static_cast<Plan&>(*self).references_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Plan::release_c(mx_plan* self) {
-  auto* plan = static_cast<Plan*>(self);
-  if (plan->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete plan;
+  auto& plan = static_cast<Plan&>(*self);
+  if (plan.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &plan;
 }
 
 void Plan::check(const mx_kernel_context& context, const mx_tensor* inputs, uint32_t n_inputs,

@@ -13,7 +13,7 @@ namespace mx::vector {
 namespace {
 
 constexpr int64_t kBlock = 1024;       // elements of a row that are folded in their own type
-constexpr int64_t kColumns = 512;      // columns folded together
+constexpr int64_t kColumns = 2048;      // columns folded together
 constexpr int64_t kRowsPerFlush = 32;  // rows added in float32 before they go to double
 constexpr int64_t kFewUnits = 8;       // below, single results are split between threads
 constexpr int64_t kSplitElements = 64 << 10;

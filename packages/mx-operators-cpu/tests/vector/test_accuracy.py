@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vector_plans import evaluated
+
 from mx_core import expression as X
 from mx_core.expression import trace
-from vector_plans import evaluated
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, float], float]] = [

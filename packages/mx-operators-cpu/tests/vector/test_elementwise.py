@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vector_plans import ADD, FLOATS, INTEGERS, NULL, array, close, evaluated, run, same_as_numpy
+
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.expression import Expression, Instruction, Opcode, arity, evaluate, trace
-from vector_plans import ADD, FLOATS, INTEGERS, NULL, array, close, evaluated, run, same_as_numpy
-
 from mx_operators_cpu import _vector
 
 LIBRARY_DIFFERS = {Opcode.GAMMA, Opcode.GAMMALN, Opcode.DIGAMMA, Opcode.TANH, Opcode.POW}  # in the last digit, seen by integers

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mx_core import operators
-from mx_core.operator import ReferenceContext
 from vector_plans import INPLACE, array, call_of, close, plan_of, run, verify
 
+from mx_core import operators
+from mx_core.operator import ReferenceContext
 from mx_operators_cpu.vector.optimizer import STEPS
 
 MORE = {"ftml_update": {"t": 3}, "ftrl_update": {"lamda1": 0.2}}

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from vector_plans import FLOATS, array, call_of, plan_of, run, verify
+
 from mx_core import operators
 from mx_core.errors import ArgumentError
-from vector_plans import FLOATS, array, call_of, plan_of, run, verify
 
 STREAM = (0x1234567890ABCDEF, 77)
 

@@ -46,8 +46,9 @@ def test_long_float32_sums_are_accurate() -> None:
     x = np.full(3_000_000, 0.1, np.float32)
     want = np.float32(np.sum(x, dtype=np.float64))
     verify_exact = np.zeros(1, np.float32)
-    from mx_operators_cpu import _vector
     from vector_plans import WRITE, run
+
+    from mx_operators_cpu import _vector
 
     for shape, reduced in (((x.size,), [True]), ((x.size, 1), [True, False]), ((3000, 1000), [True, True])):
         plan = _vector.reduce_plan([(shape, 0)], [((1,), 0)], "sum", reduced)

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.expression import Expression, evaluate
 from mx_core.kernels import KernelCall, TensorSpec, resolve
 from mx_core.operator import OperatorProperty, ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
-
 from mx_operators_cpu import _vector
 from mx_operators_cpu.vector.register import KERNELS
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How near to memory bandwidth do the vector kernels run on arrays that no cache holds?
+
+Bytes are those of inputs and outputs. Ratios are to NumPy's copy of the same size, which runs on one
+thread, and to the NumPy function.
+
+    python bench_vector.py [--mib 256] [--threads 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from mx_core import _native
+from mx_core import expression as X
+
+from mx_operators_cpu import _vector
+
+Function = Callable[..., Any]
+
+
+def best(run: Callable[[], object], repeats: int = 5) -> float:
+    """Seconds of the fastest run."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def chain(x: Any) -> Any:
+    """Eight operations."""
+    return X.exp(-X.square(x) * 0.5) + X.tanh(x) * X.sigmoid(x) - X.relu(x)
+
+
+def numpy_chain(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The same with NumPy, operation by operation."""
+    return np.exp(-np.square(x) * 0.5) + np.tanh(x) * (1 / (1 + np.exp(-x))) - np.maximum(x, 0)
+
+
+CASES: list[tuple[str, int, Function, Function | None]] = [
+    ("add", 2, lambda x, y: x + y, np.add),
+    ("multiply by a number", 1, lambda x: x * 2.0, lambda x, out: np.multiply(x, 2.0, out=out)),
+    ("greater", 2, lambda x, y: x > y, None),
+    ("relu", 1, X.relu, lambda x, out: np.maximum(x, 0, out=out)),
+    ("exp", 1, X.exp, np.exp),
+    ("log", 1, X.log, np.log),
+    ("tanh", 1, X.tanh, np.tanh),
+    ("sigmoid", 1, X.sigmoid, None),
+    ("erf", 1, X.erf, None),
+    ("sin", 1, X.sin, np.sin),
+    ("chain of 8", 1, chain, numpy_chain),
+]
+
+
+def plan_run(plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> float:
+    """Seconds of one run."""
+    return best(lambda: _native.run_plan(plan, inputs, outputs, [1] * len(outputs), threads=threads))
+
+
+def report(name: str, size: float, seconds: float, copy: float, other: float | None) -> None:
+    """One line: bandwidth and the two ratios."""
+    speed = size / seconds / 1e9
+    versus = "" if other is None else f"{other / seconds:8.2f} x NumPy"
+    print(f"{name:22}{speed:8.1f} GB/s {speed / copy:6.2f} x copy {versus}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=256, help="MiB of one array")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    n = options.mib << 18
+    rng = np.random.default_rng(0)
+    x, y = (rng.random(n, np.float32) + np.float32(0.5) for _ in range(2))
+    out = np.zeros_like(x)
+    copy = 2 * x.nbytes / best(lambda: np.copyto(out, x)) / 1e9
+    print(f"{_vector.instruction_set()}, {options.threads} threads, NumPy's copy {copy:.1f} GB/s")
+    for name, k, function, other in CASES:
+        inputs = [x, y][:k]
+        expression = X.trace(function, k)
+        plan = _vector.expression_plan(expression.serialized, [(x.shape, 0)] * k, [(x.shape, 0)])
+        seconds = plan_run(plan, inputs, [out], options.threads)
+        theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)  # type: ignore[misc]
+        report(name, (k + 1) * x.nbytes, seconds, copy, theirs)
+    square = x.reshape(1024, -1)
+    for name, reduced, axis in (("sum", [True, True], None), ("sum of rows", [False, True], 1), ("sum of columns", [True, False], 0)):
+        total = np.zeros(np.shape(square[:1, :1].sum(axis)) if axis is None else np.delete(square.shape, axis), np.float32)
+        plan = _vector.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", reduced)
+        theirs = best(lambda a=axis: square.sum(a), 2)  # type: ignore[misc]
+        report(name, x.nbytes, plan_run(plan, [square], [total], options.threads), copy, theirs)
+    flat = out.reshape(square.shape[::-1])
+    moves = [(0, 0, flat.shape, (1, square.shape[1]), (flat.shape[1], 1), 0, 0)]
+    plan = _vector.move_plan([(square.shape, 0)], [(flat.shape, 0)], moves)
+    report("transpose", 2 * x.nbytes, plan_run(plan, [square], [flat], options.threads), copy, best(lambda: np.copyto(flat, square.T), 2))
+
+
+if __name__ == "__main__":
+    main()
