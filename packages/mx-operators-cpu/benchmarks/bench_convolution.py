@@ -18,8 +18,8 @@ import numpy as np
 from mx_core import operators
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "onednn"))
-import plans  # noqa: E402
-from limits import best, library  # noqa: E402
+import plans
+from limits import best, library
 
 #: channels, size, filters, kernel, stride: one of each kind in ResNet-50
 LAYERS = [
