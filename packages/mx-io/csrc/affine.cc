@@ -17,8 +17,9 @@ void transform(const ImageView& source, const Affine& affine, int64_t height, in
   const double determinant = m00 * m11 - m01 * m10;
   const double i00 = m11 / determinant, i01 = -m01 / determinant;
   const double i10 = -m10 / determinant, i11 = m00 / determinant;
-  const double from_x = (static_cast<double>(source.width) - 1) / 2, from_y = (static_cast<double>(source.height) - 1) / 2;
-  const double to_x = (static_cast<double>(width) - 1) / 2, to_y = (static_cast<double>(height) - 1) / 2;
+  const auto middle = [](int64_t length) { return (static_cast<double>(length) - 1) / 2; };
+  const double from_x = middle(source.width), from_y = middle(source.height);
+  const double to_x = middle(width), to_y = middle(height);
 
   const auto at = [&](int64_t x, int64_t y, int64_t c) -> float {
     const bool inside = x >= 0 && y >= 0 && x < source.width && y < source.height;
