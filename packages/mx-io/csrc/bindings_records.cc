@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings.h"
 #include "record_reader.h"
 #include "record_writer.h"
@@ -17,13 +19,15 @@ py::bytes make_bytes(uint64_t count) {
   return py::reinterpret_steal<py::bytes>(made);
 }
 
-py::object read_next(RecordReader& reader) {
+// Reads the record at `offset`, or at the position, and moves behind it, in one step.
+py::object read_from(RecordReader& reader, std::optional<uint64_t> offset) {
   std::unique_lock<std::mutex> lock(reader.mutex(), std::defer_lock);
   std::optional<RecordExtent> extent;
   {
     py::gil_scoped_release release;
     lock.lock();
-    extent = reader.locate_next();
+    if (offset) reader.seek(*offset);
+    extent = offset ? locate_record(reader.window(), *offset) : reader.locate_next();
   }
   if (!extent) return py::none();
   py::bytes payload = make_bytes(extent->payload);
@@ -35,6 +39,10 @@ py::object read_next(RecordReader& reader) {
   }
   return payload;
 }
+
+py::object read_next(RecordReader& reader) { return read_from(reader, std::nullopt); }
+
+py::object read_at(RecordReader& reader, uint64_t offset) { return read_from(reader, offset); }
 
 py::list read_batch(RecordReader& reader, const std::vector<uint64_t>& offsets) {
   std::vector<RecordExtent> extents(offsets.size());
@@ -95,6 +103,7 @@ void bind_records(py::module_& module) {
   py::class_<RecordReader>(module, "RecordReader", py::module_local())
       .def(py::init<const std::string&>(), py::arg("path"))
       .def("read", &read_next)
+      .def("read_at", &read_at, py::arg("offset"))
       .def("read_batch", &read_batch, py::arg("offsets"))
       .def("offsets", &offsets_of, py::arg("part_index") = 0, py::arg("num_parts") = 1)
       .def("seek", &seek, py::arg("offset"))

@@ -43,6 +43,7 @@ class RecordReader {
   explicit RecordReader(const std::string& path) : file_(path), window_(file_) {}
   File& file() { return file_; }
   std::mutex& mutex() { return mutex_; }
+  ByteSource& window() { return window_; }  // hold the mutex
 
   // The record at the position, or nothing at the end of the file.  Hold the mutex.
   std::optional<RecordExtent> locate_next();

@@ -52,6 +52,8 @@ def test_golden_index_leads_to_each_record():
         for key in reversed(record.keys):
             assert record.read_idx(key) == expected[key]
         assert record.read_keys([27, 0, 27]) == [expected[27], expected[0], expected[27]]
+        record.read_idx(3)
+        assert record.read() == expected[6]
         record.seek(21)
         assert record.tell() == record.idx[21]
         assert record.read() == expected[21]

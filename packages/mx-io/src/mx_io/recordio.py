@@ -238,8 +238,9 @@ class MXIndexedRecordIO(MXRecordIO):
         return position
 
     def read_idx(self, idx: Any) -> bytes:
-        """The payload of the record of a key."""
-        return self.read_batch([self._offset(idx)])[0]
+        """The payload of the record of a key; `read` then goes on with the record behind it."""
+        payload: bytes = self._reader().read_at(self._offset(idx))
+        return payload
 
     def read_keys(self, keys: Iterable[Any]) -> list[bytes]:
         """The payloads of several keys, read in one call without the GIL."""
