@@ -116,9 +116,6 @@ void register_autograd(py::module_& module) {
              [](const py::list& arrays, const py::list& grads, const std::vector<int>& reqs) {
                translated([&] { mark_variables(arrays, grads, reqs); });
              });
-  module.def("unmark", [](const py::object& array) {
-    translated([&] { set_node(expect_array(array.ptr(), "[autograd]"), nullptr, 0); });
-  });
   module.def("backward", [](const py::list& heads, const py::object& head_grads,
                             const py::object& variables, bool retain_graph, bool create_graph,
                             bool train_mode) {

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes, operators
-from mx_core.errors import IndexOutOfBoundsError, MXNetError
+from mx_core.errors import IndexOutOfBoundsError, MXNetError, ShapeError
 from mx_ndarray import _core
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 from mx_ndarray.views import check_assignable, with_shape
+
+_NUMBERS = (int, float, bool, np.number, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -185,55 +187,53 @@ def put(array: NDArray, key: Any, value: Any) -> None:
     recorded = _core.is_recording() and isinstance(value, NDArray) and value._recorded
     dims = array.shape
     region = resolve(key, dims)
-    if recorded:
-        _put_recorded(array, region, value)
-    elif region is not None and region.contiguous(dims):
-        _fill(_view(array, region, region.shape), value)
-    elif region is not None and isinstance(value, (int, float, np.number)):
-        settings = region.slice_arguments()
-        function("_slice_assign_scalar")(array, scalar=float(value), out=array, **settings)
-    else:
+    if region is None:
+        if recorded:
+            raise MXNetError(
+                "[NDArray] assigning a recorded array through an advanced index has no gradient; "
+                "assign outside autograd.record(), or build the result with nd.where or nd.concat"
+            )
         host = array.asnumpy()
         try:
             host[_host_key(key)] = value.asnumpy() if isinstance(value, NDArray) else value
         except IndexError as error:
             raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {dims}") from None
         _fill(array, host)
+    elif region.contiguous(dims) and not recorded:
+        _fill(_view(array, region, region.shape), value)
+    elif isinstance(value, _NUMBERS):
+        settings = region.slice_arguments()
+        function("_slice_assign_scalar")(array, scalar=float(value), out=array, **settings)
+    else:
+        part = with_shape(_fitted(value, array, region.shape), region.lengths)
+        function("_slice_assign")(array, part, out=array, **region.slice_arguments())
 
 
-def _put_recorded(array: NDArray, region: Region | None, value: NDArray) -> None:
-    if region is None:
-        raise MXNetError(
-            "[NDArray] assigning a recorded array through an advanced index has no gradient; "
-            "assign outside autograd.record(), or build the result with nd.where or nd.concat"
-        )
-    wanted = value if value._dtype_code == array._dtype_code else value.astype(array.dtype)
-    if wanted.shape != region.shape:
-        wanted = wanted.broadcast_to(region.shape)
-    if region.shape != region.lengths:
-        wanted = wanted.reshape(region.lengths)
-    function("_slice_assign")(array, wanted, out=array, **region.slice_arguments())
+def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """`value` as an array of the type of `like`, broadcast to `shape`."""
+    if not isinstance(value, NDArray):
+        host = np.asarray(value, dtypes.numpy_dtype(like._dtype_code))
+        try:
+            return make_array(np.broadcast_to(host, shape), like.context, like.dtype)
+        except ValueError:
+            raise ShapeError(f"[NDArray] cannot assign shape {host.shape} to {shape}") from None
+    given: NDArray = value.astype(like.dtype, copy=False)
+    if given.shape == shape:
+        return given
+    extra = given.ndim - len(shape)
+    if extra > 0 and all(d == 1 for d in given.shape[:extra]):
+        given = with_shape(given, given.shape[extra:])
+    elif extra < 0:
+        given = with_shape(given, (1,) * -extra + given.shape)
+    return given if given.shape == shape else given.broadcast_to(shape)  # type: ignore[no-any-return]
 
 
 def _fill(target: NDArray, value: Any) -> None:
     """All of `target` from a number or something that broadcasts to its shape."""
     if target.size == 0:
         return
-    if isinstance(value, (int, float, bool, np.number, np.bool_)):
+    if isinstance(value, _NUMBERS):
         settings = {"shape": target.shape, "dtype": dtypes.name(target._dtype_code)}
         function("_full")(value=float(value), ctx=target.context, out=target, **settings)
         return
-    if not isinstance(value, NDArray):
-        host = np.asarray(value, dtypes.numpy_dtype(target._dtype_code))
-        value = make_array(np.broadcast_to(host, target.shape), target.context, target.dtype)
-    elif value._dtype_code != target._dtype_code:
-        value = value.astype(target.dtype)
-    if value.shape != target.shape:
-        missing = target.ndim - value.ndim
-        if missing < 0 and all(d == 1 for d in value.shape[:-missing]):
-            value = value.reshape(value.shape[-missing:] or (1,) * target.ndim)
-        elif missing > 0:
-            value = value.reshape((1,) * missing + value.shape)
-        if value.shape != target.shape:
-            value = value.broadcast_to(target.shape)
-    _core.copy(value, target)
+    _core.copy(_fitted(value, target, target.shape), target)

@@ -64,9 +64,8 @@ def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any])
             context = as_context(value)
             if name in fields:
                 attributes[name] = number
-        elif name not in ("name", "ctx") or name in fields:
-            if not (name == "ctx" and value is None):
-                attributes[name] = number
+        elif name != "ctx" and (name != "name" or name in fields):
+            attributes[name] = number
     settings = {n: (str(context) if n == "ctx" else values[i]) for n, i in attributes.items()}
     if op.variadic is not None:
         settings[op.variadic] = len(arrays)
@@ -161,7 +160,8 @@ def make_context(type_id: int, device_id: int) -> Context:
 
 def scalar_params(op: OperatorProperty, value: Any) -> Params:
     """Parameters of a scalar operator (`_plus_scalar`)."""
-    return op.Param.parse({"scalar": float(value)}, op=op.name)
+    params: Params = op.Param.parse({"scalar": float(value)}, op=op.name)
+    return params
 
 
 def prepare(
