@@ -1,2 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook implementations of mx-example-operators."""
+"""Hook implementations: the module that the entry point in pyproject.toml names.
+
+It is imported when somebody first asks for an operator, so it imports little itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core import PluginInfo, hookimpl
+
+MX_PLUGIN = PluginInfo(summary="a tested template of an operator plug-in")
+
+
+@hookimpl
+def mx_register_operators(registry: Any) -> None:
+    """What the operators mean; backward operators come along with them."""
+    from mx_example_operators.moving_average import MovingAverage
+    from mx_example_operators.simple import PseudoHuber, Quadratic
+
+    for operator in (Quadratic, PseudoHuber, MovingAverage):
+        registry.add(operator)
+
+
+@hookimpl
+def mx_register_kernels(registry: Any) -> None:
+    """How they are computed; the native module is imported when a kernel is first needed."""
+    for name in ("moving_average", "_backward_moving_average"):
+        registry.add(name, "cpu", "example_native", f"mx_example_operators._native:{name}")

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+from glob import glob
+
+from setuptools import setup
+
+from mx_core.build import native_extension
+
+setup(
+    ext_modules=[
+        native_extension(
+            "mx_example_operators._native",
+            sorted(glob("csrc/*.cc")),
+            depends=sorted(glob("csrc/*.h")),
+            pybind11=False,
+        )
+    ]
+)
