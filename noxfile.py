@@ -96,7 +96,12 @@ def fingerprint(name: str) -> str:
     digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
     for path in sorted(set(files)):
         parts = path.relative_to(ROOT).parts
-        if path.suffix in (".pyc", ".so") or ".so." in path.name or "build" in parts or "egg-info" in str(path):
+        if (
+            path.suffix in (".pyc", ".so")
+            or ".so." in path.name
+            or "build" in parts
+            or "egg-info" in str(path)
+        ):
             continue
         digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -18,7 +18,9 @@ def write_images(folder: Path) -> int:
 
     digits = load_digits()
     for number, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
-        image = Image.fromarray((pixels * 255 / 16).astype("uint8")).resize((SIZE, SIZE), Image.Resampling.BICUBIC)
+        image = Image.fromarray((pixels * 255 / 16).astype("uint8")).resize(
+            (SIZE, SIZE), Image.Resampling.BICUBIC
+        )
         target = folder / str(label)
         target.mkdir(parents=True, exist_ok=True)
         if number % 10:

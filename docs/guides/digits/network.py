@@ -14,7 +14,9 @@ def symbol() -> Any:
     """Two convolution blocks with batch normalisation, dropout, one hidden layer."""
     net = mx.sym.Variable("data")
     for block, filters in enumerate((32, 64), 1):
-        net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=filters, no_bias=True, name=f"conv{block}")
+        net = mx.sym.Convolution(
+            net, kernel=(3, 3), pad=(1, 1), num_filter=filters, no_bias=True, name=f"conv{block}"
+        )
         net = mx.sym.BatchNorm(net, fix_gamma=False, name=f"bn{block}")
         net = mx.sym.Activation(net, act_type="relu", name=f"relu{block}")
         net = mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max", name=f"pool{block}")
@@ -47,8 +49,15 @@ class Imperative:
             x = mx.nd.Convolution(
                 x, p[f"conv{block}_weight"], kernel=(3, 3), pad=(1, 1), num_filter=32 * block, no_bias=True
             )
-            norm = [p[f"bn{block}_gamma"], p[f"bn{block}_beta"], s[f"bn{block}_moving_mean"], s[f"bn{block}_moving_var"]]
+            norm = [
+                p[f"bn{block}_gamma"],
+                p[f"bn{block}_beta"],
+                s[f"bn{block}_moving_mean"],
+                s[f"bn{block}_moving_var"],
+            ]
             x = mx.nd.relu(mx.nd.BatchNorm(x, *norm, fix_gamma=False))
             x = mx.nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
         x = mx.nd.relu(mx.nd.FullyConnected(x, p["fc1_weight"], p["fc1_bias"], num_hidden=128))
-        return mx.nd.FullyConnected(mx.nd.Dropout(x, p=0.4), p["fc2_weight"], p["fc2_bias"], num_hidden=CLASSES)
+        return mx.nd.FullyConnected(
+            mx.nd.Dropout(x, p=0.4), p["fc2_weight"], p["fc2_bias"], num_hidden=CLASSES
+        )

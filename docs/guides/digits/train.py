@@ -58,14 +58,17 @@ def train_symbol(train: Any, validation: Any, epochs: int, prefix: Path) -> tupl
 
     def remember(param: Any) -> None:
         accuracy.append(param.eval_metric.get()[1])
-        print(f"epoch {param.epoch:2d}  validation accuracy {accuracy[-1]:.4f}  {speed.rates[-1]:,.0f} images/s")
+        print(
+            f"epoch {param.epoch:2d}  validation accuracy {accuracy[-1]:.4f}  {speed.rates[-1]:,.0f} images/s"
+        )
 
     batches = sum(1 for _ in train)
     train.reset()
     schedule = mx.lr_scheduler.CosineScheduler(epochs * batches, base_lr=RATE)
     module.fit(
         train, eval_data=validation, eval_metric=["acc", "ce"], validation_metric="acc", kvstore="local",
-        optimizer="adam", optimizer_params={"learning_rate": RATE, "lr_scheduler": schedule, "wd": 1e-4}, initializer=mx.init.Xavier(),
+        optimizer="adam", optimizer_params={"learning_rate": RATE, "lr_scheduler": schedule, "wd": 1e-4},
+        initializer=mx.init.Xavier(),
         batch_end_callback=[speed.batch, mx.callback.ProgressBar(batches, batch_size=BATCH)],
         epoch_end_callback=speed.epoch, eval_end_callback=remember, num_epoch=epochs,
     )  # fmt: skip
@@ -73,7 +76,9 @@ def train_symbol(train: Any, validation: Any, epochs: int, prefix: Path) -> tupl
     return accuracy, speed.rates
 
 
-def train_imperative(train: Any, validation: Any, epochs: int, prefix: Path) -> tuple[list[float], list[float]]:
+def train_imperative(
+    train: Any, validation: Any, epochs: int, prefix: Path
+) -> tuple[list[float], list[float]]:
     """The same with mx.autograd and a KVStore; returns validation accuracy and images/s per epoch."""
     net = Imperative()
     store = mx.kv.create("local")
@@ -120,17 +125,30 @@ def predict(prefix: Path, epochs: int, records: Path) -> tuple[Any, Any]:
 def fresh_process(arguments: argparse.Namespace, out: Path) -> Any:
     """Predictions of this script run again with --predict."""
     target = out / "predictions.npy"
-    command = [sys.executable, __file__, "--predict", str(target), "--out", str(out), "--epochs", str(arguments.epochs)]
+    command = [
+        sys.executable,
+        __file__,
+        "--predict",
+        str(target),
+        "--out",
+        str(out),
+        "--epochs",
+        str(arguments.epochs),
+    ]
     subprocess.run(command, check=True)
     return np.load(target)
 
 
 def main() -> int:
     """The whole job."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/digits"))
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--imperative", "--gluon", action="store_true", help="train with autograd instead of Module")
+    parser.add_argument(
+        "--imperative", "--gluon", action="store_true", help="train with autograd instead of Module"
+    )
     parser.add_argument("--predict", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     out: Path = arguments.out
@@ -155,7 +173,8 @@ def main() -> int:
     confusion_matrix(labels, probabilities.argmax(1), out / "confusion_matrix.png")
     print(f"trained {arguments.epochs} epochs in {seconds:.1f} s, median {np.median(rates):,.0f} images/s")
     print(f"best validation accuracy {max(accuracy):.4f}, last {accuracy[-1]:.4f}")
-    print(f"checkpoint {prefix}-{arguments.epochs:04d}.params predicts {'the same' if same else 'DIFFERENTLY'} in a fresh process")
+    verdict = "the same" if same else "DIFFERENTLY"
+    print(f"checkpoint {prefix}-{arguments.epochs:04d}.params predicts {verdict} in a fresh process")
     print("pictures: learning_curve.png, confusion_matrix.png in", out)
     print("plug-ins that took part:")
     for record in mx.plugins.plugins():

@@ -21,7 +21,12 @@ def forward(name: str, attrs: dict[str, Any], inputs: Sequence[Any], is_train: b
 
 
 def backward(
-    name: str, attrs: dict[str, Any], inputs: Sequence[Any], outputs: Sequence[Any], heads: Sequence[Any], is_train: bool = True
+    name: str,
+    attrs: dict[str, Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    heads: Sequence[Any],
+    is_train: bool = True,
 ) -> list[Any]:
     """Gradient per input, None for zero."""
     op = operators.get(name)

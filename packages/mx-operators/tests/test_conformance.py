@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mx_core import operators
+from mx_core import dtypes, operators
 from mx_core.operator import infer_shapes, infer_types
-from mx_core import dtypes
 
 DATA = Path(__file__).parent / "data" / "conformance"
 spec = importlib.util.spec_from_file_location("replay", Path(__file__).parent / "replay.py")
@@ -43,7 +42,7 @@ def cases() -> list[Any]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def arrays(family: str) -> Any:
     with np.load(DATA / f"{family}.npz") as file:
         return dict(file)

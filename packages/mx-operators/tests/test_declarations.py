@@ -29,8 +29,18 @@ def test_declaration_is_complete(name: str) -> None:
 @pytest.mark.parametrize(
     ("op", "attrs", "shapes", "message"),
     [
-        ("Convolution", {"kernel": (3, 3), "num_filter": 4}, [(1, 3, 8, 8), (4, 2, 3, 3), None], r"weight: expected shape \(4, 3, 3, 3\), got \(4, 2, 3, 3\)"),
-        ("Convolution", {"kernel": (9, 9), "num_filter": 4}, [(1, 3, 8, 8), None, None], "larger than the padded data"),
+        (
+            "Convolution",
+            {"kernel": (3, 3), "num_filter": 4},
+            [(1, 3, 8, 8), (4, 2, 3, 3), None],
+            r"weight: expected shape \(4, 3, 3, 3\), got \(4, 2, 3, 3\)",
+        ),
+        (
+            "Convolution",
+            {"kernel": (9, 9), "num_filter": 4},
+            [(1, 3, 8, 8), None, None],
+            "larger than the padded data",
+        ),
         ("FullyConnected", {"num_hidden": 4}, [(2, 3), (4, 5), None], "weight"),
         ("elemwise_add", {}, [(2, 3), (3, 2)], "rhs|lhs"),
         ("broadcast_add", {}, [(2, 3), (4,)], r"\[2,3\] \[4\]"),
@@ -41,7 +51,9 @@ def test_declaration_is_complete(name: str) -> None:
         ("slice", {"begin": (0, 0, 0), "end": (1, 1, 1)}, [(2, 3)], "do not fit"),
     ],
 )
-def test_wrong_shapes_name_operator_and_values(op: str, attrs: dict[str, object], shapes: list[tuple[int, ...] | None], message: str) -> None:
+def test_wrong_shapes_name_operator_and_values(
+    op: str, attrs: dict[str, object], shapes: list[tuple[int, ...] | None], message: str
+) -> None:
     declared = operators.get(op)
     with pytest.raises(ShapeError, match=message) as caught:
         infer_shapes(declared, declared.Param.parse(attrs, op=op), shapes, node="n0")

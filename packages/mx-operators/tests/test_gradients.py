@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ SYMMETRIC = frozenset(("_linalg_potrf",))
 STOPPED = frozenset(("BlockGrad", "Cast"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def arrays(family: str) -> Any:
     with np.load(HERE / "data" / "conformance" / f"{family}.npz") as file:
         return dict(file)

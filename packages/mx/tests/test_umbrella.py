@@ -21,11 +21,11 @@ def test_import_is_light() -> None:
 
 def test_unknown_name_has_a_hint() -> None:
     with pytest.raises(AttributeError, match="did you mean mx.optimizer"):
-        mx.optimiser  # noqa: B018
+        mx.optimiser
 
 
 def test_missing_part_names_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(vars(mx), "kvstore", raising=False)
     monkeypatch.setitem(sys.modules, "mx_kvstore", None)
     with pytest.raises(AttributeError, match="pip install mx-kvstore"):
-        mx.kvstore  # noqa: B018
+        mx.kvstore

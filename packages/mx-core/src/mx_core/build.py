@@ -52,5 +52,5 @@ def native_extension(
         language="c++",
         extra_compile_args=[*COMPILE_FLAGS, *compile_flags, *debug],
         extra_link_args=[*([] if debug else LINK_FLAGS), *link_flags],
-        **options,  # type: ignore[arg-type]
+        **options,
     )

@@ -45,7 +45,9 @@ def test_relu_keeps_nan() -> None:
 
 def test_special_functions_agree_with_known_values() -> None:
     x = np.array([0.5, 1.5, 4.0])
-    np.testing.assert_allclose(one(X.digamma, x), [-1.9635100260214235, 0.03648997397857652, 1.2561176684318], rtol=1e-12)
+    np.testing.assert_allclose(
+        one(X.digamma, x), [-1.9635100260214235, 0.03648997397857652, 1.2561176684318], rtol=1e-12
+    )
     np.testing.assert_allclose(one(X.gammaln, x), [math.lgamma(v) for v in x])
     half = np.array([-0.9, 0.0, 0.5, 0.999999])
     np.testing.assert_allclose([math.erf(v) for v in one(X.erfinv, half)], half, atol=1e-14)

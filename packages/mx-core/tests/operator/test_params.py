@@ -76,5 +76,3 @@ def test_numpy_types_name_an_element_type() -> None:
 
     assert CastParam(dtype=np.float16).dtype == "float16"
     assert CastParam(dtype=np.dtype("int8")).dtype == "int8"
-
-

@@ -33,7 +33,9 @@ def test_reverse_matches_from_the_right() -> None:
     assert reshape((10, 5, 4), (-1, 0), reverse=True) == (50, 4)
 
 
-@pytest.mark.parametrize("codes", [(-1, -1), (5, 5), (-4, 5, 5), (-4, -1, -1), (0, 0, 0, 0), (-9,), (-4, 0, 2)])
+@pytest.mark.parametrize(
+    "codes", [(-1, -1), (5, 5), (-4, 5, 5), (-4, -1, -1), (0, 0, 0, 0), (-9,), (-4, 0, 2)]
+)
 def test_impossible_codes_are_refused(codes: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="Reshape"):
         reshape((2, 3, 4), codes)

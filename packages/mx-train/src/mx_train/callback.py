@@ -46,7 +46,9 @@ class Speedometer:
         if pairs and self.auto_reset:
             param.eval_metric.reset_local()
         shown = "".join(f"\t{name}={value:f}" for name, value in pairs)
-        logging.info("Epoch[%d] Batch [%d]\tSpeed: %.2f samples/sec%s", param.epoch, param.nbatch, speed, shown)
+        logging.info(
+            "Epoch[%d] Batch [%d]\tSpeed: %.2f samples/sec%s", param.epoch, param.nbatch, speed, shown
+        )
         self._since = time.perf_counter()
 
 

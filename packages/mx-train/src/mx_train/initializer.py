@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd, random
 from mx_train.registry import Named
@@ -98,7 +99,7 @@ class Initializer:
         arr[:] = 1.0
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._kwargs == self._kwargs  # type: ignore[attr-defined]
+        return type(other) is type(self) and other._kwargs == self._kwargs
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -181,7 +182,9 @@ class Xavier(Initializer):
     def _init_weight(self, name: str, arr: NDArray) -> None:
         shape = arr.shape
         if len(shape) < 2:
-            raise ArgumentError(f"[{type(self).__name__}] {name!r}: expected at least 2 dimensions, got {shape}")
+            raise ArgumentError(
+                f"[{type(self).__name__}] {name!r}: expected at least 2 dimensions, got {shape}"
+            )
         positions = math.prod(shape[2:])
         fan_in, fan_out = shape[1] * positions, shape[0] * positions
         fan = {"avg": (fan_in + fan_out) / 2, "in": fan_in, "out": fan_out}[self.factor_type]
@@ -216,7 +219,8 @@ class Orthogonal(Initializer):
     def _init_weight(self, name: str, arr: NDArray) -> None:
         rows, columns = arr.shape[0], math.prod(arr.shape[1:])
         draw = nd.zeros((rows, columns))
-        _fill("uniform" if self.rand_type == "uniform" else "normal", *((-1.0, 1.0) if self.rand_type == "uniform" else (0.0, 1.0)), draw)
+        low, high = (-1.0, 1.0) if self.rand_type == "uniform" else (0.0, 1.0)
+        _fill(self.rand_type, low, high, draw)
         u, _, v = np.linalg.svd(draw.asnumpy(), full_matrices=False)
         q = u if u.shape == (rows, columns) else v
         arr[:] = nd.array(self.scale * q.reshape(arr.shape))
@@ -251,8 +255,10 @@ class Load:
     """Values from a dict or `.params` file by name; `default_init` for the rest."""
 
     def __init__(self, param: str | Mapping[str, NDArray], default_init: Initializer | None = None) -> None:
-        loaded = nd.load(param) if isinstance(param, str) else param
-        self.param = {re.sub("^(arg|aux):", "", name): value for name, value in loaded.items()}
+        loaded: Any = nd.load(param) if isinstance(param, str) else param
+        self.param: dict[str, NDArray] = {
+            re.sub("^(arg|aux):", "", name): value for name, value in loaded.items()
+        }
         self.default_init = default_init
 
     def __call__(self, name: str, arr: NDArray) -> None:

@@ -36,7 +36,9 @@ class LRScheduler:
         if warmup_steps < 0:
             raise ArgumentError(f"[LRScheduler] warmup_steps: expected at least 0, got {warmup_steps}")
         if warmup_mode not in ("linear", "constant"):
-            raise ArgumentError(f"[LRScheduler] warmup_mode: expected linear or constant, got {warmup_mode!r}")
+            raise ArgumentError(
+                f"[LRScheduler] warmup_mode: expected linear or constant, got {warmup_mode!r}"
+            )
         self.base_lr = base_lr
         self.warmup_steps = warmup_steps
         self.warmup_begin_lr = warmup_begin_lr

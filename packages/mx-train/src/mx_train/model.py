@@ -46,24 +46,28 @@ def save_checkpoint(
     logging.info('Saved checkpoint to "%s"', path)
 
 
-def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Arguments and auxiliary states of `prefix-NNNN.params`.
+def load_named(path: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Arguments and auxiliary states of a `.params` file.
 
     Raises
     ------
     FileFormatError  the file has names without `arg:` or `aux:`, or no names
     """
-    path = f"{prefix}-{epoch:04d}.params"
     loaded = nd.load(path)
     if not isinstance(loaded, dict):
         raise FileFormatError(f"{path}: expected named arrays, got a list of {len(loaded)}")
-    groups: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
+    groups: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
     for name, value in loaded.items():
         kind, _, rest = name.partition(":")
         if kind not in groups:
             raise FileFormatError(f"{path}: expected names arg:… or aux:…, got {name!r}")
         groups[kind][rest] = value
     return groups["arg"], groups["aux"]
+
+
+def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Arguments and auxiliary states of `prefix-NNNN.params`; see `load_named`."""
+    return load_named(f"{prefix}-{epoch:04d}.params")
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], dict[str, NDArray]]:

@@ -50,6 +50,6 @@ class Named(Generic[T]):
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ArgumentError(f"unknown {self.what} {name!r}; known: {', '.join(sorted(known))}.{hint}")
 
-    def create(self, name: str | T, *args: Any, **kwargs: Any) -> T:
+    def create(self, name: str | T, /, *args: Any, **kwargs: Any) -> T:
         """An instance by name; an instance is returned as it is."""
         return self.find(name)(*args, **kwargs) if isinstance(name, str) else name

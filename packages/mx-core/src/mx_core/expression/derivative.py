@@ -71,7 +71,7 @@ UNARY: dict[Opcode, _Unary] = {
     Opcode.SOFTPLUS: lambda x, y: f.sigmoid(x),
     Opcode.CAST: lambda x, y: 1.0,
 }
-for _flat in ("SIGN ROUND RINT FLOOR CEIL TRUNC ISNAN ISINF ISFINITE NOT").split():
+for _flat in ["SIGN", "ROUND", "RINT", "FLOOR", "CEIL", "TRUNC", "ISNAN", "ISINF", "ISFINITE", "NOT"]:
     UNARY[Opcode[_flat]] = lambda x, y: None
 
 BINARY: dict[Opcode, _Binary] = {
@@ -89,7 +89,7 @@ BINARY: dict[Opcode, _Binary] = {
         -a / (f.square(a) + f.square(b)),
     ),
 }
-for _flat in ("EQ NE LT LE GT GE AND OR XOR").split():
+for _flat in ["EQ", "NE", "LT", "LE", "GT", "GE", "AND", "OR", "XOR"]:
     BINARY[Opcode[_flat]] = lambda a, b, y: (None, None)
 
 
@@ -151,9 +151,7 @@ def differentiate(expression: Expression, wrt: Sequence[int] | None = None) -> E
             accumulate(step.c, f.where(read[0], zero, gradient))
             continue
         factors: Sequence[Operand | None] = (
-            (UNARY[step.opcode](read[0], y),)
-            if len(read) == 1
-            else BINARY[step.opcode](read[0], read[1], y)
+            (UNARY[step.opcode](read[0], y),) if len(read) == 1 else BINARY[step.opcode](read[0], read[1], y)
         )
         for operand, factor in zip(step.operands, factors, strict=True):
             is_leaf_number = expression.n_inputs <= operand < first

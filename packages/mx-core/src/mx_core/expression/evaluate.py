@@ -147,9 +147,7 @@ _KEEPS_INTEGERS = frozenset(
      Opcode.ABS, Opcode.SIGN, Opcode.SQUARE, Opcode.RELU, Opcode.NOT, Opcode.EQ, Opcode.NE,
      Opcode.LT, Opcode.LE, Opcode.GT, Opcode.GE, Opcode.AND, Opcode.OR, Opcode.XOR, Opcode.WHERE)
 )  # fmt: skip
-_INTEGER_IDENTITIES = frozenset(
-    (Opcode.ROUND, Opcode.RINT, Opcode.FLOOR, Opcode.CEIL, Opcode.TRUNC)
-)
+_INTEGER_IDENTITIES = frozenset((Opcode.ROUND, Opcode.RINT, Opcode.FLOOR, Opcode.CEIL, Opcode.TRUNC))
 
 
 def convert(value: Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

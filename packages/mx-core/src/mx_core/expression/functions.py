@@ -49,7 +49,7 @@ def sign(x: Operand) -> Traced:
     return emit(Opcode.SIGN, x)
 
 
-def round(x: Operand) -> Traced:  # noqa: A001
+def round(x: Operand) -> Traced:
     """To the nearest integer, halves away from zero."""
     return emit(Opcode.ROUND, x)
 

@@ -89,9 +89,7 @@ class Expression:
         """
         if len(data) < _HEAD.size:
             raise FileFormatError(f"[expression] {len(data)} bytes, the head alone has {_HEAD.size}")
-        magic, major, minor, n_inputs, n_scalars, n_constants, n_steps, n_outputs, _ = (
-            _HEAD.unpack_from(data)
-        )
+        magic, major, minor, n_inputs, n_scalars, n_constants, n_steps, n_outputs, _ = _HEAD.unpack_from(data)
         if magic != MAGIC or major != MAJOR:
             raise FileFormatError(
                 f"[expression] magic {magic:#x} version {major}.{minor}; expected {MAGIC:#x} {MAJOR}.x"

@@ -83,6 +83,4 @@ def arity(opcode: Opcode) -> int:
     return 2 if opcode <= Opcode.ARCTAN2 or Opcode.EQ <= opcode <= Opcode.XOR else 1
 
 
-COMMUTATIVE = frozenset(
-    (Opcode.ADD, Opcode.MUL, Opcode.EQ, Opcode.NE, Opcode.AND, Opcode.OR, Opcode.XOR)
-)
+COMMUTATIVE = frozenset((Opcode.ADD, Opcode.MUL, Opcode.EQ, Opcode.NE, Opcode.AND, Opcode.OR, Opcode.XOR))

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     """
 
     kind: Kind
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
     output: int = 0
 
 

@@ -157,7 +157,7 @@ class Params:
         raise dataclasses.FrozenInstanceError(f"cannot assign to parameter {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and (self.key, self.scalars) == (other.key, other.scalars)  # type: ignore[attr-defined]
+        return type(other) is type(self) and (self.key, self.scalars) == (other.key, other.scalars)
 
     def __hash__(self) -> int:
         return hash((type(self), self.key, self.scalars))
@@ -180,7 +180,7 @@ class NoParams(Params):
     """Of operators without parameters."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(opt, required))
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 def param(cls: type[T]) -> type[T]:
     """Makes a class of annotated `opt(...)` and `required(...)` fields a parameter class."""
     hints = typing.get_type_hints(cls, include_extras=True)

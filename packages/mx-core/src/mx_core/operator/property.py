@@ -38,7 +38,8 @@ class OperatorProperty:
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
-    Param: ClassVar[type[Params]] = NoParams
+    #: a class made with `@param`
+    Param: ClassVar[Any] = NoParams
     #: every input there can be, in order
     arguments: ClassVar[tuple[str, ...]] = ("data",)
     auxiliaries: ClassVar[tuple[str, ...]] = ()
@@ -108,9 +109,7 @@ class OperatorProperty:
 
     # ---- computation ----
 
-    def reference(
-        self, p: Params, inputs: Sequence[Any], ctx: ReferenceContext
-    ) -> Sequence[Any]:
+    def reference(self, p: Params, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The operator in readable NumPy.
 
         Parameters
@@ -144,7 +143,7 @@ def _signature(op: OperatorProperty) -> inspect.Signature:
     parameters = []
     if op.variadic is not None:
         parameters.append(kinds("data", kinds.VAR_POSITIONAL))
-        after = kinds.KEYWORD_ONLY
+        after: Any = kinds.KEYWORD_ONLY
     else:
         names = [*op.arguments, *op.auxiliaries]
         parameters += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None) for n in names]

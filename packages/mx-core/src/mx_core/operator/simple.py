@@ -63,9 +63,7 @@ class Elementwise(OperatorProperty):
         return evaluate(self.expression(p), inputs, p.scalars, output_dtypes=types)
 
 
-def broadcast_shapes(
-    shapes: Sequence[tuple[int, ...] | None], s: Shapes
-) -> tuple[int, ...] | None:
+def broadcast_shapes(shapes: Sequence[tuple[int, ...] | None], s: Shapes) -> tuple[int, ...] | None:
     """NumPy's broadcast of partial shapes; None while a rank is unknown."""
     if any(shape is None for shape in shapes):
         return None
@@ -96,8 +94,10 @@ class SimpleOp(Elementwise):
     >>> class Quadratic(SimpleOp):
     ...     name = "quadratic"
     ...     Param = QuadraticParam
+    ...
     ...     def function(self, p, data):
     ...         return (p.a * data + p.b) * data + p.c
+    ...
     ...     def gradient_function(self, p, out_grad, data):
     ...         return out_grad * (2 * p.a * data + p.b)
     """
@@ -186,9 +186,7 @@ def _forward_expression(op: SimpleOp, key: tuple[Any, ...], frozen: _Frozen) -> 
 
 
 @lru_cache(maxsize=2048)
-def _backward(
-    op: SimpleOp, key: tuple[Any, ...], frozen: _Frozen
-) -> tuple[tuple[str, ...], Expression]:
+def _backward(op: SimpleOp, key: tuple[Any, ...], frozen: _Frozen) -> tuple[tuple[str, ...], Expression]:
     p = frozen.p
     if op.gradient_function is None:
         return _derived(op, differentiate(op.expression(p)))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty, Shape, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
@@ -68,7 +69,8 @@ class _Broadcast(OperatorProperty):
         from mx_core.operator.infer import Shapes
 
         s = Shapes(f"[{self.name}]", [], [])
-        return (np.broadcast_to(inputs[0], self.target(p, [x.shape for x in inputs], s)).copy(),)
+        shape: Any = self.target(p, [x.shape for x in inputs], s)
+        return (np.broadcast_to(inputs[0], shape).copy(),)
 
 
 @param
@@ -154,7 +156,9 @@ class BroadcastLike(_Broadcast):
         else:
             wanted, have = list(lhs), tuple(lhs)
             for a, b in zip(p.lhs_axes, p.rhs_axes or (), strict=True):
-                wanted[checked_axis(a, len(lhs), s, "lhs_axes")] = rhs[checked_axis(b, len(rhs), s, "rhs_axes")]
+                wanted[checked_axis(a, len(lhs), s, "lhs_axes")] = rhs[
+                    checked_axis(b, len(rhs), s, "rhs_axes")
+                ]
         for size, target in zip(have, wanted, strict=True):
             if size not in (1, target, -1) and target != -1:
                 raise s.error(f"cannot broadcast lhs {lhs} to rhs {rhs}")

@@ -87,7 +87,7 @@ class IdentityWithAttrLikeRhs(SimpleOp):
 
     name = "_identity_with_attr_like_rhs"
 
-    def function(self, p: Any, lhs: Any, rhs: Any) -> Any:
+    def function(self, p: Any, lhs: Any, rhs: Any) -> Any:  # type: ignore[override]
         """lhs."""
         return lhs
 

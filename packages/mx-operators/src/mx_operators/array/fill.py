@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import Expression

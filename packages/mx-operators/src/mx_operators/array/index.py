@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
@@ -20,7 +21,9 @@ class TakeParam:
     """Axis, and what happens to indices outside it."""
 
     axis: int = opt(0, "the axis indexed")
-    mode: str = opt("clip", "indices outside are limited, wrapped, or an error", choices=("clip", "raise", "wrap"))
+    mode: str = opt(
+        "clip", "indices outside are limited, wrapped, or an error", choices=("clip", "raise", "wrap")
+    )
 
 
 def bounded(indices: Any, extent: int, mode: str, op: str) -> Any:
@@ -34,7 +37,9 @@ def bounded(indices: Any, extent: int, mode: str, op: str) -> Any:
         return index % max(extent, 1)
     wrong = (index < -extent) | (index >= extent)
     if wrong.any():
-        raise IndexOutOfBoundsError(f"[{op}] index {int(index[wrong][0])} is out of bounds for extent {extent}")
+        raise IndexOutOfBoundsError(
+            f"[{op}] index {int(index[wrong][0])} is out of bounds for extent {extent}"
+        )
     return index % max(extent, 1)
 
 

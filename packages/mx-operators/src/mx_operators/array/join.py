@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import expression as X
 from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, Shape, opt, param, required
@@ -124,10 +125,7 @@ class Stack(OperatorProperty):
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Slices of out_grad."""
-        parts = g.op(
-            "SliceChannel", (g.out_grad(),), num_outputs=p.num_args, axis=p.axis, squeeze_axis=True
-        )
-        return parts
+        return g.op("SliceChannel", (g.out_grad(),), num_outputs=p.num_args, axis=p.axis, squeeze_axis=True)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's stack."""

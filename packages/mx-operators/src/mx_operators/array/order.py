@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import dtypes
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext

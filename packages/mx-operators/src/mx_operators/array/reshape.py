@@ -51,6 +51,8 @@ def _reversed_codes(codes: Sequence[int]) -> list[int]:
 
 
 def _forward(source: Sequence[int], codes: Sequence[int]) -> list[int]:
+    position = 0
+
     def take() -> int:
         nonlocal position
         if position >= len(source):
@@ -59,7 +61,8 @@ def _forward(source: Sequence[int], codes: Sequence[int]) -> list[int]:
         return source[position - 1]
 
     result: list[int] = []
-    position, unknown, i = 0, None, 0
+    unknown: int | None = None
+    i = 0
     while i < len(codes):
         code = codes[i]
         if code == 0:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import expression as X
 from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, SimpleOp, opt, param, required
@@ -22,9 +23,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 class ActivationParam:
     """Which function."""
 
-    act_type: str = required(
-        "the function", choices=("relu", "sigmoid", "softrelu", "softsign", "tanh")
-    )
+    act_type: str = required("the function", choices=("relu", "sigmoid", "softrelu", "softsign", "tanh"))
 
 
 class Activation(SimpleOp):
@@ -58,9 +57,7 @@ class Activation(SimpleOp):
 class LeakyReLUParam:
     """Which function, and its slope."""
 
-    act_type: str = opt(
-        "leaky", "the function", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu")
-    )
+    act_type: str = opt("leaky", "the function", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu"))
     slope: float = opt(0.25, "slope for negative x (leaky), or scale (elu)", runtime=True)
     lower_bound: float = opt(0.125, "smallest random slope (rrelu)", runtime=True)
     upper_bound: float = opt(0.334, "largest random slope (rrelu)", runtime=True)
@@ -127,7 +124,7 @@ class LeakyReLU(Elementwise):
         """None for prelu and rrelu, which are not elementwise."""
         if p.act_type in ("prelu", "rrelu"):
             return None
-        return _traced(p, lambda q, x: _leaky(q, x), 1)
+        return _traced(p, _leaky, 1)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """gamma has one value per channel unless it is given as (1,)."""
@@ -193,7 +190,7 @@ class BackwardLeakyReLU(Elementwise):
         """None for prelu."""
         if p.act_type == "prelu":
             return None
-        return _traced(p, lambda q, g, x: _leaky_gradient(q, g, x), 2)
+        return _traced(p, _leaky_gradient, 2)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """Gradients have the shapes of what they belong to."""

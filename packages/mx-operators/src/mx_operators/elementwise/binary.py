@@ -94,9 +94,7 @@ def _broadcasting() -> list[type[SimpleOp]]:
     for name, (function, doc) in _SMOOTH.items():
         made.append(_pair(f"broadcast_{name}", function, doc, broadcast=True))
     for name, (function, doc) in _FLAT.items():
-        made.append(
-            _pair(f"broadcast_{name}", function, doc, broadcast=True, differentiable=False)
-        )
+        made.append(_pair(f"broadcast_{name}", function, doc, broadcast=True, differentiable=False))
     return made
 
 

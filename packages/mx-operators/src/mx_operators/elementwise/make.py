@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mx_core.operator import NoParams, Params, SimpleOp, opt, param
+from mx_core.operator import NoParams, SimpleOp, opt, param
 
 
 @param
@@ -25,7 +25,7 @@ def elementwise(
     doc: str,
     arguments: tuple[str, ...] = ("data",),
     aliases: tuple[str, ...] = (),
-    params: type[Params] = NoParams,
+    params: Any = NoParams,
     broadcast: bool = False,
     differentiable: bool = True,
 ) -> type[SimpleOp]:

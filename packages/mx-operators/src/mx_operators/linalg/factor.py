@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.errors import ArgumentError
 from mx_core.operator import OperatorProperty
 from mx_core.operator.property import ReferenceContext

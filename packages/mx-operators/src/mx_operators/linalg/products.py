@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
@@ -130,7 +131,9 @@ class BackwardSoftmaxOutput(OperatorProperty):
             return (grad.reshape(y.shape).astype(inputs[1].dtype),)
         index = label.reshape(rows, positions).astype(np.int64)
         smooth = p.smooth_alpha
-        target = np.full(prob.shape, smooth / max(classes - 1, 1), prob.dtype) if smooth else np.zeros_like(prob)
+        target = (
+            np.full(prob.shape, smooth / max(classes - 1, 1), prob.dtype) if smooth else np.zeros_like(prob)
+        )
         inside = np.clip(index, 0, classes - 1)[:, None, :]
         hit = 1 - smooth
         np.put_along_axis(target, inside, np.where((index >= 0) & (index < classes), hit, 0)[:, None, :], 1)

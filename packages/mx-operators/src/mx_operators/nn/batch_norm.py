@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import along, positive_axis, statistics_type, wide

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import BackwardOperator, out_extent, pad_spatial, per_axis, wide, windows
@@ -29,7 +30,9 @@ class ConvolutionParam:
     no_bias: bool = opt(False, "leave out the bias")
     cudnn_tune: str | None = opt(None, "accepted for compatibility")
     cudnn_off: bool = opt(False, "accepted for compatibility")
-    layout: str | None = opt(None, "axis order of data; channels first unless NHWC or NDHWC", choices=(*LAYOUTS, None))
+    layout: str | None = opt(
+        None, "axis order of data; channels first unless NHWC or NDHWC", choices=(*LAYOUTS, None)
+    )
 
 
 def geometry(p: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -135,10 +138,10 @@ class Convolution(OperatorProperty):
         if c >= 0 and (c % p.num_group or c == 0):
             raise s.error(f"data: {c} channels do not divide into num_group {p.num_group} groups")
         per_group = c // p.num_group if c >= 0 else -1
-        s.assign("weight", (p.num_filter, *p.kernel, per_group) if last else (p.num_filter, per_group, *p.kernel))
-        extents = [
-            out_extent(*v) for v in zip(spatial, p.kernel, *_reorder(geometry(p)), strict=True)
-        ]
+        s.assign(
+            "weight", (p.num_filter, *p.kernel, per_group) if last else (p.num_filter, per_group, *p.kernel)
+        )
+        extents = [out_extent(*v) for v in zip(spatial, p.kernel, *_reorder(geometry(p)), strict=True)]
         if any(e <= 0 and size >= 0 for e, size in zip(extents, spatial, strict=True)):
             raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
         out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)

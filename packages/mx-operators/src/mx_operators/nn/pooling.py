@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty, Shape, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import BackwardOperator, per_axis, wide
@@ -47,7 +48,9 @@ def geometry(p: Any, spatial: Sequence[int]) -> list[tuple[int, int, int, int]]:
         return [(size, 1, 0, 1) for size in spatial]
     rank = len(spatial)
     result = []
-    for size, k, s, q in zip(spatial, p.kernel, per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), strict=True):
+    for size, k, s, q in zip(
+        spatial, p.kernel, per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), strict=True
+    ):
         if size < 0:
             result.append((k, s, q, -1))
         elif p.pooling_convention == "same":
@@ -113,7 +116,7 @@ class Pooling(OperatorProperty):
             raise ValueError("[Pooling] p_value is required for pool_type 'lp'")
         x = to_first(x) if channels_last(p) else x
         axes = geometry(p, x.shape[2:])
-        out = np.empty((*x.shape[:2], *(a[3] for a in axes)), x.dtype)
+        out: Any = np.empty((*x.shape[:2], *(a[3] for a in axes)), x.dtype)
         for place in product(*(range(a[3]) for a in axes)):
             window, count = window_at(x, axes, place, p)
             out[(..., *place)] = _reduce(window, count, p)

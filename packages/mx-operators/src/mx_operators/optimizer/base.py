@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
 from mx_core.operator import OperatorProperty
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
@@ -23,7 +24,7 @@ class Update(OperatorProperty):
     The result is usually written to the weight itself (`out=weight`).
     """
 
-    arguments = ("weight", "grad")
+    arguments: ClassVar[tuple[str, ...]] = ("weight", "grad")
 
     def mutated_inputs(self, p: Any) -> tuple[int, ...]:
         """The states."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
 from mx_core import dtypes, philox
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
@@ -87,7 +88,9 @@ def check(op: str, condition: bool, what: str) -> None:
 class Draw(OperatorProperty):
     """Shared declaration: numbers of `shape` or of the shape of an input."""
 
-    arguments: tuple[str, ...] = ()  # type: ignore[misc]
+    arguments: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()
+    Param: ClassVar[Any]
     is_random = True
     default_type = "float32"
 
@@ -129,14 +132,14 @@ class Uniform(Draw):
     """Uniform in [low, high)."""
 
     name = "_random_uniform"
-    aliases = ("random_uniform", "uniform")
-    Param = UniformParam
+    aliases: ClassVar[tuple[str, ...]] = ("random_uniform", "uniform")
+    Param: ClassVar[Any] = UniformParam
 
     def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
         """A stretched unit interval."""
         check(self.name, p.low <= p.high, f"low {p.low} is above high {p.high}")
         u = philox.uniform(ctx.random_key, ctx.random_offset, n, dtype)
-        wide = np.float64 if dtype == np.float64 else np.float32
+        wide: Any = np.float64 if dtype == np.float64 else np.float32
         return u.astype(wide) * wide(p.high - p.low) + wide(p.low)
 
 
@@ -144,14 +147,14 @@ class Normal(Draw):
     """Normal with mean loc and standard deviation scale."""
 
     name = "_random_normal"
-    aliases = ("random_normal", "normal")
-    Param = NormalParam
+    aliases: ClassVar[tuple[str, ...]] = ("random_normal", "normal")
+    Param: ClassVar[Any] = NormalParam
 
     def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
         """Box and Muller."""
         check(self.name, p.scale >= 0, f"scale: expected at least 0, got {p.scale}")
         z = philox.normal(ctx.random_key, ctx.random_offset, n, dtype)
-        wide = np.float64 if dtype == np.float64 else np.float32
+        wide: Any = np.float64 if dtype == np.float64 else np.float32
         return z.astype(wide) * wide(p.scale) + wide(p.loc)
 
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+
 from mx_core import dtypes, philox
 from mx_core.operator import OperatorProperty, Shape, opt, param
 from mx_core.operator.property import ReferenceContext

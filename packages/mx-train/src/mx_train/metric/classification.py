@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core.errors import ArgumentError
 from mx_train.metric.metric import Arrays, EvalMetric, pairs
 
@@ -44,7 +45,11 @@ class TopKAccuracy(EvalMetric):
     """Share of samples whose label is among the k largest predictions."""
 
     def __init__(
-        self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None, label_names: Names = None
+        self,
+        top_k: int = 1,
+        name: str = "top_k_accuracy",
+        output_names: Names = None,
+        label_names: Names = None,
     ) -> None:
         if top_k < 2:
             raise ArgumentError(f"[TopKAccuracy] top_k: expected at least 2, got {top_k}; use Accuracy")
@@ -103,7 +108,11 @@ class CrossEntropy(EvalMetric):
     """Average −log of the probability of the label."""
 
     def __init__(
-        self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None, label_names: Names = None
+        self,
+        eps: float = 1e-12,
+        name: str = "cross-entropy",
+        output_names: Names = None,
+        label_names: Names = None,
     ) -> None:
         super().__init__(name, output_names, label_names, eps=eps)
         self.eps = eps
@@ -120,7 +129,11 @@ class NegativeLogLikelihood(CrossEntropy):
     """The same under its other name."""
 
     def __init__(
-        self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None, label_names: Names = None
+        self,
+        eps: float = 1e-12,
+        name: str = "nll-loss",
+        output_names: Names = None,
+        label_names: Names = None,
     ) -> None:
         super().__init__(eps, name, output_names, label_names)
 

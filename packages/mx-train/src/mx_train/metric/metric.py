@@ -204,6 +204,8 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     return _family.create(metric, *args, **kwargs)
 
 
-def np(function: Callable[[Any, Any], Any], name: str | None = None, allow_extra_outputs: bool = False) -> CustomMetric:
+def np(
+    function: Callable[[Any, Any], Any], name: str | None = None, allow_extra_outputs: bool = False
+) -> CustomMetric:
     """A metric from a function of NumPy arrays."""
     return CustomMetric(function, name, allow_extra_outputs)

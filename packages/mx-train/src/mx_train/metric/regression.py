@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_train.metric.metric import Arrays, EvalMetric, pairs
 
 Names = Sequence[str] | None
@@ -80,6 +81,7 @@ class Loss(EvalMetric):
 
     def update(self, labels: Arrays, preds: Arrays) -> None:
         """Adds outputs up."""
-        for pred in preds if isinstance(preds, (list, tuple)) else [preds]:
+        outputs: Any = preds if isinstance(preds, (list, tuple)) else [preds]
+        for pred in outputs:
             values = pred.asnumpy()
             self._add(float(values.sum()), values.size)

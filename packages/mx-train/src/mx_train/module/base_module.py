@@ -12,6 +12,7 @@ from mx_core.errors import ArgumentError, MXNetError
 from mx_io.io import DataBatch
 from mx_ndarray import NDArray, nd
 from mx_train import metric as metrics
+from mx_train import model
 from mx_train.initializer import Initializer, Uniform
 from mx_train.model import BatchEndParam
 
@@ -108,18 +109,23 @@ class BaseModule:
             seen = nbatch + 1
         for callback in as_list(score_end_callback):
             callback(BatchEndParam(epoch, seen, eval_metric, locals()))
-        return eval_metric.get_global_name_value()
+        result: list[tuple[str, float]] = eval_metric.get_global_name_value()
+        return result
 
     def _metric_without_pad(self, eval_metric: Any, batch: DataBatch) -> None:
         pad = batch.pad or 0
         if not pad:
-            self.update_metric(eval_metric, batch.label)
+            self.update_metric(eval_metric, batch.label or [])
             return
         outputs = [o[: o.shape[0] - pad] for o in self.get_outputs()]
-        eval_metric.update([x[: x.shape[0] - pad] for x in batch.label], outputs)
+        eval_metric.update([x[: x.shape[0] - pad] for x in batch.label or ()], outputs)
 
     def iter_predict(
-        self, eval_data: Any, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Callback | None = None
+        self,
+        eval_data: Any,
+        num_batch: int | None = None,
+        reset: bool = True,
+        sparse_row_id_fn: Callback | None = None,
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
         """Yields (outputs without padding, batch number, batch)."""
         self._require(params=True)
@@ -291,13 +297,7 @@ class BaseModule:
 
     def load_params(self, fname: str) -> None:
         """Takes the parameters of a `.params` file."""
-        groups: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
-        for name, value in nd.load(fname).items():
-            kind, _, rest = name.partition(":")
-            if kind not in groups:
-                raise ArgumentError(f"{fname}: expected names arg:… or aux:…, got {name!r}")
-            groups[kind][rest] = value
-        self.set_params(groups["arg"], groups["aux"])
+        self.set_params(*model.load_named(fname))
 
     def _require(self, params: bool = False, optimizer: bool = False) -> None:
         if not self.binded:

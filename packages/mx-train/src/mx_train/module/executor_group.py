@@ -45,13 +45,15 @@ class ExecutorGroup:
         self.slices = _slices(self.batch_size, len(self.contexts))
         arguments = set(symbol.list_arguments())
         self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in arguments]
-        self.execs = []
+        self.execs: list[Any] = []
         for i, (context, part) in enumerate(zip(self.contexts, self.slices, strict=True)):
             shapes = {d.name: (part.stop - part.start, *d.shape[1:]) for d in self._inputs}
             types = {d.name: d.dtype for d in self._inputs}
             other = shared.execs[i] if shared is not None else None
             self.execs.append(
-                symbol.simple_bind(context, grad_req=dict(grad_req), type_dict=types, shared_exec=other, **shapes)
+                symbol.simple_bind(
+                    context, grad_req=dict(grad_req), type_dict=types, shared_exec=other, **shapes
+                )
             )
 
     def load(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> None:

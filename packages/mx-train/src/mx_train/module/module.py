@@ -11,7 +11,7 @@ from typing import Any
 
 import mx_kvstore
 from mx_core import Context, cpu
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
 from mx_train import model
@@ -63,7 +63,11 @@ class Module(BaseModule):
         self._label_names = [n for n in label_names or () if n in arguments]
         self._state_names = list(state_names or ())
         self._fixed = set(fixed_param_names or ())
-        for kind, names in (("data", self._data_names), ("state", self._state_names), ("fixed_param", self._fixed)):
+        for kind, names in (
+            ("data", self._data_names),
+            ("state", self._state_names),
+            ("fixed_param", self._fixed),
+        ):
             for name in names:
                 if name not in arguments:
                     raise ArgumentError(
@@ -162,7 +166,9 @@ class Module(BaseModule):
         data = [_desc(d) for d in data_shapes]
         names = [d.name for d in data]
         if sorted(names) != sorted(self._data_names):
-            raise ArgumentError(f"[Module] data_shapes name {names}, the module's data are {self._data_names}")
+            raise ArgumentError(
+                f"[Module] data_shapes name {names}, the module's data are {self._data_names}"
+            )
         label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
         reqs = {}
         for name in self._symbol.list_arguments():
@@ -182,25 +188,37 @@ class Module(BaseModule):
             self._push_params()
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Takes other batch shapes; parameters stay where they are."""
+        """Takes other batch shapes; parameters stay where they are.
+
+        Raises
+        ------
+        ShapeError  the shapes would need other parameters
+        """
         group = self._bound()
-        reqs = group.execs[0].grad_req if hasattr(group.execs[0], "grad_req") else self._grad_reqs()
         data = [_desc(d) for d in data_shapes]
         label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
-        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, reqs, group)
+        shapes, _, _ = self._symbol.infer_shape(**{d.name: d.shape for d in (*data, *label)})
+        for name, shape in zip(self._symbol.list_arguments(), shapes, strict=True):
+            if name in self._param_names and shape != group.execs[0].arg_dict[name].shape:
+                raise ShapeError(
+                    f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has "
+                    f"{group.execs[0].arg_dict[name].shape}"
+                )
+        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, self._grad_reqs(), group)
 
     def _grad_reqs(self) -> dict[str, str]:
         trained = {n for n in self._param_names if n not in self._fixed}
         trained |= set(self._data_names) if self.inputs_need_grad else set()
         return {
-            n: "write" if self.for_training and n in trained else "null" for n in self._symbol.list_arguments()
+            n: "write" if self.for_training and n in trained else "null"
+            for n in self._symbol.list_arguments()
         }
 
     # ---- parameters ----
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),  # noqa: B008
+        initializer: Initializer | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -236,7 +254,9 @@ class Module(BaseModule):
                 elif initializer is not None and (given is None or allow_missing or not given):
                     initializer(InitDesc(name, attributes.get(name), None), first)
                 elif not allow_missing:
-                    raise ArgumentError(f"[Module] {name!r} is not among the given parameters; allow_missing=True")
+                    raise ArgumentError(
+                        f"[Module] {name!r} is not among the given parameters; allow_missing=True"
+                    )
                 for other in arrays[1:]:
                     first.copyto(other)
         self.params_initialized = True
@@ -317,7 +337,9 @@ class Module(BaseModule):
                 self._kvstore.push(i, grad, priority=-i)
                 self._kvstore.pull(i, out=weight, priority=-i)
             else:
-                total = grad[0] if len(grad) == 1 else nd.add_n(*(g.as_in_context(grad[0].context) for g in grad))
+                total = (
+                    grad[0] if len(grad) == 1 else nd.add_n(*(g.as_in_context(grad[0].context) for g in grad))
+                )
                 self._updater(i, total, weight[0])
                 for other in weight[1:]:
                     weight[0].copyto(other)
@@ -360,11 +382,15 @@ class Module(BaseModule):
         group = self._bound()
         shapes = [tuple(a.shape) for a in data_batch.data]
         if shapes != [tuple(d.shape) for d in group.data_shapes]:
-            data = [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(group.data_shapes, shapes, strict=True)]
+            data = [
+                DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(group.data_shapes, shapes, strict=True)
+            ]
             label = [
                 DataDesc(d.name, tuple(a.shape), d.dtype, d.layout)
                 for d, a in zip(group.label_shapes, data_batch.label or (), strict=False)
-            ] or [DataDesc(d.name, (shapes[0][0], *d.shape[1:]), d.dtype, d.layout) for d in group.label_shapes]
+            ] or [
+                DataDesc(d.name, (shapes[0][0], *d.shape[1:]), d.dtype, d.layout) for d in group.label_shapes
+            ]
             self.reshape(data, label)
             group = self._bound()
         group.load(data_batch.data, data_batch.label or [])
@@ -407,4 +433,5 @@ def _average(arrays: Sequence[NDArray]) -> NDArray:
     if len(arrays) == 1:
         return arrays[0].copyto(cpu())
     total = nd.add_n(*(a.as_in_context(cpu()) for a in arrays))
-    return (total / len(arrays)).astype(arrays[0].dtype)
+    mean: NDArray = (total / len(arrays)).astype(arrays[0].dtype)
+    return mean

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_train.lr_scheduler import LRScheduler
+from mx_train.optimizer.states import read_states
 from mx_train.registry import Named
 
 State = Any  # None, an NDArray, or a tuple of them
@@ -81,9 +82,9 @@ class Optimizer:
         self.set_wd_mult({})
 
     @staticmethod
-    def register(cls: type[Optimizer]) -> type[Optimizer]:
+    def register(optimizer: type[Optimizer]) -> type[Optimizer]:
         """Makes a class known by its name; a decorator."""
-        return Optimizer.opt_registry.register(cls)
+        return Optimizer.opt_registry.register(optimizer)
 
     @staticmethod
     def create_optimizer(name: str | Optimizer, **kwargs: Any) -> Optimizer:
@@ -116,6 +117,10 @@ class Optimizer:
         else:
             self.update(index, weight, grad, state)
 
+    def make_updater(self) -> Updater:
+        """The updater a KVStore calls."""
+        return Updater(self)
+
     # ---- rates ----
 
     @property
@@ -135,9 +140,7 @@ class Optimizer:
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
         """Factors of the decay; 0 for names that do not end in _weight or _gamma."""
-        self.wd_mult = {
-            n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))
-        }
+        self.wd_mult = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
         self.wd_mult |= self._symbol_mult("__wd_mult__") | dict(args_wd_mult)
 
     def _symbol_mult(self, key: str) -> dict[Any, float]:
@@ -213,7 +216,7 @@ class Updater:
         ------
         FileFormatError  the bytes are corrupt or hold anything else
         """
-        loaded = _SafeUnpickler(io.BytesIO(states)).load_checked()
+        loaded = read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
             loaded = loaded[0]
         if not isinstance(loaded, dict):
@@ -228,49 +231,6 @@ def _to_context(state: State, context: Any) -> State:
     if isinstance(state, (tuple, list)):
         return type(state)(_to_context(part, context) for part in state)
     return state
-
-
-class _SafeUnpickler(pickle.Unpickler):
-    """Knows NDArrays (ours and MXNet's) and what NumPy arrays are made of; nothing else."""
-
-    _NDARRAY = frozenset((("mx_ndarray.ndarray", "NDArray"), ("mxnet.ndarray.ndarray", "NDArray")))
-
-    def find_class(self, module: str, name: str) -> Any:
-        """The few classes states are made of."""
-        if (module, name) in self._NDARRAY:
-            return NDArray
-        allowed: dict[tuple[str, str], Callable[..., Any]] = {
-            ("builtins", "bytearray"): bytearray,
-            ("_codecs", "encode"): _encode,
-            ("copyreg", "_reconstructor"): _reconstruct,
-            ("builtins", "object"): object,
-        }
-        if (module, name) in allowed:
-            return allowed[(module, name)]
-        if module in ("mx_ndarray.ndarray", "mx_ndarray.records") and name.startswith("_rebuild"):
-            return super().find_class(module, name)
-        raise FileFormatError(f"optimizer states: {module}.{name} is not allowed in a state file")
-
-    def load_checked(self) -> Any:
-        """The object, or FileFormatError."""
-        try:
-            return self.load()
-        except FileFormatError:
-            raise
-        except Exception as error:
-            raise FileFormatError(f"optimizer states: {type(error).__name__}: {error}") from None
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise FileFormatError(f"optimizer states: unexpected encoding {encoding!r}")
-    return text.encode("latin1")
-
-
-def _reconstruct(cls: Any, base: Any, state: Any) -> Any:
-    if cls is not NDArray:
-        raise FileFormatError(f"optimizer states: {cls!r} is not allowed in a state file")
-    return NDArray.__new__(NDArray)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

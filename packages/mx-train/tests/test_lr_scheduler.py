@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import pytest
+
+from mx_core.errors import ArgumentError
+from mx_train import lr_scheduler as lrs
+
+
+def test_factor_drops_after_every_step() -> None:
+    schedule = lrs.FactorScheduler(step=10, factor=0.5, base_lr=1.0, stop_factor_lr=0.2)
+    assert [schedule(n) for n in (1, 10, 11, 20, 21, 31, 1000)] == [1, 1, 0.5, 0.5, 0.25, 0.2, 0.2]
+
+
+def test_multi_factor_drops_when_a_step_is_passed() -> None:
+    schedule = lrs.MultiFactorScheduler(step=[5, 8], factor=0.1, base_lr=1.0)
+    assert [round(schedule(n), 6) for n in (5, 6, 8, 9)] == [1, 0.1, 0.1, 0.01]
+
+
+@pytest.mark.parametrize("kind", [lrs.PolyScheduler, lrs.CosineScheduler])
+def test_falling_schedules_go_from_base_to_final(kind: type) -> None:
+    schedule = kind(100, base_lr=1.0, final_lr=0.1)
+    values = [schedule(n) for n in range(101)]
+    assert values[0] == 1.0 and values[-1] == pytest.approx(0.1)
+    assert all(b <= a for a, b in zip(values, values[1:], strict=False))
+    assert lrs.CosineScheduler(100, 1.0)(50) == pytest.approx((1 + math.cos(math.pi / 2)) / 2)
+
+
+def test_warm_up_rises_to_the_base() -> None:
+    schedule = lrs.LRScheduler(1.0, warmup_steps=10, warmup_begin_lr=0.0)
+    assert [schedule(n) for n in (0, 5, 10)] == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: lrs.FactorScheduler(0),
+        lambda: lrs.FactorScheduler(1, factor=1.1),
+        lambda: lrs.MultiFactorScheduler([3, 2]),
+        lambda: lrs.LRScheduler(0.1, warmup_begin_lr=0.2),
+        lambda: lrs.LRScheduler(0.1, warmup_mode="jump"),
+    ],
+)
+def test_wrong_settings_are_refused(make: object) -> None:
+    with pytest.raises(ArgumentError):
+        make()  # type: ignore[operator]

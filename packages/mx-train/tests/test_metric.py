@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import numpy as np
+import pytest
+
+from mx_core.errors import ArgumentError
+from mx_ndarray import nd
+from mx_train import metric
+
+PRED = nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6]])
+LABEL = nd.array([1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("acc", 2 / 3),
+        ("ce", -(math.log(0.7) + math.log(0.9) + math.log(0.4)) / 3),
+        ("nll_loss", -(math.log(0.7) + math.log(0.9) + math.log(0.4)) / 3),
+        ("f1", 2 / 3),
+        (metric.Perplexity(None), math.exp(-(math.log(0.7) + math.log(0.9) + math.log(0.4)) / 3)),
+        (metric.Loss(), 0.5),
+    ],
+)
+def test_values(name: object, expected: float) -> None:
+    made = metric.create(name)
+    made.update([LABEL], [PRED])
+    assert made.get()[1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_regression_values() -> None:
+    label, pred = nd.array([1.0, 2.0]), nd.array([[2.0], [4.0]])
+    for name, expected in (("mae", 1.5), ("mse", 2.5), ("rmse", math.sqrt(2.5))):
+        made = metric.create(name)
+        made.update([label], [pred])
+        assert made.get()[1] == pytest.approx(expected)
+
+
+def test_top_k() -> None:
+    made = metric.TopKAccuracy(top_k=2)
+    made.update([nd.array([0, 1])], [nd.array([[0.3, 0.4, 0.3001], [0.1, 0.2, 0.7]])])
+    assert made.get() == ("top_k_accuracy_2", 0.5)
+
+
+def test_local_and_global() -> None:
+    made = metric.Accuracy()
+    made.update([nd.array([1])], [nd.array([[0.0, 1.0]])])
+    made.reset_local()
+    made.update([nd.array([0])], [nd.array([[0.0, 1.0]])])
+    assert made.get()[1] == 0.0 and made.get_global()[1] == 0.5
+    made.reset()
+    assert math.isnan(made.get()[1])
+
+
+def test_composite_custom_and_config() -> None:
+    made = metric.create(["acc", lambda label, pred: float(np.abs(label).sum())])
+    made.update([LABEL], [PRED])
+    names, values = made.get()
+    assert names[0] == "accuracy" and values[1] == 1.0
+    again = metric.create(metric.Accuracy(axis=1).get_config())
+    assert isinstance(again, metric.Accuracy)
+
+
+def test_mistakes_are_explained() -> None:
+    with pytest.raises(ArgumentError, match="unknown metric 'accc'"):
+        metric.create("accc")
+    with pytest.raises(ArgumentError, match="1 labels for 2 predictions"):
+        metric.create("acc").update([LABEL], [PRED, PRED])
+    with pytest.raises(ArgumentError, match="at least 2"):
+        metric.TopKAccuracy(top_k=1)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import cpu
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
+from mx_io import io
+from mx_ndarray import nd, random
+from mx_symbol import sym
+from mx_train import callback, initializer, model
+from mx_train.module import Module
+
+DATA = Path(__file__).parent / "data"
+
+
+def network(classes: int = 3) -> Any:
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="fc1")
+    net = sym.FullyConnected(sym.Activation(net, act_type="relu"), num_hidden=classes, name="fc2")
+    return sym.SoftmaxOutput(net, name="softmax")
+
+
+def problem(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 8)).astype(np.float32)
+    return x, (x @ rng.normal(size=(8, 3))).argmax(1).astype(np.float32)
+
+
+def fitted(kvstore: Any = "local", context: Any = None, **settings: Any) -> tuple[Module, Any]:
+    random.seed(1)
+    x, y = problem()
+    module = Module(network(), context=context)
+    module.fit(
+        io.NDArrayIter(x, y, 30, shuffle=False), num_epoch=8, kvstore=kvstore, initializer=initializer.Xavier(),
+        optimizer="sgd", optimizer_params={"learning_rate": 0.3, "momentum": 0.9}, **settings,
+    )  # fmt: skip
+    return module, io.NDArrayIter(x, y, 40)
+
+
+@pytest.mark.parametrize("kvstore", ["local", "device", None])
+def test_fit_learns(kvstore: Any) -> None:
+    module, data = fitted(kvstore)
+    ((name, value),) = module.score(data, "acc")
+    assert name == "accuracy" and value > 0.95
+
+
+def test_two_contexts_give_what_one_gives() -> None:
+    one, data = fitted()
+    two, _ = fitted(context=[cpu(0), cpu(1)])
+    for a, b in zip(one.get_params()[0].items(), two.get_params()[0].items(), strict=True):
+        np.testing.assert_allclose(a[1].asnumpy(), b[1].asnumpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_score_and_predict_leave_padding_out() -> None:
+    module, data = fitted()
+    assert module.predict(data).shape == (300, 3)
+    x, y = problem()
+    whole = (module.predict(io.NDArrayIter(x, y, 300)).asnumpy().argmax(1) == y).mean()
+    assert module.score(data, "acc")[0][1] == pytest.approx(whole)
+
+
+def test_checkpoint_predicts_the_same(tmp_path: Path) -> None:
+    module, data = fitted()
+    before = module.predict(data).asnumpy()
+    module.save_checkpoint(str(tmp_path / "m"), 8, save_optimizer_states=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m-0008.params", "m-0008.states", "m-symbol.json"]
+    loaded = Module.load(str(tmp_path / "m"), 8)
+    loaded.bind(data.provide_data, data.provide_label, for_training=False)
+    np.testing.assert_array_equal(loaded.predict(data).asnumpy(), before)
+
+
+def test_training_resumes_from_optimizer_states(tmp_path: Path) -> None:
+    x, y = problem()
+    straight = Module(network())
+    common: dict[str, Any] = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.01}}
+    start = {n: nd.array(np.full(s, 0.02, np.float32) * np.arange(1, np.prod(s) + 1).reshape(s) / np.prod(s))
+             for n, s in zip(network().list_arguments(), network().infer_shape(data=(30, 8))[0], strict=True)
+             if n not in ("data", "softmax_label")}  # fmt: skip
+    straight.fit(io.NDArrayIter(x, y, 30), arg_params=start, num_epoch=4, **common)
+    first = Module(network())
+    first.fit(io.NDArrayIter(x, y, 30), arg_params=start, num_epoch=2, **common)
+    first.save_checkpoint(str(tmp_path / "m"), 2, save_optimizer_states=True)
+    second = Module.load(str(tmp_path / "m"), 2, load_optimizer_states=True)
+    second.fit(io.NDArrayIter(x, y, 30), num_epoch=4, begin_epoch=2, **common)
+    accuracy = [m.score(io.NDArrayIter(x, y, 30), "ce")[0][1] for m in (straight, second)]
+    assert accuracy[1] == pytest.approx(accuracy[0], rel=0.2)
+
+
+def test_checkpoint_of_mxnet_predicts_what_it_recorded() -> None:
+    truth = np.load(DATA / "lenet_truth.npz")
+    module = Module.load(str(DATA / "lenet"), 3)
+    data = truth["data"]
+    module.bind([("data", data.shape)], [("softmax_label", (data.shape[0],))], for_training=False)
+    np.testing.assert_allclose(module.predict(nd.array(data)).asnumpy(), truth["pred"], atol=1e-5)
+
+
+def test_batches_of_another_size_rebind() -> None:
+    module, _ = fitted()
+    module.forward(io.DataBatch([nd.ones((7, 8))], None), is_train=False)
+    assert module.get_outputs()[0].shape == (7, 3)
+
+
+def test_fixed_parameters_stay() -> None:
+    x, y = problem(60)
+    module = Module(network(), fixed_param_names=["fc1_weight"])
+    module.bind([("data", (30, 8))], [("softmax_label", (30,))])
+    module.init_params(initializer.Xavier())
+    before = module.get_params()[0]["fc1_weight"].asnumpy()
+    module.init_optimizer()
+    for batch in io.NDArrayIter(x, y, 30):
+        module.forward_backward(batch)
+        module.update()
+    after = module.get_params()[0]
+    np.testing.assert_array_equal(after["fc1_weight"].asnumpy(), before)
+    assert (after["fc2_weight"].asnumpy() != 0).any()
+
+
+def test_input_gradients() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))], inputs_need_grad=True)
+    module.init_params(initializer.Xavier())
+    module.forward_backward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]))
+    (grad,) = module.get_input_grads()
+    assert grad.shape == (4, 8) and (grad.asnumpy() != 0).any()
+
+
+def test_callbacks_see_every_batch(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[tuple[int, int]] = []
+    with caplog.at_level(logging.INFO):
+        fitted(
+            batch_end_callback=[
+                lambda p: seen.append((p.epoch, p.nbatch)), callback.Speedometer(30, 4), callback.ProgressBar(10),
+            ]
+        )  # fmt: skip
+    assert seen == [(e, b) for e in range(8) for b in range(10)]
+    assert "samples/sec" in caplog.text and "Train-accuracy" in caplog.text
+
+
+def test_mistakes_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="data name 'image' is not an argument; there are data"):
+        Module(network(), data_names=["image"])
+    module = Module(network())
+    with pytest.raises(MXNetError, match="call bind first"):
+        module.init_params()
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    with pytest.raises(ArgumentError, match="'fc1_weight': expected shape"):
+        module.init_params(arg_params={"fc1_weight": nd.ones((2, 2))}, allow_missing=True)
+    module.init_params(initializer.Xavier(), force_init=True)
+    with pytest.raises(ShapeError):
+        module.forward(io.DataBatch([nd.ones((4, 9))], [nd.ones((4,))]), is_train=False)
+    with pytest.raises(ArgumentError, match="num_epoch"):
+        module.fit(io.NDArrayIter(*problem(30), 30))
+    nd.save(str(tmp_path / "x-0001.params"), {"weight": nd.ones((1,))})
+    with pytest.raises(FileFormatError, match="expected names arg"):
+        model.load_params(str(tmp_path / "x"), 1)

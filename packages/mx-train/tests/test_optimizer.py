@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core.errors import ArgumentError, FileFormatError
+from mx_ndarray import nd
+from mx_train import lr_scheduler, optimizer
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.mark.parametrize("name", ["sgd", "nag", "signum", "adam", "rmsprop", "ftrl", "adagrad", "adadelta"])
+def test_every_optimizer_descends_a_parabola(name: str) -> None:
+    settings: dict[str, Any] = {"adadelta": {"learning_rate": 1.0}, "ftrl": {"learning_rate": 1.0}}.get(
+        name, {"learning_rate": 0.05}
+    )
+    updater = optimizer.get_updater(optimizer.create(name, **settings))
+    weight = nd.array([3.0, -2.0, 0.5])
+    start = float((weight * weight).sum().asscalar())
+    for _ in range(200):
+        updater(0, 2 * weight, weight)
+    assert float((weight * weight).sum().asscalar()) < 0.5 * start
+
+
+def test_sgd_momentum_is_the_textbook_formula() -> None:
+    updater = optimizer.get_updater(optimizer.SGD(learning_rate=0.1, momentum=0.9, wd=0.01, rescale_grad=0.5))
+    weight, w, m = nd.array([1.0, 2.0]), np.array([1.0, 2.0]), np.zeros(2)
+    for step in range(5):
+        g = np.array([0.3, -0.1]) * (step + 1)
+        updater("w_weight", nd.array(g), weight)
+        m = 0.9 * m - 0.1 * (0.5 * g + 0.01 * w)
+        w = w + m
+    np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)
+
+
+def test_adam_corrects_its_bias() -> None:
+    updater = optimizer.get_updater(optimizer.Adam(learning_rate=0.1))
+    weight = nd.array([1.0])
+    updater(0, nd.array([1e-3]), weight)
+    np.testing.assert_allclose(
+        weight.asnumpy(), [0.9], atol=1e-4
+    )  # the first step is lr, whatever the gradient
+
+
+def test_rates_by_name_and_schedule() -> None:
+    made = optimizer.create(
+        "sgd", learning_rate=1.0, lr_scheduler=lr_scheduler.FactorScheduler(2, 0.5), wd=0.1,
+        param_idx2name={0: "a_weight", 1: "a_bias"},
+    )  # fmt: skip
+    made.set_lr_mult({"a_bias": 2.0})
+    updater = optimizer.get_updater(made)
+    weight, bias = nd.ones((1,)), nd.ones((1,))
+    updater(0, nd.zeros((1,)), weight)
+    updater(1, nd.ones((1,)), bias)
+    np.testing.assert_allclose(weight.asnumpy(), [0.9], rtol=1e-6)  # decayed
+    np.testing.assert_allclose(bias.asnumpy(), [-1.0], rtol=1e-6)  # twice the rate, no decay
+    for _ in range(2):
+        updater(0, nd.zeros((1,)), weight)
+    assert made.learning_rate == 0.5
+
+
+def test_states_round_trip() -> None:
+    first = optimizer.get_updater(optimizer.Adam())
+    weight = nd.ones((2, 3))
+    first(0, nd.ones((2, 3)), weight)
+    second = optimizer.get_updater(optimizer.Adam())
+    second.set_states(first.get_states())
+    for a, b in zip(first.states[0], second.states[0], strict=True):
+        np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+
+
+def test_states_written_by_mxnet_are_read() -> None:
+    updater = optimizer.get_updater(optimizer.Adam())
+    updater.set_states((DATA / "lenet-0003.states").read_bytes())
+    assert len(updater.states) > 4
+    mean, var = updater.states[0]
+    assert mean.shape == var.shape and float(var.min().asscalar()) >= 0
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("executed",)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"garbage", pickle.dumps(Evil()), pickle.dumps([1, 2]), pickle.dumps(object)]
+)
+def test_hostile_states_are_refused(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(FileFormatError, match="optimizer states"):
+        optimizer.get_updater(optimizer.SGD()).set_states(data)
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_unknown_names_have_a_hint() -> None:
+    with pytest.raises(ArgumentError, match="known: .*adam.*Did you mean 'adam'"):
+        optimizer.create("adamm")
+    with pytest.raises(ArgumentError, match="lerning_rate"):
+        optimizer.create("sgd", lerning_rate=1)
+
+
+def test_registered_classes_are_found() -> None:
+    @optimizer.register
+    class Still(optimizer.Optimizer):
+        def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            pass
+
+    assert isinstance(optimizer.create("still"), Still)
