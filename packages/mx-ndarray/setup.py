@@ -3,9 +3,13 @@
 
 from pathlib import Path
 
+from mx_core.build import native_extension
+from mx_core.build_info import get_include
 from setuptools import setup
 
-from mx_core.build import native_extension
-
 sources = sorted(str(path) for path in Path("csrc").glob("*.cc"))
-setup(ext_modules=[native_extension("mx_ndarray._core", sources, include_dirs=["csrc"])])
+headers = [*Path("csrc").glob("*.hpp"), *Path(get_include()).rglob("*.h*")]
+extension = native_extension(
+    "mx_ndarray._core", sources, include_dirs=["csrc"], depends=sorted(map(str, headers))
+)
+setup(ext_modules=[extension])

@@ -225,7 +225,7 @@ def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
         given = with_shape(given, given.shape[extra:])
     elif extra < 0:
         given = with_shape(given, (1,) * -extra + given.shape)
-    return given if given.shape == shape else given.broadcast_to(shape)  # type: ignore[no-any-return]
+    return given if given.shape == shape else given.broadcast_to(shape)
 
 
 def _fill(target: NDArray, value: Any) -> None:
