@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from mx_core import _native
 from mx_core import expression as X
-
 from mx_operators_cpu import _vector
 
 Function = Callable[..., Any]

@@ -34,7 +34,7 @@ class ExpressionPlan final : public Plan {
     for (const Spec& spec : results_) bytes_ += spec.bytes;
     const size_t one = std::max<size_t>(p_.n_tiles, 1) * p_.item_size;
     tile_ = std::max<int64_t>(static_cast<int64_t>(kTileBudget / one) / 64 * 64, 128);
-    tile_ = std::min<int64_t>(tile_, 2048);
+    tile_ = std::min<int64_t>(tile_, 1024);
     if (p_.period > 0 && p_.period <= tile_) tile_ = tile_ / p_.period * p_.period;
     periodic_ = p_.period > 0 && p_.period <= tile_;
   }

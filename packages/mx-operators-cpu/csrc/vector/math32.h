@@ -32,15 +32,15 @@ MX_INLINE Reduced reduce_ln2(float x) {
   return {static_cast<int32_t>(bits_of(shifted)) - static_cast<int32_t>(bits_of(kMagic)), r};
 }
 
+// Polynomials are evaluated in pairs (Estrin's scheme): short chains keep the units busy.
+
 // exp(r) - 1 on the reduced range.
 MX_INLINE float expm1_reduced(float r) {
-  float p = 0.00019790095f;
-  p = p * r + 0.0013944878f;
-  p = p * r + 0.0083334986f;
-  p = p * r + 0.041666292f;
-  p = p * r + 0.16666666f;
-  p = p * r + 0.5f;
-  return p * r * r + r;
+  const float r2 = r * r;
+  const float a = 0.16666666f * r + 0.5f;
+  const float b = 0.0083334986f * r + 0.041666292f;
+  const float c = 0.00019790095f * r + 0.0013944878f;
+  return ((c * r2 + b) * r2 + a) * r2 + r;
 }
 
 MX_INLINE float exp32(float x) {
@@ -74,16 +74,12 @@ MX_INLINE Logarithm split_log(float x) {
   const uint32_t offset = bits - 0x3f3504f3u;  // 1/sqrt 2
   const int32_t exponent = static_cast<int32_t>(offset) >> 23;
   const float f = float_of((offset & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-  float p = 0.06746479f;
-  p = p * f - 0.11675591f;
-  p = p * f + 0.118882045f;
-  p = p * f - 0.124056026f;
-  p = p * f + 0.14219548f;
-  p = p * f - 0.16667995f;
-  p = p * f + 0.20002119f;
-  p = p * f - 0.25000009f;
-  p = p * f + 0.33333313f;
-  const float square = f * f;
+  const float square = f * f, fourth = square * square;
+  const float a = -0.25000009f * f + 0.33333313f;
+  const float b = -0.16667995f * f + 0.20002119f;
+  const float c = -0.124056026f * f + 0.14219548f;
+  const float d = -0.11675591f * f + 0.118882045f;
+  const float p = (0.06746479f * fourth + (d * square + c)) * fourth + (b * square + a);
   return {static_cast<float>(exponent) - (subnormal ? 23.0f : 0.0f),
           (p * f * square - 0.5f * square) + f};
 }
@@ -134,24 +130,18 @@ MX_INLINE float softplus32(float x) {
 MX_INLINE float erf32(float x) {
   const float t = absolute(x);
   const float z = x * x;
-  float p = 8.3452192e-05f;
-  p = p * z - 0.00081374362f;
-  p = p * z + 0.0052006342f;
-  p = p * z - 0.02685927f;
-  p = p * z + 0.11283694f;
-  p = p * z - 0.37612635f;
-  p = p * z + 0.12837917f;
+  const float z2 = z * z;
+  const float a = -0.37612635f * z + 0.12837917f;
+  const float b = -0.02685927f * z + 0.11283694f;
+  const float c = -0.00081374362f * z + 0.0052006342f;
+  const float p = ((8.3452192e-05f * z2 + c) * z2 + b) * z2 + a;
   const float small = p * x + x;
-  const float s = t > 4.0f ? 4.0f : t;
-  float q = 6.6276033e-07f;  // -log(erfc(s))
-  q = q * s + 1.2330709e-05f;
-  q = q * s - 0.00038478975f;
-  q = q * s + 0.0040134103f;
-  q = q * s - 0.024812823f;
-  q = q * s + 0.10790574f;
-  q = q * s + 0.6336273f;
-  q = q * s + 1.129397f;
-  q = q * s - 0.0001533843f;
+  const float s = t > 4.0f ? 4.0f : t, s2 = s * s;
+  const float d = 1.129397f * s - 0.0001533843f;  // the powers of -log(erfc(s))
+  const float e = 0.10790574f * s + 0.6336273f;
+  const float g = 0.0040134103f * s - 0.024812823f;
+  const float h = 1.2330709e-05f * s - 0.00038478975f;
+  const float q = ((h * s2 + g) * s2 + e) * s2 + d + 6.6276033e-07f * (s2 * s2) * (s2 * s2);
   const float large = copy_sign(1.0f - exp32(-q), x);
   return t < 0.921875f || x != x ? small : large;
 }
