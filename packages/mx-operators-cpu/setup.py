@@ -12,14 +12,20 @@ from setuptools import setup
 from mx_core.build import native_extension
 
 LIB = Path("src/mx_operators_cpu/lib")  # next to the extension: found through $ORIGIN/lib
-onednn = next(f.locate() for f in files("onednn-cpu-gomp") or () if f.name == "libdnnl.so.3")
 header = next(f.locate() for f in files("onednn-devel-cpu-gomp") or () if f.match("include/dnnl.h"))
 gomp = subprocess.check_output(["gcc", "-print-file-name=libgomp.so.1"], text=True).strip()
-for source, target in ((onednn, LIB / "libdnnl.so.3"), (gomp, LIB / "fallback" / "libgomp.so.1")):
+placed = {LIB / "fallback" / "libgomp.so.1": gomp}
+for file in files("onednn-cpu-gomp") or ():
+    if file.name == "libdnnl.so.3":
+        placed[LIB / file.name] = file.locate()
+    elif file.match("doc/onednn/LICENSE") or file.match("doc/onednn/THIRD-PARTY-PROGRAMS"):
+        placed[LIB / f"onednn-{file.name}"] = file.locate()
+for target, source in placed.items():
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-        subprocess.check_call(["strip", "--strip-unneeded", str(target)])
+        if ".so" in target.name:
+            subprocess.check_call(["strip", "--strip-unneeded", str(target)])
 
 ONEDNN = {
     "include_dirs": ["csrc/onednn", str(Path(header).resolve().parent)],
