@@ -108,14 +108,14 @@ def candidates(op: OperatorProperty, device: str) -> list[KernelSpec]:
 
 
 def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
-    return KernelSpec(
-        spec.op, spec.device, spec.variant, spec.make, spec.priority, spec.supports, plugin
-    )
+    return KernelSpec(spec.op, spec.device, spec.variant, spec.make, spec.priority, spec.supports, plugin)
 
 
 def _generated(op: OperatorProperty, generator: Any, plugin: str) -> KernelSpec:
     def make(call: KernelCall) -> Any:
         expression = call.op.expression(call.params)  # type: ignore[attr-defined]
+        if expression is None:  # not elementwise with these parameters
+            return None
         return resolve(generator.make)(expression, call)
 
     return KernelSpec(op.name, generator.device, generator.name, make, generator.priority, None, plugin)

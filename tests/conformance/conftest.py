@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases recorded from Apache MXNet 1.9.1, judged as mx-operators judges its references."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mx
+
+HOME = Path(__file__).parents[2] / "packages" / "mx-operators" / "tests" / "test_conformance.py"
+_spec = importlib.util.spec_from_file_location("recorded_cases", HOME)
+assert _spec is not None and _spec.loader is not None
+judge = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(judge)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One application of an operator, and what MXNet made of it."""
+
+    id: str
+    op: str
+    attrs: dict[str, Any]
+    arguments: tuple[str, ...]
+    aux: tuple[str, ...]
+    outputs: int
+    is_train: bool
+    imperative_only: bool
+    grad_req: dict[str, str]
+    data: dict[str, Any]
+
+    def arrays(self, kind: str, names: tuple[str, ...]) -> list[Any]:
+        """Recorded values as NDArrays of their own."""
+        return [array(self.data[f"{self.id}/{kind}/{name}"]) for name in names]
+
+    @property
+    def heads(self) -> list[Any] | None:
+        """Recorded head gradients, or None when backward was not recorded."""
+        if f"{self.id}/head_grad/0" not in self.data or self.id in judge.DEFECTS:
+            return None
+        return self.arrays("head_grad", tuple(map(str, range(self.outputs))))
+
+    def check(self, kind: str, name: object, found: Any) -> None:
+        """`found` equals what was recorded."""
+        judge.close(found.asnumpy(), self.data[f"{self.id}/{kind}/{name}"], self.op)
+
+    def function(self, module: Any) -> Any:
+        """The operator's function in `mx.nd` or `mx.sym`."""
+        return getattr(module._internal if self.op.startswith("_") else module, self.op)
+
+
+def array(value: Any) -> Any:
+    """An NDArray with the values and the element type of a NumPy array."""
+    return mx.nd.array(value, dtype=value.dtype)
+
+
+def recorded(case: dict[str, Any]) -> Recorded:
+    return Recorded(
+        case["id"], case["op"], case["attrs"], tuple(case["arguments"]), tuple(case.get("aux", ())),
+        case["outputs"], bool(case.get("is_train")), bool(case.get("imperative_only")),
+        case.get("grad_req", {}), judge.arrays(case["family"]),
+    )  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives every test that asks for `case` all cases; symbolic ones where there is a symbol."""
+    if "case" in metafunc.fixturenames:
+        cases = [recorded(parameter.values[0]) for parameter in judge.cases()]
+        if metafunc.module.__name__.endswith("symbolic"):
+            cases = [case for case in cases if not case.imperative_only]
+        metafunc.parametrize("case", cases, ids=[case.id for case in cases])
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    with np.errstate(all="ignore"):
+        yield
