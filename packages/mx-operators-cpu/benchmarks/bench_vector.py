@@ -88,16 +88,29 @@ def main() -> None:
         seconds = plan_run(plan, inputs, [out], options.threads)
         theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)  # type: ignore[misc]
         report(name, (k + 1) * x.nbytes, seconds, copy, theirs)
+    reductions(x, copy, options.threads)
+    transpose(x, out, copy, options.threads)
+
+
+def reductions(x: np.ndarray, copy: float, threads: int) -> None:
+    """Sums over everything, rows, columns."""
     square = x.reshape(1024, -1)
-    for name, reduced, axis in (("sum", [True, True], None), ("sum of rows", [False, True], 1), ("sum of columns", [True, False], 0)):
-        total = np.zeros(np.shape(square[:1, :1].sum(axis)) if axis is None else np.delete(square.shape, axis), np.float32)
-        plan = _vector.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", reduced)
-        theirs = best(lambda a=axis: square.sum(a), 2)  # type: ignore[misc]
-        report(name, x.nbytes, plan_run(plan, [square], [total], options.threads), copy, theirs)
+    for name, reduced in (("sum", (0, 1)), ("sum of rows", (1,)), ("sum of columns", (0,))):
+        total = np.zeros([e for axis, e in enumerate(square.shape) if axis not in reduced] or 1, np.float32)
+        marks = [axis in reduced for axis in range(2)]
+        plan = _vector.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", marks)
+        theirs = best(lambda axes=reduced: square.sum(axes), 2)  # type: ignore[misc]
+        report(name, x.nbytes, plan_run(plan, [square], [total], threads), copy, theirs)
+
+
+def transpose(x: np.ndarray, out: np.ndarray, copy: float, threads: int) -> None:
+    """A matrix copied with its axes exchanged."""
+    square = x.reshape(1024, -1)
     flat = out.reshape(square.shape[::-1])
     moves = [(0, 0, flat.shape, (1, square.shape[1]), (flat.shape[1], 1), 0, 0)]
     plan = _vector.move_plan([(square.shape, 0)], [(flat.shape, 0)], moves)
-    report("transpose", 2 * x.nbytes, plan_run(plan, [square], [flat], options.threads), copy, best(lambda: np.copyto(flat, square.T), 2))
+    theirs = best(lambda: np.copyto(flat, square.T), 2)
+    report("transpose", 2 * x.nbytes, plan_run(plan, [square], [flat], threads), copy, theirs)
 
 
 if __name__ == "__main__":
