@@ -80,3 +80,12 @@ def test_setting_attributes_later():
     assert v.attr("__lr_mult__") == "3"
     with pytest.raises(ArgumentError, match="group"):
         sym.Group([v, sym.Variable("w")]).attr("x")
+
+
+def test_an_operator_says_how_its_states_start():
+    own = sym.Variable("own", init="ones")
+    net = sym.BatchNorm(sym.Variable("data"), moving_mean=own, name="bn")
+    attrs = net.attr_dict()
+    assert attrs["own"]["__init__"] == "ones"
+    assert attrs["bn_moving_var"]["__init__"] == '["one", {}]'
+    assert "bn_gamma" not in attrs

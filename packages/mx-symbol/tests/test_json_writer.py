@@ -69,3 +69,11 @@ def test_debug_text_lists_operators():
     assert "Op:BatchNorm, Name=bn" in text
     assert "arg[3]=bn_moving_mean(0) version=1" in text
     assert "eps=0.1" in text
+
+
+def test_composing_gives_the_file_that_mxnet_writes():
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=8, name="conv1")
+    net = sym.BatchNorm(net, fix_gamma=False, name="bn1")
+    text = (DATA / "lenet-symbol.json").read_text()
+    nodes = net.tojson()
+    assert nodes[: nodes.index('"arg_nodes"')].rstrip("\n ,]") in text

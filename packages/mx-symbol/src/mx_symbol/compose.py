@@ -107,8 +107,10 @@ def _inputs(
         entry = named.get(argument, given[i] if i < len(given) else None)
         if entry is None:
             entry = Entry(missing_variable(node, argument, for_inputs.get(argument)))
-        elif argument in for_inputs and entry.node.is_variable:
-            entry.node.attrs.update(for_inputs[argument])
+        elif entry.node.is_variable:
+            for key, value in initial_attributes(node, argument).items():
+                entry.node.attrs.setdefault(key, value)
+            entry.node.attrs.update(for_inputs.get(argument, {}))
         result.append(entry)
     return result
 
@@ -123,9 +125,8 @@ def missing_variable(node: Node, argument: str, extra: Mapping[str, str] | None 
 
 
 def initial_attributes(node: Node, argument: str) -> dict[str, str]:
-    """Attributes the operator declares for a variable made in place of an input (`__init__`)."""
-    declared: Mapping[str, Mapping[str, str]] = getattr(node.op, "input_attrs", {})
-    return dict(declared.get(argument, {}))
+    """Attributes the operator declares for the variable of an input (`__init__`)."""
+    return {} if node.op is None else dict(node.op.input_attrs.get(argument, {}))
 
 
 def substitute(

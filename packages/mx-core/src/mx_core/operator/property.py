@@ -7,7 +7,7 @@ Source: MXNet's OperatorProperty (operator interface notes); kernels live elsewh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,6 +44,8 @@ class OperatorProperty:
     arguments: ClassVar[tuple[str, ...]] = ("data",)
     auxiliaries: ClassVar[tuple[str, ...]] = ()
     results: ClassVar[tuple[str, ...]] = ("output",)
+    #: per input, attributes of the variable that a symbol makes when it is not given (`__init__`)
+    input_attrs: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     #: the parameter that counts the inputs of an operator that takes any number
     variadic: ClassVar[str | None] = None
     #: inputs of which only shape and type are read

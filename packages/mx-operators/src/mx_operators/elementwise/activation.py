@@ -104,6 +104,7 @@ class LeakyReLU(Elementwise):
 
     name = "LeakyReLU"
     Param = LeakyReLUParam
+    input_attrs = {"gamma": {"__init__": '["Constant", {"value": 0.25}]'}}
     arguments = ("data", "gamma")
     is_random = True
     needs_train_flag = True

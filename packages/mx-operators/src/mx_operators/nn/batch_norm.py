@@ -47,6 +47,10 @@ class BatchNorm(OperatorProperty):
     Param = BatchNormParam
     arguments = ("data", "gamma", "beta")
     auxiliaries = ("moving_mean", "moving_var")
+    input_attrs = {
+        "moving_mean": {"__init__": '["zero", {}]'},
+        "moving_var": {"__init__": '["one", {}]'},
+    }
     results = ("output", "mean", "var")
     needs_train_flag = True
 
