@@ -45,3 +45,9 @@ def test_values_of_two_traces_do_not_mix() -> None:
 def test_a_string_is_not_an_operand() -> None:
     with pytest.raises(ArgumentError, match="str"):
         X.trace(lambda x: x + "1", 1)
+
+
+def test_powers_of_values_and_of_two() -> None:
+    assert X.trace(lambda x, y: x**y, 2).instructions[0].opcode is X.Opcode.POW
+    assert X.trace(lambda x: x**2, 1).instructions[0].opcode is X.Opcode.SQUARE
+    assert X.trace(lambda x: 2**x, 1).instructions[0].opcode is X.Opcode.POW

@@ -146,7 +146,7 @@ class Traced:
         return self.builder.emit(Opcode.MOD, other, self)
 
     def __pow__(self, other: Operand) -> Traced:
-        if other == 2 and not isinstance(other, Traced):
+        if not isinstance(other, Traced) and other == 2:
             return self.builder.emit(Opcode.SQUARE, self)
         return self.builder.emit(Opcode.POW, self, other)
 
