@@ -75,10 +75,17 @@ void add_node(Program& program, std::string name, const py::capsule& call,
 
 std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays) {
   return translated([&] {
-    // The caller has checked that these are NDArrays; `handle` is the address of the native array.
+    static const auto* ndarray =
+        new py::object(py::module_::import("mx_ndarray").attr("NDArray"));  // leaked: a type lives on
     std::vector<mx_array*> natives;
     natives.reserve(arrays.size());
     for (const py::handle array : arrays) {
+      if (!py::isinstance(array, *ndarray)) {
+        PyErr_Format(PyExc_TypeError, "[Program] expected NDArrays, got %s",
+                     Py_TYPE(array.ptr())->tp_name);
+        throw PythonErrorSet{};
+      }
+      // `handle` is the address of the native array.
       natives.push_back(reinterpret_cast<mx_array*>(array.attr("handle").cast<uintptr_t>()));
     }
     return std::make_shared<Binding>(program, natives);

@@ -181,6 +181,7 @@ def test_fluent_methods_make_the_same_nodes():
     with manager():
         plain = sym.sum(sym.reshape(sym.Variable("a"), shape=(2, 3)), axis=1).tojson()
     assert fluent == plain
+    assert sym.Variable("a").sum(name="total").list_outputs() == ["total_output"]
 
 
 def test_two_sided_functions_take_symbols_and_numbers():

@@ -50,3 +50,33 @@ def arange(
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
     """N × M (or N × N) with ones on diagonal k."""
     return _create("_eye", dtype, N=N, M=M, k=k, **kwargs)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    name: str | None = None,
+    dtype: Any = None,
+) -> Symbol:
+    """`num` evenly spaced values from `start` to `stop`."""
+    return _create(
+        "_linspace", dtype, start=start, stop=stop, num=num, endpoint=endpoint, name=name
+    )
+
+
+def split_v2(
+    ary: Symbol,
+    indices_or_sections: int | Sequence[int],
+    axis: int = 0,
+    squeeze_axis: bool = False,
+) -> Symbol:
+    """Pieces along an axis: equally many sections, or cut before the given indices."""
+    from mx_symbol.functions import call
+
+    if isinstance(indices_or_sections, int):
+        cuts: dict[str, Any] = {"sections": indices_or_sections, "indices": ()}
+    else:
+        cuts = {"sections": 0, "indices": (0, *indices_or_sections)}
+    return call("_split_v2", ary, axis=axis, squeeze_axis=squeeze_axis, **cuts)

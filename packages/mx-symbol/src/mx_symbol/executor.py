@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
 
 Callback = Callable[[str, NDArray], None]
+OutGrads = NDArray | Sequence[NDArray | None] | Mapping[str, NDArray] | None
 
 
 class _Mode(NamedTuple):
@@ -144,15 +145,13 @@ class Executor:
             self._program(self._last).push(0)
         return self.outputs
 
-    def backward(
-        self, out_grads: NDArray | Sequence[NDArray] | None = None, is_train: bool = True
-    ) -> None:
+    def backward(self, out_grads: OutGrads = None, is_train: bool = True) -> None:
         """Computes the gradients, as each argument's `grad_req` says; asynchronous.
 
         Parameters
         ----------
         out_grads : optional
-            Gradient of each output; losses need none.
+            Gradient of each output, in order or by name; losses need none.
         is_train : bool
             Accepted for compatibility: backward follows the mode of the last forward.
 
@@ -184,10 +183,12 @@ class Executor:
             )
         target[:] = value
 
-    def _take_out_grads(self, out_grads: NDArray | Sequence[NDArray] | None) -> None:
+    def _take_out_grads(self, out_grads: OutGrads) -> None:
         given: list[Any] = []
         if isinstance(out_grads, NDArray):
             given = [out_grads]
+        elif isinstance(out_grads, Mapping):
+            given = [out_grads.get(name) for name in self._symbol.list_outputs()]
         elif out_grads is not None:
             given = list(out_grads)
         if given and len(given) != len(self.outputs):

@@ -40,6 +40,12 @@ class Fluent:
             kwargs["shape"] = shape if isinstance(shape[0], int) else tuple(shape[0])
         return call("reshape", self, **kwargs)
 
+    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Symbol:
+        """Pieces along an axis; see `sym.split_v2`."""
+        from mx_symbol.creation import split_v2
+
+        return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]
+
     def astype(self, dtype: Any, **kwargs: Any) -> Symbol:
         """The same values as another element type."""
         from mx_symbol.functions import call

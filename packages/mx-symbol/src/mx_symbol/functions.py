@@ -18,9 +18,9 @@ _lock = threading.Lock()
 _functions: dict[str, tuple[OperatorProperty, Callable[..., Symbol]]] = {}
 
 
-def call(name: str, *args: Any, **kwargs: Any) -> Symbol:
+def call(operator: str, /, *args: Any, **kwargs: Any) -> Symbol:
     """Applies the operator of this name or alias."""
-    return function(name)(*args, **kwargs)
+    return function(operator)(*args, **kwargs)
 
 
 def function(name: str, shown: str | None = None) -> Callable[..., Symbol]:

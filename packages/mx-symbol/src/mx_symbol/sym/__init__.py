@@ -16,7 +16,9 @@ from mx_symbol.arithmetic import power as power
 from mx_symbol.creation import arange as arange
 from mx_symbol.creation import eye as eye
 from mx_symbol.creation import full as full
+from mx_symbol.creation import linspace as linspace
 from mx_symbol.creation import ones as ones
+from mx_symbol.creation import split_v2 as split_v2
 from mx_symbol.creation import zeros as zeros
 from mx_symbol.json_reader import fromjson as fromjson
 from mx_symbol.json_reader import load as load
