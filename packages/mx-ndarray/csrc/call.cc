@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "threads.hpp"
+
 namespace mx::nd {
 namespace {
 
@@ -64,7 +66,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   context.stream = run.stream;
   context.scalars = scalars;
   context.n_scalars = n_scalars;
-  context.threads = 1;
+  context.threads = (call.push_flags & MX_PUSH_PARALLEL) != 0 ? parallel_threads() : 1;
   context.random_key = random_key;
   context.random_offset = random_offset;
   context.alloc_output = &allocate_output;
