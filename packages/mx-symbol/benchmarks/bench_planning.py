@@ -30,9 +30,7 @@ def main() -> None:
         done = time.perf_counter()
         per = (done - began) / len(graph.schedule) * 1000
         share = plan.total_bytes / plan.naive_bytes
-        print(
-            f"{graph.n_forward:13d} {built - began:9.2f} {done - built:8.2f} {per:16.4f} {share:17.3f}"
-        )
+        print(f"{graph.n_forward:13d} {built - began:9.2f} {done - built:8.2f} {per:16.4f} {share:17.3f}")
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ def test_an_operator_refuses_attributes_of_ones_own():
 
 
 def test_variable_attributes():
-    v = sym.Variable(
-        "v", shape=(2, 0), lr_mult=0.5, wd_mult=2.0, dtype="float16", init="zeros", __mine__="7"
-    )
+    v = sym.Variable("v", shape=(2, 0), lr_mult=0.5, wd_mult=2.0, dtype="float16", init="zeros", __mine__="7")
     assert v.list_attr() == {
         "__shape__": "(2, 0)", "__lr_mult__": "0.5", "lr_mult": "0.5", "__wd_mult__": "2.0",
         "wd_mult": "2.0", "__dtype__": "2", "__init__": "zeros", "__mine__": "7",

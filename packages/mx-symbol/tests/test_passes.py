@@ -72,9 +72,7 @@ def test_a_pass_changes_what_is_run_and_what_is_differentiated(register):
     executor.forward(is_train=True, a=np.ones(2))
     executor.backward(nd.ones((2,)))
     np.testing.assert_allclose(executor.outputs[0].asnumpy(), np.tanh([1, 1]), rtol=1e-5)
-    np.testing.assert_allclose(
-        executor.grad_dict["a"].asnumpy(), 1 - np.tanh([1, 1]) ** 2, rtol=1e-4
-    )
+    np.testing.assert_allclose(executor.grad_dict["a"].asnumpy(), 1 - np.tanh([1, 1]) ** 2, rtol=1e-4)
     assert [n.op.name for n in executor.get_optimized_symbol().nodes if n.op] == ["tanh"]
 
 

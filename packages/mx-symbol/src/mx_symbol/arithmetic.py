@@ -33,8 +33,7 @@ def binary(lhs: Any, rhs: Any, both: str, right: str, left: str) -> Symbol:
     if _is_symbol(rhs) and isinstance(lhs, numbers.Number):
         return call(left, rhs, scalar=lhs)
     raise TypeError(
-        f"{both.strip('_')}: expected symbols or numbers, got {type(lhs).__name__} and "
-        f"{type(rhs).__name__}"
+        f"{both.strip('_')}: expected symbols or numbers, got {type(lhs).__name__} and {type(rhs).__name__}"
     )
 
 

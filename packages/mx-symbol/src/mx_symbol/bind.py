@@ -162,8 +162,10 @@ class _Pool:
                 )
         elif self._buffer is not None:
             array = self._buffer.get(name)
-            if array is None or dtypes.code(array.dtype) != spec.dtype or (
-                bytes_of(spec) > array.size * dtypes.itemsize(spec.dtype)
+            if (
+                array is None
+                or dtypes.code(array.dtype) != spec.dtype
+                or (bytes_of(spec) > array.size * dtypes.itemsize(spec.dtype))
             ):
                 array = self._buffer[name] = self._new(spec, node)
             return view_as(array, spec.shape)
@@ -239,9 +241,7 @@ def rebind(
         array = moved(name, executor.aux_dict[name], node, False)
         assert array is not None
         aux[name] = array
-    return Executor(
-        executor._symbol, executor._context, graph, (args, grads, aux), executor._arena
-    )
+    return Executor(executor._symbol, executor._context, graph, (args, grads, aux), executor._arena)
 
 
 def _check_groups(ctx: Context | None, groups: Mapping[str, Context] | None) -> Context:
@@ -290,18 +290,14 @@ def _named_grads(
     return dict(zip(names, grads, strict=True))
 
 
-def _requests(
-    grad_req: str | Sequence[str] | Mapping[str, str], names: list[str]
-) -> dict[str, str]:
+def _requests(grad_req: str | Sequence[str] | Mapping[str, str], names: list[str]) -> dict[str, str]:
     if isinstance(grad_req, str):
         table = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, Mapping):
         table = {name: grad_req.get(name, "null") for name in names}
     else:
         if len(grad_req) != len(names):
-            raise ArgumentError(
-                f"[bind] grad_req: expected {len(names)} values, got {len(grad_req)}"
-            )
+            raise ArgumentError(f"[bind] grad_req: expected {len(names)} values, got {len(grad_req)}")
         table = dict(zip(names, grad_req, strict=True))
     for name, request in table.items():
         if request not in _REQUESTS:
@@ -319,9 +315,7 @@ def _check_fits(what: str, array: NDArray | None, spec: TensorSpec) -> None:
     if array.shape != spec.shape:
         raise ShapeError(f"[bind] {what}: expected shape {spec.shape}, got {array.shape}")
     if dtypes.code(array.dtype) != spec.dtype:
-        raise DTypeError(
-            f"[bind] {what}: expected {dtypes.name(spec.dtype)}, got {np_name(array)}"
-        )
+        raise DTypeError(f"[bind] {what}: expected {dtypes.name(spec.dtype)}, got {np_name(array)}")
 
 
 def np_name(array: NDArray) -> str:

@@ -116,9 +116,7 @@ def build(
     schedule = (*forward, *backward, *extra)
     everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
     specs = _specs(everything, heads, used, named, arguments, shapes, types)
-    return BoundGraph(
-        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs
-    )
+    return BoundGraph(tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs)
 
 
 def _known(
@@ -207,9 +205,7 @@ def _specs(
     return specs
 
 
-def _default_types(
-    order: Sequence[Node], head_grads: Sequence[Node | None], codes: Inference[int]
-) -> None:
+def _default_types(order: Sequence[Node], head_grads: Sequence[Node | None], codes: Inference[int]) -> None:
     for node in order:
         free = node.is_variable and codes.get(Entry(node)) is None
         if free and node not in head_grads:

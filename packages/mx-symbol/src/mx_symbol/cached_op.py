@@ -72,8 +72,7 @@ class CachedOp:
         """
         if len(args) != len(self._names):
             raise ArgumentError(
-                f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got "
-                f"{len(args)}"
+                f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got {len(args)}"
             )
         recorded = tuple(autograd.is_recording() and x._recorded for x in args)
         signature = self._signature(args, recorded)

@@ -66,9 +66,7 @@ def _without_missing(op: OperatorProperty, values: Mapping[str, Any]) -> dict[st
     return {k: v for k, v in values.items() if v is not None or k in optional}
 
 
-def _place_attribute(
-    node: Node, key: str, value: str, for_inputs: dict[str, dict[str, str]]
-) -> None:
+def _place_attribute(node: Node, key: str, value: str, for_inputs: dict[str, dict[str, str]]) -> None:
     full = canonical_key(key)
     if is_dunder(full):
         if full == key or full not in node.attrs:

@@ -61,9 +61,7 @@ def linspace(
     dtype: Any = None,
 ) -> Symbol:
     """`num` evenly spaced values from `start` to `stop`."""
-    return _create(
-        "_linspace", dtype, start=start, stop=stop, num=num, endpoint=endpoint, name=name
-    )
+    return _create("_linspace", dtype, start=start, stop=stop, num=num, endpoint=endpoint, name=name)
 
 
 def split_v2(

@@ -178,9 +178,7 @@ class Executor:
             raise TypeError(f"Unknown argument {name}")
         shape = tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
         if shape != target.shape:
-            raise ShapeError(
-                f"Shape not match! Argument {name}, need: {target.shape}, received: {shape}"
-            )
+            raise ShapeError(f"Shape not match! Argument {name}, need: {target.shape}, received: {shape}")
         target[:] = value
 
     def _take_out_grads(self, out_grads: OutGrads) -> None:
@@ -206,8 +204,7 @@ class Executor:
             target = self._arrays[Entry(variable)]
             if tuple(given[i].shape) != target.shape:
                 raise ShapeError(
-                    f"[backward] out_grads[{i}]: expected shape {target.shape}, got "
-                    f"{tuple(given[i].shape)}"
+                    f"[backward] out_grads[{i}]: expected shape {target.shape}, got {tuple(given[i].shape)}"
                 )
             target[:] = given[i]
 

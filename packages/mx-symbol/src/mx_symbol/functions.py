@@ -81,9 +81,7 @@ def _call(
         for key in inputs:
             _entry(kwargs.get(key), op, key)
     named = {k: _single(v, op, k) for k, v in kwargs.items() if isinstance(v, Symbol)}
-    values = {
-        k: v for k, v in kwargs.items() if k not in named and not (v is None and k in inputs)
-    }
+    values = {k: v for k, v in kwargs.items() if k not in named and not (v is None and k in inputs)}
     node = apply(op, shown, positional, named, values, name, _checked(attr))
     return Symbol(tuple(Entry(node, i) for i in range(node.num_visible_outputs)))
 

@@ -53,11 +53,7 @@ def gradient_graph(
 
 def gradient_symbol(heads: Sequence[Entry], names: Sequence[str]) -> tuple[Entry, ...]:
     """Gradients of the sum of all heads by variables given by name, zeros included."""
-    table = {
-        node.name: node
-        for node in topological_order(entry.node for entry in heads)
-        if node.is_variable
-    }
+    table = {node.name: node for node in topological_order(entry.node for entry in heads) if node.is_variable}
     for name in names:
         if name not in table:
             raise ArgumentError(f"[gradient] no argument is named {name!r}: {', '.join(table)}")
@@ -134,9 +130,7 @@ class _Backward:
 
         for i, step in enumerate(gradient.nodes):
             suffix = "_backward" if len(gradient.nodes) == 1 else f"_backward{i}"
-            made.append(
-                self._node(step.op, [entry(term) for term in step.inputs], node, suffix, step.params)
-            )
+            made.append(self._node(step.op, [entry(term) for term in step.inputs], node, suffix, step.params))
         for target, term in zip(node.inputs, gradient.grads, strict=False):
             if term is not None and target.node in self._useful:
                 self._contribute(target, entry(term))

@@ -97,14 +97,10 @@ def _type_rule(
     return infer_types(node.op, node.params, inputs, outputs, node.name)
 
 
-def _merge_shapes(
-    entry: Entry, old: PartialShape | None, new: PartialShape | None
-) -> PartialShape | None:
+def _merge_shapes(entry: Entry, old: PartialShape | None, new: PartialShape | None) -> PartialShape | None:
     if old is None or new is None:
         return new if old is None else old
-    if len(old) == len(new) and all(
-        a == b or -1 in (a, b) for a, b in zip(old, new, strict=True)
-    ):
+    if len(old) == len(new) and all(a == b or -1 in (a, b) for a, b in zip(old, new, strict=True)):
         return tuple(max(a, b) for a, b in zip(old, new, strict=True))
     raise ShapeError(f"[{entry.name}] expected shape {old}, got {new}")
 
@@ -191,6 +187,4 @@ def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
     """ArgumentError for a name that no variable has."""
     for name in given:
         if name not in known:
-            raise ArgumentError(
-                f"[{what}] no argument is named {name!r}; arguments: {', '.join(known)}"
-            )
+            raise ArgumentError(f"[{what}] no argument is named {name!r}; arguments: {', '.join(known)}")

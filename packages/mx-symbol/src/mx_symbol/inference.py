@@ -107,19 +107,14 @@ class InferenceMethods:
             return None, None, None
         return found
 
-    def infer_type_partial(
-        self, *args: Any, **kwargs: Any
-    ) -> tuple[list[Any], list[Any], list[Any]]:
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """As `infer_type`, with None for what is not known."""
         named = self._named(args, kwargs, "infer_type")
         order = self.nodes
         given = {key: dtypes.code(value) for key, value in named.items() if value is not None}
         state = type_inference(order, given)
         arguments, outputs, aux = (
-            [
-                None if (code := state.get(entry)) is None else dtypes.numpy_dtype(code).type
-                for entry in group
-            ]
+            [None if (code := state.get(entry)) is None else dtypes.numpy_dtype(code).type for entry in group]
             for group in self._groups(order)
         )
         return arguments, outputs, aux
@@ -136,9 +131,7 @@ class InferenceMethods:
             given[key] = legacy_in(shape)
         return order, shape_inference(order, given)
 
-    def _named(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str
-    ) -> dict[str, Any]:
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> dict[str, Any]:
         if args and kwargs:
             raise ArgumentError(f"[{what}] give arguments by position or by name, not both")
         if not args:

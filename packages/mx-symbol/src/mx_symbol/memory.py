@@ -117,9 +117,7 @@ def plan_memory(
     for number, block in enumerate(blocks):
         for value in block.values:
             birth, death = deaths[value]
-            placements[value] = Placement(
-                value, number, block.offset, sizes[value], birth, max(birth, death)
-            )
+            placements[value] = Placement(value, number, block.offset, sizes[value], birth, max(birth, death))
     naive = sum(_aligned(sizes[value]) for value in placements)
     return MemoryPlan(placements, total, naive, _largest_live_set(blocks, len(steps)))
 

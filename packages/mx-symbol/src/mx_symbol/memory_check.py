@@ -54,9 +54,7 @@ def _check_inputs(
             continue
         same = (place.offset, place.size) == (other.offset, other.size)
         if not same or (i, position) not in step.inplace:
-            raise MXNetError(
-                f"step {time} writes value {place.value} over value {value}, its input {i}"
-            )
+            raise MXNetError(f"step {time} writes value {place.value} over value {value}, its input {i}")
 
 
 def _overlap(a: Placement, b: Placement) -> bool:

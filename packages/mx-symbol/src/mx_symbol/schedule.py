@@ -61,12 +61,7 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     kept = set(graph.heads)
     if with_backward:
         kept.update(graph.grads.values())
-    read = {
-        entry
-        for node in nodes
-        for i, entry in enumerate(node.inputs)
-        if i not in unread_inputs(node)
-    }
+    read = {entry for node in nodes for i, entry in enumerate(node.inputs) if i not in unread_inputs(node)}
     values: dict[Entry, int] = {}
     sizes: list[int] = []
     for node in nodes:
@@ -79,9 +74,7 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     steps = tuple(_step(node, values) for node in nodes)
     plan = plan_memory(steps, sizes, external)
     plan.names.update({number: entry.name for entry, number in values.items()})
-    return Schedule(
-        nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan
-    )
+    return Schedule(nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan)
 
 
 def _step(node: Node, values: dict[Entry, int]) -> Step:
@@ -100,7 +93,5 @@ def _step(node: Node, values: dict[Entry, int]) -> Step:
             writes.append(values[Entry(node, i)])
     assert node.op is not None and node.params is not None
     pairs = node.op.inplace(node.params)
-    inplace = tuple(
-        (positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs
-    )
+    inplace = tuple((positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs)
     return Step(tuple(reads), tuple(writes), inplace)

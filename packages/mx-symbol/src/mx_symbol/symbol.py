@@ -75,9 +75,7 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
 
     def get_internals(self) -> Symbol:
         """A group of every visible output of every node."""
-        return Symbol(
-            [Entry(node, i) for node in self.nodes for i in range(node.num_visible_outputs)]
-        )
+        return Symbol([Entry(node, i) for node in self.nodes for i in range(node.num_visible_outputs)])
 
     def get_children(self) -> Symbol | None:
         """A group of the inputs of the outputs' nodes; None for a variable."""

@@ -64,9 +64,7 @@ def gamma(
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
-def poisson(
-    lam: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
-) -> Symbol:
+def poisson(lam: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any) -> Symbol:
     """Poisson with rate lam."""
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
@@ -79,9 +77,7 @@ def exponential(
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 
 
-def randint(
-    low: int, high: int, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
-) -> Symbol:
+def randint(low: int, high: int, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any) -> Symbol:
     """Integers of [low, high)."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
