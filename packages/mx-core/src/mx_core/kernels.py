@@ -200,11 +200,13 @@ def _device(context: Context) -> str:
 
 def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> str:
     from mx_core import plugins
+    from mx_core.services import DEVICE_INSTALL
 
     types = ", ".join(map(str, call.inputs))
     have = ", ".join(spec.variant for spec in ordered) or "nothing"
     hint = plugins.missing_hint("kernels", call.op.name)
+    cure = "" if device not in DEVICE_INSTALL or ordered else f" pip install {DEVICE_INSTALL[device]}."
     return (
         f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}); registered for "
-        f"{device}: {have}." + (f" {hint}" if hint else "")
+        f"{device}: {have}.{cure}" + (f" {hint}" if hint else "")
     )

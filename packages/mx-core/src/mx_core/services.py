@@ -31,6 +31,8 @@ _made: dict[tuple[str, str], Any] = {}
 
 _ENGINE_VARIABLES = ("MX_ENGINE_TYPE", "MXNET_ENGINE_TYPE")
 _INSTALL = {"engines": "mx-engine", "storage_managers": "mx-storage", "resources": "mx-storage"}
+#: distributions that bring a device with its memory and random streams
+DEVICE_INSTALL = {"gpu": "mx-operators-cuda"}
 
 
 def engine() -> Any:
@@ -122,10 +124,10 @@ def _make_engine() -> Any:
 def _make_first(kind: str, device_type: str) -> Any:
     entries = [e for e in plugins.registry(kind).items() if e.value.device == device_type]
     what = "storage manager" if kind == "storage_managers" else "random resource"
-    return _best(kind, entries, f"{what} for device {device_type!r}")
+    return _best(kind, entries, f"{what} for device {device_type!r}", DEVICE_INSTALL.get(device_type))
 
 
-def _best(kind: str, entries: Iterable[Entry], what: str) -> Any:
+def _best(kind: str, entries: Iterable[Entry], what: str, install: str | None = None) -> Any:
     """The entry of highest priority that starts; one that fails is passed over with a warning."""
     failed: list[PluginError] = []
     for entry in sorted(entries, key=lambda e: (-e.value.priority, e.name)):
@@ -141,11 +143,10 @@ def _best(kind: str, entries: Iterable[Entry], what: str) -> Any:
         return made
     if failed:
         raise failed[0]
-    raise PluginError(_nothing(kind, what))
+    raise PluginError(_nothing(kind, what, install or _INSTALL.get(kind, "")))
 
 
-def _nothing(kind: str, what: str) -> str:
-    install = _INSTALL.get(kind, "")
+def _nothing(kind: str, what: str, install: str) -> str:
     text = f"no {what} is registered"
     if install:
         text += f"; pip install {install}"
