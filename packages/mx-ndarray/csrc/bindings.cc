@@ -2,6 +2,7 @@
 //
 // The extension module: hooks into Python, services, tables.
 #include "bindings.hpp"
+#include "outside.hpp"
 #include "table.hpp"
 
 namespace mx::nd {
@@ -40,7 +41,13 @@ namespace {
 class Services final : public ServiceLoader {
  public:
   const mx_engine_api* engine() override {
-    return load<mx_engine_api>("engine", -1, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR);
+    const mx_engine_api* table =
+        load<mx_engine_api>("engine", -1, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR);
+    const Gil gil;
+    PyObject* watched = PyObject_CallNoArgs(hooks().watch_forks.ptr());
+    if (watched == nullptr) PyErr_WriteUnraisable(hooks().watch_forks.ptr());
+    Py_XDECREF(watched);
+    return table;
   }
   const mx_storage_api* storage(int32_t type) override {
     return load<mx_storage_api>("storage", type, MX_STORAGE_CAPSULE, MX_STORAGE_MAJOR,
@@ -59,7 +66,7 @@ class Services final : public ServiceLoader {
   static const T* load(const char* service, int32_t type, const char* capsule, uint16_t major,
                        uint16_t minor) {
     const bool in_python = PyGILState_Check() != 0;
-    const PyGILState_STATE state = PyGILState_Ensure();
+    const Gil gil;
     const T* table = nullptr;
     std::string problem;
     try {
@@ -74,20 +81,19 @@ class Services final : public ServiceLoader {
         problem = error.what();
       }
     }
-    PyGILState_Release(state);
     if (table == nullptr && in_python) throw PythonErrorSet{};
     if (table == nullptr) throw Error(MX_ERROR, problem);
     return table;
   }
 };
 
-class GilGuard final : public PushGuard {
+class GilGuard final : public OutsideGuard {
  public:
   void* leave() noexcept override {
     return PyGILState_Check() != 0 ? static_cast<void*>(PyEval_SaveThread()) : nullptr;
   }
   void enter(void* token) noexcept override {
-    if (token != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+    if (token != nullptr) restore_thread(static_cast<PyThreadState*>(token));
   }
 };
 
@@ -108,6 +114,7 @@ void configure(const py::dict& given) {
   h.reference_context = given["reference_context"];
   h.unsafe_read_warning = given["unsafe_read_warning"];
   h.device_name = given["device_name"];
+  h.watch_forks = given["watch_forks"];
   h.package_folder = given["package_folder"].cast<std::string>();
   h.sticky_errors = given["sticky_errors"].cast<bool>();
 }
@@ -117,7 +124,7 @@ void configure(const py::dict& given) {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Arrays, invocation and the autograd tape, natively.";
   Runtime::instance().set_loader(new Services);
-  set_push_guard(new GilGuard);
+  outside_state().guard = new GilGuard;
   module.def("configure", &configure, py::arg("hooks"), "Installs the Python side; called once.");
   module.def(
       "invoke_capsule",
@@ -125,6 +132,9 @@ PYBIND11_MODULE(_core, module) {
         return py::capsule(invoke_table(), MX_INVOKE_CAPSULE);
       },
       "The table mx.invoke.v1.");
+  module.def(
+      "set_forking", [](bool on) { outside_state().forking.store(on); }, py::arg("on"),
+      "Whether a thread of this process is about to fork.");
   register_array(module);
   register_exchange(module);
   register_operator(module);

@@ -10,6 +10,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "gil.hpp"
 #include "invoke.hpp"
 
 namespace mx::nd {
@@ -161,6 +162,7 @@ struct Hooks {
   py::object reference_context;  // class
   py::object unsafe_read_warning;
   py::object device_name;    // (type) -> str
+  py::object watch_forks;    // (), once the engine is there
   std::string package_folder;  // frames in it are not the user's
   bool sticky_errors = false;
 };

@@ -20,9 +20,10 @@ FailureRef wait_in_slices(const Wait& wait_once) {
     mx_failure* failure = nullptr;
     mx_error error{};
     int32_t status = MX_OK;
-    Py_BEGIN_ALLOW_THREADS
-    status = wait_once(&failure, &error);
-    Py_END_ALLOW_THREADS
+    {
+      const Released released;
+      status = wait_once(&failure, &error);
+    }
     if (status == MX_TIMEOUT) {
       if (PyErr_CheckSignals() != 0) throw PythonErrorSet{};
       continue;

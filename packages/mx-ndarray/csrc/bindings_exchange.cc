@@ -16,9 +16,8 @@ void copy_memory(void* to, const void* from, size_t bytes) {
     if (bytes != 0) std::memcpy(to, from, bytes);
     return;
   }
-  Py_BEGIN_ALLOW_THREADS
+  const Released released;
   std::memcpy(to, from, bytes);
-  Py_END_ALLOW_THREADS
 }
 
 py::object new_array(Ref<Array> array) {
@@ -173,9 +172,8 @@ py::object from_dlpack(const py::object& capsule) {
       context, static_cast<char*>(tensor.data) + tensor.byte_offset, bytes, managed, [](void* held) {
         auto* taken = static_cast<DLManagedTensor*>(held);
         if (taken->deleter == nullptr) return;
-        const PyGILState_STATE state = PyGILState_Ensure();
+        const Gil gil;
         taken->deleter(taken);
-        PyGILState_Release(state);
       });
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   return new_array(Array::wrap(std::move(chunk), 0, dtype, shape));

@@ -6,17 +6,6 @@
 namespace mx::nd {
 namespace {
 
-class Gil {
- public:
-  Gil() : state_(PyGILState_Ensure()) {}
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-  ~Gil() { PyGILState_Release(state_); }
-
- private:
-  PyGILState_STATE state_;
-};
-
 // What keeps the memory of a view alive: the chunk, when there is one.
 py::object owner_of(Chunk* chunk) {
   if (chunk == nullptr) return py::none();

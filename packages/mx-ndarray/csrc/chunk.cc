@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "outside.hpp"
+
 namespace mx::nd {
 namespace {
 
@@ -36,6 +38,7 @@ Ref<Chunk> Chunk::foreign(mx_context context, void* data, size_t bytes, void* ow
 void Chunk::release() noexcept {
   if (!drop_reference()) return;
   const mx_engine_api* engine = Runtime::instance().engine();
+  const Outside outside(false);
   engine->delete_variable(engine->self, variable_, context_, &Chunk::destroy, this);
 }
 

@@ -1,27 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "invoke.hpp"
 
+#include "outside.hpp"
+
 namespace mx::nd {
 namespace {
-
-PushGuard* push_guard = nullptr;
-
-// Leaves the guarded section for the lifetime of the object, if there is a guard.
-class Outside {
- public:
-  explicit Outside(bool needed) : guard_(needed ? push_guard : nullptr) {
-    if (guard_ != nullptr) token_ = guard_->leave();
-  }
-  Outside(const Outside&) = delete;
-  Outside& operator=(const Outside&) = delete;
-  ~Outside() {
-    if (guard_ != nullptr) guard_->enter(token_);
-  }
-
- private:
-  PushGuard* guard_;
-  void* token_ = nullptr;
-};
 
 // At most this many tensors without a heap allocation.
 constexpr size_t kFew = 8;
@@ -69,8 +52,6 @@ void check_outputs(const Operator& op, const Call& call, const Invocation& invoc
 }
 
 }  // namespace
-
-void set_push_guard(PushGuard* guard) noexcept { push_guard = guard; }
 
 void invoke(const Invocation& invocation, std::vector<Value>& results) {
   Operator& op = *invocation.op;

@@ -28,14 +28,4 @@ void invoke(const Invocation& invocation, std::vector<Value>& results);
 // Copies `from` to `to`, which may be on another device; equal type and size.  Throws.
 void copy(Array& from, Array& to, const char* origin);
 
-// Called around pushes that may take long (naive engine, large inline work): the bindings let the
-// GIL go there.
-class PushGuard {
- public:
-  virtual ~PushGuard() = default;
-  virtual void* leave() noexcept = 0;
-  virtual void enter(void* token) noexcept = 0;
-};
-void set_push_guard(PushGuard* guard) noexcept;
-
 }  // namespace mx::nd

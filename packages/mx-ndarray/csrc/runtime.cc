@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "outside.hpp"
 #include "runtime.hpp"
 
 namespace mx::nd {
@@ -6,6 +7,11 @@ namespace mx::nd {
 Runtime& Runtime::instance() noexcept {
   static auto* runtime = new Runtime;  // leaked: arrays may outlive static destruction
   return *runtime;
+}
+
+OutsideState& outside_state() noexcept {
+  static auto* state = new OutsideState;
+  return *state;
 }
 
 const mx_engine_api* Runtime::load_engine() {

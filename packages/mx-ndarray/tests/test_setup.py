@@ -97,3 +97,47 @@ def test_a_missing_engine_is_named() -> None:
     done = run("nd.ones((2,))", MX_ENGINE_TYPE="NoSuchEngine")
     assert done.returncode == 1
     assert "NoSuchEngine" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.timeout(90)
+def test_forks_beside_busy_threads() -> None:
+    code = """
+import os, warnings
+warnings.simplefilter("ignore")
+sys.setswitchinterval(1e-6)
+a, busy = nd.ones((4, 4)), True
+
+def work():
+    while busy:
+        a + a
+
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(50):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+busy = False
+print("forked")
+"""
+    assert run(code).stdout.split() == ["forked"]
+
+
+@pytest.mark.timeout(90)
+def test_exit_with_busy_daemon_threads_is_clean() -> None:
+    code = """
+a, b = nd.ones((4, 4)), nd.ones((300, 300))
+
+def work():
+    while True:
+        (a + a).asnumpy()
+        b + b
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    assert "terminate" not in done.stderr

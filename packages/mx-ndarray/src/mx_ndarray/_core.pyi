@@ -75,6 +75,9 @@ def configure(hooks: Mapping[str, Any]) -> None: ...
 def invoke_capsule() -> object:
     """The table mx.invoke.v1."""
 
+def set_forking(on: bool) -> None:
+    """Whether a thread of this process is about to fork."""
+
 def waitall() -> None:
     """Blocks until nothing is pending; raises the first failure."""
 

@@ -13,6 +13,16 @@ from mx_core.operator import ReferenceContext, gradient_of
 from mx_ndarray import _core, indexing, invocation, views
 from mx_ndarray.ndarray import NDArray, operand
 
+
+def _watch_forks() -> None:
+    """Called when the engine has installed its own handlers, so that ours enclose them."""
+    os.register_at_fork(
+        before=lambda: _core.set_forking(True),
+        after_in_parent=lambda: _core.set_forking(False),
+        after_in_child=lambda: _core.set_forking(False),
+    )
+
+
 _core.configure({
     "array_class": NDArray,
     "prepare": invocation.prepare,
@@ -29,6 +39,7 @@ _core.configure({
     "reference_context": ReferenceContext,
     "unsafe_read_warning": MXUnsafeReadWarning,
     "device_name": invocation.device_name,
+    "watch_forks": _watch_forks,
     "package_folder": str(Path(__file__).parent) + os.sep,
     "sticky_errors": os.environ.get("MX_ERRORS") == "sticky",
 })  # fmt: skip
