@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's run-time compiler through ctypes: CUDA C++ to machine code, without a GPU or a driver.
+
+CuPy compiles with the same library but asks the driver for the architecture first, so it cannot be
+used where there is no GPU; this module serves both places.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mx_core.errors import MXNetError
+from mx_operators_cuda.codegen.source import HEADER, header
+
+#: compiled for by default: Hopper (H100, H200)
+ARCHITECTURE = "sm_90"
+_PATTERNS = ("cu13/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*", "cu13/bin/*/nvrtc64_*.dll")
+_SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled kernel.
+
+    Parameters
+    ----------
+    name : str
+        Its symbol.
+    code : bytes
+        A CUBIN (an ELF file) for a real architecture (`sm_90`), PTX text for a virtual one
+        (`compute_90`).
+    log : str
+        What the compiler and, with `--ptxas-options=-v`, the assembler said.
+    """
+
+    name: str
+    code: bytes
+    log: str
+
+
+class CompileError(MXNetError):
+    """NVRTC refused a source; the message has its log."""
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """NVRTC: from an `nvidia-cuda-nvrtc` wheel, else from where the system looks for libraries.
+
+    Raises
+    ------
+    MXNetError  it is not installed
+    """
+    tried = []
+    for path in _places():
+        try:
+            # a wheel's NVRTC looks for its builtins where the system looks, so they come first
+            for builtins in sorted(Path(path).parent.glob("libnvrtc-builtins.so.*")):
+                ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(f"{path}: {error}")
+    raise MXNetError(
+        "NVRTC (CUDA's run-time compiler) was not found; pip install 'mx-operators-cuda[cuda]'. Tried "
+        + "; ".join(tried)
+    )
+
+
+def _places() -> Iterator[str]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for pattern in _PATTERNS:
+            yield from (str(path) for path in sorted(Path(root).glob(pattern)) if ".alt." not in path.name)
+    found = ctypes.util.find_library("nvrtc")
+    yield from ((found,) if found else ())
+    yield from _SONAMES if sys.platform != "win32" else ()
+
+
+def version() -> tuple[int, int]:
+    """NVRTC's version, `(13, 0)`."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+@lru_cache(maxsize=1024)
+def compile_kernel(
+    text: str, name: str, architecture: str = ARCHITECTURE, options: Sequence[str] = ()
+) -> Compiled:
+    """Compiles a source that may include `mx_operators_cuda/elementwise.cuh`.
+
+    Takes some 0.1 s; equal questions are answered from memory. Threads: any.
+
+    Parameters
+    ----------
+    text : str
+        CUDA C++.
+    name : str
+        Symbol of its kernel.
+    architecture : str
+        `sm_90` for a CUBIN, `compute_90` for PTX.
+    options : tuple of str
+        Further compiler options.
+
+    Raises
+    ------
+    CompileError  the source is refused
+    MXNetError    NVRTC is not installed
+    """
+    nvrtc, program = library(), ctypes.c_void_p()
+    headers = (ctypes.c_char_p * 1)(header().encode())
+    header_names = (ctypes.c_char_p * 1)(HEADER.encode())
+    made = nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), text.encode(), f"{name}.cu".encode(), 1, headers, header_names
+    )
+    _check(made)
+    try:
+        flags = [f"-arch={architecture}".encode(), b"-std=c++17", *(o.encode() for o in options)]
+        status = nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+        log = _read(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        if status != 0:
+            raise CompileError(f"[{name}] NVRTC, {architecture}: {_describe(status)}\n{log}")
+        code = _read(program, "CUBIN" if architecture.startswith("sm_") else "PTX")
+        return Compiled(name, code, log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _read(program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _check(getattr(library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(getattr(library(), f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw
+
+
+def _describe(status: int) -> str:
+    get: Any = library().nvrtcGetErrorString
+    get.restype = ctypes.c_char_p
+    text: bytes = get(status)
+    return text.decode()
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise MXNetError(f"NVRTC: {_describe(status)}")
