@@ -99,6 +99,14 @@ def test_an_unused_output_counts_as_zero():
     check(pair, {"a": A})
 
 
+def test_the_gradient_of_a_sum_is_passed_on_without_a_node():
+    a, b = sym.Variable("a"), sym.Variable("b")
+    found = graph_for(a + b, "a", "b")
+    assert found.nodes == ()
+    assert found.grads[0] == found.grads[1]
+    check((a + b) * a - b, {"a": A, "b": B})
+
+
 def test_a_loss_ignores_its_out_gradient():
     net = sym.LinearRegressionOutput(sym.Variable("a"), sym.Variable("label"), name="loss")
     found = graph_for(net, "a")

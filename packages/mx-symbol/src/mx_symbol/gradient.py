@@ -3,8 +3,9 @@
 
 Reverse accumulation over the forward graph (Griewank and Walther, Evaluating Derivatives, 2008,
 chapter 3). Contributions to one entry are summed; a gradient that is zero is never materialised,
-except where an operator with several outputs reads the gradient of an unused one. Only what the
-asked-for gradients need is made, so branches to other arguments cost nothing.
+except where an operator with several outputs reads the gradient of an unused one. A gradient that
+only copies is passed on as it is. Only what the asked-for gradients need is made, so branches to
+other arguments cost nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import Entry as Term
 from mx_core.operator import Params, gradient_of
+from mx_core.operator.simple import BackwardOp
 from mx_symbol.graph import Entry, Node, topological_order
 
 #: from this many contributions on they are added one by one, so that few are alive at a time
@@ -78,6 +80,16 @@ def _no_params(op: str) -> Params:
     return params
 
 
+def _shortcut(entry: Entry) -> Entry:
+    """The input that an output of an elementwise gradient is a mere copy of, as in that of a sum."""
+    op, params = entry.node.op, entry.node.params
+    if not isinstance(op, BackwardOp) or op.broadcast or params is None:
+        return entry
+    expression = op.expression(params)
+    value = expression.outputs[entry.index]
+    return entry.node.inputs[value] if value < expression.n_inputs else entry
+
+
 class _Backward:
     def __init__(self, heads: Sequence[Entry], variables: Sequence[Node]) -> None:
         self._order = topological_order(entry.node for entry in heads)
@@ -118,7 +130,7 @@ class _Backward:
 
         def entry(term: Term) -> Entry:
             if term.kind == "node":
-                return Entry(made[term.index], term.output)
+                return _shortcut(Entry(made[term.index], term.output))
             if term.kind == "input":
                 return node.inputs[term.index]
             if term.kind == "output":
