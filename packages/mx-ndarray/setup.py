@@ -3,9 +3,10 @@
 
 from pathlib import Path
 
+from setuptools import setup
+
 from mx_core.build import native_extension
 from mx_core.build_info import get_include
-from setuptools import setup
 
 sources = sorted(str(path) for path in Path("csrc").glob("*.cc"))
 headers = [*Path("csrc").glob("*.hpp"), *Path(get_include()).rglob("*.h*")]
