@@ -244,7 +244,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over every package's src."""
-    session.install("-q", "mypy>=1.14", "numpy", "pluggy", "click", "types-setuptools", "types-tqdm")
+    session.install("-q", "mypy>=1.14", "types-setuptools", "types-tqdm", *closure(list(distributions()))[1])
     roots = [folder / "src" for folder in distributions().values()]
     env = {"MYPYPATH": ":".join(map(str, roots))}
     for root in roots:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from setuptools import Extension
 
@@ -26,7 +27,7 @@ def native_extension(
     pybind11: bool = True,
     compile_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
-    **options: object,
+    **options: Any,
 ) -> Extension:
     """A setuptools extension compiled as C++17 against the public mx headers.
 
