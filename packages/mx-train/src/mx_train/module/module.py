@@ -11,7 +11,7 @@ from typing import Any
 
 import mx_kvstore
 from mx_core import Context, cpu
-from mx_core.errors import ArgumentError, ShapeError
+from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
 from mx_train import model
@@ -185,7 +185,11 @@ class Module(BaseModule):
             self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
             self.params_initialized = True
         elif self.params_initialized:
-            self._push_params()
+            try:
+                self._push_params()
+            except MXNetError:
+                self._group, self.binded = None, False
+                raise
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Takes other batch shapes; parameters stay where they are.
@@ -282,11 +286,19 @@ class Module(BaseModule):
 
     def _push_params(self) -> None:
         group = self._bound()
-        for table, which in ((self._arg_params, "arg_dict"), (self._aux_params, "aux_dict")):
-            for name, value in table.items():
-                for executor in group.execs:
-                    if name in getattr(executor, which):
-                        value.copyto(getattr(executor, which)[name])
+        for names, which, table in (
+            (self._param_names, "arg_dict", self._arg_params), (self._aux_names, "aux_dict", self._aux_params),
+        ):  # fmt: skip
+            for name, arrays in zip(names, group.arrays(names, which), strict=True):
+                value = table.get(name)
+                if value is None:
+                    raise ArgumentError(f"[Module] {name!r} is not among the given parameters")
+                if tuple(value.shape) != tuple(arrays[0].shape):
+                    raise ShapeError(
+                        f"[Module] {name!r}: expected shape {tuple(arrays[0].shape)}, got {tuple(value.shape)}"
+                    )
+                for array in arrays:
+                    value.copyto(array)
 
     # ---- optimizer ----
 
