@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every Python example in a README runs, and prints what its comments promise."""
+"""The Python examples of a README run, one after the other, and print what comments behind print promise."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def promised(block: str) -> list[str]:
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     found = blocks(path)
     assert found, f"{path} has no example"
-    for block in found:
-        run = subprocess.run(
-            [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=120
-        )
-        assert run.returncode == 0, run.stderr
-        for line in promised(block):
-            assert line in run.stdout, f"{path} promises {line!r}, got\n{run.stdout}"
+    program = "\n".join(found)
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    for line in promised(program):
+        assert line in run.stdout, f"{path} promises {line!r}, got\n{run.stdout}"

@@ -65,7 +65,18 @@ def _has_distributions(entry: str) -> bool:
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def real_plugins():
+    """What this process had loaded before is put aside, not shut down, and comes back afterwards."""
+    kept = plugins._state, dict(services._made), operators._table, lifecycle._current
+    lifecycle._current = None
+    yield
+    plugins._state, made, operators._table, lifecycle._current = kept
+    services._made.clear()
+    services._made.update(made)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch, real_plugins):
     """No plug-in is installed but those added to it."""
     for name in ("MX_DISABLE_PLUGINS", "MX_STRICT_PLUGINS", "MX_ENGINE_TYPE", "MXNET_ENGINE_TYPE"):
         monkeypatch.delenv(name, raising=False)

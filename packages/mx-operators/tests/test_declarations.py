@@ -47,6 +47,7 @@ def test_declaration_is_complete(name: str) -> None:
         ("Concat", {"num_args": 2, "dim": 5}, [(2, 3), (2, 3)], "dim: expected"),
         ("dot", {}, [(2, 3), (4, 5)], "3 differs from 4"),
         ("Pooling", {"kernel": (2, 2)}, [(3, 3)], "expected 3 to 5 dimensions"),
+        ("batch_take", {}, [(3, 5, 0), (3,)], "expected 2 dimensions"),
         ("transpose", {"axes": (0, 0)}, [(2, 3)], "not a permutation"),
         ("slice", {"begin": (0, 0, 0), "end": (1, 1, 1)}, [(2, 3)], "do not fit"),
     ],

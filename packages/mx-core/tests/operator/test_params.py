@@ -49,6 +49,8 @@ def test_runtime_parameters_are_not_part_of_the_key() -> None:
         ({"kernel": 1, "no_bias": "maybe"}, "no_bias: expected bool, got 'maybe'"),
         ({"kernel": 1, "count": 1.5}, "count: expected int, got 1.5"),
         ({"kernel": 1, "count": None}, "count: expected int, got None"),
+        ({"kernel": 1, "count": [3]}, r"count: expected int, got \[3\]"),
+        ({"kernel": 1, "slope": "much"}, "slope: expected float, got 'much'"),
         ({"kernel": "((((", "count": 1}, "kernel: expected Shape"),
     ],
 )

@@ -48,7 +48,8 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   }
   const int64_t table = outer_ * table_rows_ * row_, taken = outer_ * o_.n * row_;
   const bool gathers = o_.action == IndexAction::kGather;
-  const bool fits = o_.values < inputs_.size() && o_.indices < inputs_.size() &&
+  const bool placed = !o_.per_element || o_.inner > 0 || o_.n == 0;
+  const bool fits = placed && o_.values < inputs_.size() && o_.indices < inputs_.size() &&
                     outputs_.size() == 1 && outputs_[0].dtype == inputs_[o_.values].dtype &&
                     inputs_[o_.values].elements == (gathers ? table : taken) &&
                     outputs_[0].elements == (gathers ? taken : table) &&

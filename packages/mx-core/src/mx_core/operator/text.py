@@ -60,7 +60,7 @@ def coerce(value: Any, info: FieldInfo, where: str) -> Any:
             raise _wrong(value, info, where)
     try:
         result = _convert(value, kind)
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
+    except (ValueError, TypeError, AttributeError, SyntaxError, OverflowError, RecursionError, MemoryError):
         raise _wrong(value, info, where) from None
     if info.choices is not None and result not in info.choices:
         raise ArgumentError(

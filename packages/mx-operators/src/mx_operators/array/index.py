@@ -215,6 +215,8 @@ class BatchTake(OperatorProperty):
         """Forward."""
         a = s.get("a")
         if a is not None:
+            if len(a) != 2:
+                raise s.error(f"a: expected 2 dimensions, got {a}")
             s.assign("indices", a[:1])
             s.assign("output", a[:1])
 
