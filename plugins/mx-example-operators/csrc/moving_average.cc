@@ -3,7 +3,7 @@
 
 #include <atomic>
 #include <cstring>
-#include <new>
+#include <type_traits>
 
 #include "mx_core/failure.hpp"
 #include "window_means.h"
@@ -21,6 +21,7 @@ struct Plan {
   int64_t window = 1;
   int64_t padding = 0;  // zeros on both sides of a row
 };
+static_assert(std::is_standard_layout_v<Plan>, "a Plan* must be convertible to its first member");
 
 void retain(mx_plan* self) {
   reinterpret_cast<Plan*>(self)->references.fetch_add(1, std::memory_order_relaxed);
