@@ -78,7 +78,9 @@ def diagnostics() -> dict[str, str]:
     """Lines for `mx doctor`."""
     found = driver()
     return {
-        "NVIDIA driver": "; ".join(filter(None, (found.version and f"for CUDA {found.version}", found.problem))),
+        "NVIDIA driver": "; ".join(
+            filter(None, (found.version and f"for CUDA {found.version}", found.problem))
+        ),
         "GPUs": str(found.gpus),
         "CuPy": _cupy_version() or f"not installed; {CURE}",
         "NVRTC": _nvrtc_line(),

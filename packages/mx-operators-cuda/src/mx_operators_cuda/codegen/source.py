@@ -79,7 +79,12 @@ def write_kernel(
 
 class _Writer:
     def __init__(
-        self, name: str, expression: Expression, inputs: tuple[int, ...], outputs: tuple[int, ...], layout: Layout
+        self,
+        name: str,
+        expression: Expression,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        layout: Layout,
     ) -> None:
         self.name, self.expression, self.layout = name, expression, layout
         self.inputs, self.outputs = inputs, outputs
@@ -96,7 +101,7 @@ class _Writer:
         loop = self._flat_loop() if self.layout.flat else self._strided_loop()
         text = "\n".join(
             [
-                f"// {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs",
+                f"// {self.name}: {_types(self.inputs)} to {_types(self.outputs)}",
                 f'#include "{HEADER}"',
                 "",
                 f"using Value = {names.COMPUTE[self.compute]};",
@@ -128,7 +133,9 @@ class _Writer:
             operands = [values[v] for v in step.operands]
             # `- -1.0f` must not become a decrement
             operands = [f"({x})" if x.startswith("-") else x for x in operands]
-            body.append(f"  const Value t{i} = {names.call(step.opcode, step.argument, operands, self.compute)};")
+            body.append(
+                f"  const Value t{i} = {names.call(step.opcode, step.argument, operands, self.compute)};"
+            )
             values.append(f"t{i}")
         arguments = [f"Value v{i}" for i in self.read] + [f"Value s{i}" for i in self.scalars]
         arguments += [f"Value& r{o}" for o in range(len(self.outputs))]
@@ -209,6 +216,10 @@ class _Writer:
             terms = [f"i{a}" if s == 1 else f"i{a} * stride{i}_{a}" for a, s in strides if s]
             index[i] = " + ".join(terms)
         return [*lines, *self._elements(index, "i", "    "), "  }"]
+
+
+def _types(codes: tuple[int, ...]) -> str:
+    return ", ".join(map(dtypes.name, codes)) or "nothing"
 
 
 def strided_axes(layout: Layout) -> list[tuple[int, int]]:

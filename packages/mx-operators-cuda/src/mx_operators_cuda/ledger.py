@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was verified on a GPU, and of which source.
+
+The ledger is a JSON list of `Entry`. A kernel is *verified* when an entry has the hash of its present
+source (the device functions included), *stale* when entries have only other hashes, else *never*.
+`python -m mx_operators_cuda.ledger FILE` prints the states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+
+from mx_core import dtypes
+from mx_core import expression as X
+from mx_core.context import gpu
+from mx_core.errors import FileFormatError
+from mx_core.expression import Expression
+from mx_core.kernels import TensorSpec
+from mx_operators_cuda.codegen import layout_of, write_kernel
+from mx_operators_cuda.codegen.source import header
+from mx_operators_cuda.elementwise import ElementwisePlan
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run on a GPU.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a sample.
+    source : str
+        SHA-256 of its source then, 64 hexadecimal digits.
+    gpu, driver, nvrtc : str
+        Name of the device and versions.
+    date : str
+        `2026-01-31`.
+    max_relative_error : float
+        ‖out − reference‖ / ‖reference‖ against float64.
+    gigabytes_per_second : float
+        Bytes read and written, over the time between two events around the kernel.
+    """
+
+    kernel: str
+    source: str
+    gpu: str
+    driver: str
+    nvrtc: str
+    date: str
+    max_relative_error: float
+    gigabytes_per_second: float
+
+
+@lru_cache(maxsize=1)
+def samples() -> dict[str, ElementwisePlan]:
+    """The kernels the ledger is about: memory-bound, compute-bound, broadcast, several outputs."""
+    big, row = (4096, 8192), (8192,)
+    gelu = X.trace(lambda x: x * 0.5 * (1 + X.erf(x * 0.7071067811865476)), 1)
+    sgd = X.trace(lambda w, g, m, lr: (w - lr * (m * 0.9 + g), m * 0.9 + g), 3, 1)
+    made = {
+        f"add {name}": _plan(X.trace(lambda x, y: x + y, 2), (big, big), name)
+        for name in ("float32", "float16", "bfloat16", "int32")
+    }
+    made |= {f"gelu {name}": _plan(gelu, (big,), name) for name in ("float32", "float16")}
+    made["bias float16"] = _plan(X.trace(lambda x, b: X.relu(x + b), 2), (big, row), "float16")
+    made["momentum float32"] = _plan(sgd, (big, big, big), "float32")
+    return made
+
+
+def _plan(expression: Expression, shapes: tuple[Shape, ...], name: str) -> ElementwisePlan:
+    code = dtypes.code(name)
+    n = len(expression.outputs)
+    layout = layout_of(shapes[0], shapes)
+    source = write_kernel("sample", expression, [code] * len(shapes), [code] * n, layout)
+    inputs = tuple(TensorSpec(shape, code) for shape in shapes)
+    outputs = (TensorSpec(shapes[0], code),) * n
+    return ElementwisePlan(source, layout, inputs, outputs, expression.n_scalars, gpu())
+
+
+def fingerprint(plan: ElementwisePlan) -> str:
+    """SHA-256 of everything NVRTC reads for a plan."""
+    return hashlib.sha256((header() + plan.source.text).encode()).hexdigest()
+
+
+def load(path: Path) -> tuple[Entry, ...]:
+    """The entries of a ledger file.
+
+    Raises
+    ------
+    FileFormatError  it is no list of complete entries about known samples
+    """
+    try:
+        rows = json.loads(path.read_text())
+    except ValueError as error:
+        raise FileFormatError(f"[ledger] {path}: {error}") from None
+    if not isinstance(rows, list):
+        raise FileFormatError(f"[ledger] {path}: expected a list, got {type(rows).__name__}")
+    return tuple(_entry(path, i, row) for i, row in enumerate(rows))
+
+
+def _entry(path: Path, position: int, row: object) -> Entry:
+    where = f"[ledger] {path}: entry {position}"
+    wanted = {field.name for field in fields(Entry)}
+    if not isinstance(row, dict) or set(row) != wanted:
+        got = sorted(row) if isinstance(row, dict) else type(row).__name__
+        raise FileFormatError(f"{where}: expected the fields {sorted(wanted)}, got {got}")
+    for field in fields(Entry):
+        kind = (int, float) if field.type == "float" else str
+        if not isinstance(row[field.name], kind) or isinstance(row[field.name], bool):
+            raise FileFormatError(f"{where}: {field.name}: expected a {field.type}, got {row[field.name]!r}")
+    entry = Entry(**row)
+    if entry.kernel not in samples():
+        raise FileFormatError(f"{where}: unknown sample {entry.kernel!r}")
+    if not re.fullmatch("[0-9a-f]{64}", entry.source):
+        raise FileFormatError(f"{where}: source: expected 64 hexadecimal digits, got {entry.source!r}")
+    try:
+        date.fromisoformat(entry.date)
+    except ValueError:
+        raise FileFormatError(f"{where}: date: expected 2026-01-31, got {entry.date!r}") from None
+    return entry
+
+
+def states(entries: Iterable[Entry]) -> dict[str, str]:
+    """Sample -> `verified`, `stale` or `never`."""
+    seen: dict[str, set[str]] = {}
+    for entry in entries:
+        seen.setdefault(entry.kernel, set()).add(entry.source)
+    return {
+        name: "verified" if fingerprint(plan) in seen.get(name, ()) else "stale" if name in seen else "never"
+        for name, plan in samples().items()
+    }
+
+
+if __name__ == "__main__":
+    for name, state in states(load(Path(sys.argv[1]))).items():
+        print(f"{state:9} {name}")

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Generated CUDA kernels on the processor: the qualifiers, built-in variables and device functions
+// of CUDA that `elementwise.cuh` uses, in plain C++.  Threads run one after the other, which
+// computes the same for kernels whose threads do not talk to each other.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __launch_bounds__(threads)
+
+struct Dim3 { unsigned x = 1, y = 1, z = 1; };
+inline Dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+template <class To, class From> To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+inline double __longlong_as_double(long long x) { return bits_as<double>(x); }
+inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
+inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+inline float __double2float_rz(double x) {
+  const float y = static_cast<float>(x);
+  return std::fabs(static_cast<double>(y)) > std::fabs(x) ? std::nextafterf(y, 0.0f) : y;
+}
+
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline float rcbrtf(float x) { return 1 / std::cbrt(x); }
+inline double rcbrt(double x) { return 1 / std::cbrt(x); }
+
+// Newton's method on erf; far in the tail the start decides.
+inline double erfinv(double x) {
+  if (!(std::fabs(x) < 1)) return std::fabs(x) == 1 ? x * INFINITY : NAN;
+  const double l = std::log((1 - x) * (1 + x)), k = 4.330746750799873 + l / 2;
+  double y = std::copysign(std::sqrt(std::sqrt(k * k - l / 0.147) - k), x);
+  for (int i = 0; i < 4; ++i) y -= (std::erf(y) - x) * 0.886226925452758 * std::exp(y * y);
+  return y;
+}
+inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
+
+#include "mx_operators_cuda/elementwise.cuh"
+
+namespace mx {
+
+// To 16 bits with a fraction of `digits` bits and exponents from `lowest`, to nearest, ties to even.
+inline uint16 to_16_bits(float x, int digits, int lowest) {
+  const uint16 sign = std::signbit(x) ? 0x8000 : 0;
+  const uint16 infinite = static_cast<uint16>(0x7fff >> digits << digits);
+  if (std::isnan(x)) return infinite | static_cast<uint16>(1 << (digits - 1));
+  const double a = std::fabs(static_cast<double>(x));
+  if (a == 0) return sign;
+  if (std::isinf(x)) return sign | infinite;
+  int exponent = std::ilogb(a);
+  if (exponent < lowest) exponent = lowest;
+  const double units = std::nearbyint(std::ldexp(a, digits - exponent));
+  // a fraction that rounds up to the next power of two carries into the exponent by itself
+  const double bits = units + std::ldexp(static_cast<double>(exponent - lowest), digits);
+  return sign | (bits >= infinite ? infinite : static_cast<uint16>(bits));
+}
+
+half to_half(float x) { return {to_16_bits(x, 10, -14)}; }
+bfloat16 to_bfloat16(float x) { return {to_16_bits(x, 7, -126)}; }
+float widen(half x) {
+  const int exponent = x.bits >> 10 & 31, fraction = x.bits & 1023;
+  const double sign = x.bits & 0x8000 ? -1 : 1;
+  if (exponent == 31) return fraction != 0 ? NAN : static_cast<float>(sign * INFINITY);
+  const int whole = exponent == 0 ? fraction : fraction + 1024;
+  return static_cast<float>(sign * std::ldexp(whole, (exponent == 0 ? 1 : exponent) - 25));
+}
+
+// The arguments arrive as the driver takes them: an array of pointers to the values.
+template <class... P, std::size_t... I>
+void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
+         std::index_sequence<I...>) {
+  gridDim.x = blocks;
+  blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
+      kernel(*static_cast<P*>(arguments[I])...);
+    }
+  }
+}
+template <class... P>
+void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
+  run(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+}
+template <class... P> unsigned arity(void (*)(P...)) { return sizeof...(P); }
+
+}  // namespace mx

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user meets on a machine without a GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import mx_core
+from mx_core import kernels, operators, plugins, services
+from mx_core.errors import MXNetError, PluginError
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_operators_cuda import ElementwisePlan, driver, generate
+
+NO_GPU = driver.count() == 0
+
+
+def test_loading_imports_nothing_of_cuda() -> None:
+    code = (
+        "import sys\nfrom mx_core import plugins\nplugins.plugins()\n"
+        "import mx_operators_cuda\n"
+        "heavy = {'cupy', 'numpy', 'nvidia', 'mx_operators_cuda.nvrtc', 'mx_operators_cuda.codegen'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.strip()
+    assert "cupy" not in loaded and "mx_operators_cuda." not in loaded, loaded
+
+
+def test_contributions() -> None:
+    record = next(r for r in plugins.plugins() if r.name == "operators_cuda")
+    assert record.state == "loaded"
+    device = plugins.registry("devices").get("gpu").value
+    assert device.type_id == 2
+    assert "gpu/nvrtc" in plugins.registry("kernel_generators").names()
+    assert "gpu/CUDA" in plugins.registry("storage_managers").names()
+
+
+@pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
+def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
+    assert mx_core.num_gpus() == 0
+    spec = TensorSpec((2,), 0)
+    op = operators.get("relu")
+    message = r"gpu\(0\) cannot be used: .*driver.*"
+    with pytest.raises(MXNetError, match=message):
+        kernels.prepare(op, op.Param.parse({}), [spec], [spec], mx_core.gpu())
+    with pytest.raises(PluginError, match=message):
+        services.storage("gpu")
+    with pytest.raises(PluginError, match=message):
+        services.device("gpu")
+
+
+def test_doctor_shows_what_is_found() -> None:
+    lines = plugins.diagnostics()["operators_cuda"]
+    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC", "arrays on gpu"}
+
+
+def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:
+    """Each operator that is an expression is generated; a sample of them is compiled."""
+    from mx_core.operator.simple import Elementwise
+
+    made = 0
+    for position, name in enumerate(sorted(operators.names())):
+        op = operators.get(name)
+        if not isinstance(op, Elementwise):
+            continue
+        try:
+            p = op.Param.parse({})
+        except MXNetError:
+            continue  # a parameter has no default
+        spec = TensorSpec((4, 5), 0)
+        inputs, outputs = (spec,) * len(op.inputs(p)), (spec,) * len(op.outputs(p))
+        plan = generate(op.expression(p), KernelCall(op, p, inputs, outputs, mx_core.gpu()))
+        assert isinstance(plan, ElementwisePlan), name
+        made += 1
+        if position % 8 == 0:
+            nvrtc.compile_kernel(plan.source.text, plan.source.name)  # type: ignore[attr-defined]
+    assert made > 100
