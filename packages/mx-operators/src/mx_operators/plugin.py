@@ -17,6 +17,7 @@ MODULES = (
     "array.transpose", "array.slice", "array.index", "array.order", "array.repeat",
     "reduce.sums", "reduce.norm", "linalg.products", "linalg.factor",
     "loss.softmax_output", "loss.regression", "loss.make_loss",
+    "sequence.mask", "sequence.last", "sequence.reverse",
     "random.draw", "random.shuffle", "optimizer.sgd", "optimizer.adaptive",
 )  # fmt: skip
 
