@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sphinx settings: `nox -s docs`, or `python -m sphinx -W docs docs/_build/html` in an environment with mx."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import mx  # noqa: E402
+from generate import generate  # noqa: E402
+from generate.text import protect  # noqa: E402
+
+project = "mx"
+copyright = "the mx contributors"
+version = release = mx.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build", "generate"]
+default_role = "code"
+nitpicky = False
+
+myst_enable_extensions = ["deflist", "attrs_inline"]
+myst_heading_anchors = 3
+# GitHub's blocks of commands and outputs
+myst_fence_as_directive: list[str] = []
+highlight_language = "none"
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "ignore-module-all": True}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "mx"
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 6,
+}
+html_sidebars = {"index": []}
+
+
+def _protect(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    lines[:] = protect("\n".join(lines)).split("\n")
+
+
+def setup(app: Any) -> None:
+    """Writes the generated pages before Sphinx looks for pages."""
+    app.connect("builder-inited", lambda _: generate(HERE))
+    app.connect("autodoc-process-docstring", _protect, priority=100)

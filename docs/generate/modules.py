@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page per package: its public modules with their documentation."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+#: package -> prefixes of modules that are for readers of the source, not for users
+INTERNAL = {
+    "mx_core": ("build_info", "commands", "discovery", "lifecycle", "loading", "environment"),
+    "mx_operators": ("",),
+    "mx_operators_cpu": ("",),
+    "mx_operators_cuda": ("",),
+    "mx_example_operators": ("",),
+}
+ALWAYS_INTERNAL = ("plugin", "_")
+
+
+def names(package: str) -> list[str]:
+    """Public modules of a package, itself first."""
+    module = importlib.import_module(package)
+    hidden = INTERNAL.get(package, ())
+    found = [package]
+    for info in pkgutil.walk_packages(module.__path__, f"{package}."):
+        parts = info.name.split(".")[1:]
+        if not any(part.startswith(ALWAYS_INTERNAL) for part in parts) and not parts[0].startswith(
+            hidden or "\0"
+        ):
+            found.append(info.name)
+    return found
+
+
+def write(target: Path, root: Path) -> None:
+    """`index.rst` and a page per package that has modules for users."""
+    packages = [p.parent.name for p in sorted(root.glob("packages/*/pyproject.toml"))]
+    for name in packages:
+        package = name.replace("-", "_")
+        lines = [name, "=" * len(name), ""]
+        for module in names(package):
+            lines += [f"``{module}``", "-" * (len(module) + 4), "", f".. automodule:: {module}", ""]
+        (target / f"{name}.rst").write_text("\n".join(lines))
+    index = ["Python modules", "==============", "", ".. toctree::", "   :maxdepth: 1", ""]
+    (target / "index.rst").write_text("\n".join(index + [f"   {name}" for name in packages]) + "\n")

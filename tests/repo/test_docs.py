@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation is true where a machine can tell: hooks, versions, links, files, promises."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mx_core import hookspecs
+from mx_core.registrars import REGISTRARS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+HEADERS = ROOT / "packages" / "mx-core" / "src" / "mx_core" / "include" / "mx_core"
+PAGES = sorted(
+    [p for p in DOCS.rglob("*.md") if not {"_build", "generated"} & set(p.parts)]
+    + list(ROOT.glob("*.md"))
+    + list(ROOT.glob("p*s/*/README.md"))
+)
+HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("mx_"))
+#: folders that the words of an architecture page may be relative to
+PLACES = [ROOT, DOCS, ROOT / "packages", HEADERS.parent]
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def identifier(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+# ---- hooks --------------------------------------------------------------------------------------
+
+
+@cache
+def hook_sections() -> dict[str, str]:
+    parts = re.split(r"^### (\w+)\n", text_of(DOCS / "reference" / "hooks.md"), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def call(function: object, name: str) -> str:
+    """`name(a, b=1)` as the page shows it."""
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+
+
+def test_the_page_has_every_hook_and_no_other() -> None:
+    assert sorted(hook_sections()) == HOOKS
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_page_has_the_arguments(hook: str) -> None:
+    registrar = REGISTRARS.get(hook.removeprefix("mx_register_"))
+    if registrar is None:
+        expected = call(getattr(hookspecs, hook), hook)
+    else:
+        expected = call(registrar.add, "registry.add")  # type: ignore[attr-defined]
+    assert f"```python\n{expected.replace(chr(39), chr(34))}\n```" in hook_sections()[hook]
+
+
+# ---- C tables -----------------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Interface -> major.minor of the headers."""
+    found: dict[str, dict[str, str]] = {}
+    for path in HEADERS.glob("*.h"):
+        for name, which, number in re.findall(r"#define MX_([A-Z]+)_(MAJOR|MINOR) (\d+)", text_of(path)):
+            found.setdefault(name.lower(), {})[which] = number
+    return {name: f"{parts['MAJOR']}.{parts['MINOR']}" for name, parts in found.items()}
+
+
+def test_the_page_has_the_versions_of_the_headers() -> None:
+    page = text_of(DOCS / "reference" / "abi.md")
+    rows = re.findall(r"^\| (\w+) \| `([\w.]+)` \| ([^|]*) \| (\d+\.\d+) \|", page, re.M)
+    assert {name: version for name, _, _, version in rows} == versions()
+    for _, header, capsules, _ in rows:
+        header_text = text_of(HEADERS / header)
+        for capsule in re.findall(r"`(mx\.[\w.]+)`", capsules):
+            assert f'"{capsule}"' in header_text
+
+
+def test_the_page_has_every_slot() -> None:
+    page = text_of(DOCS / "reference" / "abi.md")
+    for path in HEADERS.glob("*.h"):
+        for body in re.findall(r"typedef struct mx_\w+_api \{(.*?)\} mx_\w+_api;", text_of(path), re.S):
+            slots = re.findall(r"\(\*(\w+)\)\(", body)
+            slots = [slot for slot in slots if slot != "deleter"]
+            assert slots
+            for slot in slots:
+                assert f"`{slot}`" in page, f"{path.name}: {slot}"
+
+
+# ---- links and files ----------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text_of(path), flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=identifier)
+def test_relative_links_lead_somewhere(path: Path) -> None:
+    prose = re.sub(r"```.*?```", "", text_of(path), flags=re.S)
+    for goal in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", goal):
+            continue
+        file, _, anchor = goal.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if "generated" in target.parts:  # written when the documentation is built
+            continue
+        assert target.exists(), f"{path}: {goal}"
+        assert not anchor or anchor in anchors(target), f"{path}: {goal}"
+
+
+def files() -> set[str]:
+    """Every source file, and every tail of its path."""
+    found = set()
+    for path in ROOT.rglob("*.*"):
+        parts = path.relative_to(ROOT).parts
+        if not {".git", ".nox", ".venv", "_build", "build"} & set(parts):
+            found |= {"/".join(parts[i:]) for i in range(len(parts))}
+    return found
+
+
+def test_named_files_exist() -> None:
+    known = files()
+    for path in [*DOCS.glob("architecture/*.md"), *DOCS.glob("decisions/*.md"), ROOT / "SECURITY.md"]:
+        words = re.findall(r"`([\w/.\-*]+\.(?:py|cc|h|hpp|md|json|toml))`", text_of(path))
+        for word in words:
+            if "*" not in word and not word.startswith("-") and word not in FILE_FORMATS:
+                assert word in known, f"{path.name} names {word}, which does not exist"
+
+
+#: names in documentation that are files a user has
+FILE_FORMATS = {"symbol.json", "prefix-symbol.json"}
+
+
+def test_every_page_of_a_folder_is_in_its_toctree() -> None:
+    for folder in ("architecture", "decisions"):
+        index = text_of(DOCS / folder / "index.md")
+        for path in (DOCS / folder).glob("*.md"):
+            assert path.stem == "index" or f"\n{path.stem}\n" in index, path
+    packages = text_of(DOCS / "packages.md")
+    for path in ROOT.glob("p*s/*/README.md"):
+        assert f"/{path.parent.name}\n" in packages, path
+
+
+# ---- promises of SECURITY.md --------------------------------------------------------------------
+
+
+def sources() -> list[Path]:
+    return sorted(p for p in ROOT.glob("p*s/*/src/**/*.py"))
+
+
+def test_no_package_can_open_a_connection() -> None:
+    network = {"socket", "socketserver", "ssl", "http", "urllib", "ftplib", "smtplib", "xmlrpc", "requests",
+               "aiohttp", "httpx", "asyncio"}  # fmt: skip
+    for path in sources():
+        for node in ast.walk(ast.parse(text_of(path))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.split(".")[0] for name in names} & network, path
+
+
+def test_only_one_loader_unpickles_and_it_has_a_list() -> None:
+    unpickling = re.compile(
+        r"pickle\.loads?\(|Unpickler|allow_pickle=True|\b(?:marshal|shelve|dill)\b|\beval\(|\bexec\("
+    )
+    found = {identifier(p) for p in sources() if unpickling.search(re.sub(r"def eval\(", "", text_of(p)))}
+    assert found == {"packages/mx-train/src/mx_train/optimizer/states.py"}
