@@ -18,7 +18,7 @@ from mx_core import expression as X
 from mx_core.context import gpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.kernels import KernelCall, TensorSpec
-from mx_operators_cuda import device, generate, launch
+from mx_operators_cuda import device, driver, generate, launch
 from mx_operators_cuda.elementwise import ADD, NULL, ElementwisePlan
 from mx_operators_cuda.nvrtc import Compiled
 
@@ -29,7 +29,6 @@ class Array(np.ndarray):
     """A NumPy array that looks like CuPy's."""
 
     on = 0
-    __cuda_array_interface__: dict[str, Any] = {}
 
     @property
     def device(self) -> Any:  # type: ignore[override]
@@ -86,6 +85,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch, emulator: Any) -> Any:
 
     fake.cuda = SimpleNamespace(Device=Device, function=SimpleNamespace(Module=Module))  # type: ignore[attr-defined]
     fake.empty = lambda shape, dtype: np.full(shape, 7, dtype).view(Array)  # type: ignore[attr-defined]
+    fake.ndarray = Array  # type: ignore[attr-defined]
     fake.calls = calls  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(device, "require", lambda context: None)
@@ -157,6 +157,12 @@ def test_bad_arguments_name_the_array(cupy: Any) -> None:
         with pytest.raises(kind, match=message):
             p.run(inputs, outputs, requests, scalars)
     assert not cupy.calls
+
+
+@pytest.mark.skipif(driver.count() > 0, reason="this machine has a GPU")
+def test_without_a_gpu_the_plan_says_so() -> None:
+    with pytest.raises(MXNetError, match=r"gpu\(0\) cannot be used: .*driver"):
+        plan().run([np.ones(5)] * 2, [np.ones(5)], scalars=[1.0])
 
 
 def test_signatures_that_are_declined() -> None:

@@ -147,6 +147,8 @@ class ElementwisePlan:
     def _check(
         self, inputs: Sequence[Any], outputs: Sequence[Any], requests: Sequence[int], scalars: Sequence[float]
     ) -> None:
+        from mx_operators_cuda import launch
+
         name = self.source.name
         for what, given, expected in (
             ("inputs", len(inputs), len(self.inputs)),
@@ -162,12 +164,13 @@ class ElementwisePlan:
         named = [(f"input {i}", x, s) for i, (x, s) in enumerate(zip(inputs, self.inputs, strict=True))]
         named += [(f"output {o}", y, s) for o, (y, s) in enumerate(zip(outputs, self.outputs, strict=True))]
         for what, array, spec in named:
+            if not launch.is_array(array, self.context):
+                got = type(array).__name__
+                raise MXNetError(f"[{name}] {what}: expected a CuPy array, got {got}")
             _check_array(f"[{name}] {what}", array, spec)
 
 
 def _check_array(where: str, array: Any, spec: TensorSpec) -> None:
-    if not hasattr(array, "__cuda_array_interface__"):
-        raise MXNetError(f"{where}: expected a CuPy array, got {type(array).__name__}")
     if tuple(array.shape) != spec.shape:
         raise ShapeError(f"{where}: expected shape {spec.shape}, got {tuple(array.shape)}")
     if dtypes.code(array.dtype) != spec.dtype:

@@ -24,6 +24,16 @@ def empty(spec: TensorSpec, context: Context) -> Any:
         return cupy.empty(spec.shape, dtypes.numpy_dtype(spec.dtype))
 
 
+def is_array(value: Any, context: Context) -> bool:
+    """True for a CuPy array.
+
+    Raises
+    ------
+    MXNetError  no GPU or no CuPy
+    """
+    return isinstance(value, _cupy(context).ndarray)
+
+
 def address(array: Any, where: str, context: Context) -> int:
     """Where a CuPy array begins in device memory.
 
