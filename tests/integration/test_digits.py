@@ -61,7 +61,7 @@ def test_training_and_a_checkpoint_in_a_fresh_process(
     batches = guide.iterators(*records, guide.BATCH)
     accuracy, rates = getattr(guide, fit)(*batches, EPOCHS, prefix)
     assert len(accuracy) == len(rates) == EPOCHS
-    assert accuracy[-1] > 0.9
+    assert accuracy[-1] > 0.8
     probabilities, labels = guide.predict(prefix, EPOCHS, records[1])
     assert (probabilities.argmax(1) == labels).mean() == pytest.approx(accuracy[-1], abs=1e-6)
     np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)

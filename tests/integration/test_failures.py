@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import mx
-from mx_core import operators
+from mx_core import errors, operators
 from mx_core.operator import OperatorProperty
 
 pytestmark = pytest.mark.timeout(60)
@@ -71,6 +71,14 @@ def test_a_graph() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         output.asnumpy()
     assert "integration_fails" in description(caught.value)
+
+
+@pytest.mark.skipif(mx.num_gpus() > 0, reason="there is a GPU")
+def test_memory_of_a_device_that_is_not_there() -> None:
+    array = mx.nd.array([1], ctx=mx.gpu())
+    with pytest.raises(errors.PluginError, match="gpu") as caught:
+        array.asnumpy()
+    assert "in operator copyto" in description(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_gradient_in_a_store() -> None:

@@ -37,7 +37,7 @@ PyObject* raise_current() noexcept {
 
 namespace {
 
-// Asks mx_core.services; a Python error on a thread without Python frames becomes a plain Error.
+// Asks mx_core.services; a Python error on a thread without Python frames travels in a FailureError.
 class Services final : public ServiceLoader {
  public:
   const mx_engine_api* engine() override {
@@ -68,7 +68,6 @@ class Services final : public ServiceLoader {
     const bool in_python = PyGILState_Check() != 0;
     const Gil gil;
     const T* table = nullptr;
-    std::string problem;
     try {
       const py::object ask = hooks().services.attr(service);
       py::object provider = type < 0 ? ask() : ask(hooks().device_name(type));
@@ -76,13 +75,9 @@ class Services final : public ServiceLoader {
       provider.release();  // services live as long as the process
     } catch (...) {
       raise_current();
-      if (!in_python) {
-        py::error_already_set error;
-        problem = error.what();
-      }
     }
     if (table == nullptr && in_python) throw PythonErrorSet{};
-    if (table == nullptr) throw Error(MX_ERROR, problem);
+    if (table == nullptr) throw FailureError{FailureRef(take_python_failure())};
     return table;
   }
 };

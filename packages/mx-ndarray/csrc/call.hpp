@@ -103,4 +103,18 @@ struct FailureError {
   FailureRef failure;
 };
 
+// As mx::failing; a failure that travels as FailureError is passed on as it is.
+template <class Body>
+mx_failure* failing_or_passing(Body&& body) noexcept {
+  mx_failure* passed = nullptr;
+  mx_failure* made = failing([&] {
+    try {
+      body();
+    } catch (FailureError& error) {
+      passed = error.failure.release();
+    }
+  });
+  return made != nullptr ? made : passed;
+}
+
 }  // namespace mx::nd

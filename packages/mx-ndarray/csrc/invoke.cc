@@ -121,7 +121,7 @@ struct CopyTask {
 
   static mx_failure* run(void* argument, const mx_run_context* run) {
     auto* task = static_cast<CopyTask*>(argument);
-    return failing([&] {
+    return failing_or_passing([&] {
       const char* source = static_cast<char*>(task->from->allocate(true)) + task->from_offset;
       char* target = static_cast<char*>(task->to->allocate()) + task->to_offset;
       const mx_context from = task->from->context();

@@ -114,7 +114,7 @@ class Task final : DynamicOutputs {
 
   mx_failure* run(const mx_run_context& context) noexcept {
     mx_failure* failure = nullptr;
-    mx_failure* setup = failing([&] { failure = run_checked(context); });
+    mx_failure* setup = failing_or_passing([&] { failure = run_checked(context); });
     return setup != nullptr ? setup : failure;
   }
 
