@@ -10,9 +10,10 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import mx  # noqa: E402
 from generate import generate  # noqa: E402
 from generate.text import protect  # noqa: E402
+
+import mx  # noqa: E402
 
 project = "mx"
 copyright = "the mx contributors"
@@ -21,12 +22,11 @@ version = release = mx.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "generate"]
 default_role = "code"
-nitpicky = False
+# docstrings state types by their short names; where several things have one name, there is no link
+suppress_warnings = ["ref.python"]
 
 myst_enable_extensions = ["deflist", "attrs_inline"]
 myst_heading_anchors = 3
-# GitHub's blocks of commands and outputs
-myst_fence_as_directive: list[str] = []
 highlight_language = "none"
 
 autodoc_typehints = "none"
@@ -48,8 +48,10 @@ html_theme_options = {
 html_sidebars = {"index": []}
 
 
-def _protect(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+def _protect(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = protect("\n".join(lines)).split("\n")
+    if what in ("attribute", "data"):  # napoleon takes what precedes a colon of the first line for a type
+        lines.insert(0, "")
 
 
 def setup(app: Any) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from generate.text import protect
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import NumpyDocstring
 
+from generate.text import protect
 from mx_core import operators
 from mx_core.operator import OperatorProperty, gradient_of, infer_shapes
 
@@ -47,7 +47,12 @@ def write(target: Path, root: Path) -> None:
 def family(op: OperatorProperty) -> str:
     """Where an operator is filed: the folder of its module, or the package of a plug-in."""
     parts = type(op).__module__.split(".")
-    return parts[1] if parts[0] == "mx_operators" and parts[1] in TITLES else parts[0].replace("_", "-")
+    return parts[1] if parts[0] == "mx_operators" else parts[0].replace("_", "-")
+
+
+def title(name: str) -> str:
+    """Heading of a family's page."""
+    return TITLES.get(name, name if "-" in name else name.replace("_", " ").capitalize())
 
 
 def recorded_examples(folder: Path) -> dict[str, list[tuple[dict[str, str], list[tuple[int, ...]]]]]:
@@ -80,14 +85,13 @@ def index(families: Mapping[str, Iterable[str]], count: int) -> str:
         "reached through the operators of arrays and symbols, or occur in symbol files.",
         "", ".. toctree::", "   :maxdepth: 1", "",
     ]  # fmt: skip
-    lines += [f"   {name}" for name in sorted(families)]
+    lines += [f"   {name}" for name in sorted(families, key=title)]
     return "\n".join(lines) + "\n"
 
 
 def page(name: str, members: Mapping[str, OperatorProperty], examples: Mapping[str, Any]) -> str:
     """A family."""
-    title = TITLES.get(name, name)
-    lines = [title, "=" * len(title), ""]
+    lines = [title(name), "=" * len(title(name)), ""]
     for op_name in sorted(members, key=lambda n: (n.startswith("_"), n.lower())):
         lines += section(members[op_name], examples.get(op_name, []))
     return "\n".join(lines) + "\n"
@@ -102,7 +106,8 @@ def section(op: OperatorProperty, cases: Iterable[Any]) -> list[str]:
     """One operator: signature, documentation, what else its declaration says."""
     heading = op.name.replace("_", r"\_") if op.name.endswith("_") or op.name.startswith("_") else op.name
     lines = [heading, "-" * len(heading), "", f".. py:function:: {op.name}{signature(op)}", ""]
-    body = str(NumpyDocstring(protect(op.doc()), _napoleon())).split("\n")
+    described = op.doc().split("\n\nReturns\n")[0]  # the rest is among the facts
+    body = str(NumpyDocstring(protect(described), _napoleon())).split("\n")
     body += [f":{label}: {value}" for label, value in facts(op)]
     body += shapes(op, cases)
     return lines + [f"   {line}".rstrip() for line in body] + [""]
@@ -117,7 +122,9 @@ def signature(op: OperatorProperty) -> str:
 
 def facts(op: OperatorProperty) -> list[tuple[str, str]]:
     """What the declaration says besides names and parameters."""
-    found = []
+    found = [("Returns", ", ".join(op.results))]
+    if op.aliases:
+        found.append(("Also known as", ", ".join(op.aliases)))
     if op.auxiliaries:
         found.append(("Auxiliary states", ", ".join(op.auxiliaries) + " (changed by the operator)"))
     if op.is_random:
@@ -151,7 +158,7 @@ def shapes(op: OperatorProperty, cases: Iterable[Any]) -> list[str]:
         visible = list(zip(op.outputs(p), outputs, strict=True))[: op.num_visible_outputs(p)]
         right = ", ".join(f"{n} {s}" for n, s in visible)
         with_ = "".join(f", {k}={v}" for k, v in sorted(attrs.items()) if k != op.variadic)
-        lines.append(f"   {left}{with_} → {right}")
+        lines += [f"   {left}{with_}", f"      → {right}"]
     if not lines:
         return []
     differentiable = not gradient_of(op, p).is_zero
