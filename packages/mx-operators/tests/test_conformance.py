@@ -22,11 +22,7 @@ replay = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replay)
 
 #: operators that are not declared yet
-MISSING = frozenset(
-    ("RNN", "BilinearSampler", "Crop",
-     "GridGenerator", "ROIPooling", "UpSampling", "_contrib_AdaptiveAvgPooling2D",
-     "_contrib_BilinearResize2D")
-)  # fmt: skip
+MISSING = frozenset(("RNN",))
 #: recorded gradients that are wrong in MXNet itself; the right ones are in test_gradients.py.
 #: selu: MXNet gives scale·(alpha + output), but the output is scaled already.
 DEFECTS = frozenset(("LeakyReLU-162", "LeakyReLU-163"))
@@ -68,6 +64,9 @@ def test_reference_equals_recorded_case(case: dict[str, Any]) -> None:
     names = [*case["arguments"]]
     inputs = [data[f"{key}/arg/{n}"] for n in names] + [data[f"{key}/aux/{n}"] for n in case.get("aux", [])]
     p = declared.Param.parse(attrs, op=op)
+    if "output_names" in case:
+        visible = declared.outputs(p)[: declared.num_visible_outputs(p)]
+        assert [f"op_{output}" for output in visible] == case["output_names"]
     _, shapes = infer_shapes(declared, p, [x.shape for x in inputs])
     _, types = infer_types(declared, p, [dtypes.code(x.dtype) for x in inputs])
     with np.errstate(all="ignore"):

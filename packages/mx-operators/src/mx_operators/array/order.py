@@ -67,10 +67,11 @@ class Sort(OperatorProperty):
 
     name = "sort"
     Param = SortParam
+    results = ("output0",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """As data, or flat."""
-        _ordered_shape(p, s)
+        _ordered_shape(p, s, "output0")
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Scattered back to where the values came from."""
@@ -107,14 +108,14 @@ class BackwardSort(OperatorProperty):
         return ((out if p.axis is None else np.moveaxis(out, -1, p.axis)).reshape(inputs[1].shape),)
 
 
-def _ordered_shape(p: Any, s: Any) -> None:
+def _ordered_shape(p: Any, s: Any, output: str = "output") -> None:
     data = s.known("data")
     if p.axis is not None:
-        s.unify(["data", "output"])
+        s.unify(["data", output])
         if data is not None:
             checked_axis(p.axis, len(data), s)
     elif data is not None:
-        s.assign("output", (int(np.prod(data)),))
+        s.assign(output, (int(np.prod(data)),))
 
 
 class Argsort(OperatorProperty):

@@ -72,6 +72,7 @@ class MakeLossSimple(OperatorProperty):
     """data; its gradient is 1, whatever the head gradient."""
 
     name = "make_loss"
+    results = ("loss",)
     is_loss = True
 
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
