@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
@@ -260,17 +265,97 @@ def train(session: nox.Session) -> None:
     session.run("python", "docs/guides/digits/train.py", *session.posargs)
 
 
+def benchmark_scripts(wanted: list[str]) -> dict[str, Path]:
+    """Benchmarks by `package/script`, all or those of some packages (`engine`) or names (`bench_push`)."""
+    found = {}
+    for name, folder in distributions().items():
+        short = name.removeprefix("mx-")
+        for script in sorted((folder / "benchmarks").glob("bench_*.py")):
+            if not wanted or {name, short, script.stem, script.stem.removeprefix("bench_")} & set(wanted):
+                found[f"{short}/{script.stem.removeprefix('bench_')}"] = script
+    return found
+
+
+def run_benchmark(python: str, script: Path, limit: float) -> tuple[str, list[str]]:
+    """Runs a script, showing what it prints; `ok`, `failed` or `time limit`, and the lines."""
+    process = subprocess.Popen(
+        [python, "-u", str(script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", cwd=ROOT, start_new_session=True,
+    )  # fmt: skip
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        os.killpg(process.pid, signal.SIGKILL)  # its children too, who hold the pipe
+
+    timer = threading.Timer(limit, stop)
+    timer.start()
+    lines = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.rstrip())
+        code = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+    return ("time limit" if late.is_set() else "failed" if code else "ok"), lines
+
+
+def ratio_lines(lines: list[str]) -> list[str]:
+    """What a benchmark concludes: lines with a ratio, or the table below a heading with one; else the end."""
+    found = []
+    table = False
+    for line in lines:
+        named = re.search(r"\bratios?\b(\W*\d)?", line.lower())
+        if named:
+            table = named[1] is None
+            found.append(line)
+        elif table and re.search(r"\d", line):
+            found.append(line)
+        else:
+            table = table and bool(line.strip())
+    return found or lines[-8:]
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Benchmarks beside foreign baselines; `nox -s bench -- engine` runs one package's."""
+    """Benchmarks beside foreign baselines; `nox -s bench -- engine io` runs those of some packages.
+
+    `--limit 60` stops each script after a minute instead of five.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s bench --")
+    parser.add_argument("wanted", nargs="*")
+    parser.add_argument("--limit", type=float, default=300.0)
+    given = parser.parse_args(session.posargs)
+    scripts = benchmark_scripts(given.wanted)
+    if not scripts:
+        session.error(f"no benchmark matches {' '.join(given.wanted)}: {', '.join(benchmark_scripts([]))}")
     install(session, ALL, "test")
-    session.install("-q", "torch==2.13.0")
-    for name, folder in distributions().items():
-        if session.posargs and name.removeprefix("mx-") not in session.posargs:
-            continue
-        for script in sorted((folder / "benchmarks").glob("bench_*.py")):
-            session.log(f"{name}: {script.name}")
-            session.run("python", str(script))
+    # only a build without CUDA is a baseline for the CPU, and small enough to fetch for one
+    torch = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
+    session.run("python", "-m", "pip", "install", "-q", torch, success_codes=[0, 1], silent=True)
+    has_torch = "import importlib.util as u; print(bool(u.find_spec('torch')))"
+    found = str(session.run("python", "-c", has_torch, silent=True)).strip() == "True"
+    note = "" if found else f"PyTorch is missing as a baseline: pip finds no {torch} here"
+    session.log(note or f"baseline: {torch}")
+    results = {}
+    for name, script in scripts.items():
+        session.log(name)
+        results[name] = run_benchmark(f"{session.bin}/python", script, given.limit)
+    print()
+    for name, (status, lines) in results.items():
+        print(f"{name:32} {status}")
+        for line in ratio_lines(lines):
+            print(f"    {line}")
+    failed = [name for name, (status, _) in results.items() if status != "ok"]
+    if note:
+        session.warn(note)
+    if failed:
+        session.error(f"{len(failed)} of {len(results)} benchmarks did not end well: {', '.join(failed)}")
 
 
 @nox.session
