@@ -21,8 +21,7 @@ assert spec is not None and spec.loader is not None
 replay = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replay)
 
-#: operators that are not declared yet
-MISSING = frozenset(("RNN",))
+
 #: recorded gradients that are wrong in MXNet itself; the right ones are in test_gradients.py.
 #: selu: MXNet gives scale·(alpha + output), but the output is scaled already.
 DEFECTS = frozenset(("LeakyReLU-162", "LeakyReLU-163"))
@@ -33,8 +32,7 @@ def cases() -> list[Any]:
     found = []
     for path in sorted(DATA.glob("*.json")):
         for case in json.loads(path.read_text()):
-            if case["op"] not in MISSING:
-                found.append(pytest.param(case, id=case["id"]))
+            found.append(pytest.param(case, id=case["id"]))
     return found
 
 

@@ -18,7 +18,7 @@ MODULES = (
     "reduce.sums", "reduce.norm", "linalg.products", "linalg.factor",
     "loss.softmax_output", "loss.regression", "loss.make_loss",
     "sequence.mask", "sequence.last", "sequence.reverse",
-    "vision.upsampling", "vision.grid_generator", "vision.bilinear_sampler",
+    "rnn.rnn", "rnn.param_concat", "vision.upsampling", "vision.grid_generator", "vision.bilinear_sampler",
     "vision.spatial_transformer", "vision.roi_pooling", "vision.crop", "vision.adaptive_pooling",
     "vision.bilinear_resize", "vision.correlation",
     "random.draw", "random.shuffle", "optimizer.sgd", "optimizer.adaptive",

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RNN: a stack of recurrent layers over whole sequences, in one or both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mx_core import philox
+from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import wide
+from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.stack import backward, forward
+from mx_operators.rnn.weights import directions, parameter_count
+
+
+@param
+class RNNParam:
+    """Kind of cell, extents, dropout."""
+
+    state_size: int = required("units H of a layer", lower=1)
+    num_layers: int = required("layers L", lower=1)
+    bidirectional: bool = opt(False, "every layer runs in both directions")
+    mode: str = required("kind of cell", choices=("gru", "lstm", "rnn_relu", "rnn_tanh"))
+    p: float = opt(0.0, "probability of dropping what a layer passes up, in training", lower=0.0, upper=1.0)
+    state_outputs: bool = opt(False, "show the last states as outputs")
+    projection_size: int | None = opt(None, "projections are not offered", choices=(None,))
+    lstm_state_clip_min: float | None = opt(None, "clipping of states is not offered", choices=(None,))
+    lstm_state_clip_max: float | None = opt(None, "clipping of states is not offered", choices=(None,))
+    lstm_state_clip_nan: bool = opt(False, "clipping of states is not offered", choices=(False,))
+    use_sequence_length: bool = opt(False, "lengths are not offered", choices=(False,))
+
+
+def _has_mask(p: Any) -> bool:
+    return bool(p.p > 0 and p.num_layers > 1)
+
+
+def _states(p: Any) -> tuple[str, ...]:
+    return ("state", "state_cell") if CELLS[p.mode].has_cell_state else ("state",)
+
+
+def _last_states(p: Any) -> tuple[str, ...]:
+    names = ("state_output", "statecell_output")[: len(_states(p))]
+    return names if p.state_outputs else ()
+
+
+def _split_inputs(p: Any, inputs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """data, parameters, h, c; c is h where the cell has none, and is passed through."""
+    x, vector, h = (wide(a) for a in inputs[:3])
+    return x, vector, h, wide(inputs[3]) if CELLS[p.mode].has_cell_state else h
+
+
+class RNN(OperatorProperty):
+    """data (T, N, I), parameters, state (L·D, N, H) give (T, N, D·H); D directions, L layers.
+
+    lstm takes state_cell (L·D, N, H) as well. state_outputs adds the states behind the last step. With
+    p above 0 the scaled dropout masks (L − 1, T, N, D·H) are a hidden output. The layout of
+    parameters is described in `mx_operators.rnn.weights`, the cells in `mx_operators.rnn.cells`.
+    """
+
+    name = "RNN"
+    Param = RNNParam
+    arguments = ("data", "parameters", "state", "state_cell")
+    results = ("output", "state_output", "statecell_output", "mask")
+    is_random = True
+    needs_train_flag = True
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """state_cell with lstm."""
+        return ("data", "parameters", *_states(p))
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """Last states with state_outputs, the masks with dropout."""
+        return ("output", *_last_states(p), *(("mask",) if _has_mask(p) else ()))
+
+    def num_visible_outputs(self, p: Any) -> int:
+        """All but the masks."""
+        return 1 + len(_last_states(p))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Everything from data."""
+        state = (directions(p) * p.num_layers, -1, p.state_size)
+        for name in (*_states(p), *_last_states(p)):
+            s.assign(name, state)
+        s.unify([*_states(p), *_last_states(p)])
+        data, batch = s.get("data"), s.get("state")[1]
+        s.assign("output", (-1, batch, directions(p) * p.state_size))
+        s.assign("parameters", (-1,))
+        if data is not None:
+            if len(data) != 3:
+                raise s.error(f"data: expected 3 dimensions (T, N, I), got {data}")
+            if data[0] == 0:
+                raise s.error(f"data: no steps in {data}")
+            s.assign("state", (state[0], data[1], p.state_size))
+            s.assign("output", (data[0], data[1], directions(p) * p.state_size))
+            if data[2] >= 0:
+                s.assign("parameters", (parameter_count(p, data[2]),))
+        output = s.get("output")
+        s.assign("data", (*output[:2], -1))
+        if _has_mask(p):
+            s.assign("mask", (p.num_layers - 1, *output))
+
+    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+        """Four decisions a block."""
+        return (prod(output_shapes[-1]) + 3) // 4 if _has_mask(p) else 0
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Recomputes the steps; masks are kept."""
+        heads = [g.out_grad(i) for i in range(self.num_visible_outputs(p))]
+        masks = [g.output(len(heads))] if _has_mask(p) else []
+        return g.op("_backward_RNN", [*heads, *map(g.input, range(len(self.inputs(p)))), *masks], params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        """Its backward operator."""
+        return (BackwardRNN(),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Layer by layer, step by step."""
+        x, vector, h, c = _split_inputs(p, inputs)
+        masks = None
+        if _has_mask(p):
+            shape = (p.num_layers - 1, *x.shape[:2], directions(p) * p.state_size)
+            masks = _draw_masks(p, shape, ctx).astype(x.dtype)
+        made = forward(p, x, vector, h, c, masks)
+        shown = (made.output, *(made.h, made.c)[: len(_last_states(p))])
+        return tuple(y.astype(inputs[0].dtype) for y in (*shown, *(() if masks is None else (masks,))))
+
+
+def _draw_masks(p: Any, shape: tuple[int, ...], ctx: ReferenceContext) -> Any:
+    """1/(1 − p) where a uniform number is at least p, else 0; ones outside training."""
+    if not ctx.is_train:
+        return np.ones(shape)
+    u = philox.uniform(ctx.random_key, ctx.random_offset, prod(shape), np.float32).reshape(shape)
+    return np.where(u >= p.p, 1 / (1 - p.p) if p.p < 1 else 0.0, 0.0)
+
+
+class BackwardRNN(OperatorProperty):
+    """Gradients of RNN with respect to all its inputs, by back-propagation through time."""
+
+    name = "_backward_RNN"
+    Param = RNNParam
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """Out-gradients of the visible outputs, the forward inputs, the masks."""
+        heads = (f"{name}_grad" for name in ("output", *_last_states(p)))
+        return (*heads, "data", "parameters", *_states(p), *(("mask",) if _has_mask(p) else ()))
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """One per forward input."""
+        return tuple(f"grad_{name}" for name in ("data", "parameters", *_states(p)))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        for name in ("data", "parameters", *_states(p)):
+            s.unify([name, f"grad_{name}"])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The forward steps again, then backwards."""
+        n_heads, n_inputs = 1 + len(_last_states(p)), 2 + len(_states(p))
+        given = inputs[n_heads : n_heads + n_inputs]
+        x, vector, h, c = _split_inputs(p, given)
+        masks = wide(inputs[-1]) if _has_mask(p) else None
+        made = forward(p, x, vector, h, c, masks)
+        heads = [wide(a) for a in inputs[:n_heads]]
+        heads += [np.zeros_like(h)] * (3 - n_heads)
+        grads = backward(p, vector, made, masks, heads, x.shape[2])
+        return tuple(a.astype(b.dtype) for a, b in zip(grads, given, strict=False))
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (RNN,)
