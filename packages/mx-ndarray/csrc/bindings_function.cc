@@ -80,7 +80,7 @@ Targets collect_outputs(PyObject* out, const std::string& name) {
     add(out);
     return targets;
   }
-  if (PyList_Check(out) == 0 && PyTuple_Check(out) == 0) expect_array(out, "out");
+  if (PyList_Check(out) == 0 && PyTuple_Check(out) == 0) expect_array(out, ("[" + name + "] out").c_str());
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(out);
   for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(out, i));
   return targets;

@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
-from mx_core.errors import MXNetError, NoKernelError
+from mx_core.errors import (
+    ArgumentError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    MXNetError,
+    NoKernelError,
+    OutOfMemoryError,
+)
 from mx_core.operator.property import ReferenceContext
 
 if TYPE_CHECKING:
@@ -23,6 +31,13 @@ KERNEL_CAPSULE = "mx.kernel.v1"
 #: A kernel written in Python: (context, NumPy arrays) -> outputs, new auxiliary states, new values
 #: of mutated inputs. The framework applies the write request.
 PythonKernel = Callable[[ReferenceContext, Sequence[Any]], Sequence[Any]]
+
+
+#: exceptions of NumPy and what they are called here; the first that fits
+_REFUSALS: dict[type[Exception], type[MXNetError]] = {
+    MemoryError: OutOfMemoryError, IndexError: IndexOutOfBoundsError, TypeError: DTypeError,
+    ValueError: ArgumentError,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,12 +137,32 @@ def _generated(op: OperatorProperty, generator: Any, plugin: str) -> KernelSpec:
 
 
 def reference_kernel(call: KernelCall) -> PythonKernel:
-    """The operator's NumPy reference as a kernel."""
+    """The operator's NumPy reference as a kernel.
+
+    What NumPy says about arrays it cannot take becomes the error of mx of the same kind (an
+    IndexError stays one), which names the operator and its inputs. Other exceptions are the
+    operator's own and pass.
+    """
 
     def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        return call.op.reference(call.params.with_scalars(ctx.scalars), inputs, ctx)
+        with _naming(call, "cannot be computed"):
+            return call.op.reference(call.params.with_scalars(ctx.scalars), inputs, ctx)
 
     return run
+
+
+@contextmanager
+def _naming(call: KernelCall, what: str) -> Iterator[None]:
+    """Names operator, parameters and inputs in what NumPy or Python says about values that do not fit."""
+    try:
+        yield
+    except MXNetError:
+        raise
+    except tuple(_REFUSALS) as error:
+        kind = next(mx for foreign, mx in _REFUSALS.items() if isinstance(error, foreign))
+        inputs = ", ".join(map(str, call.inputs))
+        message = f"[{call.op.name}] {what} of ({inputs}) with {call.params!r}: {error}"
+        raise kind(message) from error
 
 
 def prepare(
@@ -152,7 +187,7 @@ def prepare(
     device = _device(context)
     ordered = candidates(op, device)
     for spec in _preferred(call, ordered):
-        if spec.supports is not None and not resolve(spec.supports)(call):
+        if not _supports(spec, call):
             continue
         made = _make(spec, call)
         if made is not None:
@@ -169,8 +204,16 @@ def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
     return [chosen, *(spec for spec in ordered if spec != chosen)]
 
 
+def _supports(spec: KernelSpec, call: KernelCall) -> bool:
+    if spec.supports is None:
+        return True
+    with _naming(call, f"cannot be judged by kernel {spec.variant!r} of plug-in {spec.plugin!r}"):
+        return bool(resolve(spec.supports)(call))
+
+
 def _make(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    made = resolve(spec.make)(call)
+    with _naming(call, f"cannot be prepared by kernel {spec.variant!r} of plug-in {spec.plugin!r}"):
+        made = resolve(spec.make)(call)
     if made is None:
         return None
     if type(made).__name__ != "PyCapsule":

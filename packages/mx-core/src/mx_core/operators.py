@@ -25,6 +25,7 @@ def _insert(table: dict[str, OperatorProperty], op: OperatorProperty) -> None:
             )
         table[name] = op
     for companion in op.companions():
+        companion.companion_of = op
         _insert(table, companion)
 
 

@@ -6,17 +6,24 @@ Inside, −1 is an unknown dimension and None an unknown rank or type; 0 is a si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mx_core import dtypes
-from mx_core.errors import DTypeError, ShapeError
+from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
+from mx_core.operator.backward import infer_through_forward
 
 if TYPE_CHECKING:
     from mx_core.operator.params import Params
     from mx_core.operator.property import OperatorProperty
 
 PartialShape = tuple[int, ...]
+
+#: as in mx_core/abi.h
+MAX_NDIM = 32
+_MAX_ELEMENTS = 2**63 - 1
 
 
 class Shapes:
@@ -49,6 +56,10 @@ class Shapes:
         old = self._table[name]
         if any(d < -1 for d in new):
             raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
+        if len(new) > MAX_NDIM:
+            raise ShapeError(f"{self.where} {name}: expected at most {MAX_NDIM} dimensions, got {len(new)}")
+        if math.prod(max(d, 1) for d in new) > _MAX_ELEMENTS:
+            raise ShapeError(f"{self.where} {name}: shape {new} has more than 2^63 elements")
         if old is None:
             self._table[name] = new
             self.changed = True
@@ -132,6 +143,30 @@ def _where(op: OperatorProperty, node: str | None) -> str:
     return f"[{op.name}]" if node is None else f"[{op.name} {node!r}]"
 
 
+def _settle(op: OperatorProperty, p: Params, state: Shapes | Types, rule: str) -> None:
+    """Runs a rule until nothing changes."""
+    state.changed = True
+    while state.changed:
+        state.changed = False
+        getattr(op, rule)(p, state)
+        if op.companion_of is not None:
+            infer_through_forward(op, p, state, rule)
+
+
+@contextmanager
+def _naming(where: str, kind: type[MXNetError], shown: Callable[[], str]) -> Iterator[None]:
+    """Turns what a rule did not foresee into an error that names the operator and what it was given."""
+    try:
+        yield
+    except MXNetError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{where} out of memory while inferring from {shown()}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise kind(f"{where} cannot take inputs {shown()}: {reason}") from error
+
+
 def infer_shapes(
     op: OperatorProperty,
     p: Params,
@@ -146,14 +181,12 @@ def infer_shapes(
     ShapeError  contradiction, or a wrong number of inputs; names operator, argument, both shapes
     """
     where = _where(op, node)
-    input_names, output_names = _names(op, p, len(inputs), where)
-    given = outputs if outputs is not None else [None] * len(output_names)
-    state = Shapes(where, input_names + output_names, [*inputs, *given])
-    op.infer_shape(p, state)
-    while state.changed:
-        state.changed = False
-        op.infer_shape(p, state)
-    return state.values(input_names), state.values(output_names)
+    with _naming(where, ShapeError, lambda: _shown(inputs)):
+        input_names, output_names = _names(op, p, len(inputs), where)
+        given = outputs if outputs is not None else [None] * len(output_names)
+        state = Shapes(where, input_names + output_names, [*inputs, *given])
+        _settle(op, p, state, "infer_shape")
+        return state.values(input_names), state.values(output_names)
 
 
 def infer_types(
@@ -170,11 +203,14 @@ def infer_types(
     DTypeError  contradiction; names operator, argument, both types
     """
     where = _where(op, node)
-    input_names, output_names = _names(op, p, len(inputs), where)
-    given = outputs if outputs is not None else [None] * len(output_names)
-    state = Types(where, input_names + output_names, [*inputs, *given])
-    op.infer_type(p, state)
-    while state.changed:
-        state.changed = False
-        op.infer_type(p, state)
-    return state.values(input_names), state.values(output_names)
+    shown = lambda: _shown([None if code is None else dtypes.name(code) for code in inputs])
+    with _naming(where, DTypeError, shown):
+        input_names, output_names = _names(op, p, len(inputs), where)
+        given = outputs if outputs is not None else [None] * len(output_names)
+        state = Types(where, input_names + output_names, [*inputs, *given])
+        _settle(op, p, state, "infer_type")
+        return state.values(input_names), state.values(output_names)
+
+
+def _shown(values: Sequence[object]) -> str:
+    return "(" + ", ".join("unknown" if value is None else str(value) for value in values) + ")"

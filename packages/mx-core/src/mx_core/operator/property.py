@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mx_core.errors import MXNetError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_core.operator.params import NoParams, Params
 
 if TYPE_CHECKING:
     from mx_core.operator.gradient import Entry, GradientBuilder
     from mx_core.operator.infer import Shapes, Types
+
+#: inputs or outputs of one operator application
+MAX_TENSORS = 65_536
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,18 @@ class OperatorProperty:
     needs_train_flag: ClassVar[bool] = False
     #: a loss: backward starts here and out-gradients are not read
     is_loss: ClassVar[bool] = False
+    #: the operator that brought this one with it (see `companions`); the operator table sets it
+    companion_of: OperatorProperty | None = None
 
     # ---- structure ----
 
     def inputs(self, p: Params) -> tuple[str, ...]:
         """Names of the inputs."""
         if self.variadic is not None:
-            return tuple(f"arg{i}" for i in range(getattr(p, self.variadic)))
+            n = getattr(p, self.variadic)
+            if n > MAX_TENSORS:
+                raise ArgumentError(f"[{self.name}] {self.variadic}: expected at most {MAX_TENSORS}, got {n}")
+            return tuple(f"arg{i}" for i in range(n))
         return self.arguments
 
     def aux(self, p: Params) -> tuple[str, ...]:

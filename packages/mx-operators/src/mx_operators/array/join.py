@@ -11,7 +11,7 @@ import numpy as np
 from mx_core import expression as X
 from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.property import MAX_TENSORS, ReferenceContext
 
 
 def checked_axis(axis: int, rank: int, s: Any, name: str = "axis") -> int:
@@ -136,7 +136,7 @@ class Stack(OperatorProperty):
 class SliceChannelParam:
     """How many, where, and whether the axis stays."""
 
-    num_outputs: int = required("pieces", lower=1)
+    num_outputs: int = required("pieces", lower=1, upper=MAX_TENSORS)
     axis: int = opt(1, "the axis that is cut")
     squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
 
@@ -195,7 +195,7 @@ class SplitV2Param:
     indices: Shape = required("first index of every piece")
     axis: int = opt(1, "the axis that is cut")
     squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
-    sections: int = opt(0, "equal pieces, instead of indices", lower=0)
+    sections: int = opt(0, "equal pieces, instead of indices", lower=0, upper=MAX_TENSORS)
 
 
 class SplitV2(OperatorProperty):
@@ -213,7 +213,7 @@ class SplitV2(OperatorProperty):
         if p.sections:
             size = extent // p.sections
             return [(i * size, (i + 1) * size) for i in range(p.sections)]
-        starts = [min(i + extent if i < 0 else i, extent) for i in p.indices]
+        starts = [min(max(i + extent if i < 0 else i, 0), extent) for i in p.indices]
         return list(zip(starts, [*starts[1:], extent], strict=True))
 
     def infer_shape(self, p: Any, s: Any) -> None:

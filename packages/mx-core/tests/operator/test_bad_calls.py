@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever an operator is given, the error is one of mx and names the operator and its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import errors, kernels, operators
+from mx_core.context import Context
+from mx_core.kernels import KernelSpec, TensorSpec
+from mx_core.operator import OperatorProperty, ReferenceContext, infer_shapes, infer_types, opt, param
+
+
+@param
+class HalfParam:
+    """What goes wrong."""
+
+    kind: str = opt("none", "name of an exception")
+
+
+class Half(OperatorProperty):
+    """Every other row; rules and reference that trust their input."""
+
+    name = "test_half"
+    Param = HalfParam
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        data = s.get("data")
+        if data is not None:
+            s.assign("output", (data[0] // 2, *data[1:]))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        return g.op("_backward_test_half", (g.out_grad(), g.input(0)), params=p)
+
+    def companions(self) -> tuple[OperatorProperty, ...]:
+        return (BackwardHalf(),)
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        if p.kind != "none":
+            raise {"key": KeyError, "value": ValueError, "memory": MemoryError}[p.kind]("of the reference")
+        return (inputs[0][0::2] + np.ones(3),)
+
+
+class BackwardHalf(OperatorProperty):
+    """Its rule says nothing about out_grad."""
+
+    name = "_backward_test_half"
+    Param = HalfParam
+    arguments = ("out_grad", "data")
+    results = ("data_grad",)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        s.unify(["data", "data_grad"])
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        t.unify(["data", "data_grad"])
+
+
+@pytest.fixture
+def half() -> Iterator[OperatorProperty]:
+    with operators.temporary(Half) as (op,):
+        yield op
+
+
+def test_what_a_rule_did_not_foresee_is_a_shape_error(half: OperatorProperty) -> None:
+    with pytest.raises(errors.ShapeError, match=r"\[test_half 'h'\].*\(\(\),\).*IndexError|\[test_half 'h'\] cannot take inputs") as e:
+        infer_shapes(half, half.Param(), [()], node="h")
+    assert isinstance(e.value.__cause__, IndexError)
+
+
+@pytest.mark.parametrize("shape", [(2, 2**62, 4), (1,) * 33])
+def test_shapes_that_no_array_can_have(half: OperatorProperty, shape: tuple[int, ...]) -> None:
+    with pytest.raises(errors.ShapeError, match=r"\[test_half\] output: .*(2\^63|32 dimensions)"):
+        infer_shapes(half, half.Param(), [(2 * shape[0], *shape[1:])])
+
+
+def test_inputs_of_a_backward_operator_belong_together(half: OperatorProperty) -> None:
+    backward = operators.get("_backward_test_half")
+    assert backward.companion_of is half
+    p = half.Param()
+    assert infer_shapes(backward, p, [None, (4, 3)]) == (((2, 3), (4, 3)), ((4, 3),))
+    with pytest.raises(errors.ShapeError, match=r"\(2, 3\).*\(9, 9\).*one test_half"):
+        infer_shapes(backward, p, [(9, 9), (4, 3)])
+    with pytest.raises(errors.DTypeError, match=r"\[_backward_test_half\] .*float64.*one test_half"):
+        infer_types(backward, p, [1, 0])
+
+
+def run(op: OperatorProperty, shape: tuple[int, ...], **settings: Any) -> Any:
+    spec = TensorSpec(shape, 0)
+    function = kernels.reference_kernel(kernels.KernelCall(op, op.Param(**settings), (spec,), (spec,), Context("cpu")))
+    return function(ReferenceContext(), [np.ones(shape, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "cause"),
+    [
+        ({}, errors.ArgumentError, ValueError),
+        ({"kind": "value"}, errors.ArgumentError, ValueError),
+        ({"kind": "memory"}, errors.OutOfMemoryError, MemoryError),
+    ],
+)
+def test_what_numpy_says_names_the_operator(
+    half: OperatorProperty, settings: Any, kind: type[Exception], cause: type[Exception]
+) -> None:
+    with pytest.raises(kind, match=r"\[test_half\] cannot be computed of \(float32\[4, 2\]\)") as e:
+        run(half, (4, 2), **settings)
+    assert isinstance(e.value.__cause__, cause)
+
+
+def test_other_exceptions_of_a_reference_are_its_own(half: OperatorProperty) -> None:
+    with pytest.raises(KeyError, match="of the reference"):
+        run(half, (4, 3), kind="key")
+
+
+def test_a_kernel_that_cannot_be_prepared_is_named(half: OperatorProperty, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(call: Any) -> Any:
+        return call.inputs[0].shape[7]
+
+    spec = KernelSpec("test_half", "cpu", "fast", make, 10, None, "somebody")
+    monkeypatch.setattr(kernels, "candidates", lambda op, device: [spec])
+    data = TensorSpec((4, 3), 0)
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"\[test_half\].*'fast'.*'somebody'.*float32\[4, 3\]"):
+        kernels.prepare(half, half.Param(), [data], [data], Context("cpu"))
