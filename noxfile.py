@@ -285,8 +285,9 @@ def run_benchmark(python: str, script: Path, limit: float) -> tuple[str, list[st
     late = threading.Event()
 
     def stop() -> None:
-        late.set()
-        os.killpg(process.pid, signal.SIGKILL)  # its children too, who hold the pipe
+        if process.poll() is None:
+            late.set()
+            os.killpg(process.pid, signal.SIGKILL)  # its children too, who hold the pipe
 
     timer = threading.Timer(limit, stop)
     timer.start()
@@ -298,7 +299,7 @@ def run_benchmark(python: str, script: Path, limit: float) -> tuple[str, list[st
             lines.append(line.rstrip())
         code = process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        stop()
         raise
     finally:
         timer.cancel()
@@ -332,8 +333,9 @@ def bench(session: nox.Session) -> None:
     parser.add_argument("--limit", type=float, default=300.0)
     given = parser.parse_args(session.posargs)
     scripts = benchmark_scripts(given.wanted)
-    if not scripts:
-        session.error(f"no benchmark matches {' '.join(given.wanted)}: {', '.join(benchmark_scripts([]))}")
+    for word in given.wanted:
+        if not benchmark_scripts([word]):
+            session.error(f"no benchmark matches {word!r}; there are: {', '.join(benchmark_scripts([]))}")
     install(session, ALL, "test")
     # only a build without CUDA is a baseline for the CPU, and small enough to fetch for one
     torch = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
@@ -373,5 +375,5 @@ def wheels(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The documentation as HTML in docs/_build."""
     install(session, ALL)
-    session.install("-q", "sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16")
+    session.install("-q", "sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
     session.run("python", "-m", "sphinx", "-W", "-q", "-b", "html", "docs", "docs/_build/html")
