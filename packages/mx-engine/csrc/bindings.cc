@@ -38,6 +38,7 @@ class PyEngine {
     options.per_device = per_device;
     options.limits = {compute, priority, copy, python};
     options.thread_ends = end_python_thread;
+    options.sleep = sleep_without_gil;
     engine_ = new Engine(std::move(options));
   }
   PyEngine(const PyEngine&) = delete;
@@ -214,6 +215,7 @@ PYBIND11_MODULE(_core, module) {
   using namespace mx::engine;
   module.doc() = "The native engine.";
   bind_operations(module);
+  bind_recorder(module);
   py::class_<PyVariable>(module, "Variable", py::module_local());
   py::class_<PyEngine>(module, "Engine", py::module_local())
       .def(py::init<const std::string&, bool, bool, int, int, int, int>(), py::arg("name"),
@@ -278,6 +280,13 @@ PYBIND11_MODULE(_core, module) {
       .def("stop", [](const PyEngine& e) { e.get()->stop(); },
            py::call_guard<py::gil_scoped_release>())
       .def("start", [](const PyEngine& e) { e.get()->start(); })
+      .def("close",
+           [](const PyEngine& e, double timeout) {
+             const auto left = deadline_of(timeout) - Clock::now();
+             py::gil_scoped_release nogil;
+             return e.get()->close(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
+           },
+           py::arg("timeout"))
       .def("notify_shutdown", [](const PyEngine& e) { e.get()->notify_shutdown(); })
       .def("unobserved", &PyEngine::unobserved)
       .def("before_fork", &PyEngine::before_fork, py::arg("timeout"))

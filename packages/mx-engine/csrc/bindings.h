@@ -38,6 +38,8 @@ void raise_failure_if_any(mx_failure* failure);
 // The engine's own variable, or ArgumentError.
 Variable* checked(const Engine* engine, const PyVariable& variable);
 
+// Sleeps for a moment, without the GIL if the thread holds it.
+void sleep_without_gil() noexcept;
 // Drops the Python thread state of the calling pool thread, which is about to end.
 void end_python_thread();
 
@@ -47,5 +49,6 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& name, const std::string& property, bool asynchronous);
 
 void bind_operations(py::module_& module);
+void bind_recorder(py::module_& module);
 
 }  // namespace mx::engine

@@ -2,6 +2,9 @@
 //
 // Python callables as operations.
 #include "bindings.h"
+
+#include <unistd.h>
+
 #include "intern.h"
 
 namespace mx::engine {
@@ -221,6 +224,23 @@ const char* pushing_line() {
 
 }  // namespace
 
+void sleep_without_gil() noexcept {
+  constexpr auto kMoment = std::chrono::microseconds(100);
+  const bool holds = PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
+  if (!holds) {
+    std::this_thread::sleep_for(kMoment);
+    return;
+  }
+  PyThreadState* state = PyEval_SaveThread();
+  std::this_thread::sleep_for(kMoment);
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    // The interpreter ends, and this thread with it; C++ must not finish the unwinding.
+    for (;;) ::pause();
+  }
+}
+
 void end_python_thread() {
   if (lane_state == nullptr || interpreter_ends()) return;
   PyEval_RestoreThread(std::exchange(lane_state, nullptr));
@@ -263,12 +283,13 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   mx_error error{};
   mx_failure* failure = nullptr;
   int32_t status = MX_OK;
-  if (engine->naive() || engine->closed_for_fork()) {  // the push may have to wait
+  if (engine->naive()) {  // the push may have to wait
     py::gil_scoped_release nogil;
     status = engine->push(operation, &failure, &error);
   } else {
     // A push that cannot block keeps the GIL: giving it away each time would have the pushing and
-    // the executing threads take turns at every operation.
+    // the executing threads take turns at every operation.  While another thread forks the engine
+    // gives it away (sleep_without_gil).
     status = engine->push(operation, &failure, &error);
   }
   raise_unless_ok(status, error);

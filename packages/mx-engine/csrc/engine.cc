@@ -74,20 +74,28 @@ uint64_t Engine::version(Variable* variable) noexcept {
 }
 
 // Counts the operation as pending, unless nothing may be pushed any more.
-int32_t Engine::enter(mx_error* error) noexcept {
+int32_t Engine::enter(bool deletion, mx_error* error) noexcept {
   for (;;) {
     // Ordered against try_close_for_fork: either it sees the count or this sees the state.
     pending_.fetch_add(1, std::memory_order_seq_cst);
     const int state = state_.load(std::memory_order_seq_cst);
-    if (state == running) return MX_OK;
+    if (state == running || (state == closing && (deletion || Frame::any()))) return MX_OK;
     leave();
-    if (state == shut_down) {
+    if (state == closing || state == shut_down) {
       return set_error(error, MX_ERROR_SHUTDOWN,
                        "the engine was shut down; nothing can be pushed");
     }
     if (forking_thread_.load(std::memory_order_acquire) == std::this_thread::get_id()) {
       return set_error(error, MX_ERROR, "nothing can be pushed by a thread that is about to fork");
     }
+    sleep();
+  }
+}
+
+void Engine::sleep() const noexcept {
+  if (options_.sleep != nullptr) {
+    options_.sleep();
+  } else {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
@@ -134,7 +142,7 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
     return set_error(error, MX_ERROR_ABI, "[push] mx_operation is of an older interface");
   }
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
-  if (const int32_t status = enter(error)) {
+  if (const int32_t status = enter(false, error)) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
     return status;
   }
@@ -186,7 +194,7 @@ Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) n
 int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority,
                               mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
-  if (const int32_t status = enter(error)) return status;
+  if (const int32_t status = enter(false, error)) return status;
   const mx_operation& prototype = op->prototype;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
@@ -390,7 +398,7 @@ void Engine::dispatch(ReadyList ready) {
 
 void Engine::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
-  if (enter(nullptr) != MX_OK) {
+  if (enter(true, nullptr) != MX_OK) {
     variable->lock.lock();
     const bool unused = variable->idle(true) && variable->pins == 0;
     variable->lock.unlock();

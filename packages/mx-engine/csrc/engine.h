@@ -25,6 +25,9 @@ struct EngineOptions {
   bool per_device = true;   // pools per device, or one for all
   LaneLimits limits;
   void (*thread_ends)() = nullptr;  // called on each pool thread before it ends
+  // Sleeps for a moment, on a thread that waits for another one's fork.  Whatever the forking
+  // thread may need until then, the GIL above all, is given away meanwhile.
+  void (*sleep)() noexcept = nullptr;
 };
 
 // A wait for one variable that has begun; see Engine::begin_wait.
@@ -87,6 +90,9 @@ class Engine final : private Runner {
   void stop() noexcept;
   void start() noexcept {}
   void notify_shutdown() noexcept;
+  // Refuses pushes from outside of operations from now on, then waits for what is pending.  Whether
+  // that finished within the time.
+  bool close(int64_t timeout_ns) noexcept;
   int set_workers(int n) noexcept;
   int workers() const noexcept { return options_.naive ? 0 : lanes_.compute_threads(); }
 
@@ -97,13 +103,10 @@ class Engine final : private Runner {
   // (or with `force`); then nobody can push until `open_after_fork`.
   bool try_close_for_fork(bool force) noexcept;
   void open_after_fork() noexcept;
-  bool closed_for_fork() const noexcept {
-    return state_.load(std::memory_order_acquire) == forking;
-  }
-
 
  private:
-  enum State : int { running, forking, shut_down };
+  // closing: only running operations push any more.
+  enum State : int { running, forking, closing, shut_down };
 
   ~Engine() = default;
   void run(Block* block, uint32_t worker) override;
@@ -111,7 +114,8 @@ class Engine final : private Runner {
     if (options_.thread_ends != nullptr) options_.thread_ends();
   }
 
-  int32_t enter(mx_error* error) noexcept;
+  int32_t enter(bool deletion, mx_error* error) noexcept;
+  void sleep() const noexcept;
   void leave() noexcept;
   Block* make_block(const mx_operation& operation);
   void launch(Block* block, const LockOrder& order, mx_failure** failure);
@@ -138,6 +142,7 @@ class Engine final : private Runner {
   Profile profile_;
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{running};
+  int state_before_fork_ = running;      // meaningful while state_ is forking
   std::atomic<std::thread::id> forking_thread_{};  // meaningful while state_ is forking
   std::atomic<uint32_t> completers_{0};  // threads inside complete()
   alignas(64) std::atomic<uint64_t> pending_{0};

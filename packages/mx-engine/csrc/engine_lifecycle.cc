@@ -111,6 +111,18 @@ void Engine::notify_shutdown() noexcept {
   lanes_.abandon();
 }
 
+bool Engine::close(int64_t timeout_ns) noexcept {
+  const auto end = deadline(timeout_ns);
+  for (int expected = running; !state_.compare_exchange_strong(expected, closing);
+       expected = running) {
+    if (expected != forking) break;  // closed before
+    if (std::chrono::steady_clock::now() >= end) return false;
+    sleep();
+  }
+  const auto left = end - std::chrono::steady_clock::now();
+  return drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
+}
+
 int Engine::set_workers(int n) noexcept {
   if (options_.naive) return 0;
   lanes_.set_compute_threads(std::clamp(n, 1, 1024));
@@ -118,10 +130,12 @@ int Engine::set_workers(int n) noexcept {
 }
 
 bool Engine::try_close_for_fork(bool force) noexcept {
-  int expected = running;
-  if (!state_.compare_exchange_strong(expected, forking, std::memory_order_seq_cst)) {
-    return expected == shut_down;
+  int before = running;
+  while (!state_.compare_exchange_weak(before, forking, std::memory_order_seq_cst)) {
+    if (before == shut_down) return true;
+    if (before == forking) return false;
   }
+  state_before_fork_ = before;
   forking_thread_.store(std::this_thread::get_id(), std::memory_order_release);
   const bool quiet = pending_.load(std::memory_order_seq_cst) == 0;
   if (!quiet && !force) open_after_fork();
@@ -131,7 +145,7 @@ bool Engine::try_close_for_fork(bool force) noexcept {
 void Engine::open_after_fork() noexcept {
   forking_thread_.store({}, std::memory_order_release);
   int expected = forking;
-  state_.compare_exchange_strong(expected, running, std::memory_order_seq_cst);
+  state_.compare_exchange_strong(expected, state_before_fork_, std::memory_order_seq_cst);
 }
 
 // The handlers below run inside fork() itself, on the forking thread: they see to it that the
@@ -148,6 +162,8 @@ void Engine::unlock_after_fork(bool child) noexcept {
     pending_.store(Frame::depth(), std::memory_order_seq_cst);
     quiet_waiters_.store(0, std::memory_order_seq_cst);
     completers_.store(0, std::memory_order_relaxed);
+    // The sink and the threads that may have been calling it are the parent's.
+    new (&profile_) Profile;
   }
   quiet_mutex_.unlock();
   failures_.unlock();

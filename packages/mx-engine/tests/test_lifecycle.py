@@ -91,6 +91,40 @@ def test_an_operation_that_wakes_up_during_finalisation_is_harmless(python: Pyth
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_threads_that_keep_pushing_do_not_hold_up_the_exit(python: Python, how: str) -> None:
+    done = python(
+        f"""
+        import threading, time, mx_engine
+        from mx_core import services
+        from mx_core.errors import EngineShutdownError
+        engine = {how}
+        variable = engine.new_variable()
+        def pusher():
+            try:
+                while True:
+                    engine.push(lambda: None, writes=[variable])
+                    time.sleep(0)
+            except EngineShutdownError:
+                pass
+        for _ in range(2):
+            threading.Thread(target=pusher, daemon=True).start()
+        def last():
+            time.sleep(0.2)
+            engine.push(lambda: print("pushed by an operation at exit", flush=True))
+        engine.push(last)
+        time.sleep(0.1)
+        print(time.monotonic(), flush=True)
+        """
+    )
+    end = time.monotonic()
+    assert done.returncode == 0, done.stderr
+    start, _, text = done.stdout.partition("\n")
+    assert text == "pushed by an operation at exit\n"
+    assert done.stderr == ""
+    assert end - float(start) < 2
+
+
 def test_variables_outlive_the_shutdown(python: Python) -> None:
     done = python(
         """
@@ -173,6 +207,44 @@ def test_fork_while_other_threads_push(python: Python) -> None:
         stop = True
         for thread in threads:
             thread.join()
+        sys.exit(3)
+        """
+    )
+    assert done.returncode == 3, done.stderr
+
+
+def test_fork_while_other_threads_push_with_the_gil_held(python: Python) -> None:
+    done = python(
+        """
+        import os, sys, threading, time, mx_engine
+        # Registered first, so called last, when the engine is closed already: gives the GIL to the
+        # pushing threads, and needs it back.
+        os.register_at_fork(before=lambda: time.sleep(0.05))
+        engine = mx_engine.create(workers=2)
+        variable = engine.new_variable()
+        stop, pushed = False, [0, 0]
+        def pusher(i):
+            while not stop:
+                engine.push(lambda: None, writes=[variable])
+                pushed[i] += 1
+                if pushed[i] % 100 == 0:
+                    engine.wait_for_variable(variable)
+        threads = [threading.Thread(target=pusher, args=(i,), daemon=True) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for i in range(10):
+            child = os.fork()
+            if child == 0:
+                engine.push(lambda: None, writes=[variable])
+                os._exit(0 if engine.wait_for_variable(variable, timeout=20) else 1)
+            if os.waitpid(child, 0)[1]:
+                os._exit(2)
+        stop = True
+        for thread in threads:
+            thread.join()
+        # No push was lost to the forks.
+        engine.wait_for_all()
+        assert engine.variable_version(variable) == sum(pushed)
         sys.exit(3)
         """
     )

@@ -32,6 +32,26 @@ class Completion:
             It was called before.
         """
 
+class Recorder:
+    """Keeps the operations that an engine reports as finished."""
+
+    def __init__(self, capacity: int) -> None:
+        """Keeps at most `capacity` operations; those that come later are only counted."""
+    def attach(self, capsule: Any) -> None:
+        """Listens to the engine behind `capsule`, and no more to another one."""
+    def detach(self) -> None:
+        """Listens no more; an operation that is being recorded is waited for."""
+    def events(self) -> list[tuple[str, int, int, int, int, int, int, bool]]:
+        """In the order they began: name, device type, device number, number of the executing
+        thread, when pushed, started, finished (ns of `time.monotonic_ns`), whether it failed."""
+    def clear(self) -> None:
+        """Forgets the operations and how many were not kept."""
+    @property
+    def attached(self) -> bool: ...
+    @property
+    def dropped(self) -> int:
+        """How many were not kept."""
+
 class Engine:
     """Runs functions asynchronously, ordered by the variables they read and mutate.
 
@@ -175,6 +195,9 @@ class Engine:
         """Waits for pending work and ends the threads; the next push starts them again."""
     def start(self) -> None:
         """Nothing to do: threads start with the first operation that needs them."""
+    def close(self, timeout: float) -> bool:
+        """Refuses pushes from outside of operations from now on, then waits at most `timeout` seconds
+        for what is pending, pushes of running operations included; False when the time ran out."""
     def notify_shutdown(self) -> None:
         """Closes the engine for good: pushes are refused, what is queued does not run."""
     def unobserved(self) -> tuple[int, list[str]]:

@@ -46,7 +46,8 @@ class Keeper:
                 engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
 
     def shutdown(self) -> None:
-        """Waits for pending work, tells of failures nobody has seen, closes the engines for good.
+        """Closes the engines to new work, waits for what is pending, tells of failures nobody has
+        seen.
 
         Work that does not end within `MX_SHUTDOWN_TIMEOUT` seconds (10) is given up, so that the
         process ends.
@@ -54,7 +55,7 @@ class Keeper:
         limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
         for engine in self.engines():
             self._engines.discard(engine)
-            if engine.drain(limit):
+            if engine.close(limit):
                 engine.stop()
             else:
                 print(

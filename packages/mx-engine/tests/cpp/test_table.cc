@@ -250,6 +250,69 @@ void shut_down() {
   table.remove(busy);
 }
 
+void a_closed_engine_finishes_what_it_has() {
+  const Table table(2);
+  auto* engine = static_cast<Engine*>(table.self());
+  mx_variable* v = table.variable();
+  mx_variable* w = table.variable();
+  std::atomic<bool> refused{false};
+  std::atomic<int> ran{0}, freed{0};
+  table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+    while (!refused) sleep_ms(1);
+    table.push({{}, {w}}, [&](const mx_run_context&) { ++ran; return nullptr; });
+    return nullptr;
+  });
+  std::thread pusher([&] {  // keeps pushing until it is refused
+    mx_error error{};
+    while (table.try_push({{}, {w}}, succeed, nullptr, &error) == MX_OK) {
+    }
+    CHECK(error.code == MX_ERROR_SHUTDOWN);
+    table->delete_variable(  // but may still give back what it has
+        table.self(), v, {MX_CPU, 0},
+        [](void* n) { static_cast<std::atomic<int>*>(n)->fetch_add(1); }, &freed);
+    refused = true;
+  });
+  CHECK(!engine->close(0));
+  CHECK(engine->close(60'000'000'000));
+  pusher.join();
+  CHECK(ran == 1 && freed == 1);
+  table.remove(w);
+}
+
+void pushes_wait_for_a_fork_in_the_way_of_the_host() {
+  static std::atomic<int> slept;
+  slept = 0;
+  EngineOptions options;
+  options.sleep = []() noexcept {
+    ++slept;
+    sleep_ms(1);
+  };
+  auto* engine = new Engine(options);
+  CHECK(engine->try_close_for_fork(false));
+  CHECK(!engine->try_close_for_fork(true));
+  std::atomic<bool> pushed{false};
+  std::thread other([&] {
+    mx_operation op = bare();
+    op.run = [](void*, const mx_run_context*) -> mx_failure* { return nullptr; };
+    mx_error error{};
+    CHECK(engine->push(op, nullptr, &error) == MX_OK);
+    pushed = true;
+  });
+  while (slept < 3) sleep_ms(1);
+  CHECK(!pushed);
+  engine->open_after_fork();
+  other.join();
+  // A fork while the engine closes leaves it closing.
+  CHECK(engine->close(60'000'000'000));
+  CHECK(engine->try_close_for_fork(false));
+  engine->open_after_fork();
+  mx_operation op = bare();
+  op.run = [](void*, const mx_run_context*) -> mx_failure* { return nullptr; };
+  mx_error error{};
+  CHECK(engine->push(op, nullptr, &error) == MX_ERROR_SHUTDOWN);
+  engine->release();
+}
+
 struct Events {
   std::mutex mutex;
   std::vector<mx_engine_event> list;
@@ -319,6 +382,8 @@ int main() {
       {"engines come and go", engines_come_and_go},
       {"the last reference goes inside an operation", the_last_reference_may_go_inside_an_operation},
       {"shut-down", shut_down},
+      {"a closed engine", a_closed_engine_finishes_what_it_has},
+      {"pushes during a fork", pushes_wait_for_a_fork_in_the_way_of_the_host},
       {"profiler sink", profiler_sink},
       {"interned texts", interned_texts},
       {"head and bulk size", head_and_bulk},
