@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 from mx_core.hookspecs import PluginInfo, hookimpl
 
 if TYPE_CHECKING:
-    from mx_core.registrars import EngineRegistrar
+    from pathlib import Path
+
+    from mx_core.registrars import EngineRegistrar, ProfilerSinkRegistrar
     from mx_engine._core import Engine
     from mx_engine.lifecycle import Keeper
+    from mx_engine.profiler.recording import Recording
+
+    Sink = Callable[[Recording, Path], None]
 
 MX_PLUGIN = PluginInfo(summary="Dependency engine: threaded per device, threaded, naive")
 MX_HOOK_API = (1, 0)
@@ -24,8 +29,14 @@ MX_HOOK_API = (1, 0)
 def _maker(name: str) -> Callable[[], Engine]:
     def make() -> Engine:
         from mx_engine import engines, lifecycle
+        from mx_engine.settings import flag
 
-        return engines.make(name, lifecycle.by_hooks)
+        engine = engines.make(name, lifecycle.by_hooks)
+        if flag("MXNET_PROFILER_AUTOSTART"):
+            from mx_engine.profiler import session
+
+            session.current().run(engine)
+        return engine
 
     return make
 
@@ -41,6 +52,18 @@ def mx_register_engines(registry: EngineRegistrar) -> None:
         aliases=("ThreadedEnginePooled",),
     )
     registry.add("NaiveEngine", _maker("NaiveEngine"), priority=0)
+
+
+@hookimpl
+def mx_register_profiler_sinks(registry: ProfilerSinkRegistrar) -> None:
+    """Recordings of `mx_engine.profiler` as Chrome trace JSON."""
+    registry.add("chrome_trace", _chrome_trace)
+
+
+def _chrome_trace() -> Sink:
+    from mx_engine.profiler import chrome_trace
+
+    return chrome_trace.write
 
 
 def _keeper() -> Keeper | None:
@@ -63,10 +86,14 @@ def mx_fork(stage: str) -> None:
 
 @hookimpl
 def mx_shutdown() -> None:
-    """Pending work is finished, unseen failures are told, the engines close."""
+    """Pending work is finished, unseen failures are told, the engines close; a profile that is
+    being recorded is written."""
     keeper = _keeper()
     if keeper is not None:
         keeper.shutdown()
+    session = sys.modules.get("mx_engine.profiler.session")
+    if session is not None:
+        session.current().finish()
 
 
 @hookimpl

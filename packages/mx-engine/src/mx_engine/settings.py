@@ -36,6 +36,11 @@ def integer(name: str, default: int) -> int:
     return _read(name, default, int, "a whole number")
 
 
+def flag(name: str) -> bool:
+    """Whether an environment variable is set to something else than 0; raises like `integer`."""
+    return integer(name, 0) != 0
+
+
 def seconds(name: str, default: float) -> float:
     """The time in an environment variable, in seconds; raises like `integer`."""
     return _read(name, default, float, "a number of seconds")

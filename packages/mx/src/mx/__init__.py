@@ -33,6 +33,7 @@ _PLACES: dict[str, str] = {
     "random": "mx_ndarray.random",
     "rnd": "mx_ndarray.random",
     "waitall": "mx_ndarray:waitall",
+    "profiler": "mx_engine.profiler",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",
     "Symbol": "mx_symbol.symbol:Symbol",

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings as Chrome trace JSON, which Perfetto and chrome://tracing open.
+
+A process per device and per domain, a thread per executing thread, times in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mx_core.context import Context
+from mx_engine.profiler.recording import Operation, Recording
+
+_SCOPES = {"global": "g", "process": "p", "thread": "t"}
+#: categories that are not called after their domain
+_DURATION = {"event": "event", "frame": "frame"}
+
+
+class _Processes:
+    """Numbers for devices and domains, and the records that name them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._lanes: set[tuple[int, int]] = set()
+        self.names: list[dict[str, Any]] = []
+
+    def number(self, name: str) -> int:
+        known = self._numbers.get(name)
+        if known is None:
+            known = self._numbers[name] = len(self._numbers)
+            self.names.append(_named("process_name", known, 0, name))
+        return known
+
+    def lane(self, process: int, thread: int) -> int:
+        if (process, thread) not in self._lanes:
+            self._lanes.add((process, thread))
+            self.names.append(_named("thread_name", process, thread, f"thread {thread}"))
+        return thread
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def device_name(operation: Operation) -> str:
+    """`cpu/0`, `gpu/1`, ..."""
+    kind = Context.devtype2str.get(operation.device_type, f"device {operation.device_type}")
+    return f"{kind}/{operation.device_id}"
+
+
+def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
+    """The trace's records; those that name processes and threads come last."""
+    processes = _Processes()
+    for o in recording.operations:
+        pid = processes.number(device_name(o))
+        yield {
+            "ph": "X",
+            "cat": "operator",
+            "name": o.name,
+            "pid": pid,
+            "tid": processes.lane(pid, o.thread),
+            "ts": o.started / 1e3,
+            "dur": (o.finished - o.started) / 1e3,
+            "args": {"queued_us": (o.started - o.pushed) / 1e3, "failed": o.failed},
+        }
+    for i, s in enumerate(recording.spans):
+        common = {"name": s.name, "pid": processes.number(s.domain), "tid": s.thread}
+        if s.kind == "task":  # tasks may overlap on a thread
+            common |= {"cat": s.domain, "id": i}
+            yield {"ph": "b", "ts": s.started / 1e3, **common}
+            yield {"ph": "e", "ts": s.finished / 1e3, **common}
+        else:
+            common["cat"] = _DURATION[s.kind]
+            yield {"ph": "X", "ts": s.started / 1e3, "dur": (s.finished - s.started) / 1e3, **common}
+    for v in recording.values:
+        yield {
+            "ph": "C",
+            "cat": v.domain,
+            "name": v.name,
+            "pid": processes.number(v.domain),
+            "ts": v.moment / 1e3,
+            "args": {v.name: v.value},
+        }
+    for m in recording.marks:
+        yield {
+            "ph": "i",
+            "cat": m.domain,
+            "name": m.name,
+            "pid": processes.number(m.domain),
+            "tid": m.thread,
+            "ts": m.moment / 1e3,
+            "s": _SCOPES[m.scope],
+        }
+    yield from processes.names
+
+
+def write(recording: Recording, path: Path) -> None:
+    """Writes the trace; readers of `path` see the former file or the whole new one."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+            for i, event in enumerate(trace_events(recording)):
+                file.write((",\n" if i else "") + json.dumps(event))
+            dropped = f'"dropped_operations": {recording.dropped}'
+            file.write(f'\n], "otherData": {{{dropped}}}}}\n')
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile holds, whoever writes it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Operation(NamedTuple):
+    """One finished operation of the engine; times in ns of `time.monotonic_ns`."""
+
+    name: str
+    device_type: int
+    device_id: int
+    thread: int
+    pushed: int
+    started: int
+    finished: int
+    failed: bool
+
+
+class Span(NamedTuple):
+    """A finished task, frame or event of the program; times as in `Operation`."""
+
+    kind: str  # task, frame, event
+    domain: str
+    name: str
+    thread: int
+    started: int
+    finished: int
+
+
+class Value(NamedTuple):
+    """A counter's value from `moment` on."""
+
+    domain: str
+    name: str
+    moment: int
+    value: float
+
+
+class Mark(NamedTuple):
+    """An instant."""
+
+    domain: str
+    name: str
+    thread: int
+    moment: int
+    scope: str  # global, process, thread
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Everything recorded; what profiler sinks get."""
+
+    operations: list[Operation]
+    spans: list[Span]
+    values: list[Value]
+    marks: list[Mark]
+    #: operations that were not kept because the recording was full
+    dropped: int = 0

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process's profile: what is being recorded and where it is written."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mx_core import plugins
+from mx_engine._core import Recorder
+from mx_engine.profiler.recording import Mark, Operation, Recording, Span, Value
+
+#: operations kept, about 60 bytes each
+CAPACITY = 4_000_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """See `mx_engine.profiler.set_config`."""
+
+    filename: str = "profile.json"
+    operations: bool = True
+    sinks: tuple[str, ...] = ("chrome_trace",)
+    dump_period: float | None = None
+
+
+class Session:
+    """Records while it runs. Threads: any."""
+
+    def __init__(self) -> None:
+        self.config = Config()
+        #: read without the lock by the objects of the program, for speed
+        self.running = False
+        self._recorder = Recorder(CAPACITY)
+        self._lock = threading.RLock()
+        self._spans: list[Span] = []
+        self._values: list[Value] = []
+        self._marks: list[Mark] = []
+        self._finished = False
+        self._periodic: threading.Event | None = None
+
+    def configure(self, config: Config) -> None:
+        """What the next run does."""
+        with self._lock:
+            self.config = config
+
+    def run(self, engine: Any = None) -> None:
+        """Starts or goes on recording `engine`, by default the process's."""
+        if engine is None and self.config.operations:
+            from mx_core import services
+
+            # Without the lock: making the engine may ask for it (autostart).
+            engine = services.engine()
+        with self._lock:
+            if self.running:
+                return
+            if self._finished:
+                self.clear()
+            if engine is not None:
+                self._recorder.attach(engine.capsule)
+            self.running = True
+            if self.config.dump_period is not None and self._periodic is None:
+                self._periodic = threading.Event()
+                threading.Thread(
+                    target=self._dump_periodically,
+                    args=(self._periodic, self.config.dump_period),
+                    name="mx profiler",
+                    daemon=True,
+                ).start()
+
+    def pause(self) -> None:
+        """Records nothing until the next `run`."""
+        with self._lock:
+            self.running = False
+            self._recorder.detach()
+
+    def stop(self) -> None:
+        """As `pause`, and ends the periodic dumps."""
+        with self._lock:
+            self.pause()
+            if self._periodic is not None:
+                self._periodic.set()
+                self._periodic = None
+
+    def add(self, item: Span | Value | Mark) -> None:
+        """Keeps what the program itself tells."""
+        if not self.running:
+            return
+        if isinstance(item, Span):
+            self._spans.append(item)
+        elif isinstance(item, Value):
+            self._values.append(item)
+        else:
+            self._marks.append(item)
+
+    def recording(self) -> Recording:
+        """A copy of what was recorded so far."""
+        return Recording(
+            [Operation(*event) for event in self._recorder.events()],
+            list(self._spans),
+            list(self._values),
+            list(self._marks),
+            self._recorder.dropped,
+        )
+
+    def clear(self) -> None:
+        """Forgets what was recorded."""
+        with self._lock:
+            self._recorder.clear()
+            self._spans, self._values, self._marks = [], [], []
+            self._finished = False
+
+    def dump(self, *, finished: bool) -> None:
+        """Hands the recording to the sinks; `finished`: the next run starts a new one."""
+        with self._lock:
+            if finished:
+                self.stop()
+                self._finished = True
+            recording, path = self.recording(), Path(self.config.filename)
+            for name in self.config.sinks:
+                write = plugins.registry("profiler_sinks").get(name).value.make()
+                write(recording, path)
+
+    def finish(self) -> None:
+        """The process ends: what is still running is written."""
+        if self.running:
+            self.dump(finished=True)
+
+    def _dump_periodically(self, ended: threading.Event, period: float) -> None:
+        while not ended.wait(period):
+            with self._lock:
+                if not ended.is_set():
+                    self.dump(finished=False)
+
+
+_current = Session()
+
+
+def current() -> Session:
+    """The session of this process."""
+    return _current
+
+
+def _forget() -> None:
+    # The child of a fork is not profiled, and its locks may be held by threads it does not have.
+    global _current
+    config, _current = _current.config, Session()
+    _current.configure(config)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

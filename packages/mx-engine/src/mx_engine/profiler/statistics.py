@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings as tables: how often, how long."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from mx_core.errors import ArgumentError
+from mx_engine.profiler.recording import Recording
+
+SORT_KEYS = ("total", "avg", "min", "max", "count")
+
+
+@dataclass
+class Line:
+    """One name; times in ms."""
+
+    count: int = 0
+    total: float = 0.0
+    min: float = float("inf")
+    max: float = 0.0
+
+    @property
+    def avg(self) -> float:
+        return self.total / self.count
+
+    def add(self, ms: float) -> None:
+        self.count += 1
+        self.total += ms
+        self.min = min(self.min, ms)
+        self.max = max(self.max, ms)
+
+
+Tables = dict[str, dict[str, Line]]
+
+
+def tables(recording: Recording) -> Tables:
+    """Category -> name -> line: run times of operations, the times they were queued, and the
+    program's own tasks, frames and events by domain."""
+    found: Tables = {}
+
+    def add(category: str, name: str, ns: int) -> None:
+        found.setdefault(category, {}).setdefault(name, Line()).add(ns / 1e6)
+
+    for o in recording.operations:
+        add("operator", o.name, o.finished - o.started)
+    for o in recording.operations:
+        add("operator queue", o.name, o.started - o.pushed)
+    for s in recording.spans:
+        add(s.domain, s.name, s.finished - s.started)
+    return found
+
+
+def render(recording: Recording, format: str, sort_by: str, ascending: bool) -> str:
+    """The tables as text or JSON; arguments as in `mx_engine.profiler.dumps`."""
+    if format not in ("table", "json"):
+        raise ArgumentError(f"[profiler.dumps] format: expected 'table' or 'json', got {format!r}")
+    if sort_by not in SORT_KEYS:
+        known = ", ".join(SORT_KEYS)
+        raise ArgumentError(f"[profiler.dumps] sort_by: expected one of {known}, got {sort_by!r}")
+    ordered = {
+        category: dict(
+            sorted(lines.items(), key=lambda item: getattr(item[1], sort_by), reverse=not ascending)
+        )
+        for category, lines in tables(recording).items()
+    }
+    if format == "json":
+        return _as_json(ordered)
+    return _as_text(ordered)
+
+
+def _as_json(ordered: Tables) -> str:
+    time = {
+        category: {
+            name: {
+                "Count": line.count,
+                "Total": line.total,
+                "Min": line.min,
+                "Max": line.max,
+                "Avg": line.avg,
+            }
+            for name, line in lines.items()
+        }
+        for category, lines in ordered.items()
+    }
+    return json.dumps({"Time": time, "Unit": {"Time": "ms"}})
+
+
+def _as_text(ordered: Tables) -> str:
+    text = ["Profile statistics, times in ms"]
+    for category, lines in ordered.items():
+        width = max(24, *map(len, lines))
+        text += ["", category, "=" * len(category)]
+        heads = ("Total Count", "Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)")
+        text.append(f"{'Name':<{width}}" + "".join(f"{head:>15}" for head in heads))
+        for name, line in lines.items():
+            times = "".join(f"{t:>15.4f}" for t in (line.total, line.min, line.max, line.avg))
+            text.append(f"{name:<{width}}{line.count:>15}{times}")
+    return "\n".join(text) + "\n"
