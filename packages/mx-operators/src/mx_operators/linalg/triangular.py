@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with and solutions of triangular matrices: linalg trmm, trsm, potri."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import ArgumentError
+from mx_core.operator import OperatorProperty, opt, param
+from mx_core.operator.property import ReferenceContext
+from mx_operators.linalg.factor import square
+from mx_operators.linalg.parts import triangular
+from mx_operators.nn.base import wide
+
+
+@param
+class TriangularParam:
+    """Which triangle, which side, and scale."""
+
+    transpose: bool = opt(False, "use Aᵀ")
+    rightside: bool = opt(False, "A stands to the right of B")
+    lower: bool = opt(True, "A is its lower triangle; else the upper one")
+    alpha: float = opt(1.0, "factor of the result", runtime=True)
+
+
+def _triangle(p: Any, a: Any) -> Any:
+    part = np.tril(a) if p.lower else np.triu(a)
+    return part.swapaxes(-1, -2) if p.transpose else part
+
+
+def solve(a: Any, b: Any, op: str) -> Any:
+    """a⁻¹·b; ArgumentError when a matrix is singular."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError as error:
+        raise ArgumentError(f"[{op}] A of shape {a.shape}: {error}") from None
+
+
+class _Triangular(OperatorProperty):
+    Param = TriangularParam
+    arguments = ("A", "B")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As B."""
+        s.unify(["B", "output"])
+        a, b = square(s), s.get("B")
+        if a is None or b is None:
+            return
+        if len(a) != len(b):
+            raise s.error(f"expected two arrays of the same 2 or more dimensions, got {a} and {b}")
+        n = b[-1] if p.rightside else b[-2]
+        s.assign("A", (*b[:-2], n, n))
+        a = s.get("A")
+        s.assign("B", (*a[:-2], -1, a[-1]) if p.rightside else (*a[:-2], a[-1], -1))
+
+
+def _product(g: Any, x: Any, y: Any, tx: bool, ty: bool, alpha: Any) -> Any:
+    return g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=alpha)[0]
+
+
+def _outer(g: Any, p: Any, head: Any, value: Any, alpha: Any) -> Any:
+    """Gradient by A's triangle: alpha · head·valueᵀ, turned as side and transpose say."""
+    first, second = (value, head) if p.transpose != p.rightside else (head, value)
+    full = _product(g, first, second, p.rightside, not p.rightside, alpha)
+    return triangular(g, full, p.lower)
+
+
+class Trmm(_Triangular):
+    """alpha · op(A)·B, or alpha · B·op(A) with rightside; A triangular."""
+
+    name = "_linalg_trmm"
+    aliases = ("linalg_trmm",)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """A triangle of a product; the transposed product."""
+        turned = self.Param(transpose=not p.transpose, rightside=p.rightside, lower=p.lower, alpha=p.alpha)
+        grad = g.op("_linalg_trmm", (g.input(0), g.out_grad()), params=turned)[0]
+        return (_outer(g, p, g.out_grad(), g.input(1), p.alpha), grad)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's matmul."""
+        a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
+        return ((p.alpha * (b @ a if p.rightside else a @ b)).astype(inputs[0].dtype),)
+
+
+class Trsm(_Triangular):
+    """X with op(A)·X = alpha · B, or X·op(A) = alpha · B with rightside; A triangular."""
+
+    name = "_linalg_trsm"
+    aliases = ("linalg_trsm",)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """The transposed solution W of the out-gradient; a triangle of −W·Xᵀ."""
+        turned = self.Param(transpose=not p.transpose, rightside=p.rightside, lower=p.lower)
+        w = g.op("_linalg_trsm", (g.input(0), g.out_grad()), params=turned)[0]
+        return (_outer(g, p, w, g.output(0), -1.0), g.op("_mul_scalar", (w,), scalar=p.alpha)[0])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """LAPACK through NumPy."""
+        a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
+        if p.rightside:
+            x = solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2), self.name).swapaxes(-1, -2)
+        else:
+            x = solve(a, b, self.name)
+        return ((p.alpha * x).astype(inputs[0].dtype),)
+
+
+class Potri(OperatorProperty):
+    """(A·Aᵀ)⁻¹ for a lower triangular A, the factor that potrf gives."""
+
+    name = "_linalg_potri"
+    aliases = ("linalg_potri",)
+    arguments = ("A",)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As A."""
+        square(s)
+        s.unify(["A", "output"])
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """The lower triangle of −P·(G + Gᵀ)·P·A, P the result."""
+        result, head = g.output(0), g.out_grad()
+        both = g.op(
+            "elemwise_add",
+            [_product(g, result, head, False, turned, 1.0) for turned in (False, True)],
+        )[0]
+        factor = triangular(g, g.input(0), True)
+        full = _product(g, _product(g, both, result, False, False, 1.0), factor, False, False, -1.0)
+        return (triangular(g, full, True),)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The inverse factor times its transpose."""
+        a = np.tril(wide(inputs[0]))
+        identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+        inverse = solve(a, identity, self.name)
+        return ((inverse.swapaxes(-1, -2) @ inverse).astype(inputs[0].dtype),)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (Trmm, Trsm, Potri)
