@@ -25,7 +25,13 @@ def write(target: Path, root: Path) -> None:
     for source, name in names.items():
         text = re.sub(r"```console\n", "```text\n", source.read_text())
         page = target / f"{name}.md"
-        page.write_text(LINK.sub(lambda m, s=source, p=page: _link(m, s, p, names, root), text))
+        page.write_text(linked(text, source, page, root))
+
+
+def linked(text: str, source: Path, page: Path, root: Path) -> str:
+    """A text of `source` whose relative links work on `page`; links to other files become plain text."""
+    names = pages(root)
+    return LINK.sub(lambda match: _link(match, source, page, names, root), text)
 
 
 def _link(match: re.Match[str], source: Path, page: Path, names: dict[Path, str], root: Path) -> str:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import re
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -107,6 +109,44 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+@cache
+def generator(name: str) -> ModuleType:
+    """A module of docs/generate."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "generate" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def written() -> set[str]:
+    """Stems of the generated pages that may be linked to."""
+    return {"index", *generator("readmes").pages(ROOT).values()}
+
+
+def test_links_of_generated_pages_lead_to_pages() -> None:
+    target = DOCS / "reference" / "generated" / "readmes"
+    readmes = generator("readmes")
+    for source, name in readmes.pages(ROOT).items():
+        text = readmes.linked(text_of(source), source, target / f"{name}.md", ROOT)
+        for goal in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", text, flags=re.S)):
+            if not re.match(r"[a-z]+:", goal):
+                path = (target / goal).resolve()
+                assert path.exists() or (path.parent == target and path.stem in written()), (source, goal)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("`a*b` times *c and x_ or |d|", r"``a*b`` times \*c and x\_ or \|d\|"),
+        ("Raises\n------\nPluginError  none is\nMXNetError  other", "Raises\n------\nPluginError\n    none is\nMXNetError\n    other"),
+        ("Text  with two spaces", "Text  with two spaces"),
+    ],
+)  # fmt: skip
+def test_docstrings_become_markup(docstring: str, expected: str) -> None:
+    assert generator("text").protect(docstring) == expected
+
+
 @pytest.mark.parametrize("path", PAGES, ids=identifier)
 def test_relative_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"```.*?```", "", text_of(path), flags=re.S)
@@ -116,6 +156,7 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
         file, _, anchor = goal.partition("#")
         target = (path.parent / file).resolve() if file else path
         if "generated" in target.parts:  # written when the documentation is built
+            assert target.stem in written(), f"{path}: {goal}"
             continue
         assert target.exists(), f"{path}: {goal}"
         assert not anchor or anchor in anchors(target), f"{path}: {goal}"
