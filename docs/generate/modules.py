@@ -7,14 +7,21 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-#: package -> prefixes of modules that are for readers of the source, not for users
+#: package -> beginnings of the names of modules that are for readers of the source, not for users
 INTERNAL = {
-    "mx_core": ("build_info", "commands", "discovery", "lifecycle", "loading", "environment"),
+    "mx_core": ("build_info", "cli", "commands", "discovery", "lifecycle", "loading", "environment"),
+    "mx_engine": ("lifecycle", "settings"),
+    "mx_io": ("arrays", "lookup", "packing", "pixels", "workers"),
+    "mx_kvstore": ("keys", "reduction"),
+    "mx_ndarray": ("exchange", "functions", "indexing", "invocation", "methods", "operator_functions", "views"),
     "mx_operators": ("",),
     "mx_operators_cpu": ("",),
     "mx_operators_cuda": ("",),
-    "mx_example_operators": ("",),
-}
+    "mx_symbol": (
+        "arithmetic", "bind", "bound_graph", "compose", "creation", "fluent", "functions", "infer", "json_",
+        "memory_check", "namespaces", "program", "schedule", "text", "upgrade", "variable",
+    ),
+}  # fmt: skip
 ALWAYS_INTERNAL = ("plugin", "_")
 
 
