@@ -36,7 +36,7 @@ PythonKernel = Callable[[ReferenceContext, Sequence[Any]], Sequence[Any]]
 #: exceptions of NumPy and what they are called here; the first that fits
 _REFUSALS: dict[type[Exception], type[MXNetError]] = {
     MemoryError: OutOfMemoryError, IndexError: IndexOutOfBoundsError, TypeError: DTypeError,
-    ValueError: ArgumentError,
+    ValueError: ArgumentError, OverflowError: ArgumentError,
 }  # fmt: skip
 
 

@@ -46,7 +46,15 @@ struct BFloat16 {
   }
 };
 
+// One extent; a rank the kernel was not made for is left to others.
+inline int64_t extent(const Dims& dims, size_t axis) {
+  if (axis >= dims.size()) throw Unsupported{};
+  return dims[axis];
+}
+
+// Of the extents [begin, end); likewise.
 inline int64_t product(const Dims& dims, size_t begin, size_t end) {
+  if (begin > end || end > dims.size()) throw Unsupported{};
   return std::accumulate(dims.begin() + static_cast<int64_t>(begin), dims.begin() + static_cast<int64_t>(end),
                          int64_t{1}, [](int64_t a, int64_t b) { return a * b; });
 }
@@ -76,7 +84,7 @@ inline MemoryDesc permuted(const Dims& shape, DataType type, const std::vector<i
   const Dims strides = row_major_strides(shape);
   Dims dims, steps;
   for (int axis : order) {
-    dims.push_back(shape[static_cast<size_t>(axis)]);
+    dims.push_back(extent(shape, static_cast<size_t>(axis)));
     steps.push_back(strides[static_cast<size_t>(axis)]);
   }
   return {dims, type, steps};
@@ -93,7 +101,7 @@ inline MemoryDesc any_layout(const MemoryDesc& desc) {
 struct AxisView {
   int64_t outer, length, inner;
   AxisView(const Dims& shape, int64_t axis)
-      : outer(product(shape, 0, static_cast<size_t>(axis))), length(shape[static_cast<size_t>(axis)]),
+      : outer(product(shape, 0, static_cast<size_t>(axis))), length(extent(shape, static_cast<size_t>(axis))),
         inner(product(shape, static_cast<size_t>(axis) + 1, shape.size())) {}
 };
 

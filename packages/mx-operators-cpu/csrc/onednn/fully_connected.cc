@@ -13,7 +13,7 @@ struct Sizes {
   int64_t rows, depth, hidden;
   DataType type;
   Sizes(const Spec& data, const Spec& weight)
-      : rows(data.size() / weight.shape[1]), depth(weight.shape[1]), hidden(weight.shape[0]), type(data.type) {}
+      : rows(data.size() / extent(weight.shape, 1)), depth(extent(weight.shape, 1)), hidden(extent(weight.shape, 0)), type(data.type) {}
 
   MemoryDesc data() const { return plain({rows, depth}, type); }
   MemoryDesc weight() const { return plain({hidden, depth}, type); }

@@ -16,7 +16,7 @@ void store(float* target, double value, bool add) {
 
 struct Groups {
   int64_t examples, groups, length;
-  Groups(const Dims& data, int64_t n) : examples(data[0]), groups(n), length(product(data, 1, data.size()) / n) {}
+  Groups(const Dims& data, int64_t n) : examples(extent(data, 0)), groups(n), length(product(data, 1, data.size()) / n) {}
   int64_t rows() const { return examples * groups; }
 };
 

@@ -21,9 +21,15 @@ MX_CLONES void add_products(const float* a, const float* b, float* sums, int64_t
 class LrnBase : public Plan {
  protected:
   LrnBase(const Signature& s, const LrnOptions& o)
-      : Plan(s, bandwidth_cost(s)), o_(o), images_(s.inputs[0].shape[0]), channels_(s.inputs[0].shape[1]),
+      : Plan(s, bandwidth_cost(s)), o_(o), images_(extent(s.inputs[0].shape, 0)),
+        channels_(extent(s.inputs[0].shape, 1)),
         inner_(product(s.inputs[0].shape, 2, s.inputs[0].shape.size())), blocks_((inner_ + kBlockChannels - 1) / kBlockChannels) {
     require_float(s);
+    for (const auto* specs : {&s.inputs, &s.outputs}) {
+      for (const Spec& spec : *specs) {
+        if (spec.shape != s.inputs[0].shape) throw Unsupported{};
+      }
+    }
   }
 
   // body(offset of the block's first element, positions, thread) per image and block of positions.

@@ -19,6 +19,7 @@ Cost pool_cost(const Signature& s, const PoolOptions& o) {
 // oneDNN divides an average by the whole window or by the part inside the data; windows that hang
 // over the padding at the end, and empty ones, need the loops.
 bool expressible(const Dims& data, const Dims& out, const PoolOptions& o) {
+  if (data.size() != o.window.kernel.size() + 2 || out.size() != data.size()) throw Unsupported{};
   if (o.type != PoolType::max && o.type != PoolType::avg) return false;
   for (size_t i = 0; i < o.window.kernel.size(); ++i) {
     const int64_t start = (out[i + 2] - 1) * o.window.stride[i] - o.window.pad[i];

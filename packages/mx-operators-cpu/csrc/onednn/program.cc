@@ -152,12 +152,24 @@ class Program final : public Plan {
 ProgramBuilder::ProgramBuilder(Signature signature, const Cost& cost)
     : signature_(std::move(signature)), cost_(cost), threads_(cost.parallel() ? omp_get_max_threads() : 1) {}
 
+namespace {
+
+// A kernel may not read or write beyond what the signature says a tensor has.
+void require_within(const std::vector<Spec>& specs, int index, const MemoryDesc& desc) {
+  const auto i = static_cast<size_t>(index);
+  if (i >= specs.size() || desc.get_size() > specs[i].bytes()) throw Unsupported{};
+}
+
+}  // namespace
+
 Slot ProgramBuilder::input(int index, const MemoryDesc& desc) {
+  require_within(signature_.inputs, index, desc);
   slots_.push_back({Kind::input, index, desc});
   return static_cast<Slot>(slots_.size()) - 1;
 }
 
 Slot ProgramBuilder::output(int index, const MemoryDesc& desc) {
+  require_within(signature_.outputs, index, desc);
   slots_.push_back({Kind::output, index, desc});
   return static_cast<Slot>(slots_.size()) - 1;
 }

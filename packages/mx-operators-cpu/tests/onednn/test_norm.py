@@ -5,6 +5,8 @@ import numpy as np
 import plans
 import pytest
 
+from mx_operators_cpu.onednn.library import native
+
 
 def _batch_inputs(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
     n = shape[axis]
@@ -48,3 +50,11 @@ def test_group_norm(rng: np.random.Generator, name: str, groups: int, shape: tup
 @pytest.mark.parametrize("attrs", [{"nsize": 3}, {"nsize": 5, "alpha": 0.5, "beta": 0.6, "knorm": 1}, {"nsize": 1}])
 def test_lrn(rng: np.random.Generator, attrs: dict, shape: tuple[int, ...]) -> None:
     plans.verify("LRN", attrs, [rng.standard_normal(shape).astype(np.float32)])
+
+
+@pytest.mark.parametrize("shape", [(), (7,)])
+def test_lrn_without_channels_is_left_to_others(shape):
+    spec = [(shape, 0)]
+    assert native.lrn(spec, spec * 2, size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
+    assert native.lrn_backward(spec * 3, spec, size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
+    assert native.lrn([((2, 3), 0)], [((2, 3), 0), ((2, 2), 0)], size=3, alpha=1.0, beta=0.75, knorm=2.0) is None

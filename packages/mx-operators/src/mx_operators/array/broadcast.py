@@ -22,8 +22,14 @@ class Unbroadcast(OperatorProperty):
     shape_only_inputs = frozenset((1,))
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As like."""
+        """As like, which broadcasts to data."""
         s.unify(["like", "output"])
+        data, like = s.known("data"), s.known("like")
+        if data is None or like is None:
+            return
+        tail = data[len(data) - len(like) :]
+        if len(like) > len(data) or any(b not in (1, a) for a, b in zip(tail, like, strict=True)):
+            raise s.error(f"like: {like} does not broadcast to data {data}")
 
     def infer_type(self, p: Any, t: Any) -> None:
         """As data."""
@@ -155,6 +161,8 @@ class BroadcastLike(_Broadcast):
             have = (1,) * (len(rhs) - len(lhs)) + tuple(lhs)
         else:
             wanted, have = list(lhs), tuple(lhs)
+            if len(p.lhs_axes) != len(p.rhs_axes or ()):
+                raise s.error(f"lhs_axes {p.lhs_axes} and rhs_axes {p.rhs_axes} differ in length")
             for a, b in zip(p.lhs_axes, p.rhs_axes or (), strict=True):
                 wanted[checked_axis(a, len(lhs), s, "lhs_axes")] = rhs[
                     checked_axis(b, len(rhs), s, "rhs_axes")

@@ -11,6 +11,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core import expression as X
+from mx_core.errors import ArgumentError
 from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, Params, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
@@ -95,7 +96,8 @@ class _Fill(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The values, converted."""
-        return (X.convert(np.asarray(self.values(p)), dtypes.numpy_dtype(dtypes.code(p.dtype))),)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (X.convert(np.asarray(self.values(p)), dtypes.numpy_dtype(dtypes.code(p.dtype))),)
 
 
 class Zeros(_Fill):
@@ -146,13 +148,17 @@ class Arange(_Fill):
             return None
         start, stop = self._bounds(p)
         if p.step == 0:
-            raise ValueError("[_arange] step: expected non-zero, got 0")
-        return (max(math.ceil((stop - start) / p.step), 0) * p.repeat,)
+            raise ArgumentError("[_arange] step: expected non-zero, got 0")
+        length = (stop - start) / p.step
+        if not math.isfinite(length):
+            raise ArgumentError(f"[_arange] there are not finitely many from {start} to {stop} by {p.step}")
+        return (max(math.ceil(length), 0) * p.repeat,)
 
     def values(self, p: Any) -> Any:
         """start + i·step."""
-        n = (self.shape(p) or (0,))[0] // p.repeat
-        return np.repeat(self._bounds(p)[0] + np.arange(n) * p.step, p.repeat)
+        total = (self.shape(p) or (0,))[0]
+        n = total // p.repeat
+        return np.repeat(self._bounds(p)[0] + np.arange(n) * p.step, p.repeat if n else 1)
 
 
 class Linspace(_Fill):

@@ -222,6 +222,8 @@ class SplitV2(OperatorProperty):
         if data is None:
             return
         axis = checked_axis(p.axis, len(data), s)
+        if not p.sections and not p.indices:
+            raise s.error("indices: expected at least one, or sections")
         if data[axis] < 0:
             return
         if p.sections and data[axis] % p.sections:

@@ -238,6 +238,8 @@ class _Arg(OperatorProperty):
         if data is None:
             return
         if p.axis is None:
+            if 0 in data:
+                raise s.error(f"data: {data} has no elements")
             s.assign("output", (1,) * len(data) if p.keepdims else (1,))
             return
         axis = checked_axis(p.axis, len(data), s)
@@ -296,6 +298,8 @@ class ArgmaxChannel(OperatorProperty):
         if data is not None:
             if len(data) < 2:
                 raise s.error(f"data: expected at least 2 dimensions, got {data}")
+            if data[1] == 0:
+                raise s.error(f"data: {data} has no channels")
             s.assign("output", (data[0], *data[2:]))
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:

@@ -222,8 +222,13 @@ class BackwardSliceLike(OperatorProperty):
     shape_only_inputs = frozenset((1,))
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+        """As data, of which out_grad is a leading part."""
         s.unify(["data", "data_grad"])
+        head, data = s.known("out_grad"), s.known("data")
+        if head is None or data is None:
+            return
+        if len(head) != len(data) or any(a > b for a, b in zip(head, data, strict=True)):
+            raise s.error(f"out_grad: {head} is no part of data {data}")
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """An assignment."""

@@ -238,13 +238,13 @@ class LRNParam:
     alpha: float = opt(1e-4, "weight of the squared neighbours")
     beta: float = opt(0.75, "exponent")
     knorm: float = opt(2.0, "constant term")
-    nsize: int = required("neighbouring channels summed over, odd", lower=1)
+    nsize: int = required("neighbouring channels summed over, odd", lower=1, upper=2**31 - 1)
 
 
 def _neighbours(squares: Any, nsize: int) -> Any:
-    half = nsize // 2
     total = np.zeros_like(squares)
     c = squares.shape[1]
+    half = min(nsize // 2, c)
     for offset in range(-half, half + 1):
         low, high = max(0, -offset), min(c, c - offset)
         if low < high:
@@ -265,6 +265,13 @@ class LRN(OperatorProperty):
     def num_visible_outputs(self, p: Any) -> int:
         """The bracket is hidden."""
         return 1
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """All equal; there are channels."""
+        super().infer_shape(p, s)
+        data = s.get("data")
+        if data is not None and len(data) < 2:
+            raise s.error(f"data: expected (batch, channels, ...), got {data}")
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Needs data and the bracket."""

@@ -80,6 +80,8 @@ class Pooling(OperatorProperty):
         if data is None:
             return
         rank = len(data) - 2
+        if p.pool_type == "lp" and p.p_value is None:
+            raise s.error("p_value: required for pool_type 'lp'")
         if rank < 1 or rank > 3:
             raise s.error(f"data: expected 3 to 5 dimensions, got {data}")
         for name in ("kernel", "stride", "pad"):
@@ -112,8 +114,6 @@ class Pooling(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Window by window."""
         x = wide(inputs[0])
-        if p.pool_type == "lp" and p.p_value is None:
-            raise ValueError("[Pooling] p_value is required for pool_type 'lp'")
         x = to_first(x) if channels_last(p) else x
         axes = geometry(p, x.shape[2:])
         out: Any = np.empty((*x.shape[:2], *(a[3] for a in axes)), x.dtype)

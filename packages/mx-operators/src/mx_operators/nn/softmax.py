@@ -79,6 +79,7 @@ class _Softmax(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Along the axis; positions beyond a length are 0."""
         x = wide(inputs[0])
+        x = x if x.dtype.kind == "f" else x.astype(np.float64)
         axis = positive_axis(p.axis, x.ndim)
         if p.temperature is not None:
             x = x / x.dtype.type(p.temperature)
@@ -207,6 +208,13 @@ class SoftmaxActivation(OperatorProperty):
 
     name = "SoftmaxActivation"
     Param = SoftmaxActivationParam
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As data, which has an axis behind the first."""
+        super().infer_shape(p, s)
+        data = s.get("data")
+        if data is not None and len(data) < 2:
+            raise s.error(f"data: expected at least 2 dimensions, got {data}")
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Needs the output."""

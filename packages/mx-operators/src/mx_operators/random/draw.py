@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mx_core import dtypes, philox
+from mx_core.errors import ArgumentError
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 
@@ -82,7 +83,7 @@ class NormalLikeParam:
 def check(op: str, condition: bool, what: str) -> None:
     """A wrong distribution parameter is an error of the execution, as in MXNet."""
     if not condition:
-        raise ValueError(f"[{op}] {what}")
+        raise ArgumentError(f"[{op}] {what}")
 
 
 class Draw(OperatorProperty):

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that once leaked an exception of NumPy's, ran for ever or crashed a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import dtypes, errors, operators
+from mx_core.operator import ReferenceContext, infer_shapes
+
+HUGE = 2**62
+
+
+def shapes(name: str, *inputs: tuple[int, ...], **settings: Any) -> Any:
+    op = operators.get(name)
+    return infer_shapes(op, op.Param.parse(settings, op=name), inputs)[1]
+
+
+def compute(name: str, *inputs: Any, **settings: Any) -> Any:
+    op = operators.get(name)
+    return op.reference(op.Param.parse(settings, op=name), inputs, ReferenceContext())[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "settings", "message"),
+    [
+        ("LRN", [(7,)], {"nsize": 3}, r"data: expected \(batch, channels, \.\.\.\), got \(7,\)"),
+        ("LRN", [(2, 3)], {"nsize": 10**30}, "nsize: expected at most"),
+        ("_arange", [], {"start": 0, "stop": 1, "step": 0}, "step: expected non-zero"),
+        ("_arange", [], {"start": 0, "stop": float("inf")}, "not finitely many"),
+        ("_arange", [], {"start": 0, "stop": float("nan")}, "not finitely many"),
+        ("_arange", [], {"start": 0, "stop": 1e300}, r"more than 2\^63"),
+        ("_ones", [], {"shape": (HUGE, HUGE)}, r"more than 2\^63"),
+        ("_zeros", [], {"shape": (1,) * 33}, "at most 32 dimensions"),
+        ("repeat", [(4, 2)], {"repeats": HUGE}, r"more than 2\^63"),
+        ("tile", [(4,)], {"reps": (HUGE,)}, r"more than 2\^63"),
+        ("one_hot", [(4,)], {"depth": HUGE}, r"more than 2\^63"),
+        ("broadcast_to", [(1, 1)], {"shape": (HUGE, 4)}, r"more than 2\^63"),
+        ("broadcast_like", [(1, 1), (2, 2)], {"lhs_axes": (0,)}, "differ in length"),
+        ("SliceChannel", [(4, 4)], {"num_outputs": 10**9}, "num_outputs: expected at most 65536"),
+        ("_split_v2", [(4, 4)], {"indices": (0,), "sections": 10**9}, "sections: expected at most 65536"),
+        ("_split_v2", [(4, 4)], {"indices": ()}, "indices: expected at least one"),
+        ("_unbroadcast", [(7, 3), (2, 3)], {}, "does not broadcast"),
+        ("_unbroadcast", [(3,), (1, 3)], {}, "does not broadcast"),
+        ("_backward_slice_like", [(3, 2), (2, 2)], {}, "no part"),
+        ("SoftmaxActivation", [(4,)], {}, "at least 2 dimensions"),
+        ("argmax", [(2, 0)], {"axis": None}, "no elements"),
+        ("argmax_channel", [(2, 0)], {}, "no channels"),
+        ("Pooling", [(1, 1, 4)], {"kernel": (2,), "pool_type": "lp"}, "p_value: required"),
+        ("_backward_Pooling", [(1, 2, 9), (1, 2, 4), (1, 2, 9)], {"kernel": (2,)}, "one Pooling"),
+        ("_backward_FullyConnected", [(2, 5), (2, 3), (4, 3)], {"num_hidden": 4}, "one FullyConnected"),
+    ],
+)
+def test_is_refused(name: str, inputs: Any, settings: Any, message: str) -> None:
+    with pytest.raises((errors.ShapeError, errors.ArgumentError), match=rf"\[{name}\].*{message}"):
+        shapes(name, *inputs, **settings)
+
+
+def test_more_inputs_than_an_operator_can_have() -> None:
+    op = operators.get("Concat")
+    with pytest.raises(errors.ArgumentError, match=r"\[Concat\] num_args: expected at most 65536"):
+        op.inputs(op.Param(num_args=2**40))
+
+
+def test_pieces_from_before_the_start_are_empty_or_whole() -> None:
+    assert shapes("_split_v2", (4, 2), indices=(-9, -1), axis=0) == ((3, 2), (1, 2))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2.0**63, -1e300])
+def test_numbers_that_no_integer_holds(value: float) -> None:
+    filled = compute("_full", shape=(2,), value=value, dtype="int32")
+    assert filled.dtype == np.int32
+    assert filled[0] == {True: 0, False: np.clip(value, -(2**31), 2**31 - 1)}[np.isnan(value)]
+
+
+def test_nothing_repeated_often() -> None:
+    assert compute("_arange", start=1, stop=0, repeat=2**63).shape == (0,)
+
+
+def test_a_window_wider_than_the_channels_is_quick() -> None:
+    x = np.ones((1, 3, 2), np.float32)
+    np.testing.assert_allclose(compute("LRN", x, nsize=2**31 - 1, alpha=2.0**31 - 1, beta=1.0, knorm=0.0), 1 / 3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_softmin_of_integers(dtype: str) -> None:
+    x = np.array([[1, 0]], dtypes.numpy_dtype(dtypes.code(dtype)))
+    assert compute("softmin", x).tolist() == [[0, 0]]
