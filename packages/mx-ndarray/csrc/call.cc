@@ -72,7 +72,12 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   context.alloc_output = &allocate_output;
   context.host = dynamic;
   execution.context = &context;
-  if (call.foreign) return call.foreign->run(call, execution);
+  if (call.foreign) {
+    if (on_host(run.context)) return call.foreign->run(call, execution);
+    const std::string text = std::string("[") + call.name +
+                             "] a kernel written in Python cannot reach the memory of this device";
+    return make_failure(MX_ERROR_UNSUPPORTED, text.c_str());
+  }
   const mx_plan* plan = call.plan;
   mx_error error{};
   const auto invoke = [&](void* const* scratch) {

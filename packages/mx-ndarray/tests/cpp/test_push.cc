@@ -162,10 +162,36 @@ void threads_push_together(fakes::Loader& loader) {
   for (const Ref<Array>& sum : sums) CHECK(values(*sum) == (Values{200, 200}));
 }
 
+// Device memory must not be handed to a function that runs on the host.
+struct Touch final : mx::nd::ForeignKernel {
+  explicit Touch(bool* ran) : ran_(ran) {}
+  mx_failure* run(const Call&, const mx::nd::Execution&) noexcept override {
+    *ran_ = true;
+    return nullptr;
+  }
+  bool* ran_;
+};
+
+void kernels_in_python_stay_on_the_host() {
+  bool ran = false;
+  Ref<Call> call = Ref<Call>::adopt(new Call);
+  call->name = "test";
+  call->foreign = std::make_unique<Touch>(&ran);
+  call->seal();
+  mx_run_context device{};
+  device.context = {MX_FIRST_PLUGIN_DEVICE, 0};
+  const mx::FailureRef failure(mx::nd::execute(*call, device, {}, nullptr, 0, false, 0, 0, nullptr));
+  CHECK(failure && failure.get()->code == MX_ERROR_UNSUPPORTED && !ran);
+  mx_run_context host{};
+  host.context = {MX_CPU, 0};
+  CHECK(mx::nd::execute(*call, host, {}, nullptr, 0, false, 0, 0, nullptr) == nullptr && ran);
+}
+
 }  // namespace
 
 int main() {
   fakes::Loader loader;
+  kernels_in_python_stay_on_the_host();
   an_array_may_be_everything_at_once(loader.engine_);
   what_cannot_work_in_place_is_computed_aside(loader.engine_);
   requests(loader.engine_);
