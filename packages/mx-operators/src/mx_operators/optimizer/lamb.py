@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LAMB in two phases, alone and with a float32 master copy.
+
+Source: You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import wide
+from mx_operators.optimizer.sgd import scaled
+
+
+@param
+class LambPhase1Param:
+    """Decays of the moments, step number, scaling."""
+
+    beta1: float = opt(0.9, "decay of the first moment", runtime=True)
+    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
+    epsilon: float = opt(1e-6, "added to the root of the second moment", runtime=True)
+    t: int = required("number of this step, from 1", runtime=True)
+    bias_correction: bool = opt(True, "divide the moments by 1 − betaᵗ")
+    wd: float = required("weight decay", runtime=True)
+    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
+
+
+@param
+class LambPhase2Param:
+    """Rate and bounds."""
+
+    lr: float = required("learning rate", runtime=True)
+    lower_bound: float = opt(-1.0, "least norm of the weight; negative: none", runtime=True)
+    upper_bound: float = opt(-1.0, "largest norm of the weight; negative: none", runtime=True)
+
+
+class LambPhase1(OperatorProperty):
+    """The direction mean/(√var + epsilon) + wd·w, with running moments."""
+
+    name = "lamb_update_phase1"
+    Param = LambPhase1Param
+    arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
+
+    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
+        """The moments."""
+        return (2, 3)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Moments, then their ratio."""
+        weight, mean, var = wide(inputs[-1 if len(inputs) == 5 else 0]), wide(inputs[2]), wide(inputs[3])
+        g = scaled(p, inputs[1].astype(weight.dtype))
+        mean = p.beta1 * mean + (1 - p.beta1) * g
+        var = p.beta2 * var + (1 - p.beta2) * g * g
+        first, second = mean, var
+        if p.bias_correction:
+            first, second = mean / (1 - p.beta1**p.t), var / (1 - p.beta2**p.t)
+        direction = first / (np.sqrt(second) + p.epsilon) + p.wd * weight
+        kind = np.float32 if len(inputs) == 5 else inputs[0].dtype
+        return direction.astype(kind), mean.astype(inputs[2].dtype), var.astype(inputs[3].dtype)
+
+
+class MixedLambPhase1(LambPhase1):
+    """lamb_update_phase1 in float32: weight32 is read, weight only names the type."""
+
+    name = "mp_lamb_update_phase1"
+    arguments = ("weight", "grad", "mean", "var", "weight32")
+    shape_only_inputs = frozenset((0,))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """States and the direction in float32."""
+        t.unify(["weight", "grad"])
+        for name in ("mean", "var", "weight32", "output"):
+            t.assign(name, "float32")
+
+
+class LambPhase2(OperatorProperty):
+    """w − lr·(r1/r2)·g; r1 is the norm of w within bounds, r2 that of g; the ratio is 1 where one is 0."""
+
+    name = "lamb_update_phase2"
+    Param = LambPhase2Param
+    arguments: ClassVar[tuple[str, ...]] = ("weight", "g", "r1", "r2")
+
+    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
+        """The weight."""
+        return ((0, 0),)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Norms have one element."""
+        s.unify([name for name in (*self.arguments, "output") if name not in ("r1", "r2")])
+        s.assign("r1", (1,))
+        s.assign("r2", (1,))
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """A trust ratio, then a step."""
+        weight, g = wide(inputs[-1 if len(inputs) == 5 else 0]), wide(inputs[1])
+        r1, r2 = wide(inputs[2])[0], wide(inputs[3])[0]
+        if p.lower_bound >= 0:
+            r1 = max(r1, p.lower_bound)
+        if p.upper_bound >= 0:
+            r1 = min(r1, p.upper_bound)
+        ratio = 1.0 if r1 == 0 or r2 == 0 else r1 / r2
+        new = weight - p.lr * ratio * g
+        master = (new.astype(np.float32),) if len(inputs) == 5 else ()
+        return (new.astype(inputs[0].dtype), *master)
+
+
+class MixedLambPhase2(LambPhase2):
+    """lamb_update_phase2 on weight32; weight is its rounded copy."""
+
+    name = "mp_lamb_update_phase2"
+    arguments = ("weight", "g", "r1", "r2", "weight32")
+
+    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
+        """The master copy."""
+        return (4,)
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """All but weight in float32."""
+        t.unify(["weight", "output"])
+        for name in self.arguments[1:]:
+            t.assign(name, "float32")
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (
+    LambPhase1, LambPhase2, MixedLambPhase1, MixedLambPhase2,
+)  # fmt: skip
