@@ -181,6 +181,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Random operator calls in guarded processes; `nox -s fuzz -- 100000 --seed 7`."""
+    install(session, ALL, "test")
+    session.run("python", "tests/fuzz/fuzz_operators.py", *(session.posargs or ["20000"]))
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
     """The slow tests."""
     install(session, ALL, "test")

@@ -67,7 +67,10 @@ def half() -> Iterator[OperatorProperty]:
 
 
 def test_what_a_rule_did_not_foresee_is_a_shape_error(half: OperatorProperty) -> None:
-    with pytest.raises(errors.ShapeError, match=r"\[test_half 'h'\].*\(\(\),\).*IndexError|\[test_half 'h'\] cannot take inputs") as e:
+    with pytest.raises(
+        errors.ShapeError,
+        match=r"\[test_half 'h'\].*\(\(\),\).*IndexError|\[test_half 'h'\] cannot take inputs",
+    ) as e:
         infer_shapes(half, half.Param(), [()], node="h")
     assert isinstance(e.value.__cause__, IndexError)
 
@@ -91,7 +94,9 @@ def test_inputs_of_a_backward_operator_belong_together(half: OperatorProperty) -
 
 def run(op: OperatorProperty, shape: tuple[int, ...], **settings: Any) -> Any:
     spec = TensorSpec(shape, 0)
-    function = kernels.reference_kernel(kernels.KernelCall(op, op.Param(**settings), (spec,), (spec,), Context("cpu")))
+    function = kernels.reference_kernel(
+        kernels.KernelCall(op, op.Param(**settings), (spec,), (spec,), Context("cpu"))
+    )
     return function(ReferenceContext(), [np.ones(shape, np.float32)])
 
 
@@ -116,12 +121,16 @@ def test_other_exceptions_of_a_reference_are_its_own(half: OperatorProperty) -> 
         run(half, (4, 3), kind="key")
 
 
-def test_a_kernel_that_cannot_be_prepared_is_named(half: OperatorProperty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_cannot_be_prepared_is_named(
+    half: OperatorProperty, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def make(call: Any) -> Any:
         return call.inputs[0].shape[7]
 
     spec = KernelSpec("test_half", "cpu", "fast", make, 10, None, "somebody")
     monkeypatch.setattr(kernels, "candidates", lambda op, device: [spec])
     data = TensorSpec((4, 3), 0)
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"\[test_half\].*'fast'.*'somebody'.*float32\[4, 3\]"):
+    with pytest.raises(
+        errors.IndexOutOfBoundsError, match=r"\[test_half\].*'fast'.*'somebody'.*float32\[4, 3\]"
+    ):
         kernels.prepare(half, half.Param(), [data], [data], Context("cpu"))

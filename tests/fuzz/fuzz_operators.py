@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls every operator with random arguments; whatever comes, it must be a result or an MXNetError.
+
+python tests/fuzz/fuzz_operators.py 20000            # calls, in two worker processes
+python tests/fuzz/fuzz_operators.py --show 1234      # one call again, in this process
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import faulthandler
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ADDRESS_SPACE = 8 << 30  # bytes, of a worker
+RESIDENT = 2 << 30  # bytes; a call that takes more at once is reported
+SECONDS = float(os.environ.get("MX_FUZZ_SECONDS", "12"))  # of one call
+GOOD = ("result", "refused")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kind` is one of result, refused (with an MXNetError), foreign (another exception), memory, hang, death."""
+
+    number: int
+    kind: str
+    operator: str
+    detail: str
+
+
+# ---- one call -------------------------------------------------------------------------------------
+
+
+def array(mx: Any, rng: np.random.Generator, shape: tuple[int, ...], dtype: str, contents: str) -> Any:
+    """An NDArray with contents of some kind."""
+    values = {
+        "small": lambda: rng.normal(size=shape),
+        "index": lambda: rng.integers(0, 4, size=shape),
+        "zero": lambda: np.zeros(shape),
+        "nan": lambda: np.where(rng.random(shape) < 0.5, np.nan, rng.normal(size=shape)),
+        "inf": lambda: np.where(rng.random(shape) < 0.5, rng.choice([-np.inf, np.inf]), 1.0),
+        "huge": lambda: rng.choice([2.0**31, 2.0**63, -(2.0**63), 1e30, 1e300], size=shape),
+        "negative": lambda: -rng.integers(1, 9, size=shape),
+        "fraction": lambda: rng.random(shape),
+    }[contents]()
+    with np.errstate(all="ignore"):
+        values = np.asarray(values)
+        if dtype != "bfloat16":
+            return mx.nd.array(values.astype(dtype), dtype=dtype)
+        return mx.nd.array(values.astype("float32")).astype("bfloat16")
+
+
+def target(mx: Any, call: Any, inputs: list[Any], result: Any) -> Any:
+    """What is given as `out`."""
+    if call.target == "input" and inputs:
+        return inputs[0]
+    if call.target == "view" and inputs and inputs[0].shape and inputs[0].shape[0] > 1:
+        return inputs[-1][1:] if inputs[-1].shape else inputs[-1]
+    if call.target == "no array":
+        return np.zeros(3)
+    if call.target == "wrong shape":
+        return mx.nd.zeros((3, 1, 2))
+    first = result[0] if isinstance(result, list) else result
+    if first is None:
+        return None
+    if call.target == "wrong type":
+        return mx.nd.zeros(first.shape, dtype="int32")
+    made = [mx.nd.zeros(r.shape, dtype=r.dtype) for r in (result if isinstance(result, list) else [result])]
+    return made if call.target == "list" or isinstance(result, list) else made[0]
+
+
+def arguments(call: Any, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs by position, or by name where positions depend on parameters."""
+    from mx_core import operators
+
+    op = operators.get(call.op)
+    try:
+        names = [*op.inputs(op.Param.parse(call.params)), *op.aux(op.Param.parse(call.params))]
+    except Exception:  # the call will say so
+        return inputs, {}
+    if op.variadic is not None or len(names) != len(inputs) or set(names) & set(call.params):
+        return inputs, {}
+    return [], dict(zip(names, inputs, strict=True))
+
+
+def perform(call: Any) -> None:
+    """Calls and reads everything that came."""
+    import mx
+    from mx_ndarray.operator_functions import function
+
+    rng = np.random.default_rng(len(repr(call)))
+    inputs = [array(mx, rng, *described) for described in call.inputs]
+    if call.front == "sym":
+        return through_graph(mx, call, inputs)
+    op = function(call.op)
+    positional, named = arguments(call, inputs)
+    recording = call.front == "record"
+    if recording:
+        for x in inputs:
+            x.attach_grad()
+    with mx.autograd.record(recording) if recording else mx.autograd.pause():
+        result = op(*positional, **named, **call.params)
+    if recording:
+        heads = result if isinstance(result, list) else [result]
+        if heads:
+            mx.autograd.backward(heads)
+    read(result)
+    read([x.grad for x in inputs if x.grad is not None] if recording else [])
+    if call.target != "none":
+        read(op(*positional, **named, **call.params, out=target(mx, call, inputs, result)))
+    return None
+
+
+def through_graph(mx: Any, call: Any, inputs: list[Any]) -> None:
+    """The same call as a graph of one node, bound, forwards and backwards."""
+    from mx_symbol.functions import function
+
+    variables = [mx.sym.Variable(f"x{i}") for i in range(len(inputs))]
+    positional, named = arguments(call, variables)
+    net = function(call.op)(*positional, **named, **call.params)
+    given = {f"x{i}": x for i, x in enumerate(inputs)}
+    args = {name: given[name] for name in net.list_arguments() if name in given}
+    aux = {name: given[name] for name in net.list_auxiliary_states() if name in given}
+    grads = {name: mx.nd.zeros(x.shape, dtype=x.dtype) for name, x in args.items()}
+    executor = net.bind(mx.cpu(), args, grads, aux_states=aux)
+    read(executor.forward(is_train=True))
+    executor.backward([mx.nd.ones(y.shape, dtype=y.dtype) for y in executor.outputs])
+    read(list(grads.values()))
+
+
+def read(results: Any) -> None:
+    """Waits for results."""
+    for result in results if isinstance(results, (list, tuple)) else [results]:
+        if result is not None:
+            result.asnumpy()
+
+
+def judge(number: int, call: Any) -> Outcome:
+    """Performs a call and says what came of it."""
+    import mx
+    from mx_core.errors import MXNetError
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kind, detail = "result", ""
+    for step in (lambda: perform(call), mx.nd.waitall):
+        try:
+            step()
+        except MXNetError as error:
+            if kind == "result":
+                kind, detail = "refused", f"{type(error).__name__}: {error}"
+        except TypeError as error:  # Python's own protocol for calls, but it must name the operator
+            named = str(error).startswith("[")
+            kind = "refused" if named and kind != "foreign" else "foreign"
+            detail = detail_of(error)
+        except Exception as error:
+            kind, detail = "foreign", detail_of(error)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    if grown > RESIDENT:
+        kind, detail = "memory", f"{grown >> 20} MiB at once; {detail}"
+    return Outcome(number, kind, call.op, detail[:600])
+
+
+def detail_of(error: BaseException) -> str:
+    """Type, message and the innermost line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error} ({place})"
+
+
+# ---- processes ------------------------------------------------------------------------------------
+
+
+def operators_called() -> tuple[str, ...]:
+    """All operators, or those that the environment names."""
+    import random_calls
+
+    only = os.environ.get("MX_FUZZ_OPERATORS")
+    return tuple(only.split(",")) if only else random_calls.all_operators()
+
+
+def work(seed: int, numbers: range) -> None:
+    """Calls, and reports each as one line on standard output."""
+    import random_calls
+
+    import mx
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    faulthandler.enable()
+    names = operators_called()
+    mx.nd.waitall()
+    for number in numbers:
+        print(json.dumps({"begin": number, "operator": names[number % len(names)]}), flush=True)
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        call = random_calls.make(seed, number, names)
+        with np.errstate(all="ignore"):
+            outcome = judge(number, call)
+        print(json.dumps(vars(outcome)), flush=True)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def supervise(seed: int, numbers: range) -> list[Outcome]:
+    """Runs calls in worker processes, a new one after each death."""
+    outcomes: list[Outcome] = []
+    while len(numbers):
+        with tempfile.TemporaryFile("w+") as log:
+            bounds = map(str, (numbers.start, numbers.stop, numbers.step))
+            command = [sys.executable, __file__, "--work", str(seed), *bounds]
+            environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+            begun: dict[str, Any] | None = None
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            ) as worker:
+                assert worker.stdout is not None
+                for line in worker.stdout:
+                    report = json.loads(line)
+                    if "begin" in report:
+                        begun = report
+                    else:
+                        outcomes.append(Outcome(**report))
+                        begun = None
+            status = worker.returncode
+            log.seek(0)
+            words = log.read()
+        if begun is None:
+            if status != 0:
+                raise RuntimeError(f"a worker ended with {status} outside calls: {words}")
+            return outcomes
+        kind = "hang" if "Timeout (" in words else "death"
+        outcomes.append(Outcome(begun["begin"], kind, begun["operator"], f"status {status}: {words[-1500:]}"))
+        numbers = range(begun["begin"] + numbers.step, numbers.stop, numbers.step)
+    return outcomes
+
+
+def fuzz(seed: int, calls: int, workers: int = 2) -> list[Outcome]:
+    """All outcomes, in the order of their numbers."""
+    shares: list[list[Outcome]] = [[] for _ in range(workers)]
+
+    def share(i: int) -> None:
+        shares[i] = supervise(seed, range(i, calls, workers))
+
+    threads = [threading.Thread(target=share, args=(i,)) for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = sorted((o for share in shares for o in share), key=lambda o: o.number)
+    if len(found) != calls:
+        raise RuntimeError(f"{len(found)} outcomes of {calls} calls; a worker could not run")
+    return found
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("calls", nargs="?", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--show", type=int, metavar="NUMBER")
+    parser.add_argument("--work", type=int, nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options.work[0], range(*options.work[1:]))
+        return 0
+    if options.show is not None:
+        import random_calls
+
+        call = random_calls.make(options.seed, options.show, operators_called())
+        print(call)
+        perform(call)
+        return 0
+    outcomes = fuzz(options.seed, options.calls, options.workers)
+    for outcome in outcomes:
+        if outcome.kind not in GOOD:
+            print(f"{outcome.number} {outcome.kind} [{outcome.operator}] {outcome.detail}")
+    print(dict(collections.Counter(outcome.kind for outcome in outcomes)))
+    return int(any(outcome.kind not in GOOD for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

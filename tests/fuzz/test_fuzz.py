@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few hundred random calls in guarded processes; `nox -s fuzz` makes as many as it is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz_operators
+import random_calls
+
+SEED, CALLS = 20, 900
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_every_call_ends_in_a_result_or_an_error_of_mx() -> None:
+    outcomes = fuzz_operators.fuzz(SEED, CALLS)
+    bad = [outcome for outcome in outcomes if outcome.kind not in fuzz_operators.GOOD]
+    assert not bad, "\n".join(map(str, bad))
+    results = [outcome for outcome in outcomes if outcome.kind == "result"]
+    assert len(results) > CALLS // 3, "most of what is called makes no sense; nothing is tested"
+
+
+def test_calls_repeat() -> None:
+    names = random_calls.all_operators()
+    assert random_calls.make(1, 17, names) == random_calls.make(1, 17, names)
+    assert random_calls.make(1, 17, names) != random_calls.make(2, 17, names)
+
+
+PROBE = """
+from typing import Any
+import mx_core
+from mx_core.operator import OperatorProperty
+
+class Probe(OperatorProperty):
+    name = "test_probe"
+
+    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
+        {body}
+
+@mx_core.hookimpl
+def mx_register_operators(registry: Any) -> None:
+    registry.add(Probe)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("raise KeyError('lost')", "foreign"),
+        ("__import__('os').abort()", "death"),
+        ("__import__('time').sleep(60)", "hang"),
+        ("return [inputs[0]]", "result"),
+    ],
+)
+def test_what_is_wrong_is_found(
+    body: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers with one more operator, whose reference does something, are judged and replaced."""
+    (tmp_path / "probe.py").write_text(PROBE.format(body=body))
+    metadata = tmp_path / "probe-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[mx.plugins.v1]\nprobe = probe\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("MX_FUZZ_OPERATORS", "test_probe")
+    monkeypatch.setenv("MX_FUZZ_SECONDS", "2")
+    kinds = [outcome.kind for outcome in fuzz_operators.fuzz(3, 3, workers=1)]
+    assert kind in kinds
+    assert set(kinds) <= {kind, "refused"}
