@@ -154,7 +154,11 @@ int main() {
     std::printf("   oneTBB flow graph %6.2f M/s   ratio %.2f", kOperations / baseline / 1e6, baseline / ours);
 #endif
     const double inlined = best_of([&] { run_engine(api, g, MX_PUSH_INLINE); });
-    std::printf("   inline %.0f ns\n", inlined / kOperations * 1e9);
+    std::printf("   inline %.0f ns", inlined / kOperations * 1e9);
+    api->set_bulk_size(api->self, 15);
+    const double bulk = best_of([&] { run_engine(api, g, 0); });
+    api->set_bulk_size(api->self, 0);
+    std::printf("   bulks of 15 %.2f M/s\n", kOperations / bulk / 1e6);
   }
   api->release(api->self);
 }

@@ -215,7 +215,7 @@ PYBIND11_MODULE(_core, module) {
   using namespace mx::engine;
   module.doc() = "The native engine.";
   bind_operations(module);
-  bind_recorder(module);
+  bind_table_tools(module);
   py::class_<PyVariable>(module, "Variable", py::module_local());
   py::class_<PyEngine>(module, "Engine", py::module_local())
       .def(py::init<const std::string&, bool, bool, int, int, int, int>(), py::arg("name"),

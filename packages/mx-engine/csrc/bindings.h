@@ -49,6 +49,6 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& name, const std::string& property, bool asynchronous);
 
 void bind_operations(py::module_& module);
-void bind_recorder(py::module_& module);
+void bind_table_tools(py::module_& module);
 
 }  // namespace mx::engine

@@ -49,6 +49,8 @@ struct Block {
   mx_async_fn run_async = nullptr;
   void* argument = nullptr;
   void (*destroy)(void*) = nullptr;
+  uint64_t bulk = 0;      // the bulk this is part of; 0: none
+  Block* rest = nullptr;  // of the bulk, to be run after this, linked by `next`
   Operator* reusable = nullptr;  // the operator this is a push of; a reference
 
   // An asynchronous operation is finished by the later of two: its body returns, it is completed.

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "bulk.h"
 #include "frame.h"
 #include "lock_order.h"
 #include "table.h"
@@ -123,6 +124,8 @@ Block* Engine::make_block(const mx_operation& operation) {
   block->argument = operation.argument;
   block->destroy = operation.destroy;
   block->reusable = nullptr;
+  block->bulk = 0;
+  block->rest = nullptr;
   block->pusher = block->completion = nullptr;
   block->report = nullptr;
   block->pushed = profile_.on() ? now_ns() : 0;
@@ -216,6 +219,9 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
 // The linearisation point of a push: every place is taken while every variable is locked.
 void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) {
   const uint32_t flags = block->flags;
+  Bulk& bulk = Bulk::of_this_thread();
+  if (bulk.open() && !options_.naive) bulk.join(this, block);
+  const bool in_bulk = block->bulk != 0;
   const bool wait_for_turn = options_.naive && !Frame::any();
   Waiter turn;
   if (wait_for_turn) block->pusher = &turn;
@@ -231,7 +237,10 @@ void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) 
   if (queued > 0) {
     // The block may be running already, or gone.  A naive push waits for its turn; inside an
     // operation it must not: the operation itself may be what it would wait for.
-    if (!wait_for_turn) return;
+    if (!wait_for_turn) {
+      if (in_bulk) bulk.count();
+      return;
+    }
     turn.wait();
   }
   if (options_.naive) {
@@ -242,6 +251,8 @@ void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) 
   ReadyList ready;
   if ((flags & MX_PUSH_INLINE) != 0 && Frame::depth() < kMaxInlineDepth) {
     execute(block, 0, ready);
+  } else if (in_bulk && bulk.hold(this, block)) {
+    bulk.count();
   } else {
     ready.push(block);
   }
@@ -341,17 +352,21 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
 
 void Engine::complete(Block* block, mx_failure* failure) {
   // Once the operation no longer counts as pending, only this keeps the engine from being freed.
-  completers_.fetch_add(1, std::memory_order_relaxed);
+  visitors_.fetch_add(1, std::memory_order_relaxed);
   block->async_failure = failure;
   if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     ReadyList ready;
     finish(block, FailureRef(failure), nullptr, ready);
     dispatch(ready);
   }
-  completers_.fetch_sub(1, std::memory_order_release);
+  visitors_.fetch_sub(1, std::memory_order_release);
 }
 
 void Engine::run(Block* block, uint32_t worker) {
+  if (block->bulk != 0) {
+    run_bulk(block, worker);
+    return;
+  }
   ReadyList ready;
   execute(block, worker, ready);
   if (!ready.empty()) dispatch(ready);

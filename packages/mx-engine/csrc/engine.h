@@ -41,6 +41,7 @@ struct VariableWait {
   Waiter waiter;
 };
 
+class Bulk;
 class LockOrder;
 
 class Engine final : private Runner {
@@ -84,7 +85,7 @@ class Engine final : private Runner {
   mx_failure* failure_of(Variable* variable) noexcept;
   bool ready(Variable* variable, bool for_write) noexcept;
 
-  uint64_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
+  uint64_t pending() noexcept;
   // Whether everything pushed finished within the time.
   bool drain(int64_t timeout_ns) noexcept;
   void stop() noexcept;
@@ -105,6 +106,7 @@ class Engine final : private Runner {
   void open_after_fork() noexcept;
 
  private:
+  friend class Bulk;
   // closing: only running operations push any more.
   enum State : int { running, forking, closing, shut_down };
 
@@ -118,6 +120,16 @@ class Engine final : private Runner {
   void sleep() const noexcept;
   void leave() noexcept;
   Block* make_block(const mx_operation& operation);
+  void run_bulk(Block* block, uint32_t worker);
+  static void pass_bulk_on();
+  bool somebody_waits() const noexcept {
+    return waiting_.load(std::memory_order_seq_cst) > 0;
+  }
+  // Between the two the engine does not end.
+  void begin_hand_over() noexcept { visitors_.fetch_add(1, std::memory_order_relaxed); }
+  void hand_over(Block* block) noexcept;
+  void begin_waiting() noexcept;
+  void end_waiting() noexcept { waiting_.fetch_sub(1, std::memory_order_seq_cst); }
   void launch(Block* block, const LockOrder& order, mx_failure** failure);
   void run_naively(Block* block, mx_failure** failure);
   void execute(Block* block, uint32_t worker, ReadyList& ready);
@@ -144,7 +156,8 @@ class Engine final : private Runner {
   std::atomic<int> state_{running};
   int state_before_fork_ = running;      // meaningful while state_ is forking
   std::atomic<std::thread::id> forking_thread_{};  // meaningful while state_ is forking
-  std::atomic<uint32_t> completers_{0};  // threads inside complete()
+  std::atomic<uint32_t> visitors_{0};  // threads inside complete() or handing a bulk over
+  std::atomic<uint32_t> waiting_{0};   // threads that wait for something; bulks hold nothing back
   alignas(64) std::atomic<uint64_t> pending_{0};
   alignas(64) std::atomic<int> quiet_waiters_{0};
   std::mutex quiet_mutex_;  // with quiet_: for those who wait until nothing is pending

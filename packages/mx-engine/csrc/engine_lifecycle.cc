@@ -9,6 +9,7 @@
 #include <new>
 #include <vector>
 
+#include "bulk.h"
 #include "engine.h"
 #include "frame.h"
 #include "intern.h"
@@ -49,6 +50,7 @@ Registry& registry() {
 void Engine::before_fork() noexcept {
   registry().mutex.lock();
   for (Engine* engine : registry().engines) engine->lock_for_fork();
+  Bulk::lock_for_fork();
   lock_block_pool();
   lock_interned();
 }
@@ -56,6 +58,7 @@ void Engine::before_fork() noexcept {
 void Engine::after_fork(bool child) noexcept {
   unlock_interned();
   unlock_block_pool();
+  Bulk::unlock_after_fork(child);
   for (Engine* engine : registry().engines) engine->unlock_after_fork(child);
   registry().mutex.unlock();
 }
@@ -95,7 +98,7 @@ void Engine::release() noexcept {
 void Engine::destroy() noexcept {
   drain(-1);
   lanes_.stop();
-  while (completers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  while (visitors_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   delist();
   delete this;
 }
@@ -161,7 +164,8 @@ void Engine::unlock_after_fork(bool child) noexcept {
     // What was pending is lost with its threads, but for the operations this thread is inside of.
     pending_.store(Frame::depth(), std::memory_order_seq_cst);
     quiet_waiters_.store(0, std::memory_order_seq_cst);
-    completers_.store(0, std::memory_order_relaxed);
+    visitors_.store(0, std::memory_order_relaxed);
+    waiting_.store(0, std::memory_order_relaxed);
     // The sink and the threads that may have been calling it are the parent's.
     new (&profile_) Profile;
   }

@@ -4,6 +4,7 @@
 // given back by the thread that makes it ready, without a detour through a pool.
 #include <cstdio>
 
+#include "bulk.h"
 #include "engine.h"
 #include "frame.h"
 
@@ -75,7 +76,9 @@ bool Engine::wait_until(VariableWait& wait,
                         std::chrono::steady_clock::time_point when) noexcept {
   if (!wait.granted) {
     const BlockingScope scope;
+    begin_waiting();
     wait.granted = wait.waiter.wait_until(when);
+    end_waiting();
   }
   return wait.granted;
 }
@@ -140,12 +143,23 @@ mx_failure* Engine::failure_of(Variable* variable) noexcept {
 }
 
 bool Engine::ready(Variable* variable, bool for_write) noexcept {
-  std::lock_guard<SpinLock> lock(variable->lock);
-  return variable->idle(for_write);
+  {
+    std::lock_guard<SpinLock> lock(variable->lock);
+    if (variable->idle(for_write)) return true;
+  }
+  Bulk::flush_all(this);  // who asks again and again must see it happen
+  return false;
+}
+
+uint64_t Engine::pending() noexcept {
+  const uint64_t n = pending_.load(std::memory_order_acquire);
+  if (n != 0) Bulk::flush_all(this);
+  return n;
 }
 
 bool Engine::drain(int64_t timeout_ns) noexcept {
-  if (pending() == 0) return true;
+  if (pending_.load(std::memory_order_acquire) == 0) return true;
+  begin_waiting();
   quiet_waiters_.fetch_add(1, std::memory_order_seq_cst);
   bool quiet = false;
   {
@@ -155,6 +169,7 @@ bool Engine::drain(int64_t timeout_ns) noexcept {
     });
   }
   quiet_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  end_waiting();
   return quiet;
 }
 

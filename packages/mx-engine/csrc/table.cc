@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.h"
 
+#include "bulk.h"
 #include "engine.h"
 #include "intern.h"
 
@@ -8,8 +9,6 @@ namespace mx::engine {
 namespace {
 
 Engine& of(void* self) noexcept { return *static_cast<Engine*>(self); }
-
-thread_local int32_t bulk_size = 0;
 
 }  // namespace
 
@@ -60,7 +59,7 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->notify_shutdown = [](void* self) { of(self).notify_shutdown(); };
   t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).set_workers(n); };
   t->workers = [](void* self) -> int32_t { return of(self).workers(); };
-  t->set_bulk_size = [](void*, int32_t n) { return std::exchange(bulk_size, n > 1 ? n : 0); };
+  t->set_bulk_size = [](void*, int32_t n) { return Bulk::of_this_thread().set_size(n); };
   t->set_sink = [](void* self, mx_engine_sink sink, void* argument) {
     of(self).profile().set_sink(sink, argument);
   };

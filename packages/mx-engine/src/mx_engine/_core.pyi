@@ -32,6 +32,9 @@ class Completion:
             It was called before.
         """
 
+def set_bulk_size(capsule: Any, size: int) -> int:
+    """See `mx_engine.bulking.set_bulk_size`; for the engine behind `capsule`."""
+
 class Recorder:
     """Keeps the operations that an engine reports as finished."""
 

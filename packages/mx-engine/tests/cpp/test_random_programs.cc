@@ -163,10 +163,15 @@ int programs() {
   return text == nullptr ? 500 : std::atoi(text);
 }
 
-void many(int workers, bool naive, bool per_device) {
+// `bulk`: in bulks of sizes that change from program to program.
+void many(int workers, bool naive, bool per_device, bool bulk = false) {
   Completer completer;  // outlives the engine's threads, which hand it operations
   const Table table(workers, naive, per_device, workers);
-  for (int i = 0; i < programs(); ++i) run_program(table, completer, 1000 * workers + i);
+  for (int i = 0; i < programs(); ++i) {
+    if (bulk) table->set_bulk_size(table.self(), 2 + i % 30);
+    run_program(table, completer, 1000 * workers + i);
+  }
+  table->set_bulk_size(table.self(), 0);
 }
 
 }  // namespace
@@ -180,6 +185,10 @@ int main() {
       {"threaded, pooled",
        [] {
          for (const int n : {1, 3}) many(n, false, false);
+       }},
+      {"threaded, in bulks",
+       [] {
+         for (const int n : {1, 3, 7}) many(n, false, true, true);
        }},
       {"naive", [] { many(1, true, true); }},
   });

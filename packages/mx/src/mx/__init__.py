@@ -34,6 +34,7 @@ _PLACES: dict[str, str] = {
     "rnd": "mx_ndarray.random",
     "waitall": "mx_ndarray:waitall",
     "profiler": "mx_engine.profiler",
+    "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",
     "Symbol": "mx_symbol.symbol:Symbol",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder of engine events, for the profiler.
+// What works with any engine's table: the recorder of events, bulk scopes.
 #include <cstring>
 
 #include "bindings.h"
@@ -9,15 +9,34 @@
 namespace mx::engine {
 namespace {
 
-void attach(Recorder& recorder, const py::object& capsule) {
+// The table of whatever engine is behind the capsule.
+const mx_engine_api* table_of(const py::object& capsule) {
   try {
-    const auto* table = import_table<mx_engine_api>(capsule.ptr(), MX_ENGINE_CAPSULE,
-                                                    MX_ENGINE_MAJOR, 0, "mx-engine");
-    const py::gil_scoped_release nogil;
-    recorder.attach(table);
+    return import_table<mx_engine_api>(capsule.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, 0,
+                                       "mx-engine");
   } catch (const PythonErrorSet&) {
     throw py::error_already_set();
   }
+}
+
+void attach(Recorder& recorder, const py::object& capsule) {
+  const mx_engine_api* table = table_of(capsule);
+  const py::gil_scoped_release nogil;
+  recorder.attach(table);
+}
+
+int32_t set_bulk_size(const py::object& capsule, const py::object& size) {
+  const mx_engine_api* table = table_of(capsule);
+  int overflow = 0;
+  const long n = PyLong_Check(size.ptr()) ? PyLong_AsLongAndOverflow(size.ptr(), &overflow) : 0;
+  if (!PyLong_Check(size.ptr()) || overflow != 0 || n > INT32_MAX || n < INT32_MIN) {
+    const std::string text = "[set_bulk_size] size: expected a whole number of 32 bits, got " +
+                             py::repr(size).cast<std::string>();
+    raise_status(MX_ERROR_VALUE, text.c_str());
+    throw py::error_already_set();
+  }
+  const py::gil_scoped_release nogil;  // ends the current bulk
+  return table->set_bulk_size(table->self, static_cast<int32_t>(n));
 }
 
 // (name, device type, device id, thread, pushed, started, finished, failed); times in ns.
@@ -40,7 +59,8 @@ py::list events(const Recorder& recorder) {
 
 }  // namespace
 
-void bind_recorder(py::module_& module) {
+void bind_table_tools(py::module_& module) {
+  module.def("set_bulk_size", &set_bulk_size, py::arg("capsule"), py::arg("size"));
   py::class_<Recorder>(module, "Recorder", py::module_local())
       .def(py::init<size_t>(), py::arg("capacity"))
       .def("attach", &attach, py::arg("capsule"))
