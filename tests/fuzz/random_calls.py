@@ -23,6 +23,8 @@ INTEGERS = (0, 1, 1, 1, 2, 2, 3, 4, 7, -1, -1, -2, -3, -5)
 REALS = (0.0, 1.0, 0.5, 2.0, -1.0, 1e-8, 3.7, -2.5, 10.0)
 ODD_REALS = (float("nan"), float("inf"), float("-inf"), 1e300, -1e300, 1e-320, 2.0**63, -(2.0**63), 1e38)
 WRONG = (None, "many", "", (), (1, "a"), object, b"x", 1.5, -1, [], {}, "(1,", "nan", True, 2**64)
+#: parameters with one element per spatial axis
+WINDOW = ("kernel", "stride", "pad", "dilate", "adj")
 #: what the elements of an input are
 CONTENTS = ("small", "small", "small", "index", "index", "zero", "nan", "inf", "huge", "negative", "fraction")
 TARGETS = ("none",) * 8 + ("like", "input", "view", "wrong shape", "wrong type", "list", "no array")
@@ -94,7 +96,10 @@ def _value(rng: random.Random, info: FieldInfo, odd: bool, rank: int) -> Any:
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
         plain = inner if isinstance(inner, type) else int
-        length = max(rng.choice((rank, rank - 2, rank - 2, rank - 2, 0, 1, 2, 3, 2 * rank)), 0)
+        lengths = (
+            (rank - 2,) if info.name in WINDOW and not odd else (rank, rank, rank - 2, 0, 1, 2, 3, 2 * rank)
+        )
+        length = max(rng.choice(lengths), 0)
         return tuple(_scalar(rng, plain, info, odd) for _ in range(length))
     return _scalar(rng, kind, info, odd)
 
@@ -106,7 +111,7 @@ def _scalar(rng: random.Random, kind: Any, info: FieldInfo, odd: bool) -> Any:
         return rng.choice(ODD_REALS if odd else REALS)
     if kind is int:
         value = rng.choice(HUGE if odd and rng.random() < 0.6 else INTEGERS)
-        return abs(value) if info.lower is not None and not odd else value
+        return max(abs(value), int(info.lower)) if info.lower is not None and not odd else value
     return rng.choice(("float32", "", "sum", "clip", "wrap", "float31"))
 
 

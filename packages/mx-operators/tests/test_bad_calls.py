@@ -47,6 +47,7 @@ def compute(name: str, *inputs: Any, **settings: Any) -> Any:
         ("_unbroadcast", [(3,), (1, 3)], {}, "does not broadcast"),
         ("_backward_slice_like", [(3, 2), (2, 2)], {}, "no part"),
         ("SoftmaxActivation", [(4,)], {}, "at least 2 dimensions"),
+        ("topk", [(2, 3)], {"axis": 5, "ret_typ": "mask"}, "axis"),
         ("argmax", [(2, 0)], {"axis": None}, "no elements"),
         ("argmax_channel", [(2, 0)], {}, "no channels"),
         ("Pooling", [(1, 1, 4)], {"kernel": (2,), "pool_type": "lp"}, "p_value: required"),
@@ -82,7 +83,9 @@ def test_nothing_repeated_often() -> None:
 
 def test_a_window_wider_than_the_channels_is_quick() -> None:
     x = np.ones((1, 3, 2), np.float32)
-    np.testing.assert_allclose(compute("LRN", x, nsize=2**31 - 1, alpha=2.0**31 - 1, beta=1.0, knorm=0.0), 1 / 3)
+    np.testing.assert_allclose(
+        compute("LRN", x, nsize=2**31 - 1, alpha=2.0**31 - 1, beta=1.0, knorm=0.0), 1 / 3
+    )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])

@@ -78,3 +78,10 @@ def test_alias_and_hint(ops: Any) -> None:
     assert operators.get("test_q") is ops["test_quadratic"]
     with pytest.raises(AttributeError, match="test_quadratic"):
         operators.get("test_quadratik")
+
+
+def test_backward_operators_are_called_by_the_names_of_their_inputs(ops: Any) -> None:
+    backward = operators.get("_backward_test_tanh")
+    assert set(backward.inputs(backward.Param())) <= set(backward.arguments)
+    second = operators.get("_backward_backward_test_tanh")
+    assert set(second.inputs(second.Param())) <= set(second.arguments)

@@ -39,7 +39,9 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "attrs", "shape"), CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
-def test_one_input(name: str, attrs: dict[str, object], shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> None:
+def test_one_input(
+    name: str, attrs: dict[str, object], shape: tuple[int, ...], dtype: str, rng: np.random.Generator
+) -> None:
     verify(name, attrs, [array(rng, shape, dtype)])
 
 
@@ -57,18 +59,25 @@ def test_joins_and_splits(rng: np.random.Generator) -> None:
     verify("SliceChannel", {"num_outputs": 3, "axis": 1}, [array(rng, (2, 6, 3))])
     verify("SliceChannel", {"num_outputs": 3, "axis": 0, "squeeze_axis": True}, [array(rng, (3, 4))])
     verify("_split_v2", {"indices": (0, 2, 5), "axis": 1}, [array(rng, (2, 6))])
+    verify("_split_v2", {"indices": (-9, -2), "axis": 1}, [array(rng, (2, 6))])
 
 
 def test_gradients(rng: np.random.Generator) -> None:
     bounds = {"begin": (1, None), "end": (None, 4), "step": (1, 2)}
     verify("_backward_slice", bounds, [array(rng, (3, 2, 3)), array(rng, (4, 5, 3))])
-    verify("_backward_slice_axis", {"axis": 1, "begin": 1, "end": 3}, [array(rng, (4, 2)), array(rng, (4, 5))])
+    verify(
+        "_backward_slice_axis", {"axis": 1, "begin": 1, "end": 3}, [array(rng, (4, 2)), array(rng, (4, 5))]
+    )
     verify("_backward_slice_like", {}, [array(rng, (2, 3)), array(rng, (4, 5))])
     verify("_slice_assign", bounds, [array(rng, (4, 5, 3)), array(rng, (3, 2, 3))])
     verify("slice_like", {}, [array(rng, (4, 5)), array(rng, (2, 3))])
     verify("_backward_sum", {"axis": (0, 2)}, [array(rng, (4,)), array(rng, (3, 4, 5))])
     width = (0, 0, 0, 0, 1, 2)
-    verify("_backward_Pad", {"mode": "constant", "pad_width": width}, [array(rng, (1, 2, 6)), array(rng, (1, 2, 3))])
+    verify(
+        "_backward_Pad",
+        {"mode": "constant", "pad_width": width},
+        [array(rng, (1, 2, 6)), array(rng, (1, 2, 3))],
+    )
 
 
 def test_constants() -> None:
@@ -80,4 +89,6 @@ def test_constants() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_arrays_use_threads(threads: int, rng: np.random.Generator) -> None:
     verify("transpose", {}, [array(rng, (700, 900))], threads=threads)
-    verify("Concat", {"num_args": 2, "dim": 0}, [array(rng, (300, 500)), array(rng, (200, 500))], threads=threads)
+    verify(
+        "Concat", {"num_args": 2, "dim": 0}, [array(rng, (300, 500)), array(rng, (200, 500))], threads=threads
+    )

@@ -278,16 +278,18 @@ _derivative = lru_cache(maxsize=1024)(differentiate)
 def _backward_class(op: SimpleOp) -> type[BackwardOp]:
     members = {
         "name": f"_backward_{op.name}", "Param": op.Param, "forward": op,
-        "broadcast": op.broadcast, "arguments": ("out_grad", *op.arguments),
+        "broadcast": op.broadcast, "arguments": ("out_grad", *op.arguments, "output"),
         "__doc__": f"Gradient of {op.name}.", "__module__": type(op).__module__,
     }  # fmt: skip
     return type(f"Backward{type(op).__name__}", (BackwardOp,), members)
 
 
 def _second_order_class(op: BackwardOp) -> type[SecondOrderOp]:
+    heads = (f"{name}_grad_head" for name in op.forward.arguments)
     members = {
         "name": f"_backward{op.name}", "Param": op.Param, "backward": op,
-        "broadcast": op.broadcast, "__doc__": f"Gradient of {op.name}.",
+        "broadcast": op.broadcast, "arguments": (*heads, *op.arguments),
+        "__doc__": f"Gradient of {op.name}.",
         "__module__": type(op).__module__,
     }  # fmt: skip
     return type(f"Backward{type(op).__name__}", (SecondOrderOp,), members)

@@ -278,7 +278,7 @@ def split(call: KernelCall) -> Any:
     n = len(call.outputs)
     indices = getattr(p, "indices", ()) if not getattr(p, "sections", 0) else ()
     if indices:
-        bounds = [min(i + shape[axis] if i < 0 else i, shape[axis]) for i in indices]
+        bounds = [min(max(i + shape[axis] if i < 0 else i, 0), shape[axis]) for i in indices]
         ends = [*bounds[1:], shape[axis]]
     else:
         bounds = [i * (shape[axis] // n) for i in range(n)]

@@ -154,15 +154,15 @@ class Topk(OperatorProperty):
         data = s.known("data")
         if data is None:
             return
-        if p.ret_typ == "mask":
-            s.assign("output", data)
-            return
         flat = p.axis is None
         shape = (int(np.prod(data)),) if flat else data
         axis = 0 if flat else checked_axis(p.axis, len(data), s)
         k = p.k if p.k >= 1 else shape[axis]
         if k > shape[axis]:
             raise s.error(f"k: expected at most {shape[axis]} for data {data}, got {p.k}")
+        if p.ret_typ == "mask":
+            s.assign("output", data)
+            return
         for name in self.outputs(p):
             s.assign(name, (*shape[:axis], k, *shape[axis + 1 :]))
 
