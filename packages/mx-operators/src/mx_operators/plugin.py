@@ -22,8 +22,9 @@ MODULES = (
     "rnn.rnn", "rnn.param_concat", "vision.upsampling", "vision.grid_generator", "vision.bilinear_sampler",
     "vision.spatial_transformer", "vision.roi_pooling", "vision.crop", "vision.adaptive_pooling",
     "vision.bilinear_resize", "vision.correlation",
-    "random.draw", "random.shuffle", "optimizer.sgd", "optimizer.adaptive", "optimizer.mixed",
-    "optimizer.lamb", "optimizer.adamw", "nn.attention",
+    "random.draw", "random.shuffle", "random.distributions", "random.sample",
+    "optimizer.sgd", "optimizer.adaptive", "optimizer.mixed",
+    "optimizer.lamb", "optimizer.adamw", "nn.attention", "array.ravel",
 )  # fmt: skip
 
 

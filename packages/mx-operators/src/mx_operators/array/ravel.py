@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions in an array as one number or as one number per axis; ranges shaped like data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import IndexOutOfBoundsError
+from mx_core.operator import OperatorProperty, Shape, opt, param, required
+from mx_core.operator.property import ReferenceContext
+from mx_operators.array.join import checked_axis
+
+
+@param
+class RavelParam:
+    """The array that is indexed."""
+
+    shape: Shape = required("shape of the array", lower=0)
+
+
+def _positions(x: Any, extents: Sequence[int], op: str) -> Any:
+    values = np.asarray(x, np.float64)
+    limits = np.asarray(extents, np.float64).reshape(-1, *(1,) * (values.ndim - 1))
+    wrong = ~((values >= 0) & (values < limits))
+    if wrong.any():
+        raise IndexOutOfBoundsError(f"[{op}] index {values[wrong][0]:g} is outside of shape {tuple(extents)}")
+    return values.astype(np.int64)
+
+
+class RavelMultiIndex(OperatorProperty):
+    """data (M, …) of positions per axis of `shape` give positions (…) in the flattened array."""
+
+    name = "_ravel_multi_index"
+    aliases = ("ravel_multi_index",)
+    Param = RavelParam
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Without the first axis."""
+        data = s.get("data")
+        if data is None:
+            return
+        if not data or data[0] not in (-1, len(p.shape)):
+            raise s.error(f"data: expected ({len(p.shape)}, …) for shape {p.shape}, got {data}")
+        s.assign("output", data[1:])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's ravel_multi_index."""
+        where = tuple(_positions(inputs[0], p.shape, self.name))
+        return (np.asarray(np.ravel_multi_index(where, p.shape)).astype(inputs[0].dtype),)
+
+
+class UnravelIndex(OperatorProperty):
+    """data (…) of positions in a flattened array give positions (M, …) per axis of `shape`."""
+
+    name = "_unravel_index"
+    aliases = ("unravel_index",)
+    Param = RavelParam
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """A new first axis."""
+        data, output = s.get("data"), s.get("output")
+        if data is not None:
+            s.assign("output", (len(p.shape), *data))
+        elif output:
+            s.assign("data", output[1:])
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's unravel_index."""
+        x = inputs[0]
+        index = _positions(x.reshape(1, -1), (prod(p.shape),), self.name)[0]
+        rows = np.array(np.unravel_index(index, p.shape)).reshape(len(p.shape), *x.shape)
+        return (rows.astype(x.dtype),)
+
+
+@param
+class ArangeLikeParam:
+    """Start, step, repeats, axis."""
+
+    start: float = opt(0.0, "first value")
+    step: float = opt(1.0, "difference of values")
+    repeat: int = opt(1, "how often each value occurs", lower=1)
+    ctx: str = opt("", "context of the result, `cpu(0)`")
+    axis: int | None = opt(None, "the axis whose extent is taken; None: all of data, with its shape")
+
+
+class ArangeLike(OperatorProperty):
+    """start, start + step, …, each `repeat` times: as many as data has elements, or along an axis."""
+
+    name = "_contrib_arange_like"
+    Param = ArangeLikeParam
+    shape_only_inputs = frozenset((0,))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As data, or one axis of it."""
+        if p.axis is None:
+            s.unify(["data", "output"])
+            return
+        data = s.get("data")
+        if data is not None:
+            s.assign("output", (data[checked_axis(p.axis, len(data), s)],))
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """NumPy's arange."""
+        x = inputs[0]
+        shape = x.shape if p.axis is None else (x.shape[p.axis],)
+        values = p.start + p.step * (np.arange(prod(shape)) // p.repeat)
+        return (values.reshape(shape).astype(x.dtype),)
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (RavelMultiIndex, UnravelIndex, ArangeLike)
