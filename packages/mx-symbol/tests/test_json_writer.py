@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mx_symbol import sym
-from mx_symbol.json_writer import write_atomically
 
 DATA = Path(__file__).parent / "data"
 
@@ -59,7 +58,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "net-symbol.json"
     path.write_text("old")
     with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "\ud800")
+        sym.Variable("\ud800").save(str(path))
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
+from mx_core.files import atomic_write
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
 
@@ -312,9 +313,6 @@ def build_index(uri: Path, idx_path: Path) -> int:
     """
     with MXRecordIO(uri, "r") as record:
         offsets = record.offsets()
-    text = "".join(f"{key}\t{offset}\n" for key, offset in enumerate(offsets))
-    temporary = f"{os.fspath(idx_path)}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, idx_path)
+    with atomic_write(idx_path, "w", encoding="utf-8") as file:
+        file.writelines(f"{key}\t{offset}\n" for key, offset in enumerate(offsets))
     return len(offsets)

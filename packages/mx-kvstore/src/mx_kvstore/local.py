@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
+from mx_core.files import atomic_write
 from mx_kvstore.base import KVStoreBase
 from mx_kvstore.keys import Key, pairs
 from mx_kvstore.reduction import Placement, reduce_into, reduced
@@ -207,15 +206,8 @@ class KVStore(KVStoreBase):
             There is no updater, or it has no states to give.
         """
         states = self._method("save_optimizer_states", "get_states")(dump_optimizer)
-        path = Path(fname)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(states)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with atomic_write(fname) as file:
+            file.write(states)
 
     def load_optimizer_states(self, fname: str) -> None:
         """Reads what `save_optimizer_states` wrote; raises as it does."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mx_core.errors import ArgumentError
+from mx_core.files import atomic_write
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.records import Reader, dump_record, read_record
 
@@ -35,20 +35,9 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
     ArgumentError, TypeError  `data` is something else
     """
     arrays, names = _listed(data)
-    path = Path(fname)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in _pieces(arrays, names):
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        _copy_mode(path, temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with atomic_write(fname) as file:
+        for piece in _pieces(arrays, names):
+            file.write(piece)
 
 
 def _listed(data: Any) -> tuple[list[NDArray], list[str]]:
@@ -75,25 +64,6 @@ def _pieces(arrays: Sequence[NDArray], names: Sequence[str]) -> Iterable[bytes]:
     for name in names:
         encoded = name.encode()
         yield struct.pack("<Q", len(encoded)) + encoded
-
-
-def _copy_mode(path: Path, temporary: str) -> None:
-    """Permissions of the file that is replaced, or those a new file would get."""
-    if path.exists():
-        mode = path.stat().st_mode & 0o777
-    else:
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = 0o666 & ~mask
-    os.chmod(temporary, mode)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def load(fname: str | os.PathLike[str]) -> list[NDArray | None] | dict[str, NDArray | None]:

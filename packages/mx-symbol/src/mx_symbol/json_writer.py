@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,24 +70,6 @@ def _lines(opening: str, items: list[str], closing: str, depth: int, several: bo
         return opening + ", ".join(items) + closing
     indent = "\n" + "  " * (depth + 1)
     return opening + indent + f", {indent}".join(items) + "\n" + "  " * depth + closing
-
-
-def write_atomically(fname: str | os.PathLike[str], text: str) -> None:
-    """Writes a text file that is either complete or as it was before."""
-    path = os.path.abspath(os.fspath(fname))
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".symbol-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def debug_text(heads: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, IndexOutOfBoundsError
+from mx_core.files import atomic_write
 from mx_symbol.arithmetic import Arithmetic
 from mx_symbol.attribute import canonical, canonical_key, shown
 from mx_symbol.fluent import Fluent
@@ -181,9 +182,10 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Writes `tojson()` to a file, which is either complete or untouched afterwards."""
-        from mx_symbol.json_writer import write_atomically
 
-        write_atomically(fname, self.tojson(remove_amp_cast))
+        text = self.tojson(remove_amp_cast)
+        with atomic_write(fname, "w", encoding="utf-8") as file:
+            file.write(text)
 
     @staticmethod
     def fromjson(json_str: str) -> Symbol:

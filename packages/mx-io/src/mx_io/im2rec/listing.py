@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.files import atomic_write
 
 EXTENSIONS = (".jpeg", ".jpg", ".png")
 
@@ -125,8 +126,7 @@ def _split(
 def write_list(path: str | os.PathLike[str], entries: Iterable[ListEntry]) -> Path:
     """Write a list file, replacing it at once."""
     target = Path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+    with atomic_write(target, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         for entry in entries:
             if any(c in entry.path for c in "\t\r\n"):
                 raise ArgumentError(
@@ -134,7 +134,6 @@ def write_list(path: str | os.PathLike[str], entries: Iterable[ListEntry]) -> Pa
                 )
             labels = "".join(f"{label:f}\t" for label in entry.labels)
             file.write(f"{entry.number}\t{labels}{entry.path}\n")
-    os.replace(temporary, target)
     return target
 
 

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mx_kvstore
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
+from mx_core.files import atomic_write
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
 from mx_train import model
@@ -360,17 +359,8 @@ class Module(BaseModule):
     def save_optimizer_states(self, fname: str) -> None:
         """Writes the optimizer's states, atomically."""
         self._require(optimizer=True)
-        folder = os.path.dirname(os.path.abspath(fname))
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(fname))
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self._updater.get_states())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, fname)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with atomic_write(fname) as file:
+            file.write(self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes states that `save_optimizer_states` (or MXNet) wrote."""

@@ -208,7 +208,7 @@ class Updater:
         return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
 
     def set_states(self, states: bytes) -> None:
-        """Takes states that `get_states` (or MXNet) wrote.
+        """Takes states that `get_states` (or MXNet) wrote; of a dumped optimizer, its update counts.
 
         Only arrays, numbers, strings and containers are accepted: no code is executed.
 
@@ -218,11 +218,19 @@ class Updater:
         """
         loaded = read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
-            loaded = loaded[0]
+            loaded, settings = loaded
+            self._take_counts(settings)
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
+
+    def _take_counts(self, settings: Any) -> None:
+        """Of an optimizer dumped beside the states, how many updates it had made."""
+        counts = getattr(settings, "_index_update_count", {})
+        if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
+            self.optimizer._index_update_count = dict(counts)
+            self.optimizer.num_update = max([self.optimizer.num_update, *counts.values()])
 
 
 def _to_context(state: State, context: Any) -> State:

@@ -21,25 +21,31 @@ class _Recorded:
         self.array = records.restore(bytes(state["handle"]))
 
 
+class _Settings:
+    """Stands for an optimizer (or schedule) dumped beside the states: its numbers, no behaviour."""
+
+
 class _Reader(pickle.Unpickler):
-    """Knows NDArrays (ours and MXNet's) and containers; nothing else."""
+    """Knows NDArrays (ours and MXNet's), optimizers as plain settings, and containers; nothing else."""
 
     _ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
         ("mx_ndarray.records", "restore"): records.restore,
         ("mxnet.ndarray.ndarray", "NDArray"): _Recorded,
-        ("builtins", "bytearray"): bytearray,
     }
+    _SETTINGS = ("mx_train.optimizer.", "mx_train.lr_scheduler", "mxnet.optimizer.", "mxnet.lr_scheduler")
 
     def find_class(self, module: str, name: str) -> Any:
         """The few names a state file may hold; FileFormatError for any other."""
         if (module, name) == ("_codecs", "encode"):
             return _encode
+        if (module, name) == ("builtins", "bytearray"):
+            return _bytes
+        if f"{module}.".startswith(self._SETTINGS):
+            return _Settings
         try:
             return self._ALLOWED[(module, name)]
         except KeyError:
-            raise FileFormatError(
-                f"optimizer states: {module}.{name} is not allowed in a state file"
-            ) from None
+            raise FileFormatError(f"optimizer states: {module}.{name} is not allowed in a state file") from None
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -48,15 +54,28 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _settled(state: Any) -> Any:
-    """Placeholders replaced by their arrays."""
+def _bytes(data: bytes | str, encoding: str = "latin-1") -> bytes:
+    """What `bytearray` is called with in such files; never a length, which would allocate it."""
+    if isinstance(data, str):
+        return data.encode("latin-1")
+    if not isinstance(data, (bytes, bytearray)):
+        raise FileFormatError(f"optimizer states: bytes expected, got {type(data).__name__}")
+    return bytes(data)
+
+
+def _settled(state: Any, done: dict[int, Any]) -> Any:
+    """Placeholders replaced by their arrays; what occurs often is visited once."""
     if isinstance(state, _Recorded):
         return state.array
-    if isinstance(state, dict):
-        return {key: _settled(value) for key, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(_settled(value) for value in state)
-    return state
+    if not isinstance(state, (dict, list, tuple)):
+        return state
+    if id(state) not in done:
+        done[id(state)] = None  # a container within itself has no meaning here
+        if isinstance(state, dict):
+            done[id(state)] = {key: _settled(value, done) for key, value in state.items()}
+        else:
+            done[id(state)] = type(state)(_settled(value, done) for value in state)
+    return done[id(state)]
 
 
 def read_states(data: bytes) -> Any:
@@ -67,7 +86,7 @@ def read_states(data: bytes) -> Any:
     FileFormatError  the bytes are corrupt, or hold anything but arrays, numbers, strings, containers
     """
     try:
-        return _settled(_Reader(io.BytesIO(data)).load())
+        return _settled(_Reader(io.BytesIO(data)).load(), {})
     except FileFormatError:
         raise
     except Exception as error:

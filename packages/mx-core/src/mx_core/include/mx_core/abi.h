@@ -5,7 +5,7 @@
  *
  * Rules for every table in this directory
  *   - the first member is `mx_table_head`; a consumer compares it before it
- *     touches a slot (mx_core/capsule.hpp does so and explains a refusal);
+ *     touches a slot (mx_core/python.hpp does so and explains a refusal);
  *   - slots are appended, never removed, reordered or retyped within a major;
  *   - every slot takes the table's `self` as its first argument;
  *   - a function that may block says "Blocks" and must be called without the GIL.
