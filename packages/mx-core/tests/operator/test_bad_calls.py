@@ -134,3 +134,23 @@ def test_a_kernel_that_cannot_be_prepared_is_named(
         errors.IndexOutOfBoundsError, match=r"\[test_half\].*'fast'.*'somebody'.*float32\[4, 3\]"
     ):
         kernels.prepare(half, half.Param(), [data], [data], Context("cpu"))
+
+
+def test_an_operator_of_any_number_of_inputs_has_a_limit() -> None:
+    @param
+    class ManyParam:
+        """How many."""
+
+        num_args: int = opt(1, "how many")
+
+    class Many(OperatorProperty):
+        """Takes any number."""
+
+        name = "test_many"
+        Param = ManyParam
+        variadic = "num_args"
+
+    with pytest.raises(
+        errors.ArgumentError, match=r"\[test_many\] num_args: expected at most 65536, got 1000000000"
+    ):
+        Many().inputs(ManyParam(num_args=10**9))

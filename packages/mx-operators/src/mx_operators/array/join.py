@@ -25,7 +25,7 @@ def checked_axis(axis: int, rank: int, s: Any, name: str = "axis") -> int:
 class ConcatParam:
     """How many, where."""
 
-    num_args: int = required("how many arrays", lower=1)
+    num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
     dim: int = opt(1, "the axis along which they are put together")
 
 
@@ -105,7 +105,7 @@ class StackParam:
     """How many, where."""
 
     axis: int = opt(0, "where the new axis goes")
-    num_args: int = required("how many arrays", lower=1)
+    num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
 
 
 class Stack(OperatorProperty):
@@ -251,7 +251,7 @@ class SplitV2(OperatorProperty):
 class AddNParam:
     """How many."""
 
-    num_args: int = required("how many arrays", lower=1)
+    num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
 
 
 class AddN(Elementwise):
