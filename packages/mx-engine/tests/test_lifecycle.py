@@ -102,9 +102,10 @@ def test_threads_that_keep_pushing_do_not_hold_up_the_exit(python: Python, how: 
         variable = engine.new_variable()
         def pusher():
             try:
-                while True:
-                    engine.push(lambda: None, writes=[variable])
-                    time.sleep(0)
+                while True:  # there is always something pending, but never much
+                    engine.push(lambda: time.sleep(0.005), writes=[variable])
+                    while engine.pending > 10:
+                        time.sleep(0.001)
             except EngineShutdownError:
                 pass
         for _ in range(2):
