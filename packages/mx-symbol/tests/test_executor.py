@@ -275,3 +275,14 @@ def test_a_monitor_sees_every_value():
     assert {"data", "fc1_weight", "relu_data"} <= set(seen)
     executor.set_monitor_callback(None)
     np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected[0], rtol=1e-6)
+
+
+def test_a_gradient_of_two_arguments_is_added_to_each():
+    net = sym.relu(sym.Variable("a") + sym.Variable("b"))
+    executor = net.simple_bind(grad_req="add", a=(2,), b=(2,))
+    executor.copy_params_from({"a": nd.array([1.0, -3.0]), "b": nd.array([1.0, 1.0])})
+    for rounds in (1, 2, 3):
+        executor.forward(is_train=True)
+        executor.backward(nd.ones((2,)))
+        for name in "ab":
+            np.testing.assert_array_equal(executor.grad_dict[name].asnumpy(), [rounds, 0])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -156,6 +157,9 @@ def _own_entries(
     for node in backward:
         for entry in node.inputs:
             readers[entry] = readers.get(entry, 0) + 1
+    for entry, count in Counter(grads.values()).items():
+        if count > 1:  # all but one of these arguments will read it
+            readers[entry] = readers.get(entry, 0) + count - 1
     taken = set(heads)
     made = set(backward)
     result: dict[str, Entry] = {}
