@@ -38,5 +38,9 @@ VECTOR = {
     "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"],
 }
 PARTS = (("onednn", ONEDNN), ("vector", VECTOR))
-setup(ext_modules=[native_extension(f"mx_operators_cpu._{name}", sorted(glob(f"csrc/{name}/*.cc")), **options)
-                   for name, options in PARTS])
+setup(
+    ext_modules=[
+        native_extension(f"mx_operators_cpu._{name}", sorted(glob(f"csrc/{name}/*.cc")), **options)
+        for name, options in PARTS
+    ]
+)

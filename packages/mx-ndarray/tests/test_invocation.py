@@ -32,9 +32,7 @@ def test_run_time_scalars_prepare_nothing_anew() -> None:
     a = nd.array([1, 2])
     before = signatures("test_scaled")
     for factor in (1.0, 2.0, 3.5):
-        np.testing.assert_array_equal(
-            nd.test_scaled(a, factor=factor).asnumpy(), np.array([1, 2]) * factor
-        )
+        np.testing.assert_array_equal(nd.test_scaled(a, factor=factor).asnumpy(), np.array([1, 2]) * factor)
     assert signatures("test_scaled") == before + 1
 
 

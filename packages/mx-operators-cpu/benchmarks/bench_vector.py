@@ -58,7 +58,9 @@ CASES: list[tuple[str, int, Function, Function | None]] = [
 ]
 
 
-def plan_run(plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> float:
+def plan_run(
+    plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+) -> float:
     """Seconds of one run."""
     return best(lambda: _native.run_plan(plan, inputs, outputs, [1] * len(outputs), threads=threads))
 

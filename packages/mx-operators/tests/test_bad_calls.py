@@ -92,3 +92,12 @@ def test_a_window_wider_than_the_channels_is_quick() -> None:
 def test_softmin_of_integers(dtype: str) -> None:
     x = np.array([[1, 0]], dtypes.numpy_dtype(dtypes.code(dtype)))
     assert compute("softmin", x).tolist() == [[0, 0]]
+
+
+def test_determinant_of_what_is_not_finite_has_no_gradient() -> None:
+    from mx_operators.linalg.determinant import cofactors
+
+    stack = np.stack([np.eye(3), np.full((3, 3), np.nan)])
+    grads = cofactors(stack)
+    np.testing.assert_allclose(grads[0], np.eye(3), atol=1e-12)
+    assert np.isnan(grads[1]).all()

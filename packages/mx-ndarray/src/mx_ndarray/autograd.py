@@ -89,9 +89,7 @@ def set_training(train_mode: bool) -> bool:
 
 def _request(grad_req: str) -> int:
     if grad_req not in _REQUESTS:
-        raise ArgumentError(
-            f"[autograd] grad_req: expected one of {', '.join(_REQUESTS)}, got {grad_req!r}"
-        )
+        raise ArgumentError(f"[autograd] grad_req: expected one of {', '.join(_REQUESTS)}, got {grad_req!r}")
     return _REQUESTS[grad_req]
 
 
@@ -185,9 +183,7 @@ def grad(
     if not wanted:
         raise ArgumentError("[autograd.grad] variables: expected at least one array, got none")
     keep = create_graph if retain_graph is None else retain_graph
-    grads = _core.backward(
-        listed, _head_grads(listed, head_grads), wanted, keep, create_graph, train_mode
-    )
+    grads = _core.backward(listed, _head_grads(listed, head_grads), wanted, keep, create_graph, train_mode)
     for i, (value, variable) in enumerate(zip(grads, wanted, strict=True)):
         if value is None:
             with pause():
@@ -208,8 +204,9 @@ class Function:
     ...         y = 1 / (1 + nd.exp(-x))
     ...         self.save_for_backward(y)
     ...         return y
+    ...
     ...     def backward(self, dy):
-    ...         y, = self.saved_tensors
+    ...         (y,) = self.saved_tensors
     ...         return dy * y * (1 - y)
     """
 
@@ -247,16 +244,13 @@ class Function:
         _core.record_custom(list(inputs), results, lambda grads: self._gradients(shapes, grads))
         return results[0] if single else results
 
-    def _gradients(
-        self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]
-    ) -> list[Any]:
+    def _gradients(self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]) -> list[Any]:
         with pause(train_mode=is_training()):
             result = self.backward(*grads)
         values = list(result) if isinstance(result, (tuple, list)) else [result]
         if len(values) != len(shapes):
             raise MXNetError(
-                f"[{type(self).__name__}] backward gave {len(values)} gradients for "
-                f"{len(shapes)} inputs"
+                f"[{type(self).__name__}] backward gave {len(values)} gradients for {len(shapes)} inputs"
             )
         for i, (value, given) in enumerate(zip(values, shapes, strict=True)):
             if value is not None and value.shape != given:

@@ -170,9 +170,7 @@ def _gather(array: NDArray, key: Any) -> NDArray:
         rows = array.shape[0]
         if host.size and (host.min() < -rows or host.max() >= rows):
             bad = host[(host < -rows) | (host >= rows)].flat[0]
-            raise IndexOutOfBoundsError(
-                f"[NDArray] index {bad} is out of bounds for axis 0 with size {rows}"
-            )
+            raise IndexOutOfBoundsError(f"[NDArray] index {bad} is out of bounds for axis 0 with size {rows}")
         indices = make_array(np.where(host < 0, host + rows, host), array.context, np.int64)
         return take(array, indices, axis=0, mode="clip")  # type: ignore[no-any-return]
     positions = _positions(array, host)

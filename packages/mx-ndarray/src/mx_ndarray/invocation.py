@@ -94,9 +94,7 @@ def _bind_positional(
         given[name] = number
         if isinstance(kwargs[name], _core.NDArrayBase) and name not in names and name != "out":
             possible = ", ".join(names)
-            raise ArgumentError(
-                f"[{op.name}] cannot find input {name!r}, possible inputs: {possible}"
-            )
+            raise ArgumentError(f"[{op.name}] cannot find input {name!r}, possible inputs: {possible}")
     return names, given
 
 
@@ -116,8 +114,7 @@ def _bind_variadic(
 def _expect_array(op: OperatorProperty, name: str, value: Any) -> None:
     if not isinstance(value, _core.NDArrayBase):
         raise TypeError(
-            f"[{op.name}] {name}: expected an NDArray, got {type(value).__name__}; "
-            "convert with nd.array(...)"
+            f"[{op.name}] {name}: expected an NDArray, got {type(value).__name__}; convert with nd.array(...)"
         )
 
 
@@ -244,5 +241,3 @@ def prepare_call(
 def device_name(type_id: int) -> str:
     """Name of a native device type."""
     return Context.devtype2str.get(type_id, f"type {type_id}")
-
-

@@ -214,7 +214,5 @@ def operand(array: NDArray, other: Any) -> Any:
         values = np.ascontiguousarray(other, dtypes.numpy_dtype(array._dtype_code))
         values = values.reshape(other.shape)
         context = array.context
-        return _core.from_numpy(
-            values, array._dtype_code, (context.device_typeid, context.device_id)
-        )
+        return _core.from_numpy(values, array._dtype_code, (context.device_typeid, context.device_id))
     return NotImplemented

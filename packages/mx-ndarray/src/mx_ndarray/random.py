@@ -58,9 +58,7 @@ def _draw(
     arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
     if arrays:
         if len(arrays) != len(parameters):
-            raise ArgumentError(
-                f"[random] {', '.join(parameters)}: expected all numbers or all arrays"
-            )
+            raise ArgumentError(f"[random] {', '.join(parameters)}: expected all numbers or all arrays")
         if shape is not None:
             settings["shape"] = shape
         return function("_sample_" + name)(*arrays, **settings)
@@ -192,9 +190,7 @@ def negative_binomial_like(data: NDArray, k: int = 1, p: float = 1, **kwargs: An
     return function("_random_negative_binomial_like")(data, k=k, p=p, **kwargs)
 
 
-def generalized_negative_binomial_like(
-    data: NDArray, mu: float = 1, alpha: float = 1, **kwargs: Any
-) -> Any:
+def generalized_negative_binomial_like(data: NDArray, mu: float = 1, alpha: float = 1, **kwargs: Any) -> Any:
     """Generalised negative binomial, of the shape, type and context of `data`."""
     name = "_random_generalized_negative_binomial_like"
     return function(name)(data, mu=mu, alpha=alpha, **kwargs)

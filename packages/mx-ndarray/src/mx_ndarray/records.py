@@ -80,9 +80,7 @@ def read_record(reader: Reader) -> NDArray | None:
     if first in (V2, V3):
         stype = reader.number("i", "storage type")
         if stype in _STORAGE:
-            raise reader.fail(
-                f"storage type: expected dense, got {_STORAGE[stype]}, which is not supported"
-            )
+            raise reader.fail(f"storage type: expected dense, got {_STORAGE[stype]}, which is not supported")
         if stype != 0:
             raise reader.fail(f"storage type: expected 0 (dense), got {stype}")
     if first in (V1, V2, V3):

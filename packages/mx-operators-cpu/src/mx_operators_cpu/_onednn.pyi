@@ -7,46 +7,116 @@ _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
 def convolution(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, dilate: _Shape, pad: _Shape, groups: int, channels_last: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    dilate: _Shape,
+    pad: _Shape,
+    groups: int,
+    channels_last: bool,
 ) -> object | None: ...
 def convolution_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, dilate: _Shape, pad: _Shape, groups: int, channels_last: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    dilate: _Shape,
+    pad: _Shape,
+    groups: int,
+    channels_last: bool,
 ) -> object | None: ...
 def deconvolution(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, dilate: _Shape, pad: _Shape, groups: int, channels_last: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    dilate: _Shape,
+    pad: _Shape,
+    groups: int,
+    channels_last: bool,
 ) -> object | None: ...
 def deconvolution_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, dilate: _Shape, pad: _Shape, groups: int, channels_last: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    dilate: _Shape,
+    pad: _Shape,
+    groups: int,
+    channels_last: bool,
 ) -> object | None: ...
 def fully_connected(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def fully_connected_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def matmul(
-    inputs: _Specs, outputs: _Specs, *,
-    batch: int, m: int, k: int, n: int, transpose_a: bool, transpose_b: bool, scaled: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    batch: int,
+    m: int,
+    k: int,
+    n: int,
+    transpose_a: bool,
+    transpose_b: bool,
+    scaled: bool,
 ) -> object | None: ...
 def dot_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    batch: int, m: int, k: int, n: int, transpose_a: bool, transpose_b: bool, scaled: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    batch: int,
+    m: int,
+    k: int,
+    n: int,
+    transpose_a: bool,
+    transpose_b: bool,
+    scaled: bool,
 ) -> object | None: ...
 def pooling(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, pad: _Shape, pool_type: str, count_include_pad: bool, p_value: int,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    pad: _Shape,
+    pool_type: str,
+    count_include_pad: bool,
+    p_value: int,
 ) -> object | None: ...
 def pooling_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    kernel: _Shape, stride: _Shape, pad: _Shape, pool_type: str, count_include_pad: bool, p_value: int,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    kernel: _Shape,
+    stride: _Shape,
+    pad: _Shape,
+    pool_type: str,
+    count_include_pad: bool,
+    p_value: int,
 ) -> object | None: ...
 def batch_norm(
-    inputs: _Specs, outputs: _Specs, *,
-    axis: int, eps: float, momentum: float, fix_gamma: bool, use_batch_stats: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    axis: int,
+    eps: float,
+    momentum: float,
+    fix_gamma: bool,
+    use_batch_stats: bool,
 ) -> object | None: ...
 def batch_norm_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    axis: int, eps: float, momentum: float, fix_gamma: bool, use_batch_stats: bool,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    axis: int,
+    eps: float,
+    momentum: float,
+    fix_gamma: bool,
+    use_batch_stats: bool,
 ) -> object | None: ...
 def layer_norm(inputs: _Specs, outputs: _Specs, *, axis: int, eps: float) -> object | None: ...
 def layer_norm_backward(inputs: _Specs, outputs: _Specs, *, axis: int, eps: float) -> object | None: ...
@@ -65,9 +135,17 @@ def softmax_backward(
     inputs: _Specs, outputs: _Specs, *, view: _Shape, axis: int, logarithm: bool, temperature: float
 ) -> object | None: ...
 def softmax_output_backward(
-    inputs: _Specs, outputs: _Specs, *,
-    rows: int, classes: int, inner: int, batch: int, smooth_alpha: float, use_ignore: bool,
-    label_is_distribution: bool, normalization: str,
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    rows: int,
+    classes: int,
+    inner: int,
+    batch: int,
+    smooth_alpha: float,
+    use_ignore: bool,
+    label_is_distribution: bool,
+    normalization: str,
 ) -> object | None: ...
 def threads() -> int: ...
 def version() -> str: ...

@@ -94,7 +94,5 @@ def random_plan(
     `blocks` is the number of Philox counters a run takes; `low` and `high` are for integers.
     """
 
-def dropout_plan(
-    inputs: _Tensors, outputs: _Tensors, *, p: float, active: bool, blocks: int
-) -> Any:
+def dropout_plan(inputs: _Tensors, outputs: _Tensors, *, p: float, active: bool, blocks: int) -> Any:
     """Data times mask, and the mask: 0 with probability p, else 1 / (1 − p); 1 if not active."""

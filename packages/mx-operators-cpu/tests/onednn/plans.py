@@ -23,8 +23,14 @@ def _buffers(arrays: Sequence[np.ndarray]) -> list[Any]:
 
 
 def run(
-    plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], req: Sequence[int] | None = None,
-    *, threads: int = 2, is_train: bool = True, scalars: Sequence[float] = (),
+    plan: object,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    req: Sequence[int] | None = None,
+    *,
+    threads: int = 2,
+    is_train: bool = True,
+    scalars: Sequence[float] = (),
 ) -> None:
     """Runs a plan once; every output is written unless `req` says otherwise."""
     req = [WRITE] * len(outputs) if req is None else req
@@ -38,7 +44,11 @@ def _specs(arrays: Sequence[np.ndarray]) -> tuple[TensorSpec, ...]:
 
 
 def prepare(
-    op: OperatorProperty, p: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], is_train: bool = True
+    op: OperatorProperty,
+    p: Any,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    is_train: bool = True,
 ) -> object | None:
     """The oneDNN plan of an operator for arrays of these signatures; None when it declines."""
     _, make, supports = next(kernel for kernel in KERNELS if kernel[0] == op.name)
@@ -49,8 +59,15 @@ def prepare(
 
 
 def compare(
-    op: OperatorProperty, p: Any, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], *,
-    states: Sequence[np.ndarray] = (), is_train: bool = True, rtol: float = 1e-4, atol: float = 1e-5,
+    op: OperatorProperty,
+    p: Any,
+    inputs: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    *,
+    states: Sequence[np.ndarray] = (),
+    is_train: bool = True,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
 ) -> None:
     """Runs the plan with every request on every output, on one and two threads.
 
@@ -71,7 +88,10 @@ def compare(
             for got, want, before, r in zip(outputs, expected, old, req, strict=True):
                 target = {NULL: before, WRITE: want, ADD: before + want}[r]
                 np.testing.assert_allclose(
-                    got.astype(np.float32), target.astype(np.float32), rtol=rtol, atol=atol,
+                    got.astype(np.float32),
+                    target.astype(np.float32),
+                    rtol=rtol,
+                    atol=atol,
                     err_msg=f"{op.name} {p} requests {req}",
                 )
             for got, want in zip(given[len(given) - len(states) :], states, strict=True):
@@ -79,8 +99,14 @@ def compare(
 
 
 def verify(
-    name: str, attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], *, is_train: bool = True,
-    rtol: float = 1e-4, atol: float = 1e-5, gradient: bool = True,
+    name: str,
+    attrs: Mapping[str, Any],
+    inputs: Sequence[np.ndarray],
+    *,
+    is_train: bool = True,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+    gradient: bool = True,
 ) -> None:
     """Compares an operator and everything its gradient applies with the references."""
     op = operators.get(name)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from mx_core import operators
 
 
-def _arrays(rng: np.random.Generator, data: tuple[int, ...], attrs: dict, transposed: bool = False) -> list[np.ndarray]:
+def _arrays(
+    rng: np.random.Generator, data: tuple[int, ...], attrs: dict, transposed: bool = False
+) -> list[np.ndarray]:
     filters, groups, kernel = attrs["num_filter"], attrs.get("num_group", 1), attrs["kernel"]
     last = attrs.get("layout") in ("NHWC", "NDHWC")
     channels = data[-1] if last else data[1]
@@ -49,7 +51,10 @@ def test_convolution(rng: np.random.Generator, data: tuple[int, ...], attrs: dic
     ("data", "attrs"),
     [
         ((2, 3, 4, 5), {"kernel": (3, 3), "num_filter": 4}),
-        ((1, 4, 5, 5), {"kernel": (4, 4), "num_filter": 2, "stride": (2, 2), "pad": (1, 1), "no_bias": False}),
+        (
+            (1, 4, 5, 5),
+            {"kernel": (4, 4), "num_filter": 2, "stride": (2, 2), "pad": (1, 1), "no_bias": False},
+        ),
         ((1, 4, 4, 4), {"kernel": (3, 3), "num_filter": 6, "num_group": 2, "stride": (2, 2), "adj": (1, 0)}),
         ((2, 3, 5, 4), {"kernel": (4, 4), "num_filter": 2, "stride": (2, 2), "target_shape": (10, 9)}),
         ((2, 3, 7), {"kernel": (3,), "num_filter": 2, "dilate": (2,)}),
@@ -62,16 +67,34 @@ def test_deconvolution(rng: np.random.Generator, data: tuple[int, ...], attrs: d
 
 @settings(max_examples=25, deadline=None)
 @given(
-    batch=st.integers(1, 3), groups=st.integers(1, 3), per_group=st.integers(1, 5), filters=st.integers(1, 5),
-    size=st.integers(5, 9), kernel=st.integers(1, 3), stride=st.integers(1, 3), pad=st.integers(0, 2),
+    batch=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    per_group=st.integers(1, 5),
+    filters=st.integers(1, 5),
+    size=st.integers(5, 9),
+    kernel=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    pad=st.integers(0, 2),
     dilate=st.integers(1, 2),
 )
 def test_convolution_of_any_geometry(
-    batch: int, groups: int, per_group: int, filters: int, size: int, kernel: int, stride: int, pad: int, dilate: int
+    batch: int,
+    groups: int,
+    per_group: int,
+    filters: int,
+    size: int,
+    kernel: int,
+    stride: int,
+    pad: int,
+    dilate: int,
 ) -> None:
     attrs = {
-        "kernel": (kernel, kernel), "stride": (stride, stride), "pad": (pad, pad), "dilate": (dilate, dilate),
-        "num_filter": groups * filters, "num_group": groups,
+        "kernel": (kernel, kernel),
+        "stride": (stride, stride),
+        "pad": (pad, pad),
+        "dilate": (dilate, dilate),
+        "num_filter": groups * filters,
+        "num_group": groups,
     }
     data = (batch, groups * per_group, size, size + 1)
     plans.verify("Convolution", attrs, _arrays(np.random.default_rng(1), data, attrs))

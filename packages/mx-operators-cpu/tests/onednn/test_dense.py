@@ -14,9 +14,12 @@ def _normal(rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[np.ndarr
 
 @pytest.mark.parametrize("no_bias", [False, True])
 @pytest.mark.parametrize(
-    ("data", "flatten"), [((4, 5), True), ((2, 3, 4), True), ((2, 3, 4), False), ((1, 7), True), ((33, 65), False)]
+    ("data", "flatten"),
+    [((4, 5), True), ((2, 3, 4), True), ((2, 3, 4), False), ((1, 7), True), ((33, 65), False)],
 )
-def test_fully_connected(rng: np.random.Generator, data: tuple[int, ...], flatten: bool, no_bias: bool) -> None:
+def test_fully_connected(
+    rng: np.random.Generator, data: tuple[int, ...], flatten: bool, no_bias: bool
+) -> None:
     depth = int(np.prod(data[1:])) if flatten else data[-1]
     inputs = _normal(rng, data, (6, depth), (6,))[: 2 if no_bias else 3]
     plans.verify("FullyConnected", {"num_hidden": 6, "flatten": flatten, "no_bias": no_bias}, inputs)
@@ -31,9 +34,17 @@ def test_fully_connected_of_any_size(rows: int, depth: int, hidden: int) -> None
 
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [((3,), 4, (5,)), ((2, 3), 4, (5,)), ((2,), 3, (2, 2)), ((1,), 1, (1,)), ((16,), 1, (8,))])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [((3,), 4, (5,)), ((2, 3), 4, (5,)), ((2,), 3, (2, 2)), ((1,), 1, (1,)), ((16,), 1, (8,))],
+)
 def test_dot(
-    rng: np.random.Generator, m: tuple[int, ...], k: int, n: tuple[int, ...], transpose_a: bool, transpose_b: bool
+    rng: np.random.Generator,
+    m: tuple[int, ...],
+    k: int,
+    n: tuple[int, ...],
+    transpose_a: bool,
+    transpose_b: bool,
 ) -> None:
     lhs, rhs = (k, *m) if transpose_a else (*m, k), (*n, k) if transpose_b else (k, *n)
     attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
@@ -55,7 +66,9 @@ def test_gemm(rng: np.random.Generator, alpha: float, transpose_a: bool) -> None
     lhs = (2, 6, 4) if transpose_a else (2, 4, 6)
     attrs = {"transpose_a": transpose_a, "alpha": alpha}
     plans.verify("_linalg_gemm2", attrs, _normal(rng, lhs, (2, 6, 5)), gradient=False)
-    plans.verify("_linalg_gemm", attrs | {"beta": 0.5}, _normal(rng, lhs, (2, 6, 5), (2, 4, 5)), gradient=False)
+    plans.verify(
+        "_linalg_gemm", attrs | {"beta": 0.5}, _normal(rng, lhs, (2, 6, 5), (2, 4, 5)), gradient=False
+    )
 
 
 def test_vectors(rng: np.random.Generator) -> None:

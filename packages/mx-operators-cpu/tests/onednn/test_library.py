@@ -34,7 +34,10 @@ CONVOLUTION = """
 def _python(code: str, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(Path(__file__).parent), *arguments],
-        capture_output=True, text=True, timeout=60, env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | environment,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -49,7 +52,9 @@ def test_one_openmp_runtime_beside_somebody_elses(tmp_path: Path) -> None:
         maps = {line.split()[-1] for line in open("/proc/self/maps") if "libgomp" in line}
         print(*maps)
     """
-    assert _python(code, str(tmp_path / "libgomp-other.so.1")).split() == [str(tmp_path / "libgomp-other.so.1")]
+    assert _python(code, str(tmp_path / "libgomp-other.so.1")).split() == [
+        str(tmp_path / "libgomp-other.so.1")
+    ]
 
 
 @pytest.mark.parametrize("mine", [{}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "passive"}])

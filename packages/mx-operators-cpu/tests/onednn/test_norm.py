@@ -18,9 +18,12 @@ def _batch_inputs(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -
 @pytest.mark.parametrize("is_train", [True, False])
 @pytest.mark.parametrize("attrs", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((4, 3, 5, 5), 1), ((6, 130), 1), ((3, 5, 70), -1), ((300, 2), 1), ((2, 3, 4), 0), ((2, 4, 1), 1)]
+    ("shape", "axis"),
+    [((4, 3, 5, 5), 1), ((6, 130), 1), ((3, 5, 70), -1), ((300, 2), 1), ((2, 3, 4), 0), ((2, 4, 1), 1)],
 )
-def test_batch_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int, attrs: dict, is_train: bool) -> None:
+def test_batch_norm(
+    rng: np.random.Generator, shape: tuple[int, ...], axis: int, attrs: dict, is_train: bool
+) -> None:
     plans.verify("BatchNorm", {"axis": axis, **attrs}, _batch_inputs(rng, shape, axis), is_train=is_train)
 
 
@@ -31,11 +34,15 @@ def test_batch_norm_keeps_precision_far_from_zero(rng: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((3, 4), -1), ((2, 3, 4), 1), ((5, 129), -1), ((2, 3, 70), 0), ((1, 9000), -1), ((4, 5, 1), 1)]
+    ("shape", "axis"),
+    [((3, 4), -1), ((2, 3, 4), 1), ((5, 129), -1), ((2, 3, 70), 0), ((1, 9000), -1), ((4, 5, 1), 1)],
 )
 def test_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> None:
     n = shape[axis]
-    inputs = [a.astype(np.float32) for a in (rng.standard_normal(shape), rng.standard_normal(n), rng.standard_normal(n))]
+    inputs = [
+        a.astype(np.float32)
+        for a in (rng.standard_normal(shape), rng.standard_normal(n), rng.standard_normal(n))
+    ]
     plans.verify("LayerNorm", {"axis": axis, "eps": 1e-3}, inputs)
 
 
@@ -47,7 +54,9 @@ def test_group_norm(rng: np.random.Generator, name: str, groups: int, shape: tup
 
 
 @pytest.mark.parametrize("shape", [(2, 7, 9, 8), (1, 2, 3), (2, 5)])
-@pytest.mark.parametrize("attrs", [{"nsize": 3}, {"nsize": 5, "alpha": 0.5, "beta": 0.6, "knorm": 1}, {"nsize": 1}])
+@pytest.mark.parametrize(
+    "attrs", [{"nsize": 3}, {"nsize": 5, "alpha": 0.5, "beta": 0.6, "knorm": 1}, {"nsize": 1}]
+)
 def test_lrn(rng: np.random.Generator, attrs: dict, shape: tuple[int, ...]) -> None:
     plans.verify("LRN", attrs, [rng.standard_normal(shape).astype(np.float32)])
 
@@ -57,4 +66,6 @@ def test_lrn_without_channels_is_left_to_others(shape):
     spec = [(shape, 0)]
     assert native.lrn(spec, spec * 2, size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
     assert native.lrn_backward(spec * 3, spec, size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
-    assert native.lrn([((2, 3), 0)], [((2, 3), 0), ((2, 2), 0)], size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
+    assert (
+        native.lrn([((2, 3), 0)], [((2, 3), 0), ((2, 2), 0)], size=3, alpha=1.0, beta=0.75, knorm=2.0) is None
+    )

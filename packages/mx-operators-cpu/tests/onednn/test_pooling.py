@@ -34,13 +34,24 @@ def test_pooling(kind: dict, shape: tuple[int, ...], window: dict) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    kind=st.sampled_from(KINDS), size=st.integers(3, 10), kernel=st.integers(1, 4), stride=st.integers(1, 4),
-    pad=st.integers(0, 3), convention=st.sampled_from(["valid", "full"]),
+    kind=st.sampled_from(KINDS),
+    size=st.integers(3, 10),
+    kernel=st.integers(1, 4),
+    stride=st.integers(1, 4),
+    pad=st.integers(0, 3),
+    convention=st.sampled_from(["valid", "full"]),
 )
-def test_pooling_of_any_geometry(kind: dict, size: int, kernel: int, stride: int, pad: int, convention: str) -> None:
+def test_pooling_of_any_geometry(
+    kind: dict, size: int, kernel: int, stride: int, pad: int, convention: str
+) -> None:
     kernel = min(kernel, size)
     pad = min(pad, kernel - 1)
-    attrs = {"kernel": (kernel, kernel), "stride": (stride, 1), "pad": (pad, 0), "pooling_convention": convention}
+    attrs = {
+        "kernel": (kernel, kernel),
+        "stride": (stride, 1),
+        "pad": (pad, 0),
+        "pooling_convention": convention,
+    }
     plans.verify("Pooling", kind | attrs, [_data((2, 3, size, size))])
 
 

@@ -10,7 +10,9 @@ from mx_core import operators
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 @pytest.mark.parametrize("attrs", [{}, {"temperature": 2.5}])
-@pytest.mark.parametrize(("shape", "axis"), [((3, 4), -1), ((2, 5, 3), 1), ((7,), 0), ((2, 3, 4, 17), 3), ((4, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 4), -1), ((2, 5, 3), 1), ((7,), 0), ((2, 3, 4, 17), 3), ((4, 1), 1)]
+)
 def test_softmax(rng: np.random.Generator, name: str, shape: tuple[int, ...], axis: int, attrs: dict) -> None:
     data = (4 * rng.standard_normal(shape)).astype(np.float32)
     plans.verify(name, {"axis": axis, **attrs}, [data])
@@ -35,7 +37,9 @@ def test_softmax_activation(rng: np.random.Generator, mode: str) -> None:
 
 
 @pytest.mark.parametrize("normalization", ["null", "batch", "valid"])
-@pytest.mark.parametrize("extra", [{}, {"use_ignore": True, "ignore_label": 1, "grad_scale": 2}, {"smooth_alpha": 0.1}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"use_ignore": True, "ignore_label": 1, "grad_scale": 2}, {"smooth_alpha": 0.1}]
+)
 @pytest.mark.parametrize(
     ("shape", "label", "attrs"),
     [
@@ -46,11 +50,19 @@ def test_softmax_activation(rng: np.random.Generator, mode: str) -> None:
     ],
 )
 def test_softmax_output(
-    rng: np.random.Generator, shape: tuple[int, ...], label: tuple[int, ...], attrs: dict, extra: dict,
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    label: tuple[int, ...],
+    attrs: dict,
+    extra: dict,
     normalization: str,
 ) -> None:
     inputs = [rng.standard_normal(shape), rng.integers(0, 5, label)]
-    plans.verify("SoftmaxOutput", {**attrs, **extra, "normalization": normalization}, [i.astype(np.float32) for i in inputs])
+    plans.verify(
+        "SoftmaxOutput",
+        {**attrs, **extra, "normalization": normalization},
+        [i.astype(np.float32) for i in inputs],
+    )
 
 
 def test_labels_may_be_a_distribution(rng: np.random.Generator) -> None:

@@ -24,7 +24,9 @@ CALLS: list[tuple[str, dict[str, Any], list[tuple[int, ...]]]] = [
 
 
 @pytest.mark.parametrize(("name", "attrs", "shapes"), CALLS)
-def test_bfloat16(rng: np.random.Generator, name: str, attrs: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
+def test_bfloat16(
+    rng: np.random.Generator, name: str, attrs: dict[str, Any], shapes: list[tuple[int, ...]]
+) -> None:
     inputs = [rng.standard_normal(s).astype(bfloat16) for s in shapes]
     plans.verify(name, attrs, inputs, rtol=0.05, atol=0.05)
 

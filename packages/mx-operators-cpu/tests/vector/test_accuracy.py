@@ -39,7 +39,11 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, floa
 
 @pytest.mark.parametrize(("name", "function", "exact", "interval", "most"), CASES)
 def test_units_in_the_last_place(
-    name: str, function: Callable[..., Any], exact: Callable[..., Any], interval: tuple[float, float], most: float
+    name: str,
+    function: Callable[..., Any],
+    exact: Callable[..., Any],
+    interval: tuple[float, float],
+    most: float,
 ) -> None:
     low, high = interval
     x = np.linspace(low, high, 50_000)

@@ -18,8 +18,35 @@ from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.expression import Expression, Instruction, Opcode, arity, evaluate, trace
 from mx_operators_cpu import _vector
 
-LIBRARY_DIFFERS = {Opcode.GAMMA, Opcode.GAMMALN, Opcode.DIGAMMA, Opcode.TANH, Opcode.POW}  # in the last digit, seen by integers
-SPECIAL = (0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, 1e30, -1e30, 88.7, 89, -104, 3, 255, 65520)
+LIBRARY_DIFFERS = {
+    Opcode.GAMMA,
+    Opcode.GAMMALN,
+    Opcode.DIGAMMA,
+    Opcode.TANH,
+    Opcode.POW,
+}  # in the last digit, seen by integers
+SPECIAL = (
+    0.0,
+    -0.0,
+    1,
+    -1,
+    2,
+    -2,
+    0.5,
+    -0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    1e30,
+    -1e30,
+    88.7,
+    89,
+    -104,
+    3,
+    255,
+    65520,
+)
 
 
 def values(rng: np.random.Generator, dtype: str, n: int = 257) -> np.ndarray:
@@ -87,8 +114,12 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
-@pytest.mark.parametrize("types", [("float32", "float32"), ("float16", "float32"), ("int8", "int32"), ("float64", "int64")])
-def test_broadcasting(shapes: tuple[tuple[int, ...], ...], types: tuple[str, ...], rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "types", [("float32", "float32"), ("float16", "float32"), ("int8", "int32"), ("float64", "int64")]
+)
+def test_broadcasting(
+    shapes: tuple[tuple[int, ...], ...], types: tuple[str, ...], rng: np.random.Generator
+) -> None:
     expression = trace(lambda x, y, s: (x * y + s, (x - y) * 2 * x, y), 2, 1)
     same_as_numpy(expression, [array(rng, s, t) for s, t in zip(shapes, types, strict=True)], (3.0,))
 
@@ -100,7 +131,12 @@ def test_large_arrays(threads: int, rng: np.random.Generator) -> None:
     want = evaluate(expression, [x, y])
     for got, w in zip(evaluated(expression, [x, y], [x.dtype] * 2, threads=threads), want, strict=True):
         close(got, w)
-    half = evaluated(trace(lambda a, b: a + b, 2), [x.astype(np.float16), x[:1].astype(np.float16)], [np.dtype(np.float16)], threads=threads)
+    half = evaluated(
+        trace(lambda a, b: a + b, 2),
+        [x.astype(np.float16), x[:1].astype(np.float16)],
+        [np.dtype(np.float16)],
+        threads=threads,
+    )
     close(half[0], (x.astype(np.float16) + x[:1].astype(np.float16)))
 
 
@@ -116,26 +152,57 @@ def test_requests(dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("size", [7, 5000, 2_000_000])
 @pytest.mark.parametrize("shared", [(0, 1), (1, 0)])
-def test_outputs_may_share_memory_with_inputs(size: int, shared: tuple[int, int], rng: np.random.Generator) -> None:
+def test_outputs_may_share_memory_with_inputs(
+    size: int, shared: tuple[int, int], rng: np.random.Generator
+) -> None:
     """Whatever the expression reads after it has written."""
     expression = trace(lambda x, y: (x + y, x * y - x), 2)
     arrays = [array(rng, (size,)), array(rng, (size,))]
     want = evaluate(expression, arrays)
     specs = [((size,), 0)] * 2
-    run(_vector.expression_plan(expression.serialized, specs, specs), arrays, [arrays[i] for i in shared], [2, 2], threads=2)
+    run(
+        _vector.expression_plan(expression.serialized, specs, specs),
+        arrays,
+        [arrays[i] for i in shared],
+        [2, 2],
+        threads=2,
+    )
     for i, w in zip(shared, want, strict=True):
         close(arrays[i], w)
 
 
-_UNARY: list[Callable[..., Any]] = [X.relu, X.square, abs, X.sign, X.floor, X.sigmoid, X.tanh, X.logical_not, lambda v: X.cast(v, "int8"), lambda v: -v]
-_BINARY: list[Callable[..., Any]] = [X.maximum, X.minimum, lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a < b, lambda a, b: X.where(a, b, a)]
+_UNARY: list[Callable[..., Any]] = [
+    X.relu,
+    X.square,
+    abs,
+    X.sign,
+    X.floor,
+    X.sigmoid,
+    X.tanh,
+    X.logical_not,
+    lambda v: X.cast(v, "int8"),
+    lambda v: -v,
+]
+_BINARY: list[Callable[..., Any]] = [
+    X.maximum,
+    X.minimum,
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a < b,
+    lambda a, b: X.where(a, b, a),
+]
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_random_expressions(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 3))
-    steps = data.draw(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=14))
+    steps = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, 16), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=14
+        )
+    )
     n_outputs = data.draw(st.integers(1, 3))
 
     def function(*given: Any) -> list[Any]:

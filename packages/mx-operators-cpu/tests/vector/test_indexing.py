@@ -27,7 +27,12 @@ def test_embedding(dtype: str, rng: np.random.Generator) -> None:
     attrs = {"input_dim": 7, "output_dim": 33, "dtype": dtype}
     data = rng.integers(-1, 9, (4, 3)).astype(np.float32)
     verify("Embedding", attrs, [data, array(rng, (7, 33), dtype)])
-    verify("_backward_Embedding", attrs, [array(rng, (4, 3, 33), dtype), data], rtol=5e-3 if dtype == "float16" else None)
+    verify(
+        "_backward_Embedding",
+        attrs,
+        [array(rng, (4, 3, 33), dtype), data],
+        rtol=5e-3 if dtype == "float16" else None,
+    )
 
 
 @pytest.mark.parametrize("attrs", [{"axis": 1}, {"axis": -1, "keepdims": True}, {"axis": 0, "mode": "wrap"}])
@@ -45,7 +50,9 @@ def test_pick(attrs: dict[str, object], rng: np.random.Generator) -> None:
 def test_rows_and_classes(rng: np.random.Generator) -> None:
     verify("batch_take", {}, [array(rng, (4, 5)), np.array([0, 4, 9, -1], np.int32)])
     verify("one_hot", {"depth": 5}, [np.array([[0, 4, 5], [-1, 2, 1]], np.float32)])
-    verify("one_hot", {"depth": 3, "on_value": 7, "off_value": 2, "dtype": "int32"}, [np.array([0, 2], np.int64)])
+    verify(
+        "one_hot", {"depth": 3, "on_value": 7, "off_value": 2, "dtype": "int32"}, [np.array([0, 2], np.int64)]
+    )
 
 
 def test_several_indices(rng: np.random.Generator) -> None:

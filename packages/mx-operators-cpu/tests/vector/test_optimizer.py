@@ -16,7 +16,9 @@ MORE = {"ftml_update": {"t": 3}, "ftrl_update": {"lamda1": 0.2}}
 
 def _inputs(name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
     n = len(operators.get(name).arguments)
-    states = [np.abs(array(rng, shape, dtype)) + np.ones((), array(rng, (), dtype).dtype) for _ in range(n - 2)]
+    states = [
+        np.abs(array(rng, shape, dtype)) + np.ones((), array(rng, (), dtype).dtype) for _ in range(n - 2)
+    ]
     return [array(rng, shape, dtype), array(rng, shape, dtype), *states]
 
 

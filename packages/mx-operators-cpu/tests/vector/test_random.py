@@ -26,7 +26,12 @@ def test_floats(dtype: str, shape: tuple[int, ...], threads: int) -> None:
 
 def test_integers_and_like(rng: np.random.Generator) -> None:
     verify("_random_randint", {"low": -5, "high": 1000, "shape": (101,)}, [], random=STREAM)
-    verify("_random_randint", {"low": -(2**62), "high": 2**62, "shape": (9,), "dtype": "int64"}, [], random=STREAM)
+    verify(
+        "_random_randint",
+        {"low": -(2**62), "high": 2**62, "shape": (9,), "dtype": "int64"},
+        [],
+        random=STREAM,
+    )
     verify("_random_uniform_like", {}, [array(rng, (5, 7))], random=STREAM)
     verify("_random_normal_like", {"scale": 0.0}, [array(rng, (5, 7))], random=STREAM)
 

@@ -24,7 +24,9 @@ def test_types(name: str, dtype: str, rng: np.random.Generator) -> None:
         verify(name, {"axis": axis}, [x])
 
 
-@pytest.mark.parametrize("shape", [(1,), (1, 1, 1), (7, 1, 3), (2, 3, 2, 3, 2), (0, 3), (3, 0), (130, 600), (600, 130), (5, 9000)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (1, 1, 1), (7, 1, 3), (2, 3, 2, 3, 2), (0, 3), (3, 0), (130, 600), (600, 130), (5, 9000)]
+)
 def test_shapes(shape: tuple[int, ...], rng: np.random.Generator) -> None:
     x = array(rng, shape)
     for n in range(1, len(shape) + 1):
@@ -89,7 +91,11 @@ def test_gradients(rng: np.random.Generator) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(shape=st.lists(st.integers(1, 6), max_size=4), keep=st.lists(st.booleans(), min_size=4, max_size=4), lead=st.integers(0, 2))
+@given(
+    shape=st.lists(st.integers(1, 6), max_size=4),
+    keep=st.lists(st.booleans(), min_size=4, max_size=4),
+    lead=st.integers(0, 2),
+)
 def test_unbroadcast(shape: list[int], keep: list[bool], lead: int) -> None:
     rng = np.random.default_rng(0)
     like = tuple(size if k else 1 for size, k in zip(shape, keep, strict=False))

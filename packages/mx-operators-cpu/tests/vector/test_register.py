@@ -27,10 +27,14 @@ def test_each_operator_is_registered_once() -> None:
     assert len({name for name, _ in KERNELS}) == len(KERNELS)
 
 
-@pytest.mark.parametrize(("name", "n", "result"), [("elemwise_add", 2, (3, 4)), ("relu", 1, (3, 4)), ("sum", 1, (1,))])
+@pytest.mark.parametrize(
+    ("name", "n", "result"), [("elemwise_add", 2, (3, 4)), ("relu", 1, (3, 4)), ("sum", 1, (1,))]
+)
 def test_the_framework_chooses_these_kernels(name: str, n: int, result: tuple[int, ...]) -> None:
     op = operators.get(name)
-    made = kernels.prepare(op, op.Param.parse({}, op=name), [TensorSpec((3, 4), 0)] * n, [TensorSpec(result, 0)], cpu(0))
+    made = kernels.prepare(
+        op, op.Param.parse({}, op=name), [TensorSpec((3, 4), 0)] * n, [TensorSpec(result, 0)], cpu(0)
+    )
     assert (made.variant, made.plugin) == ("vector", "operators_cpu")
 
 

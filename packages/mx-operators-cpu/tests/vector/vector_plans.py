@@ -37,7 +37,9 @@ def _buffers(arrays: Sequence[np.ndarray]) -> list[Any]:
     return [(a.view(np.uint16), dtypes.code(a.dtype)) if a.dtype.name == "bfloat16" else a for a in arrays]
 
 
-def run(plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], req: Sequence[int], **more: Any) -> None:
+def run(
+    plan: object, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], req: Sequence[int], **more: Any
+) -> None:
     """Runs a plan once."""
     _native.run_plan(plan, _buffers(inputs), _buffers(outputs), req, **more)
 
@@ -51,22 +53,38 @@ def close(got: np.ndarray, want: np.ndarray, rtol: float | None = None, note: st
         return
     rtol = RTOL[name] if rtol is None else rtol
     scale = float(np.nanmax(np.abs(np.where(np.isfinite(want), want, 0).astype(np.float64)), initial=1.0))
-    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=rtol * scale, err_msg=note)
+    np.testing.assert_allclose(
+        got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=rtol * scale, err_msg=note
+    )
 
 
 def evaluated(
-    expression: Expression, inputs: Sequence[np.ndarray], outputs: Sequence[np.dtype], scalars: Sequence[float] = (),
-    *, req: int = WRITE, threads: int = 1,
+    expression: Expression,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.dtype],
+    scalars: Sequence[float] = (),
+    *,
+    req: int = WRITE,
+    threads: int = 1,
 ) -> list[np.ndarray]:
     """The expression by its native plan, over outputs that held 3."""
     shape = np.broadcast_shapes(*(x.shape for x in inputs))
     made = [np.full(shape, 3).astype(dtype) for dtype in outputs]
     specs = [[(a.shape, dtypes.code(a.dtype)) for a in arrays] for arrays in (inputs, made)]
-    run(_vector.expression_plan(expression.serialized, *specs), inputs, made, [req] * len(made), scalars=scalars, threads=threads)
+    run(
+        _vector.expression_plan(expression.serialized, *specs),
+        inputs,
+        made,
+        [req] * len(made),
+        scalars=scalars,
+        threads=threads,
+    )
     return made
 
 
-def same_as_numpy(expression: Expression, inputs: Sequence[np.ndarray], scalars: Sequence[float] = (), **more: Any) -> None:
+def same_as_numpy(
+    expression: Expression, inputs: Sequence[np.ndarray], scalars: Sequence[float] = (), **more: Any
+) -> None:
     """Native plan and NumPy evaluation agree."""
     with np.errstate(all="ignore"):
         want = evaluate(expression, inputs, scalars)
@@ -91,8 +109,14 @@ def plan_of(call: KernelCall) -> Any:
 
 
 def verify(
-    name: str, attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], *, rtol: float | None = None, is_train: bool = True,
-    random: tuple[int, int] = (0, 0), threads: int = 1,
+    name: str,
+    attrs: Mapping[str, Any],
+    inputs: Sequence[np.ndarray],
+    *,
+    rtol: float | None = None,
+    is_train: bool = True,
+    random: tuple[int, int] = (0, 0),
+    threads: int = 1,
 ) -> None:
     """Compares an operator's plan with its reference, written, added and left alone."""
     op = operators.get(name)

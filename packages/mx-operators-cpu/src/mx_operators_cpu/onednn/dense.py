@@ -52,9 +52,15 @@ def _matrices(call: KernelCall, scaled: bool) -> object | None:
     lhs, rhs = call.inputs[0].shape, call.inputs[1].shape
     rows, depth = (lhs[-1], lhs[-2]) if p.transpose_a else (lhs[-2], lhs[-1])
     return native.matmul(
-        specs(call.inputs), specs(call.outputs),
-        batch=prod(lhs[:-2]), m=rows, k=depth, n=rhs[-2] if p.transpose_b else rhs[-1],
-        transpose_a=p.transpose_a, transpose_b=p.transpose_b, scaled=scaled,
+        specs(call.inputs),
+        specs(call.outputs),
+        batch=prod(lhs[:-2]),
+        m=rows,
+        k=depth,
+        n=rhs[-2] if p.transpose_b else rhs[-1],
+        transpose_a=p.transpose_a,
+        transpose_b=p.transpose_b,
+        scaled=scaled,
     )
 
 

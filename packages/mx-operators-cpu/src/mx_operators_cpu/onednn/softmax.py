@@ -27,8 +27,12 @@ def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: floa
     shape = call.outputs[0].shape
     make = native.softmax_backward if backward else native.softmax
     return make(
-        specs(call.inputs), specs(call.outputs),
-        view=shape, axis=p.axis % len(shape), logarithm=logarithm, temperature=sign * (p.temperature or 1.0),
+        specs(call.inputs),
+        specs(call.outputs),
+        view=shape,
+        axis=p.axis % len(shape),
+        logarithm=logarithm,
+        temperature=sign * (p.temperature or 1.0),
     )
 
 
@@ -74,16 +78,24 @@ def _activation_view(call: KernelCall) -> Shape:
 def softmax_activation(call: KernelCall) -> object | None:
     """data -> output."""
     return native.softmax(
-        specs(call.inputs), specs(call.outputs),
-        view=_activation_view(call), axis=1, logarithm=False, temperature=1.0,
+        specs(call.inputs),
+        specs(call.outputs),
+        view=_activation_view(call),
+        axis=1,
+        logarithm=False,
+        temperature=1.0,
     )
 
 
 def softmax_activation_backward(call: KernelCall) -> object | None:
     """out_grad, output -> data_grad."""
     return native.softmax_backward(
-        specs(call.inputs), specs(call.outputs),
-        view=_activation_view(call), axis=1, logarithm=False, temperature=1.0,
+        specs(call.inputs),
+        specs(call.outputs),
+        view=_activation_view(call),
+        axis=1,
+        logarithm=False,
+        temperature=1.0,
     )
 
 
@@ -100,8 +112,12 @@ def _output_view(call: KernelCall, shape: Shape) -> Shape:
 def softmax_output(call: KernelCall) -> object | None:
     """data, label -> output; the label is not read."""
     return native.softmax(
-        specs(call.inputs), specs(call.outputs),
-        view=_output_view(call, call.outputs[0].shape), axis=1, logarithm=False, temperature=1.0,
+        specs(call.inputs),
+        specs(call.outputs),
+        view=_output_view(call, call.outputs[0].shape),
+        axis=1,
+        logarithm=False,
+        temperature=1.0,
     )
 
 
@@ -113,7 +129,14 @@ def softmax_output_backward(call: KernelCall) -> object | None:
     label, output = (t.shape for t in call.inputs)
     rows, classes, inner = _output_view(call, output)
     return native.softmax_output_backward(
-        specs(call.inputs), specs(call.outputs),
-        rows=rows, classes=classes, inner=inner, batch=output[0], smooth_alpha=p.smooth_alpha,
-        use_ignore=p.use_ignore, label_is_distribution=label == output, normalization=p.normalization,
+        specs(call.inputs),
+        specs(call.outputs),
+        rows=rows,
+        classes=classes,
+        inner=inner,
+        batch=output[0],
+        smooth_alpha=p.smooth_alpha,
+        use_ignore=p.use_ignore,
+        label_is_distribution=label == output,
+        normalization=p.normalization,
     )

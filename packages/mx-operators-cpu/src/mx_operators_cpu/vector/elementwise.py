@@ -26,8 +26,6 @@ def generate(expression: Expression, call: KernelCall) -> Any:
     if not plain(*call.inputs, *call.outputs):
         return None
     try:
-        return _vector.expression_plan(
-            expression.serialized, tensors(call.inputs), tensors(call.outputs)
-        )
+        return _vector.expression_plan(expression.serialized, tensors(call.inputs), tensors(call.outputs))
     except NoKernelError:
         return None

@@ -265,9 +265,7 @@ def stack(call: KernelCall) -> Any:
     p: Any = call.params
     axis = p.axis % len(call.outputs[0].shape)
     pieces = _pieces(_target(call), axis, [1] * len(call.inputs))
-    return _plan(
-        call, [move(_source(call, i), v.without(axis), input=i) for i, v in enumerate(pieces)]
-    )
+    return _plan(call, [move(_source(call, i), v.without(axis), input=i) for i, v in enumerate(pieces)])
 
 
 def split(call: KernelCall) -> Any:

@@ -73,9 +73,7 @@ def unbroadcast(call: KernelCall) -> Any:
     """A gradient summed back to the shape that was broadcast."""
     shape, like = call.inputs[0].shape, call.outputs[0].shape
     lead = len(shape) - len(like)
-    reduced = [True] * lead + [
-        size == 1 and shape[lead + axis] != 1 for axis, size in enumerate(like)
-    ]
+    reduced = [True] * lead + [size == 1 and shape[lead + axis] != 1 for axis, size in enumerate(like)]
     return _plan(call, "sum", reduced, shape)
 
 

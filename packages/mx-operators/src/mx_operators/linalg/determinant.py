@@ -74,11 +74,12 @@ class Det(OperatorProperty):
 
 def cofactors(a: Any) -> Any:
     """det(A)·A⁻ᵀ, for singular matrices too: det(U·V)·U·diag(Π_{j≠i} sⱼ)·V of A = U·diag(s)·V."""
-    u, s, v = np.linalg.svd(a)
+    finite = np.isfinite(a).all((-2, -1), keepdims=True)
+    u, s, v = np.linalg.svd(np.where(finite, a, 0))
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     sign = (np.linalg.det(u) * np.linalg.det(v))[..., None, None]
-    return sign * ((u * others[..., None, :]) @ v)
+    return np.where(finite, sign * ((u * others[..., None, :]) @ v), np.nan)
 
 
 class BackwardDet(BackwardOperator):

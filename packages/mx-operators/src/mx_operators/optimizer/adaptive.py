@@ -74,7 +74,7 @@ class FTMLParam:
     beta1: float = opt(0.6, "decay of the first moment", runtime=True)
     beta2: float = opt(0.999, "decay of the second moment", runtime=True)
     epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
-    t: int = required("number of this step, from 1", runtime=True)
+    t: int = required("number of this step, from 1", runtime=True, lower=1)
     wd: float = opt(0.0, "weight decay", runtime=True)
     rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
     clip_grad: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)

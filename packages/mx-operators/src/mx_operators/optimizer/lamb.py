@@ -24,7 +24,7 @@ class LambPhase1Param:
     beta1: float = opt(0.9, "decay of the first moment", runtime=True)
     beta2: float = opt(0.999, "decay of the second moment", runtime=True)
     epsilon: float = opt(1e-6, "added to the root of the second moment", runtime=True)
-    t: int = required("number of this step, from 1", runtime=True)
+    t: int = required("number of this step, from 1", runtime=True, lower=1)
     bias_correction: bool = opt(True, "divide the moments by 1 − betaᵗ")
     wd: float = required("weight decay", runtime=True)
     rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)

@@ -26,7 +26,7 @@ class UpSamplingParam:
         "concat", "several inputs with nearest are joined along the channels, or added",
         choices=("concat", "sum"),
     )  # fmt: skip
-    num_args: int = required("number of inputs", lower=1)
+    num_args: int = required("number of inputs", lower=1, upper=4096)
     workspace: int = opt(512, "upper bound of scratch memory, MiB", lower=0)
 
 

@@ -45,7 +45,9 @@ class _Reader(pickle.Unpickler):
         try:
             return self._ALLOWED[(module, name)]
         except KeyError:
-            raise FileFormatError(f"optimizer states: {module}.{name} is not allowed in a state file") from None
+            raise FileFormatError(
+                f"optimizer states: {module}.{name} is not allowed in a state file"
+            ) from None
 
 
 def _encode(text: str, encoding: str) -> bytes:
