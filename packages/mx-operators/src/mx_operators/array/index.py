@@ -14,6 +14,7 @@ from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
+from mx_operators.backward import BackwardOfData
 
 
 @param
@@ -464,18 +465,11 @@ class Diag(OperatorProperty):
         return (np.diag(x, p.k) if x.ndim == 1 else np.diagonal(x, p.k, p.axis1, p.axis2).copy(),)
 
 
-class BackwardDiag(OperatorProperty):
+class BackwardDiag(BackwardOfData):
     """Gradient of diag."""
 
     name = "_backward_diag"
     Param = DiagParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The diagonal of the gradient, or the gradient on a diagonal."""

@@ -11,6 +11,7 @@ import numpy as np
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
+from mx_operators.backward import BackwardOfData
 
 
 @param
@@ -51,18 +52,11 @@ class Repeat(OperatorProperty):
         return (np.repeat(inputs[0], p.repeats, p.axis),)
 
 
-class BackwardRepeat(OperatorProperty):
+class BackwardRepeat(BackwardOfData):
     """Gradient of repeat."""
 
     name = "_backward_repeat"
     Param = RepeatParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Sums of runs."""
@@ -109,18 +103,11 @@ class Tile(OperatorProperty):
         return (np.tile(inputs[0], p.reps),)
 
 
-class BackwardTile(OperatorProperty):
+class BackwardTile(BackwardOfData):
     """Gradient of tile."""
 
     name = "_backward_tile"
     Param = TileParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Sums of copies."""

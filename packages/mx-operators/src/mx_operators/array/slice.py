@@ -11,6 +11,7 @@ import numpy as np
 from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
+from mx_operators.backward import BackwardOfData
 
 Bounds = tuple[int | None, ...]
 
@@ -68,18 +69,11 @@ class Slice(OperatorProperty):
         return (inputs[0][slices(p, inputs[0].shape)],)
 
 
-class BackwardSlice(OperatorProperty):
+class BackwardSlice(BackwardOfData):
     """out_grad where data was cut, zeros elsewhere."""
 
     name = "_backward_slice"
     Param = SliceParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def gradient(self, p: Any, g: Any) -> Any:
         """The same part."""
@@ -140,18 +134,11 @@ def axis_cut(p: Any, rank: int) -> tuple[slice, ...]:
     return tuple(cut)
 
 
-class BackwardSliceAxis(OperatorProperty):
+class BackwardSliceAxis(BackwardOfData):
     """out_grad where data was cut, zeros elsewhere."""
 
     name = "_backward_slice_axis"
     Param = SliceAxisParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def gradient(self, p: Any, g: Any) -> Any:
         """The same part."""
@@ -361,18 +348,11 @@ class Pad(OperatorProperty):
         return (np.pad(inputs[0], self.widths(p), mode=p.mode, **more),)
 
 
-class BackwardPad(OperatorProperty):
+class BackwardPad(BackwardOfData):
     """Every element of out_grad added to the element it was copied from."""
 
     name = "_backward_Pad"
     Param = PadParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Axis by axis through the padded index."""

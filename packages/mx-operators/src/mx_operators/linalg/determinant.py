@@ -11,8 +11,9 @@ import numpy as np
 from mx_core.errors import ArgumentError
 from mx_core.operator import OperatorProperty
 from mx_core.operator.property import ReferenceContext
+from mx_operators.backward import BackwardOperator
 from mx_operators.linalg.factor import square
-from mx_operators.nn.base import BackwardOperator, wide
+from mx_operators.nn.base import wide
 
 
 class Inverse(OperatorProperty):

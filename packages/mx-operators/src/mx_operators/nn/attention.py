@@ -14,7 +14,8 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, wide
+from mx_operators.backward import BackwardOperator
+from mx_operators.nn.base import wide
 
 
 @param

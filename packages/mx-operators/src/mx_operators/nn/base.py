@@ -1,34 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators of neural networks share: windows, axes, backward declarations."""
+"""What the operators of neural networks share: windows, axes, types."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.operator import OperatorProperty
 
 FLOAT32, FLOAT16, BFLOAT16 = 0, 2, 12
-
-
-class BackwardOperator(OperatorProperty):
-    """A backward operator: each output has the shape and type of the input it is a gradient of."""
-
-    #: output name -> input name
-    gradient_of: ClassVar[dict[str, str]] = {}
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Gradients have the shapes of what they belong to."""
-        for output in self.outputs(p):
-            s.unify([self.gradient_of[output], output])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Gradients have the types of what they belong to."""
-        for output in self.outputs(p):
-            t.unify([self.gradient_of[output], output])
 
 
 def statistics_type(data_type: int | None) -> int | None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, out_extent, pad_spatial, per_axis, wide, windows
+from mx_operators.backward import BackwardProduct
+from mx_operators.nn.base import out_extent, pad_spatial, per_axis, wide, windows
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
 
@@ -175,28 +176,15 @@ def _reorder(triple: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return stride, pad, dilate
 
 
-class BackwardConvolution(BackwardOperator):
+class BackwardConvolution(BackwardProduct):
     """Gradients of Convolution with respect to data, weight and bias."""
 
     name = "_backward_Convolution"
     Param = ConvolutionParam
-    arguments = ("out_grad", "data", "weight")
-    gradient_of = {"data_grad": "data", "weight_grad": "weight"}
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """bias_grad unless no_bias."""
-        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs."""
-        s.unify(["data", "data_grad"])
-        s.unify(["weight", "weight_grad"])
-        if not p.no_bias:
-            s.assign("bias_grad", (p.num_filter,))
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Everything in the type of data."""
-        t.unify([*self.inputs(p), *self.outputs(p)])
+    def bias_size(self, p: Any) -> int:
+        """num_filter."""
+        return int(p.num_filter)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Scatter for data, correlation for weight, sum for bias."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, per_axis, wide
+from mx_operators.backward import BackwardProduct
+from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import (
     check_window,
     correlate,
@@ -128,27 +129,15 @@ def _as_convolution(p: Any, x_shape: Sequence[int]) -> Any:
     )  # fmt: skip
 
 
-class BackwardDeconvolution(BackwardOperator):
+class BackwardDeconvolution(BackwardProduct):
     """Gradients of Deconvolution with respect to data, weight and bias."""
 
     name = "_backward_Deconvolution"
     Param = DeconvolutionParam
-    arguments = ("out_grad", "data", "weight")
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """bias_grad unless no_bias."""
-        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs."""
-        s.unify(["data", "data_grad"])
-        s.unify(["weight", "weight_grad"])
-        if not p.no_bias:
-            s.assign("bias_grad", (p.num_filter,))
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Everything in the type of data."""
-        t.unify([*self.inputs(p), *self.outputs(p)])
+    def bias_size(self, p: Any) -> int:
+        """num_filter."""
+        return int(p.num_filter)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Convolution for data, correlation of out_grad with data for weight."""

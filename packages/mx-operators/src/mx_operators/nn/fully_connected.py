@@ -9,7 +9,8 @@ from typing import Any
 
 from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, wide
+from mx_operators.backward import BackwardProduct
+from mx_operators.nn.base import wide
 
 
 @param
@@ -76,27 +77,15 @@ class FullyConnected(OperatorProperty):
         return (y.reshape(*lead, p.num_hidden).astype(inputs[0].dtype),)
 
 
-class BackwardFullyConnected(BackwardOperator):
+class BackwardFullyConnected(BackwardProduct):
     """Gradients of FullyConnected with respect to data, weight and bias."""
 
     name = "_backward_FullyConnected"
     Param = FullyConnectedParam
-    arguments = ("out_grad", "data", "weight")
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """bias_grad unless no_bias."""
-        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs."""
-        s.unify(["data", "data_grad"])
-        s.unify(["weight", "weight_grad"])
-        if not p.no_bias:
-            s.assign("bias_grad", (p.num_hidden,))
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Everything in the type of data."""
-        t.unify([*self.inputs(p), *self.outputs(p)])
+    def bias_size(self, p: Any) -> int:
+        """num_hidden."""
+        return int(p.num_hidden)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Two matrix products and a sum."""

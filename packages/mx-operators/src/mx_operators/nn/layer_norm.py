@@ -10,7 +10,8 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, along, positive_axis, wide
+from mx_operators.backward import BackwardOperator
+from mx_operators.nn.base import along, positive_axis, wide
 
 
 @param

@@ -12,7 +12,8 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, Shape, opt, param
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, per_axis, wide
+from mx_operators.backward import BackwardOperator
+from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import to_first
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC")

@@ -10,7 +10,7 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator
+from mx_operators.backward import BackwardOperator
 from mx_operators.vision.base import image_shape
 
 

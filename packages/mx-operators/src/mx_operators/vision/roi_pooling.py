@@ -14,7 +14,8 @@ import numpy as np
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import OperatorProperty, Shape, param, required
 from mx_core.operator.property import ReferenceContext
-from mx_operators.nn.base import BackwardOperator, wide
+from mx_operators.backward import BackwardOperator
+from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 
 

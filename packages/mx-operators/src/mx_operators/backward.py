@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations that backward operators share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from mx_core.operator import OperatorProperty
+
+
+class BackwardOperator(OperatorProperty):
+    """A backward operator: each output has the shape and type of the input it is a gradient of."""
+
+    #: output name -> input name
+    gradient_of: ClassVar[dict[str, str]] = {}
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Gradients have the shapes of what they belong to."""
+        for output in self.outputs(p):
+            s.unify([self.gradient_of[output], output])
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Gradients have the types of what they belong to."""
+        for output in self.outputs(p):
+            t.unify([self.gradient_of[output], output])
+
+
+class BackwardOfData(OperatorProperty):
+    """From out_grad to the gradient of data, of which only the shape is read."""
+
+    arguments: ClassVar[tuple[str, ...]] = ("out_grad", "data")
+    results: ClassVar[tuple[str, ...]] = ("data_grad",)
+    shape_only_inputs = frozenset((1,))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As data."""
+        s.unify(["data", "data_grad"])
+
+
+class BackwardProduct(OperatorProperty):
+    """Gradients of an operator of data, weight and (unless no_bias) bias, all of one type."""
+
+    arguments: ClassVar[tuple[str, ...]] = ("out_grad", "data", "weight")
+
+    def bias_size(self, p: Any) -> int:
+        """Elements of bias."""
+        raise NotImplementedError
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """bias_grad unless no_bias."""
+        return ("data_grad", "weight_grad", *(() if p.no_bias else ("bias_grad",)))
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the forward inputs."""
+        s.unify(["data", "data_grad"])
+        s.unify(["weight", "weight_grad"])
+        if not p.no_bias:
+            s.assign("bias_grad", (self.bias_size(p),))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Everything in the type of data."""
+        t.unify([*self.inputs(p), *self.outputs(p)])
