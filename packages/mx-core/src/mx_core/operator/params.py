@@ -194,7 +194,6 @@ def param(cls: type[T]) -> type[T]:
     namespace: dict[str, Any] = {
         "__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__,
         "__annotations__": dict(vars(cls).get("__annotations__", {})),
-        "_declared": None,
     }  # fmt: skip
     for info in fields:
         if not info.required:
