@@ -73,19 +73,29 @@ def requirements(folder: Path, extras: tuple[str, ...] = ()) -> list[str]:
     return [*project.get("dependencies", []), *more]  # type: ignore[misc]
 
 
+def extras_of(requirement: str) -> tuple[str, ...]:
+    """`("plot",)` of `mx-train[plot]~=0.1.0`."""
+    match = re.match(r"[^\[;]*\[([^\]]*)\]", requirement)
+    return tuple(extra.strip() for extra in match[1].split(",")) if match else ()
+
+
 def closure(names: list[str], extras: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
     """Own distributions (in dependency order) and foreign requirements of some distributions."""
-    own, foreign, todo = set(names), [], [(name, extras) for name in names]
     folders = distributions()
-    while todo:
-        name, wanted = todo.pop()
+    todo = [(name, extras) for name in names]
+    seen = set(todo)
+    foreign: set[str] = set()
+    for name, wanted in todo:
         for requirement in requirements(folders[name], wanted):
             if base(requirement) not in folders:
-                foreign.append(requirement)
-            elif base(requirement) not in own:
-                own.add(base(requirement))
-                todo.append((base(requirement), ()))
-    return [name for name in folders if name in own], sorted(set(foreign))
+                foreign.add(requirement)
+                continue
+            needed = (base(requirement), extras_of(requirement))
+            if needed not in seen:
+                seen.add(needed)
+                todo.append(needed)
+    own = {name for name, _ in seen}
+    return [name for name in folders if name in own], sorted(foreign)
 
 
 # ---- wheels -------------------------------------------------------------------------------------
@@ -267,7 +277,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def train(session: nox.Session) -> None:
     """Trains a convolutional network on handwritten digits through every package."""
-    install(session, ["mx"], "plot", "image")
+    install(session, ["mx"], "plot")
     session.install("-q", "scikit-learn>=1.5")
     session.run("python", "docs/guides/digits/train.py", *session.posargs)
 

@@ -76,6 +76,15 @@ def test_declared_dependencies_match(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_extras_of_siblings_exist(name: str) -> None:
+    optional: dict[str, list[str]] = project(name).get("optional-dependencies", {})  # type: ignore[assignment]
+    for requirement in [*project(name)["dependencies"], *sum(optional.values(), [])]:  # type: ignore[misc]
+        match = re.match(r"(mx[\w-]*)\[([^\]]*)\]", requirement)
+        if match:
+            assert match[2] in project(match[1])["optional-dependencies"], requirement  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_every_import_is_a_declared_dependency(name: str) -> None:
     declared = {re.split(r"[\s\[~<>=]", r)[0] for r in project(name)["dependencies"]}  # type: ignore[attr-defined]
     for path in sources(FOLDERS[name] / "src", "*.py"):
