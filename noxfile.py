@@ -18,7 +18,7 @@ from pathlib import Path
 import nox
 
 ROOT = Path(__file__).parent
-WHEELS = ROOT / ".nox" / "wheels"
+WHEELS = ROOT / ".nox" / "built-wheels"  # not a session's name: nox empties those
 BUILD_TOOLS = (
     "setuptools>=77", "wheel", "pybind11>=3.0", "onednn-cpu-gomp==2023.2.0",
     "onednn-devel-cpu-gomp==2023.2.0",
