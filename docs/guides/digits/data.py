@@ -35,10 +35,9 @@ def pack_records(folder: Path, prefix: Path) -> tuple[Path, Path]:
     from mx_io import im2rec
 
     lists = im2rec.make_list(prefix, folder, recursive=True, train_ratio=0.8, shuffle=True)
-    return tuple(  # type: ignore[return-value]
-        Path(im2rec.pack(path, folder, pass_through=True).record)
-        for path in sorted(lists, key=lambda p: "train" not in p.name)
-    )
+    train, validation = sorted(lists, key=lambda path: "train" not in path.name)
+    first, second = (im2rec.pack(part, folder, pass_through=True) for part in (train, validation))
+    return first.record, second.record
 
 
 def iterators(train: Path, validation: Path, batch_size: int) -> tuple[Any, Any]:
