@@ -65,12 +65,14 @@ def random(device_type: str = "cpu") -> Any:
 
 
 def device(device_type: str) -> Any:
-    """The device table's object of an accelerator; there is none for `cpu`."""
+    """The device table's object of an accelerator; there is none for `cpu`.
+
+    It is attached to the engine, where one is installed, before anyone gets it: operations on its
+    contexts can be pushed from then on.
+    """
     key = ("device", device_type)
     made = _made.get(key)
-    if made is not None:
-        return made
-    return _once(key, lambda: _make(plugins.registry("devices").get(device_type)))
+    return made if made is not None else _once(key, lambda: _make_device(device_type))
 
 
 def device_count(device_type: str) -> int:
@@ -119,6 +121,13 @@ def _make_engine() -> Any:
             )
         return _make(registry.get(name))
     return _best("engines", registry.items(), "engine")
+
+
+def _make_device(device_type: str) -> Any:
+    made = _make(plugins.registry("devices").get(device_type))
+    if plugins.registry("engines").names():
+        engine().attach_device(made.capsule)
+    return made
 
 
 def _make_first(kind: str, device_type: str) -> Any:

@@ -83,7 +83,7 @@ AT(mx_engine_event, finished, 40);
 AT(mx_engine_event, property, 48);
 AT(mx_engine_event, failed, 52);
 
-SIZE(mx_engine_api, 208);
+SIZE(mx_engine_api, 216);
 AT(mx_engine_api, head, 0);
 AT(mx_engine_api, self, 8);
 AT(mx_engine_api, retain, 16);
@@ -110,6 +110,7 @@ AT(mx_engine_api, workers, 176);
 AT(mx_engine_api, set_bulk_size, 184);
 AT(mx_engine_api, set_sink, 192);
 AT(mx_engine_api, is_naive, 200);
+AT(mx_engine_api, attach_device, 208);
 
 SIZE(mx_block, 32);
 AT(mx_block, data, 0);

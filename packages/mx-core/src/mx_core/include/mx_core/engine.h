@@ -10,6 +10,7 @@
 #define MX_CORE_ENGINE_H_
 
 #include "mx_core/abi.h"
+#include "mx_core/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,6 +152,16 @@ typedef struct mx_engine_api {
   void (*set_sink)(void* self, mx_engine_sink sink, void* argument);
   /* 1: runs everything at the push on the pushing thread. */
   int32_t (*is_naive)(void* self);
+
+  /* Teaches the engine an accelerator: operations whose context has the device's type
+   * find a stream in mx_run_context (lane 1 for copies to, 2 for copies from the device, else 0) and
+   * complete in two steps: *launched* when `run` has returned, *done* when the token that the engine
+   * records behind it is reached.  An operation on the same stream needs its predecessors launched; on
+   * another stream it waits through stream_wait; on the host, and for waits, deletions and a push's
+   * `destroy`, they must be done.  A token whose wait fails poisons what the operation wrote.
+   * The table must live as long as the engine.  Refused: host types, another table for a known type.
+   * A push to a device type that was never attached is refused. */
+  int32_t (*attach_device)(void* self, const mx_device_api* device, mx_error* error);
 } mx_engine_api;
 
 #ifdef __cplusplus
