@@ -110,6 +110,10 @@ ENGINE = """
 
         def __init__(self, name):
             self.name = name
+            self.attached = []
+
+        def attach_device(self, capsule):
+            self.attached.append(capsule)
 
     @mx_core.hookimpl
     def mx_register_engines(registry):

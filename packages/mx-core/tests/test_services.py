@@ -111,6 +111,14 @@ def test_services_of_a_device_type(site):
         services.device("gpu")
 
 
+def test_a_device_is_attached_to_the_engine_once(site, engine_source):
+    site.add("all", SERVICES)
+    site.add("engine", engine_source("A"))
+    npu = services.device("npu")
+    assert services.device("npu") is npu
+    assert services.engine().attached == [npu.capsule]
+
+
 def test_reset_chooses_anew(site, engine_source):
     site.add("a", engine_source("A"))
     first = services.engine()
