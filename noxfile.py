@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import re
@@ -16,6 +17,7 @@ import tomllib
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parent
 WHEELS = ROOT / ".nox" / "built-wheels"  # not a session's name: nox empties those
@@ -293,11 +295,47 @@ def benchmark_scripts(wanted: list[str]) -> dict[str, Path]:
     return found
 
 
-def run_benchmark(python: str, script: Path, limit: float) -> tuple[str, list[str]]:
+# Those of a kind come from one index or not at all. Only a PyTorch without CUDA is a baseline for the CPU.
+BASELINES = {
+    "PyTorch": ("torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0",),
+    "ONNX Runtime and OpenVINO": ("onnx", "onnxruntime", "openvino"),
+    "oneTBB": ("tbb-devel",),
+}
+
+
+def install_baselines(session: nox.Session) -> list[str]:
+    """Installs what we are measured against; a line for each that pip does not get."""
+    missing = []
+    for name, packages in BASELINES.items():
+        with contextlib.suppress(CommandFailed):
+            session.install("-q", *packages, silent=True)
+            session.log(f"baseline: {name}")
+            continue
+        missing.append(f"missing as a baseline: {name}")
+    return missing
+
+
+def mxnet_python(session: nox.Session) -> str:
+    """A Python with MXNet 1.9.1, made in .nox where there is a python3.8 to make it with; else empty."""
+    given = os.environ.get("MX_BENCH_MXNET_PYTHON")
+    if given:
+        return given
+    python = ROOT / ".nox" / "mxnet-1.9.1" / "bin" / "python"
+    if not python.exists():
+        base_python = shutil.which("python3.8")
+        if not base_python or subprocess.run([base_python, "-c", ""], capture_output=True).returncode:
+            return ""
+        session.run(base_python, "-m", "venv", "--clear", str(python.parents[1]), external=True)
+        mxnet = ("mxnet==1.9.1", "numpy<1.24")
+        session.run(str(python), "-m", "pip", "install", "-q", *mxnet, external=True)
+    return str(python)
+
+
+def run_benchmark(python: str, script: Path, limit: float, env: dict[str, str]) -> tuple[str, list[str]]:
     """Runs a script, showing what it prints; `ok`, `failed` or `time limit`, and the lines."""
     process = subprocess.Popen(
         [python, "-u", str(script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", cwd=ROOT, start_new_session=True,
+        errors="replace", cwd=ROOT, start_new_session=True, env={**os.environ, **env},
     )  # fmt: skip
     late = threading.Event()
 
@@ -354,24 +392,21 @@ def bench(session: nox.Session) -> None:
         if not benchmark_scripts([word]):
             session.error(f"no benchmark matches {word!r}; there are: {', '.join(benchmark_scripts([]))}")
     install(session, ALL, "test")
-    # only a build without CUDA is a baseline for the CPU, and small enough to fetch for one
-    torch = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
-    session.run("python", "-m", "pip", "install", "-q", torch, success_codes=[0, 1], silent=True)
-    has_torch = "import importlib.util as u; print(bool(u.find_spec('torch')))"
-    found = str(session.run("python", "-c", has_torch, silent=True)).strip() == "True"
-    note = "" if found else f"PyTorch is missing as a baseline: pip finds no {torch} here"
-    session.log(note or f"baseline: {torch}")
+    notes = install_baselines(session)
+    env = {"MX_BENCH_MXNET_PYTHON": mxnet} if (mxnet := mxnet_python(session)) else {}
+    if not env:
+        notes.append("MXNet 1.9.1 is missing as a baseline: it needs a python3.8, or MX_BENCH_MXNET_PYTHON")
     results = {}
     for name, script in scripts.items():
         session.log(name)
-        results[name] = run_benchmark(f"{session.bin}/python", script, given.limit)
+        results[name] = run_benchmark(f"{session.bin}/python", script, given.limit, env)
     print()
     for name, (status, lines) in results.items():
         print(f"{name:32} {status}")
         for line in ratio_lines(lines):
             print(f"    {line}")
     failed = [name for name, (status, _) in results.items() if status != "ok"]
-    if note:
+    for note in notes:
         session.warn(note)
     if failed:
         session.error(f"{len(failed)} of {len(results)} benchmarks did not end well: {', '.join(failed)}")
