@@ -322,10 +322,10 @@ def mxnet_python(session: nox.Session) -> str:
         return given
     python = ROOT / ".nox" / "mxnet-1.9.1" / "bin" / "python"
     if not python.exists():
-        base_python = shutil.which("python3.8")
-        if not base_python or subprocess.run([base_python, "-c", ""], capture_output=True).returncode:
+        old = shutil.which("python3.8")
+        if not old or subprocess.call([old, "-c", ""], stderr=subprocess.DEVNULL):
             return ""
-        session.run(base_python, "-m", "venv", "--clear", str(python.parents[1]), external=True)
+        session.run(old, "-m", "venv", "--clear", str(python.parents[1]), external=True)
         mxnet = ("mxnet==1.9.1", "numpy<1.24")
         session.run(str(python), "-m", "pip", "install", "-q", *mxnet, external=True)
     return str(python)
