@@ -5,7 +5,7 @@
 
 #include <unordered_map>
 
-#include "function_cache.hpp"
+#include "bindings_function_cache.hpp"
 
 #include <structmember.h>
 

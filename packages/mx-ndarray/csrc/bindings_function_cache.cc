@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "function_cache.hpp"
+#include "bindings_function_cache.hpp"
 
 namespace mx::nd {
 namespace {
