@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "device_table.h"
+#include "gpu.h"
+#include "launch_plan.h"
+#include "mx_core/python.hpp"
+#include "storage_manager.h"
+
+namespace mx::cuda {
+namespace {
+
+namespace py = pybind11;
+
+// An mx_core.context.Context.
+mx_context context_of(const py::object& context) {
+  return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
+}
+
+PoolType pool_type(const std::string& name) {
+  if (name == "pooled") return PoolType::kPooled;
+  if (name == "best_fit") return PoolType::kBestFit;
+  if (name == "naive") return PoolType::kNaive;
+  throw Error(MX_ERROR_VALUE,
+              "[StorageManager] pool: expected pooled, best_fit or naive, got '" + name + "'");
+}
+
+// The device table, and what Python asks about GPUs.
+class Device {
+ public:
+  static py::capsule capsule() { return py::capsule(device_table(), MX_DEVICE_CAPSULE); }
+  static std::string model(int32_t id) { return Gpu::at(id).model(); }
+  static int multiprocessors(int32_t id) { return Gpu::at(id).attribute(kMultiprocessors); }
+  static std::tuple<int, int> capability(int32_t id) {
+    return {Gpu::at(id).attribute(kMajor), Gpu::at(id).attribute(kMinor)};
+  }
+  static std::tuple<size_t, size_t> memory(int32_t id) {
+    size_t free_bytes = 0, total = 0;
+    Gpu::at(id).memory(&free_bytes, &total);
+    return {free_bytes, total};
+  }
+  static uintptr_t stream(int32_t id, int32_t lane) {
+    return reinterpret_cast<uintptr_t>(Gpu::at(id).stream(lane));
+  }
+};
+
+class PyStorage {
+ public:
+  PyStorage(std::string name, const std::string& type, const std::string& pool)
+      : name_(std::move(name)),
+        manager_(std::make_shared<StorageManager>(type == "gpu" ? MX_GPU : MX_CPU_PINNED,
+                                                  pool_type(pool))) {
+    manager_->account({manager_->type(), 0});  // says now what the machine lacks
+  }
+  // Keeps the manager alive.
+  py::capsule capsule() const {
+    auto capsule = py::capsule(manager_->table(), MX_STORAGE_CAPSULE, [](PyObject* object) {
+      delete static_cast<std::shared_ptr<StorageManager>*>(PyCapsule_GetContext(object));
+    });
+    PyCapsule_SetContext(capsule.ptr(), new std::shared_ptr<StorageManager>(manager_));
+    return capsule;
+  }
+  const std::string& name() const noexcept { return name_; }
+  Account& account(const py::object& context) {
+    return manager_->account(context.is_none() ? mx_context{manager_->type(), 0}
+                                               : context_of(context));
+  }
+  // Address of a new block; for allocators of other libraries.
+  uintptr_t alloc(size_t bytes, const py::object& context) {
+    mx_block block{};
+    account(context).alloc(bytes, "foreign", &block);
+    const auto address = reinterpret_cast<uintptr_t>(block.data);
+    if (address != 0) foreign_[address] = block;
+    return address;
+  }
+  void free(uintptr_t address) {
+    const auto found = foreign_.find(address);
+    if (found == foreign_.end()) {
+      throw Error(MX_ERROR_VALUE, "[" + name_ + "] there is no such block to free");
+    }
+    const mx_storage_api* table = manager_->table();
+    table->free(table->self, &found->second);
+    foreign_.erase(found);
+  }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<StorageManager> manager_;
+  std::map<uintptr_t, mx_block> foreign_;  // guarded by the GIL
+};
+
+// (kind, number)
+using PyParameter = std::pair<int, uint64_t>;
+// (kernel, blocks, threads, shared bytes, parameters)
+using PyLaunch =
+    std::tuple<std::shared_ptr<Kernel>, uint32_t, uint32_t, uint32_t, std::vector<PyParameter>>;
+// (shape, type code, bytes)
+using PySpec = std::tuple<std::vector<int64_t>, int32_t, size_t>;
+
+std::vector<TensorSpec> specs(const std::vector<PySpec>& given) {
+  std::vector<TensorSpec> made;
+  for (const auto& [shape, dtype, bytes] : given) made.push_back({shape, dtype, bytes});
+  return made;
+}
+
+py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<PySpec>& inputs,
+                       const std::vector<PySpec>& outputs, const std::vector<PyLaunch>& launches,
+                       uint32_t n_scalars, const std::vector<size_t>& scratch,
+                       uint64_t random_blocks) {
+  Recipe recipe{name, gpu, specs(inputs), specs(outputs), n_scalars, scratch, random_blocks, {}};
+  for (const auto& [kernel, blocks, threads, shared_bytes, given] : launches) {
+    std::vector<Parameter> parameters;
+    for (const auto& [kind, number] : given) {
+      if (kind < 0 || kind > Parameter::kRandomOffset) {
+        throw Error(MX_ERROR_VALUE, "[launch_plan] parameter kind: expected 0 to 8, got " +
+                                        std::to_string(kind));
+      }
+      parameters.push_back({static_cast<Parameter::Kind>(kind), number});
+    }
+    recipe.launches.push_back({kernel, blocks, threads, shared_bytes, std::move(parameters)});
+  }
+  auto plan = std::make_unique<LaunchPlan>(std::move(recipe));
+  PyObject* made = PyCapsule_New(static_cast<mx_plan*>(plan.get()), MX_PLAN_CAPSULE, [](PyObject* self) {
+    auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
+    held->release(held);
+  });
+  if (made == nullptr) throw py::error_already_set();
+  static_cast<void>(plan.release());
+  return py::reinterpret_steal<py::object>(made);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, module) {
+  module.doc() = "The CUDA driver: GPUs, their memory, launches of compiled kernels.";
+  py::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      raise_status(error.code(), error.what());
+    }
+  });
+  const py::object none = py::none();
+
+  module.def(
+      "probe",
+      [] {
+        const Driver& found = driver();
+        return std::make_tuple(forked() ? 0 : found.count, found.version, found.problem);
+      },
+      "(GPUs, driver version, why there is none).");
+
+  py::class_<Device>(module, "Device", py::module_local())
+      .def(py::init<>())
+      .def_property_readonly("capsule", [](const Device&) { return Device::capsule(); })
+      .def_property_readonly("name", [](const Device&) { return "CUDA"; })
+      .def_static("model", &Device::model, py::arg("id"))
+      .def_static("multiprocessors", &Device::multiprocessors, py::arg("id"))
+      .def_static("capability", &Device::capability, py::arg("id"))
+      .def_static("memory", &Device::memory, py::arg("id"))
+      .def_static("stream", &Device::stream, py::arg("id"), py::arg("lane") = 0);
+
+  py::class_<mx_storage_stats>(module, "Stats", py::module_local())
+      .def_readonly("bytes_in_use", &mx_storage_stats::bytes_in_use)
+      .def_readonly("bytes_pooled", &mx_storage_stats::bytes_pooled)
+      .def_readonly("bytes_peak", &mx_storage_stats::bytes_peak)
+      .def_readonly("bytes_limit", &mx_storage_stats::bytes_limit)
+      .def_readonly("allocations", &mx_storage_stats::allocations)
+      .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
+
+  const auto context = py::arg("ctx") = none;
+  py::class_<PyStorage>(module, "StorageManager", py::module_local())
+      .def(py::init<std::string, const std::string&, const std::string&>(), py::arg("name"),
+           py::kw_only(), py::arg("device"), py::arg("pool") = "pooled")
+      .def_property_readonly("capsule", &PyStorage::capsule)
+      .def_property_readonly("name", &PyStorage::name)
+      .def("alloc", &PyStorage::alloc, py::arg("nbytes"), context)
+      .def("free", &PyStorage::free, py::arg("address"))
+      .def("stats", [](PyStorage& m, const py::object& c) { return m.account(c).stats(); }, context)
+      .def("holders", [](PyStorage& m, const py::object& c) { return m.account(c).holders(); }, context)
+      .def("release_all", [](PyStorage& m, const py::object& c) { m.account(c).release(); }, context)
+      .def("reset_peak", [](PyStorage& m, const py::object& c) { m.account(c).reset_peak(); }, context)
+      .def("set_limit",
+           [](PyStorage& m, uint64_t n, const py::object& c) { m.account(c).set_limit(n); },
+           py::arg("nbytes"), context);
+
+  py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", py::module_local())
+      .def(py::init([](std::string name, const py::bytes& image) {
+             return std::make_shared<Kernel>(std::move(name), std::string(image));
+           }),
+           py::arg("name"), py::arg("image"))
+      .def_property_readonly("name", &Kernel::name);
+
+  module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
+             py::arg("outputs"), py::arg("launches"), py::kw_only(), py::arg("n_scalars") = 0,
+             py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
+             "A plan (capsule mx.plan.v1) of kernels launched one after another.");
+}
+
+}  // namespace mx::cuda

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "mx_core/failure.hpp"
+
+namespace mx::cuda {
+namespace {
+
+constexpr int32_t kGpus = 64;
+std::atomic<Gpu*> gpus[kGpus];  // never freed
+std::mutex& opening() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+// Waiting for the event blocks the thread: it is the engine's, and would take a core from workers.
+constexpr unsigned kEventFlags = kEventDisableTiming | kEventBlockingSync;
+
+}  // namespace
+
+Gpu& Gpu::at(int32_t id) {
+  const Functions& cuda = functions();
+  const int count = std::min(driver().count, kGpus);
+  if (id < 0 || id >= count) {
+    throw Error(MX_ERROR_VALUE, "[gpu] there is no gpu(" + std::to_string(id) +
+                                    "): this machine has gpu(0) to gpu(" +
+                                    std::to_string(count - 1) + ")");
+  }
+  if (Gpu* found = gpus[id].load(std::memory_order_acquire)) return *found;
+  const std::lock_guard<std::mutex> lock(opening());
+  if (Gpu* found = gpus[id].load(std::memory_order_acquire)) return *found;
+  auto* made = new Gpu(cuda, id);
+  gpus[id].store(made, std::memory_order_release);
+  return *made;
+}
+
+Gpu& Gpu::of(Stream stream) {
+  functions();  // refuses in a forked child
+  for (std::atomic<Gpu*>& slot : gpus) {
+    Gpu* gpu = slot.load(std::memory_order_acquire);
+    if (gpu == nullptr) continue;
+    for (Stream lane : gpu->streams_)
+      if (lane == stream) return *gpu;
+  }
+  throw Error(MX_ERROR_VALUE, "[gpu] this stream is none of the device's: ask it for one by lane");
+}
+
+Gpu::Gpu(const Functions& cuda, int32_t id)
+    : cuda_(cuda), id_(id), name_("gpu(" + std::to_string(id) + ")") {
+  check(cuda.device_get(&ordinal_, id), name_, "cuDeviceGet");
+  check(cuda.primary_retain(&context_, ordinal_), name_, "cuDevicePrimaryCtxRetain");
+  const Current current(*this);
+  for (Stream& stream : streams_) {
+    check(cuda.stream_create(&stream, kStreamNonBlocking), name_, "cuStreamCreate");
+  }
+}
+
+Stream Gpu::stream(int32_t lane) const {
+  if (lane < 0 || lane >= kLanes) {
+    throw Error(MX_ERROR_VALUE, "[" + name_ + "] lane: expected 0 (compute), 1 (copy in) or 2 (copy "
+                                "out), got " + std::to_string(lane));
+  }
+  return streams_[lane];
+}
+
+std::string Gpu::model() const {
+  char text[256] = {};
+  check(cuda_.device_name(text, sizeof text - 1, ordinal_), name_, "cuDeviceGetName");
+  return text;
+}
+
+int Gpu::attribute(int which) const {
+  int value = 0;
+  check(cuda_.device_attribute(&value, which, ordinal_), name_, "cuDeviceGetAttribute");
+  return value;
+}
+
+void Gpu::memory(size_t* free_bytes, size_t* total) const {
+  const Current current(*this);
+  check(cuda_.memory_info(free_bytes, total), name_, "cuMemGetInfo");
+}
+
+void Gpu::reach(Gpu& peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(peers_.begin(), peers_.end(), peer.id_) != peers_.end()) return;
+  int can = 0;
+  check(cuda_.can_access_peer(&can, ordinal_, peer.ordinal_), name_, "cuDeviceCanAccessPeer");
+  if (can != 0) {
+    const Current current(*this);
+    const Result result = cuda_.enable_peer(peer.context_, 0);
+    if (result != kPeerAccessAlreadyEnabled) check(result, name_, "cuCtxEnablePeerAccess");
+  }
+  peers_.push_back(peer.id_);
+}
+
+mx_token* Gpu::record(Stream stream) {
+  mx_token* token = take_token();
+  token->stream = stream;
+  const Result result = cuda_.event_record(token->event, stream);
+  if (result != kSuccess) {
+    recycle(token);
+    check(result, name_, "cuEventRecord");
+  }
+  return token;
+}
+
+mx_token* Gpu::take_token() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!tokens_.empty()) {
+    mx_token* token = tokens_.back();
+    tokens_.pop_back();
+    return token;
+  }
+  if (tokens_.capacity() <= tokens_made_) tokens_.reserve(2 * tokens_made_ + 16);
+  auto made = std::make_unique<mx_token>(mx_token{nullptr, nullptr, this});
+  const Current current(*this);
+  check(cuda_.event_create(&made->event, kEventFlags), name_, "cuEventCreate");
+  ++tokens_made_;
+  return made.release();
+}
+
+void Gpu::recycle(mx_token* token) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tokens_.push_back(token);
+}
+
+Current::Current(const Gpu& gpu) : cuda_(gpu.cuda()) {
+  check(cuda_.push_current(gpu.context()), gpu.name(), "cuCtxPushCurrent");
+}
+
+Current::~Current() {
+  Context popped = nullptr;
+  cuda_.pop_current(&popped);
+}
+
+}  // namespace mx::cuda

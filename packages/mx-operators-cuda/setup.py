@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+from glob import glob
+
+from setuptools import setup
+
+from mx_core.build import native_extension
+
+setup(
+    ext_modules=[
+        native_extension(
+            "mx_operators_cuda._native",
+            sorted(glob("csrc/*.cc")),
+            compile_flags=("-pthread",),
+            link_flags=("-pthread", "-ldl"),
+        )
+    ]
+)
