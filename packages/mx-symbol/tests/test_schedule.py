@@ -41,6 +41,14 @@ def test_resnet18_takes_less_memory_than_in_mxnet(with_backward, limit):
     assert made.plan.total_bytes <= limit * 2**20
 
 
+def test_the_gradient_of_a_shared_weight_is_summed_as_it_comes():
+    x, weight = sym.Variable("x"), sym.Variable("w")
+    for i in range(40):
+        x = sym.FullyConnected(x, weight, num_hidden=256, no_bias=True, name=f"fc{i}")
+    plan = schedule_of(x, {"x": (1, 256)}, True).plan
+    assert plan.total_bytes < 3 * 256 * 256 * 4
+
+
 def test_a_value_of_which_only_the_shape_is_read_is_not_kept():
     a = sym.Variable("a")
     early = sym.exp(a, name="early")

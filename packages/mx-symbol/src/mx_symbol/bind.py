@@ -15,6 +15,7 @@ from mx_symbol.bound_graph import BoundGraph, build, bytes_of, variables_of
 from mx_symbol.executor import Executor
 from mx_symbol.graph import Entry, Node
 from mx_symbol.infer import check_names, legacy_in
+from mx_symbol.recompute import within_budget
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
@@ -32,6 +33,7 @@ def bind(
     aux_states: Arrays | None = None,
     group2ctx: Mapping[str, Context] | None = None,
     shared_exec: Executor | None = None,
+    memory_budget: int | None = None,
 ) -> Executor:
     """Binds a symbol to arrays the caller owns.
 
@@ -43,6 +45,8 @@ def bind(
     aux_states : list in the order of `list_auxiliary_states`, or by name
     shared_exec : executor whose intermediate memory is used too; the two must not run interleaved
         between forward and backward
+    memory_budget : most bytes that the intermediate values of training may take; what does not fit is
+        computed again in backward (`mx_symbol.recompute`)
 
     Raises
     ------
@@ -63,11 +67,14 @@ def bind(
         {name: dtypes.code(array.dtype) for name, array in everything.items()},
         requests,
     )
+    graph = within_budget(graph, memory_budget)
     for name in requests:
         _check_fits(f"gradient of {name}", grads[name], graph.specs[Entry(graph.arguments[name])])
     grad_table = {name: grads.get(name) if name in requests else None for name in arguments}
     arena = None if shared_exec is None else shared_exec._arena
-    return Executor(symbol, place, graph, (arg_table, grad_table, aux_table), arena)
+    return Executor(
+        symbol, place, graph, (arg_table, grad_table, aux_table), arena, memory_budget=memory_budget
+    )
 
 
 def simple_bind(
@@ -80,6 +87,7 @@ def simple_bind(
     shared_arg_names: Sequence[str] | None = None,
     shared_exec: Executor | None = None,
     shared_buffer: dict[str, NDArray] | None = None,
+    memory_budget: int | None = None,
     **kwargs: Sequence[int],
 ) -> Executor:
     """Infers shapes and types, allocates arrays (zeros) and binds.
@@ -89,6 +97,7 @@ def simple_bind(
     type_dict : element types by name; float32 where nothing else is known
     shared_arg_names, shared_exec : arguments whose arrays are taken from another executor
     shared_buffer : arrays by name that are used where they are large enough, and added to
+    memory_budget : as in `bind`
     **kwargs : shapes by argument; 0 is an unknown dimension
 
     Raises
@@ -109,6 +118,7 @@ def simple_bind(
         {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
         requests,
     )
+    graph = within_budget(graph, memory_budget)
     pool = _Pool(place, group2ctx or {}, shared_exec, shared_arg_names, shared_buffer)
     args = {name: pool.argument(name, graph, node) for name, node in graph.arguments.items()}
     aux = {name: pool.auxiliary(name, graph, node) for name, node in graph.auxiliaries.items()}
@@ -117,7 +127,7 @@ def simple_bind(
         wanted = requests.get(name, "null") != "null"
         grads[name] = pool.gradient(name, graph, node) if wanted else None
     arena = None if shared_exec is None else shared_exec._arena
-    return Executor(symbol, place, graph, (args, grads, aux), arena)
+    return Executor(symbol, place, graph, (args, grads, aux), arena, memory_budget=memory_budget)
 
 
 class _Pool:
@@ -210,6 +220,7 @@ def rebind(
     requests = {n: old.grad_req.get(n, "null") for n in old.arguments}
     shapes = {name: legacy_in(shape) for name, shape in kwargs.items()}
     graph = build(executor._symbol.entries, shapes, types, requests)
+    graph = within_budget(graph, executor._memory_budget)
 
     def moved(name: str, array: NDArray | None, node: Node, named: bool) -> NDArray | None:
         spec = graph.specs[Entry(node)]
@@ -241,7 +252,10 @@ def rebind(
         array = moved(name, executor.aux_dict[name], node, False)
         assert array is not None
         aux[name] = array
-    return Executor(executor._symbol, executor._context, graph, (args, grads, aux), executor._arena)
+    return Executor(
+        executor._symbol, executor._context, graph, (args, grads, aux), executor._arena,
+        memory_budget=executor._memory_budget,
+    )  # fmt: skip
 
 
 def _check_groups(ctx: Context | None, groups: Mapping[str, Context] | None) -> Context:

@@ -56,10 +56,12 @@ class Executor:
         arrays: tuple[dict[str, NDArray], dict[str, NDArray | None], dict[str, NDArray]],
         arena: Arena | None = None,
         outputs: Sequence[NDArray] | None = None,
+        memory_budget: int | None = None,
     ) -> None:
         self._symbol = symbol
         self._context = ctx
         self._graph = graph
+        self._memory_budget = memory_budget  # of the graph; kept for `reshape`
         self.arg_dict, self.grad_dict, self.aux_dict = arrays
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)

@@ -10,6 +10,7 @@ other arguments cost nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from mx_core.operator import Params, gradient_of
 from mx_core.operator.simple import BackwardOp
 from mx_symbol.graph import Entry, Node, topological_order
 
-#: from this many contributions on they are added one by one, so that few are alive at a time
+#: an entry with this many readers sums its gradient as the parts come, so that few are alive at a time
 CHAIN_FROM = 8
 
 
@@ -97,9 +98,11 @@ class _Backward:
         self._contributions: dict[Entry, list[Entry]] = {}
         self._made: list[Node] = []
         self._useful = set(variables)
+        self._readers: Counter[Entry] = Counter()
         for node in self._order:
             if any(entry.node in self._useful for entry in node.inputs):
                 self._useful.add(node)
+                self._readers.update(node.inputs)
 
     def run(self, heads: Sequence[Entry], head_grads: Sequence[Entry | None]) -> GradientGraph:
         for head, grad in zip(heads, head_grads, strict=True):
@@ -113,7 +116,11 @@ class _Backward:
         return GradientGraph(grads, tuple(node for node in self._made if node in needed))
 
     def _contribute(self, entry: Entry, grad: Entry) -> None:
-        self._contributions.setdefault(entry, []).append(grad)
+        parts = self._contributions.setdefault(entry, [])
+        if parts and self._readers[entry] >= CHAIN_FROM:
+            parts[0] = Entry(self._node("_grad_add", (parts[0], grad), entry.node, "_sum_grad"))
+        else:
+            parts.append(grad)
 
     def _differentiate(self, node: Node) -> None:
         assert node.op is not None and node.params is not None
@@ -166,11 +173,6 @@ class _Backward:
             return None
         if len(parts) == 1:
             return parts[0]
-        if len(parts) < CHAIN_FROM:
-            op = operators.get("add_n")
-            params = op.Param.parse({op.variadic: len(parts)} if op.variadic else {}, op="add_n")
-            return Entry(self._node("add_n", parts, entry.node, "_sum_grad", params))
-        total = parts[0]
-        for i, part in enumerate(parts[1:]):
-            total = Entry(self._node("_grad_add", (total, part), entry.node, f"_sum_grad{i}"))
-        return total
+        op = operators.get("add_n")
+        params = op.Param.parse({op.variadic: len(parts)} if op.variadic else {}, op="add_n")
+        return Entry(self._node("add_n", parts, entry.node, "_sum_grad", params))
