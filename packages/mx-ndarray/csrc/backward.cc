@@ -15,7 +15,9 @@ constexpr const char* kNotRecorded =
 
 class ModeScope {
  public:
-  ModeScope(bool recording, bool training) : saved_(mode()) { mode() = {recording, training}; }
+  ModeScope(bool recording, bool training) : saved_(mode()) {
+    mode() = {recording, training, saved_.priority};
+  }
   ModeScope(const ModeScope&) = delete;
   ModeScope& operator=(const ModeScope&) = delete;
   ~ModeScope() { mode() = saved_; }

@@ -112,6 +112,8 @@ void register_autograd(py::module_& module) {
   module.def("is_training", [] { return mode().training; });
   module.def("set_recording", [](bool on) { return std::exchange(mode().recording, on); });
   module.def("set_training", [](bool on) { return std::exchange(mode().training, on); });
+  module.def("set_priority",
+             [](int32_t priority) { return std::exchange(mode().priority, priority); });
   module.def("mark_variables",
              [](const py::list& arrays, const py::list& grads, const std::vector<int>& reqs) {
                translated([&] { mark_variables(arrays, grads, reqs); });

@@ -99,7 +99,7 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   {
     const Outside outside(!call->brief || Runtime::instance().naive());
     push(*call, inputs.data(), n_inputs, outputs.data(), req.data(), n_outputs, scalars,
-         call->n_scalars, now.training, 0, invocation.origin);
+         call->n_scalars, now.training, now.priority, invocation.origin);
   }
   results.resize(visible);
   for (uint32_t i = 0; i < visible; ++i) results[i] = {owned[i], nullptr, i};
@@ -160,6 +160,7 @@ void copy(Array& from, Array& to, const char* origin) {
                        : on_host(to.context()) ? MX_FN_COPY_FROM_DEVICE
                                                : MX_FN_COPY_TO_DEVICE;
   operation.flags = host_only && from.bytes() <= kInlineBytes ? MX_PUSH_INLINE : 0u;
+  operation.priority = mode().priority;
   operation.name = "copyto";
   operation.origin = origin;
   operation.reads = &read;

@@ -15,10 +15,11 @@ namespace mx::nd {
 
 class Node;
 
-// Per-thread state of `autograd.record` and `train_mode`.
+// Per-thread state of `autograd.record`, `train_mode` and `priority`.
 struct Mode {
   bool recording = false;
   bool training = false;
+  int32_t priority = 0;  // of the operations this thread pushes
 };
 Mode& mode() noexcept;
 

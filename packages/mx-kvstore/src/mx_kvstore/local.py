@@ -15,6 +15,7 @@ from mx_kvstore.keys import Key, pairs
 from mx_kvstore.reduction import Placement, reduce_into, reduced
 from mx_kvstore.updater import Updater, updater_for
 from mx_ndarray import NDArray, autograd
+from mx_ndarray import priority as scheduled
 
 
 class KVStore(KVStoreBase):
@@ -100,16 +101,15 @@ class KVStore(KVStoreBase):
         value : NDArray or list of NDArrays of the stored shape and type, one per device; for a list
             of keys a list of these. They are read only.
         priority : int
-            Accepted for MXNet's sake: work starts as soon as its arrays are ready.
+            Of work that is ready, larger ones start first.
 
         Raises
         ------
         ArgumentError, ShapeError, DTypeError
             The key was not initialised, or an array does not fit it. Nothing is pushed then.
         """
-        del priority
         given = pairs(key, value, "value")
-        with self._lock, autograd.pause():
+        with self._lock, autograd.pause(), scheduled(priority):
             for name, arrays in given:
                 self._check_fit("push", name, arrays, same_type=True)
             for name, arrays in given:
@@ -127,15 +127,14 @@ class KVStore(KVStoreBase):
         key : int, str or list of them
         out : NDArray or list of NDArrays of the stored shape; for a list of keys a list of these
         priority : int
-            Accepted for MXNet's sake: work starts as soon as its arrays are ready.
+            Of work that is ready, larger ones start first.
         ignore_sparse : bool
             No value is sparse here.
         """
-        del priority
         if out is None:
             raise ArgumentError("[KVStore.pull] out: expected the NDArrays to fill, got None")
         given = pairs(key, out, "out")
-        with self._lock, autograd.pause():
+        with self._lock, autograd.pause(), scheduled(priority):
             for name, arrays in given:
                 self._check_fit("pull", name, arrays, same_type=False)
             for name, arrays in given:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which order the engine takes up work that is ready."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from mx_core.errors import ArgumentError
+from mx_ndarray import _core
+
+_LIMIT = 2**31
+
+
+class priority:
+    """A block whose operations have a priority: of those that are ready, larger ones start first.
+
+    It belongs to the thread, is 0 outside, and never changes a result.
+
+    Parameters
+    ----------
+    value : int
+        Of 32 bits.
+
+    Raises
+    ------
+    ArgumentError  it is no such integer
+
+    Examples
+    --------
+    >>> with priority(-3):
+    ...     gradient.copyto(target)
+    """
+
+    def __init__(self, value: int) -> None:
+        if not hasattr(value, "__index__") or not -_LIMIT <= value.__index__() < _LIMIT:
+            raise ArgumentError(f"[priority] expected an integer of 32 bits, got {value!r}")
+        self._value = value.__index__()
+        self._saved: list[int] = []
+
+    def __enter__(self) -> priority:
+        self._saved.append(_core.set_priority(self._value))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _core.set_priority(self._saved.pop())
