@@ -59,12 +59,12 @@ def test_the_reverse_direction_is_the_forward_one_on_reversed_data(run: Any, mod
 def test_dropout_is_between_layers_and_in_training_only(run: Any) -> None:
     attrs, inputs = inputs_for("lstm", p=0.5)
     plain = run("RNN", inputs, **{**attrs, "p": 0.0})
-    resting, mask = run("RNN", inputs, **attrs)
+    resting, _, mask = run("RNN", inputs, **attrs)
     np.testing.assert_array_equal(resting, plain[0])
     assert (mask == 1).all() and mask.shape == (1, 3, 2, 3)
-    dropped, mask = run("RNN", inputs, train=True, **attrs)
+    dropped, _, mask = run("RNN", inputs, train=True, **attrs)
     assert set(np.unique(mask)) == {0.0, 2.0} and not np.allclose(dropped, resting)
-    assert len(run("RNN", inputs_for("lstm", num_layers=1)[1], **{**attrs, "num_layers": 1})) == 1
+    assert len(run("RNN", inputs_for("lstm", num_layers=1)[1], **{**attrs, "num_layers": 1})) == 2
 
 
 def test_parameters_and_states_follow_from_data() -> None:
@@ -73,7 +73,7 @@ def test_parameters_and_states_follow_from_data() -> None:
     inputs, outputs = infer_shapes(op, p, [(7, 2, 4), None, None])
     rows = 3 * 5 * 2
     assert inputs[1:] == ((rows * (4 + 5 + 2) + 2 * rows * (10 + 5 + 2),), (6, 2, 5))
-    assert outputs == ((7, 2, 10), (6, 2, 5))
+    assert outputs == ((7, 2, 10), (6, 2, 5), (7 * 2 * 10 * (3 * 4 + 2),))
     with pytest.raises(ShapeError, match="parameters"):
         infer_shapes(op, p, [(7, 2, 4), (3,), None])
     with pytest.raises(ShapeError, match="no steps"):

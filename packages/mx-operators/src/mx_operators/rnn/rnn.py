@@ -14,6 +14,7 @@ from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
 from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.reserve import gather, reserve_size
 from mx_operators.rnn.stack import backward, forward
 from mx_operators.rnn.weights import directions, parameter_count
 
@@ -39,6 +40,11 @@ def _has_mask(p: Any) -> bool:
     return bool(p.p > 0 and p.num_layers > 1)
 
 
+def _kept(p: Any) -> tuple[str, ...]:
+    reserve = ("reserve",) if reserve_size(p, 1, 1) > 0 else ()
+    return (*reserve, "mask") if _has_mask(p) else reserve
+
+
 def _states(p: Any) -> tuple[str, ...]:
     return ("state", "state_cell") if CELLS[p.mode].has_cell_state else ("state",)
 
@@ -57,15 +63,16 @@ def _split_inputs(p: Any, inputs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
 class RNN(OperatorProperty):
     """data (T, N, I), parameters, state (L·D, N, H) give (T, N, D·H); D directions, L layers.
 
-    lstm takes state_cell (L·D, N, H) as well. state_outputs adds the states behind the last step. With
-    p above 0 the scaled dropout masks (L − 1, T, N, D·H) are a hidden output. The layout of
-    parameters is described in `mx_operators.rnn.weights`, the cells in `mx_operators.rnn.cells`.
+    lstm takes state_cell (L·D, N, H) as well. state_outputs adds the states behind the last step.
+    Hidden outputs are what backward needs of the steps, and with p above 0 the scaled dropout
+    masks (L − 1, T, N, D·H). The layout of parameters is described in `mx_operators.rnn.weights`,
+    that of the reserve in `mx_operators.rnn.reserve`, the cells in `mx_operators.rnn.cells`.
     """
 
     name = "RNN"
     Param = RNNParam
     arguments = ("data", "parameters", "state", "state_cell")
-    results = ("output", "state_output", "statecell_output", "mask")
+    results = ("output", "state_output", "statecell_output", "reserve", "mask")
     is_random = True
     needs_train_flag = True
 
@@ -74,11 +81,11 @@ class RNN(OperatorProperty):
         return ("data", "parameters", *_states(p))
 
     def outputs(self, p: Any) -> tuple[str, ...]:
-        """Last states with state_outputs, the masks with dropout."""
-        return ("output", *_last_states(p), *(("mask",) if _has_mask(p) else ()))
+        """Last states with state_outputs, the reserve if anything is kept, the masks with dropout."""
+        return ("output", *_last_states(p), *_kept(p))
 
     def num_visible_outputs(self, p: Any) -> int:
-        """All but the masks."""
+        """All but reserve and masks."""
         return 1 + len(_last_states(p))
 
     def infer_shape(self, p: Any, s: Any) -> None:
@@ -101,6 +108,10 @@ class RNN(OperatorProperty):
                 s.assign("parameters", (parameter_count(p, data[2]),))
         output = s.get("output")
         s.assign("data", (*output[:2], -1))
+        output = s.get("output")
+        if "reserve" in _kept(p):
+            size = reserve_size(p, *output[:2]) if min(output[:2]) >= 0 else -1
+            s.assign("reserve", (size,))
         if _has_mask(p):
             s.assign("mask", (p.num_layers - 1, *output))
 
@@ -109,10 +120,11 @@ class RNN(OperatorProperty):
         return (prod(output_shapes[-1]) + 3) // 4 if _has_mask(p) else 0
 
     def gradient(self, p: Any, g: Any) -> Any:
-        """Recomputes the steps; masks are kept."""
+        """Reads what the steps kept."""
         heads = [g.out_grad(i) for i in range(self.num_visible_outputs(p))]
-        masks = [g.output(len(heads))] if _has_mask(p) else []
-        return g.op("_backward_RNN", [*heads, *map(g.input, range(len(self.inputs(p)))), *masks], params=p)
+        kept = [g.output(len(heads) + i) for i in range(len(_kept(p)))]
+        inputs = map(g.input, range(len(self.inputs(p))))
+        return g.op("_backward_RNN", [*heads, *inputs, g.output(0), *kept], params=p)
 
     def companions(self) -> tuple[OperatorProperty, ...]:
         """Its backward operator."""
@@ -126,8 +138,9 @@ class RNN(OperatorProperty):
             shape = (p.num_layers - 1, *x.shape[:2], directions(p) * p.state_size)
             masks = _draw_masks(p, shape, ctx).astype(x.dtype)
         made = forward(p, x, vector, h, c, masks)
-        shown = (made.output, *(made.h, made.c)[: len(_last_states(p))])
-        return tuple(y.astype(inputs[0].dtype) for y in (*shown, *(() if masks is None else (masks,))))
+        shown = [made.output, *(made.h, made.c)[: len(_last_states(p))]]
+        kept = {"reserve": gather(p, made.runs), "mask": masks}
+        return tuple(y.astype(inputs[0].dtype) for y in (*shown, *map(kept.__getitem__, _kept(p))))
 
 
 def _draw_masks(p: Any, shape: tuple[int, ...], ctx: ReferenceContext) -> Any:
@@ -145,9 +158,9 @@ class BackwardRNN(OperatorProperty):
     Param = RNNParam
 
     def inputs(self, p: Any) -> tuple[str, ...]:
-        """Out-gradients of the visible outputs, the forward inputs, the masks."""
+        """Out-gradients of the visible outputs, the forward inputs, the output, reserve and masks."""
         heads = (f"{name}_grad" for name in ("output", *_last_states(p)))
-        return (*heads, "data", "parameters", *_states(p), *(("mask",) if _has_mask(p) else ()))
+        return (*heads, "data", "parameters", *_states(p), "output", *_kept(p))
 
     def outputs(self, p: Any) -> tuple[str, ...]:
         """One per forward input."""
@@ -159,7 +172,7 @@ class BackwardRNN(OperatorProperty):
             s.unify([name, f"grad_{name}"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The forward steps again, then backwards."""
+        """The forward steps again, then backwards: only native kernels read output and reserve."""
         n_heads, n_inputs = 1 + len(_last_states(p)), 2 + len(_states(p))
         given = inputs[n_heads : n_heads + n_inputs]
         x, vector, h, c = _split_inputs(p, given)

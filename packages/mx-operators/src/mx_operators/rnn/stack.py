@@ -13,10 +13,11 @@ from mx_operators.rnn.weights import Weights, directions, split
 
 
 class Run(NamedTuple):
-    """Of one layer and direction: input in running order, states before each step, kept values."""
+    """Of one layer and direction, in running order: input, states before and behind each step, kept values."""
 
     x: Any
     before: list[Any]
+    after: list[tuple[Any, Any]]
     kept: list[tuple[Any, ...]]
 
 
@@ -36,13 +37,16 @@ def _turned(x: Any, direction: int) -> Any:
 def _run(mode: str, weights: Weights, x: Any, h: Any, c: Any) -> tuple[Any, Any, Any, Run]:
     cell = CELLS[mode]
     products = x @ weights.w.T + weights.b_w
-    states, before, kept = np.empty((*x.shape[:2], h.shape[-1]), x.dtype), [], []
+    states, before = np.empty((*x.shape[:2], h.shape[-1]), x.dtype), []
+    after: list[tuple[Any, Any]] = []
+    kept: list[tuple[Any, ...]] = []
     for t, a in enumerate(products):
         before.append(h)
         h, c, values = cell.forward(a, h @ weights.r.T + weights.b_r, h, c)
         kept.append(values)
+        after.append((h, c))
         states[t] = h
-    return states, h, c, Run(x, before, kept)
+    return states, h, c, Run(x, before, after, kept)
 
 
 def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any) -> Forward:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recurrent stack keeps of its steps for backward: one vector.
+
+First, by layer, then by direction: the gates (T, N, G·H) behind their functions, in the cell's order,
+and a value per unit (T, N, H): of lstm the cell state behind the step, of gru R·h + b_R of its last
+gate. Cells with one gate keep nothing here, their state tells it. Then the outputs (T, N, D·H) of
+all layers but the last, before dropout. T counts along data, also where a direction runs backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.weights import directions
+
+
+def reserve_size(p: Any, steps: int, batch: int) -> int:
+    """Length of the vector for sequences of `steps` of `batch` rows."""
+    gates = CELLS[p.mode].gates
+    kept = p.num_layers * (gates + 1) if gates > 1 else 0
+    return steps * batch * directions(p) * int(p.state_size) * (kept + int(p.num_layers) - 1)
+
+
+def gather(p: Any, runs: Sequence[Any]) -> Any:
+    """The vector from the runs of `mx_operators.rnn.stack`."""
+    parts: list[Any] = [np.zeros(0)]
+    if CELLS[p.mode].gates > 1:
+        for i, run in enumerate(runs):
+            order = slice(None, None, -1 if i % directions(p) else 1)
+            last = [
+                c if CELLS[p.mode].has_cell_state else kept[3]
+                for (_, c), kept in zip(run.after, run.kept, strict=True)
+            ]
+            gates = [np.concatenate(kept[: CELLS[p.mode].gates], -1) for kept in run.kept]
+            parts += [np.stack(values)[order].ravel() for values in (gates, last)]
+    for layer in range(p.num_layers - 1):
+        turned = [
+            np.stack([h for h, _ in runs[layer * directions(p) + d].after])[:: -1 if d else 1]
+            for d in range(directions(p))
+        ]
+        parts.append(np.concatenate(turned, -1).ravel())
+    return np.concatenate(parts)
