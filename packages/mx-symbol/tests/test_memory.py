@@ -122,3 +122,25 @@ def test_a_plan_prints_who_lies_where():
     plan.names[0] = "fc1_output"
     assert "fc1_output" in str(plan)
     assert "largest live set" in str(plan)
+
+
+def test_what_ends_in_place_in_a_gradient_lies_in_its_array():
+    add = (((0, 0), (1, 0)),)
+    steps = [
+        Step((), (0,)),
+        Step((), (1,)),
+        Step((0, 1), (2,), *add),
+        Step((), (3,)),
+        Step((2, 3), (4,), *add),
+    ]
+    sizes = [640] * 5
+    plan = plan_memory(steps, sizes, frozenset({4}), {4: 0})
+    assert [plan.placements[v].host for v in range(4)] == [4, -1, 4, -1]
+    assert plan.total_bytes == 640
+    check_plan(steps, sizes, frozenset({4}), plan)
+
+
+def test_what_is_older_than_a_part_does_not_lie_in_its_gradients():
+    steps = [Step((), (0,)), Step((0,), (1,), ((0, 0),))]
+    plan = plan_memory(steps, [64, 64], frozenset({1}), {1: 1})
+    assert plan.placements[0].host == -1

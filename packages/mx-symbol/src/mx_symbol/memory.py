@@ -6,14 +6,17 @@ an output takes over the block of an input that dies there, where the operator a
 blocks whose lifetimes overlap get disjoint ranges, by the better of two known heuristics, greedy
 by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020) and
 best fit in schedule order with coalescing (Knuth, TAOCP 1, 2.5), which is linear and alone used for
-large graphs. Outputs, arguments, auxiliary states and gradients are the caller's and never planned.
+large graphs. Outputs, arguments, auxiliary states and gradients are the caller's and never planned; but
+values that end in place in a gradient that is written lie in its array from the start, as the partial
+sums of a shared weight's gradient do.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 #: offsets are multiples of this many bytes
 ALIGNMENT = 64
@@ -39,7 +42,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a value lies and when it is alive (steps, both inclusive)."""
+    """Where a value lies and when it is alive (steps, both inclusive).
+
+    `host` is the external value in whose array it lies, at offset 0; −1 is the arena.
+    """
 
     value: int
     storage: int
@@ -47,6 +53,7 @@ class Placement:
     size: int
     birth: int
     death: int
+    host: int = -1
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class MemoryPlan:
             lines.append(
                 f"  [{place.birth:5d}, {place.death:5d}] at {place.offset:12d} "
                 f"{place.size:12d} bytes, storage {place.storage:5d}: {name}"
+                + (f", in {self.names.get(place.host, place.host)}" if place.host >= 0 else "")
             )
         return "\n".join(lines)
 
@@ -97,10 +105,14 @@ class _Block:
     birth: int
     death: int
     offset: int = 0
+    host: int = -1
 
 
 def plan_memory(
-    steps: Sequence[Step], sizes: Sequence[int], external: frozenset[int] = frozenset()
+    steps: Sequence[Step],
+    sizes: Sequence[int],
+    external: frozenset[int] = frozenset(),
+    hosts: Mapping[int, int] = MappingProxyType({}),
 ) -> MemoryPlan:
     """Plans a schedule.
 
@@ -109,17 +121,21 @@ def plan_memory(
     steps : in the order in which they run
     sizes : bytes per value
     external : values that have memory of their own
+    hosts : those of them whose memory may be used before they are written, and from which step on
     """
     deaths = _last_reads(steps, len(sizes))
-    blocks = _blocks(steps, sizes, external, deaths)
-    total = _place(blocks)
+    blocks = _blocks(steps, sizes, external, hosts, deaths)
+    planned = [block for block in blocks if block.host < 0]
+    total = _place(planned)
     placements = {}
     for number, block in enumerate(blocks):
         for value in block.values:
             birth, death = deaths[value]
-            placements[value] = Placement(value, number, block.offset, sizes[value], birth, max(birth, death))
+            placements[value] = Placement(
+                value, number, block.offset, sizes[value], birth, max(birth, death), block.host
+            )
     naive = sum(_aligned(sizes[value]) for value in placements)
-    return MemoryPlan(placements, total, naive, _largest_live_set(blocks, len(steps)))
+    return MemoryPlan(placements, total, naive, _largest_live_set(planned, len(steps)))
 
 
 def _aligned(size: int) -> int:
@@ -141,18 +157,28 @@ def _blocks(
     steps: Sequence[Step],
     sizes: Sequence[int],
     external: frozenset[int],
+    hosts: Mapping[int, int],
     times: Sequence[tuple[int, int]],
 ) -> list[_Block]:
-    """One block per value, except where an output takes over the block of an input."""
+    """One block per value, except where an output takes over the block of an input.
+
+    A block that an external value takes over lies in its memory: nothing else does until then, because
+    an external value is written once.
+    """
     blocks: list[_Block] = []
     owner: dict[int, _Block] = {}
     for time, step in enumerate(steps):
         taken: set[int] = set()
         for position, value in enumerate(step.writes):
+            if value in external and value not in hosts:
+                continue
+            donor = _donor(step, position, sizes, times, time, owner, taken)
             if value in external:
+                if donor is not None and owner[donor].birth >= hosts[value]:
+                    taken.add(donor)
+                    owner[donor].host = value
                 continue
             death = max(time, times[value][1])
-            donor = _donor(step, position, sizes, times, time, owner, taken)
             if donor is None:
                 block = _Block([value], _aligned(sizes[value]), time, death)
                 blocks.append(block)

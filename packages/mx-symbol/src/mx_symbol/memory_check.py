@@ -28,11 +28,14 @@ def check_plan(
         written: list[Placement] = []
         for position, value in enumerate(step.writes):
             if value in external:
+                place = Placement(value, -1, 0, sizes[value], time, time, value)
+                _check_inputs(time, step, position, place, intact)
+                written.append(place)
                 continue
             place = plan.placements[value]
             if place.size != sizes[value] or place.offset < 0:
                 raise MXNetError(f"value {value} has {place.size} bytes at {place.offset}")
-            if place.offset + place.size > plan.total_bytes:
+            if place.host < 0 and place.offset + place.size > plan.total_bytes:
                 raise MXNetError(f"value {value} ends beyond the arena of {plan.total_bytes} bytes")
             for other in written:
                 if _overlap(place, other):
@@ -58,4 +61,4 @@ def _check_inputs(
 
 
 def _overlap(a: Placement, b: Placement) -> bool:
-    return a.offset < b.offset + b.size and b.offset < a.offset + a.size
+    return a.host == b.host and a.offset < b.offset + b.size and b.offset < a.offset + a.size

@@ -116,6 +116,7 @@ class Compiler:
         """The sealed program: part 0 forward, part 1 backward, or a part per node."""
         for entry in self._used():
             self._numbers[entry] = self._program.add_array()
+        self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
         total = self._schedule.plan.total_bytes if self._planned() else 0
         self._arena = self._program.add_array() if total else -1
         for time, node in enumerate(self._schedule.nodes):
@@ -164,7 +165,9 @@ class Compiler:
         if entry in self._numbers:
             return self._numbers[entry], 0
         place = self._schedule.plan.placements.get(self._schedule.values.get(entry, -1))
-        return (-1, 0) if place is None or place.size == 0 else (self._arena, place.offset)
+        if place is None or place.size == 0:
+            return -1, 0
+        return (self._arena, place.offset) if place.host < 0 else (self._hosts[place.host], 0)
 
     def _request(self, time: int, entry: Entry) -> int:
         if entry not in self._schedule.values:

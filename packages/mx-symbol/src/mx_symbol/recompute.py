@@ -171,8 +171,9 @@ class _PaperRun:
         self._graph, self._limit = graph, limit
         schedule = make_schedule(graph, True)
         self._nodes, self._steps, self._values = schedule.nodes, schedule.steps, schedule.values
+        places = schedule.plan.placements
         self._sizes = [
-            0 if v in schedule.external else -(-size // ALIGNMENT) * ALIGNMENT
+            -(-size // ALIGNMENT) * ALIGNMENT if v in places and places[v].host < 0 else 0
             for v, size in enumerate(schedule.sizes)
         ]
         self._where = {v: entry for entry, v in self._values.items()}

@@ -35,15 +35,14 @@ class Schedule:
 
     def written_inplace(self, time: int, output: Entry) -> bool:
         """True when an output takes over the memory of an input of its step."""
-        place = self.plan.placements.get(self.values.get(output, -1))
-        if place is None:
-            return False
+        value = self.values.get(output, -1)
+        place = self.plan.placements.get(value)
         step = self.steps[time]
         for i, o in step.inplace:
             other = self.plan.placements.get(step.reads[i])
-            if other is None or step.writes[o] != place.value:
+            if other is None or other.death != time or step.writes[o] != value:
                 continue
-            if (other.storage, other.death) == (place.storage, time):
+            if other.host == value if place is None else other.storage == place.storage:
                 return True
         return False
 
@@ -72,7 +71,10 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
                 sizes.append(bytes_of(graph.specs[entry]))
     external = frozenset(values[entry] for entry in kept if entry in values)
     steps = tuple(_step(node, values) for node in nodes)
-    plan = plan_memory(steps, sizes, external)
+    written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
+    # Until backward runs, gradients are the caller's.
+    hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
+    plan = plan_memory(steps, sizes, external, hosts)
     plan.names.update({number: entry.name for entry, number in values.items()})
     return Schedule(nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan)
 
