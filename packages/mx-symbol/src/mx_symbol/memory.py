@@ -305,11 +305,11 @@ class _Gaps:
 
 
 def _greedy_by_size(blocks: Sequence[_Block]) -> int:
-    """Largest first, each at the lowest offset free throughout its life."""
+    """Largest first, of equal ones the longest-lived, each at the lowest offset free throughout its life."""
     total = 0
     placed: list[_Block] = []  # sorted by offset
     keys: list[int] = []
-    for block in sorted(blocks, key=lambda b: (-b.size, b.birth)):
+    for block in sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)):
         if block.size == 0:
             block.offset = 0
             continue

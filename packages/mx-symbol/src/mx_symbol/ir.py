@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph as passes see it: nodes with shapes, types and readers, and two ways to change it.
+
+A pass never changes a node. It makes new ones with `apply` and says with `replace` which entries they
+stand for; what is no longer needed is gone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from mx_core import operators
+from mx_core.context import Context
+from mx_core.errors import PluginError
+from mx_core.kernels import TensorSpec
+from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
+from mx_symbol.graph import Entry, Node, topological_order
+
+#: attribute of nodes that are run once and again only when a variable they read has changed
+PREPARED = "__prepared__"
+
+
+class Graph:
+    """What one program computes.
+
+    Attributes
+    ----------
+    outputs : the entries that forward computes
+    grads : the entries that backward computes; empty without gradients
+    specs : shape and type of every entry
+    context : where it runs
+    is_train : operators behave as in training
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Entry],
+        grads: Sequence[Entry],
+        specs: dict[Entry, TensorSpec],
+        context: Context,
+        is_train: bool = False,
+        times: dict[Node, int] | None = None,
+    ) -> None:
+        self.outputs = tuple(outputs)
+        self.grads = tuple(grads)
+        self.specs = specs
+        self.context = context
+        self.is_train = is_train
+        self._times = times if times is not None else self._topological_times()
+
+    @property
+    def heads(self) -> tuple[Entry, ...]:
+        """Outputs, then gradients."""
+        return (*self.outputs, *self.grads)
+
+    @cached_property
+    def forward(self) -> frozenset[Node]:
+        """The nodes that the outputs need, variables included."""
+        return frozenset(topological_order(entry.node for entry in self.outputs))
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Applications of operators in the order in which they run: forward, then backward.
+
+        Nodes that passes made stand where the ones they replace stood, or just before their readers.
+        """
+        order = topological_order(entry.node for entry in self.heads)
+        times = dict(self._times)
+        late = len(times)
+        for node in reversed(order):
+            time = times.setdefault(node, late)
+            for entry in node.inputs:
+                if entry.node not in self._times:
+                    times[entry.node] = min(times.get(entry.node, late), time)
+        waiting = {node: len({e.node for e in node.inputs}) for node in order}
+        users: dict[Node, list[Node]] = {}
+        for node in order:
+            for below in {e.node for e in node.inputs}:
+                users.setdefault(below, []).append(node)
+        numbers = {node: i for i, node in enumerate(order)}
+
+        def key(node: Node) -> tuple[bool, bool, int, int]:
+            backward = node not in self.forward
+            return backward, not backward and PREPARED not in node.attrs, times[node], numbers[node]
+
+        ready = [(key(node), node) for node in order if not waiting[node]]
+        heapq.heapify(ready)
+        result: list[Node] = []
+        while ready:
+            node = heapq.heappop(ready)[1]
+            if node.op is not None:
+                result.append(node)
+            for user in users.get(node, ()):
+                waiting[user] -= 1
+                if not waiting[user]:
+                    heapq.heappush(ready, (key(user), user))
+        return tuple(result)
+
+    @cached_property
+    def readers(self) -> dict[Entry, list[tuple[Node, int]]]:
+        """Per entry the nodes that read it, with the position among their inputs."""
+        table: dict[Entry, list[tuple[Node, int]]] = {}
+        for node in self.nodes:
+            for position, entry in enumerate(node.inputs):
+                table.setdefault(entry, []).append((node, position))
+        return table
+
+    def find(self, *names: str) -> Iterator[Node]:
+        """Applications of the operators of these names, in order."""
+        return (node for node in self.nodes if node.op is not None and node.op.name in names)
+
+    def only_reader(self, entry: Entry) -> tuple[Node, int] | None:
+        """The one node that reads an entry, if it is one and the entry is no head."""
+        found = self.readers.get(entry, [])
+        return found[0] if len(found) == 1 and entry not in self.heads else None
+
+    def apply(
+        self,
+        op: str | OperatorProperty,
+        inputs: Sequence[Entry],
+        name: str,
+        params: Params | None = None,
+        attrs: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> tuple[Entry, ...]:
+        """The outputs of a new node.
+
+        Parameters
+        ----------
+        op : an operator, or the name of one
+        inputs : entries, auxiliary states last
+        params : its parameters; or give them one by one as keywords
+
+        Raises
+        ------
+        ShapeError, DTypeError, ArgumentError  the operator does not take such inputs
+        """
+        found = operators.get(op) if isinstance(op, str) else op
+        given = found.Param.parse(values, op=found.name, node=name) if params is None else params
+        node = Node(found, given, name, dict(attrs or {}), inputs)
+        specs = [self.specs[entry] for entry in inputs]
+        _, shapes = infer_shapes(found, given, [s.shape for s in specs], node=name)
+        _, codes = infer_types(found, given, [s.dtype for s in specs], node=name)
+        outputs = tuple(Entry(node, i) for i in range(node.num_outputs))
+        for entry, shape, code in zip(outputs, shapes, codes, strict=True):
+            if shape is None or -1 in shape or code is None:
+                raise PluginError(f"[{found.name} {name!r}] has outputs whose shape or type is not known")
+            self.specs[entry] = TensorSpec(shape, code)
+        return outputs
+
+    def replace(self, mapping: Mapping[Entry, Entry]) -> Graph:
+        """The graph in which entries on the left are replaced by those on the right, wherever they are read.
+
+        The entries on the right may be made of others on the left, which are replaced in turn.
+
+        Raises
+        ------
+        PluginError  shape or type differ, or the result would depend on itself
+        """
+        if not mapping:
+            return self
+        times = dict(self._times)
+        for old, new in mapping.items():
+            if self.specs[old] != self.specs[new]:
+                raise PluginError(
+                    f"{old.name!r} is {self.specs[old]} and cannot be replaced by {new.name!r}, "
+                    f"which is {self.specs[new]}"
+                )
+            if new.node.op is not None and old.node in times and new.node not in self._times:
+                times[new.node] = max(times.get(new.node, 0), times[old.node])
+        copier = _Copier(mapping, self.specs, times)
+        heads = [copier.copied(entry) for entry in self.heads]
+        n = len(self.outputs)
+        return Graph(heads[:n], heads[n:], self.specs, self.context, self.is_train, times)
+
+    def _topological_times(self) -> dict[Node, int]:
+        return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}
+
+
+class _Copier:
+    """Copies the part of a graph in which entries are replaced; never recurses."""
+
+    def __init__(
+        self, mapping: Mapping[Entry, Entry], specs: dict[Entry, TensorSpec], times: dict[Node, int]
+    ) -> None:
+        self._mapping, self._specs, self._times = mapping, specs, times
+        self._done: dict[Node, Node] = {}
+
+    def _follow(self, entry: Entry) -> Entry:
+        start, steps = entry, 0
+        while entry in self._mapping:
+            entry = self._mapping[entry]
+            steps += 1
+            if steps > len(self._mapping):
+                raise PluginError(f"{start.name!r} is replaced by itself")
+        return entry
+
+    def copied(self, entry: Entry) -> Entry:
+        """The entry that stands for one of the old graph."""
+        entry = self._follow(entry)
+        stack, open_ = [entry.node], set()
+        while stack:
+            node = stack[-1]
+            if node in self._done:
+                stack.pop()
+                continue
+            inputs = [self._follow(e) for e in node.inputs]
+            missing = [e.node for e in inputs if e.node not in self._done]
+            if not missing:
+                stack.pop()
+                open_.discard(node)
+                self._done[node] = self._copy(node, [Entry(self._done[e.node], e.index) for e in inputs])
+                continue
+            if node in open_:
+                raise PluginError(f"node {node.name!r} would depend on itself")
+            open_.add(node)
+            stack.extend(missing)
+        return Entry(self._done[entry.node], entry.index)
+
+    def _copy(self, node: Node, inputs: list[Entry]) -> Node:
+        if inputs == node.inputs:
+            return node
+        made = node.copy(inputs)
+        for i in range(node.num_outputs):
+            self._specs[Entry(made, i)] = self._specs[Entry(node, i)]
+        if node in self._times:
+            self._times[made] = self._times[node]
+        return made
