@@ -2,6 +2,7 @@
 """Memory plans: proven on random schedules, judged on known ones."""
 
 import time
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -122,6 +123,18 @@ def test_a_plan_prints_who_lies_where():
     plan.names[0] = "fc1_output"
     assert "fc1_output" in str(plan)
     assert "largest live set" in str(plan)
+
+
+def test_a_plan_is_drawn():
+    plan = plan_memory([Step((), (0,)), Step((0,), (1,)), Step((1,), (2,))], [640, 64, 64])
+    plan.names.update({0: "a<b", 1: "relu_output"})
+    root = ElementTree.fromstring(plan.to_svg())
+    titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == [
+        "a<b: 640 bytes at 0, steps 0 to 1",
+        "relu_output: 64 bytes at 640, steps 1 to 2",
+        "value 2: 64 bytes at 0, steps 2 to 2",
+    ]
 
 
 def test_what_ends_in_place_in_a_gradient_lies_in_its_array():

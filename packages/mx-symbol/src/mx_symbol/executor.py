@@ -278,7 +278,7 @@ class Executor:
             )
 
     def memory_plan(self, is_train: bool | None = None) -> MemoryPlan:
-        """Who lies where and when in the arena.
+        """Who lies where and when in the arena; `str` lists it, `to_svg` draws it.
 
         Parameters
         ----------

@@ -68,6 +68,7 @@ class MemoryPlan:
     live_bytes : the largest sum of sizes alive at one step, in-place sharing counted once: no plan
         for this schedule can be smaller
     names : per value, for display
+    n_forward : the first step of the backward part, where there is one
     """
 
     placements: dict[int, Placement]
@@ -75,6 +76,13 @@ class MemoryPlan:
     naive_bytes: int
     live_bytes: int
     names: dict[int, str] = field(default_factory=dict)
+    n_forward: int | None = None
+
+    def to_svg(self) -> str:
+        """The plan drawn: who lies where in the arena, and when; an SVG document."""
+        from mx_symbol.memory_drawing import svg
+
+        return svg(self)
 
     def __str__(self) -> str:
         lines = [

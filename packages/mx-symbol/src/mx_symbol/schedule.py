@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mx_symbol.bound_graph import BoundGraph, bytes_of
 from mx_symbol.graph import Entry, Node
@@ -74,8 +74,9 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
-    plan = plan_memory(steps, sizes, external, hosts)
-    plan.names.update({number: entry.name for entry, number in values.items()})
+    names = {number: entry.name for entry, number in values.items()}
+    n_forward = graph.n_forward if with_backward else None
+    plan = replace(plan_memory(steps, sizes, external, hosts), names=names, n_forward=n_forward)
     return Schedule(nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan)
 
 

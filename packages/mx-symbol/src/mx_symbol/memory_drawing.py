@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A memory plan as a picture: steps run to the right, the arena goes up, a rectangle is a value's life."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from mx_symbol.memory import MemoryPlan, Placement
+
+WIDTH, HEIGHT = 960, 480
+MARGIN = 60
+
+
+def svg(plan: MemoryPlan) -> str:
+    """The arena of a plan as an SVG document.
+
+    Values that share memory in place have one colour. Pointing at a rectangle shows name, bytes and
+    steps. Values that lie in gradients' arrays are not in the arena and not drawn.
+    """
+    places = [p for p in plan.placements.values() if p.host < 0 and p.size > 0]
+    n_steps = 1 + max((p.death for p in places), default=0)
+    x, y = WIDTH / n_steps, HEIGHT / max(plan.total_bytes, 1)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 2 * MARGIN}" height="{HEIGHT + 2 * MARGIN}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect x="{MARGIN}" y="{MARGIN}" width="{WIDTH}" height="{HEIGHT}" fill="#f6f6f6"/>',
+        *(_rectangle(p, plan.names.get(p.value, f"value {p.value}"), x, y) for p in places),
+        *_axes(plan, n_steps),
+    ]
+    if plan.n_forward is not None and 0 < plan.n_forward < n_steps:
+        at = MARGIN + plan.n_forward * x
+        parts.append(
+            f'<path d="M{at:.1f} {MARGIN}V{MARGIN + HEIGHT}" stroke="#000" stroke-dasharray="4 4"/>'
+            f'<text x="{at + 4:.1f}" y="{MARGIN + 14}">backward</text>'
+        )
+    return "\n".join((*parts, "</svg>\n"))
+
+
+def _rectangle(place: Placement, name: str, x: float, y: float) -> str:
+    hue = place.storage * 137 % 360  # neighbours in number differ in colour
+    top = MARGIN + HEIGHT - (place.offset + place.size) * y
+    width = (place.death - place.birth + 1) * x
+    title = escape(f"{name}: {place.size} bytes at {place.offset}, steps {place.birth} to {place.death}")
+    return (
+        f'<rect x="{MARGIN + place.birth * x:.2f}" y="{top:.2f}" width="{width:.2f}" '
+        f'height="{place.size * y:.2f}" fill="hsl({hue} 60% 65%)" stroke="#fff" stroke-width="0.5">'
+        f"<title>{title}</title></rect>"
+    )
+
+
+def _axes(plan: MemoryPlan, n_steps: int) -> Iterable[str]:
+    bottom = MARGIN + HEIGHT
+    mib = plan.total_bytes / 2**20
+    yield f'<text x="{MARGIN}" y="{MARGIN - 24}" font-size="14">{escape(str(plan).splitlines()[0])}</text>'
+    yield f'<text x="{MARGIN + WIDTH}" y="{bottom + 18}" text-anchor="end">step {n_steps - 1}</text>'
+    yield f'<text x="{MARGIN}" y="{bottom + 18}">step 0</text>'
+    for share in (0.0, 0.5, 1.0):
+        at = bottom - share * HEIGHT
+        yield f'<text x="{MARGIN - 6}" y="{at + 4:.1f}" text-anchor="end">{share * mib:.4g}</text>'
+    yield f'<text x="{MARGIN - 6}" y="{MARGIN - 10}" text-anchor="end">MiB</text>'
