@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: the emulator, NVRTC, and a GPU where there is one."""
+"""Fixtures: the emulator, NVRTC, a fake machine with GPUs, and a GPU where there is one."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,28 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cuda_emulator as emulation
+import fake_machine
 
 sys.path.pop(0)
+
+
+def _needs_compiler() -> None:
+    if emulation.COMPILER is None:
+        pytest.skip("there is no g++, which builds the kernels for the processor")
 
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> emulation.Emulator:
     """Generated kernels on the processor."""
-    if emulation.COMPILER is None:
-        pytest.skip("there is no g++, which builds the kernels for the processor")
+    _needs_compiler()
     return emulation.Emulator(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> fake_machine.Machine:
+    """Runs programs as on a machine with two GPUs."""
+    _needs_compiler()
+    return fake_machine.Machine(tmp_path_factory.mktemp("machine"))
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +52,12 @@ def nvrtc() -> Any:
 
 
 @pytest.fixture
-def gpu() -> Iterator[Any]:
-    """CuPy, on a machine with a GPU."""
+def gpu() -> Any:
+    """gpu(0), on a machine with a GPU."""
+    import mx_core
     from mx_operators_cuda import device
 
     problem = device.missing()
     if problem:
         pytest.skip(problem)
-    import cupy
-
-    yield cupy
+    return mx_core.gpu(0)

@@ -6,14 +6,19 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mx_core import dtypes
+from mx_core.kernels import TensorSpec
+from mx_operators_cuda import Launch
 from mx_operators_cuda.codegen import KernelSource
-from mx_operators_cuda.elementwise import WRITE, ElementwisePlan
+from mx_operators_cuda.launch import Kind
+
+#: what is done with an output, `mx_req` of mx_core/abi.h
+NULL, WRITE, INPLACE, ADD = range(4)
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
@@ -67,18 +72,28 @@ class Emulator:
 
     def run(
         self,
-        plan: ElementwisePlan,
+        launch: Launch,
         inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray] | None = None,
+        outputs: Sequence[np.ndarray | TensorSpec],
         requests: Sequence[int] | None = None,
         scalars: Sequence[float] = (),
         blocks: int = 2,
         threads: int = 3,
     ) -> list[np.ndarray]:
-        """A plan on NumPy arrays; few threads, so that each goes round the loop several times."""
-        if outputs is None:
-            outputs = [np.zeros(s.shape, dtypes.numpy_dtype(s.dtype)) for s in plan.outputs]
-        requests = [WRITE] * len(outputs) if requests is None else requests
-        addresses = [x.ctypes.data for x in inputs], [y.ctypes.data for y in outputs]
-        self.launch(plan.source, blocks, threads, plan.arguments(*addresses, requests, scalars))
-        return list(outputs)
+        """A launch on NumPy arrays; few threads, so that each goes round the loop several times."""
+        made = [
+            np.zeros(y.shape, dtypes.numpy_dtype(y.dtype)) if isinstance(y, TensorSpec) else y
+            for y in outputs
+        ]
+        requests = [WRITE] * len(made) if requests is None else requests
+        values: dict[Kind, Callable[[int], np.generic]] = {
+            Kind.INPUT: lambda i: np.uint64(inputs[i].ctypes.data),
+            Kind.OUTPUT: lambda o: np.uint64(made[o].ctypes.data),
+            Kind.REQUEST: lambda o: np.int32(requests[o]),
+            Kind.SCALAR: lambda i: np.float64(scalars[i]),
+            Kind.UINT32: np.uint32,
+            Kind.UINT64: np.uint64,
+        }
+        arguments = [values[kind](number) for kind, number in launch.parameters]
+        self.launch(launch.source, blocks, threads, arguments)
+        return made

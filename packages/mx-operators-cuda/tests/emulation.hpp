@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #define __global__
@@ -15,7 +16,8 @@
 #define __launch_bounds__(threads)
 
 struct Dim3 { unsigned x = 1, y = 1, z = 1; };
-inline Dim3 gridDim, blockDim, blockIdx, threadIdx;
+// of the thread: streams of the fake driver run kernels at the same time
+inline thread_local Dim3 gridDim, blockDim, blockIdx, threadIdx;
 
 template <class To, class From> To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -94,5 +96,40 @@ void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** argumen
   run(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
 }
 template <class... P> unsigned arity(void (*)(P...)) { return sizeof...(P); }
+
+// ---- for the fake driver, whose device addresses carry a mark ----
+
+constexpr std::uint64_t kDeviceBit = 1ull << 60;
+
+// Bytes of each parameter; returns how many there are.
+template <class... P> int sizes(void (*)(P...), std::size_t* out) {
+  const std::size_t all[] = {sizeof(P)..., 0};
+  for (std::size_t i = 0; out != nullptr && i < sizeof...(P); ++i) out[i] = all[i];
+  return sizeof...(P);
+}
+
+// Takes the mark off a pointer; false when it is memory of the host.
+template <class P> bool to_host(void* argument) {
+  if constexpr (std::is_pointer_v<P>) {
+    std::uint64_t address;
+    std::memcpy(&address, argument, sizeof address);
+    if (address != 0 && (address & kDeviceBit) == 0) return false;
+    address &= ~kDeviceBit;
+    std::memcpy(argument, &address, sizeof address);
+  }
+  return true;
+}
+// 1, or 0 when a pointer is none into device memory.
+template <class... P, std::size_t... I>
+int run_on_device(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
+                  std::index_sequence<I...> all) {
+  if (!(to_host<P>(arguments[I]) && ...)) return 0;
+  run(kernel, blocks, threads, arguments, all);
+  return 1;
+}
+template <class... P>
+int run_on_device(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
+  return run_on_device(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+}
 
 }  // namespace mx

@@ -1,91 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said for drivers in every state; the driver library is a stand-in."""
+"""What is said on machines in every state: without a driver, without GPUs, with two, after a fork."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
+from fake_machine import Machine
 
-from mx_core.context import gpu
+SHOW = """
+import mx_core
 from mx_core.errors import MXNetError
-from mx_operators_cuda import device, driver
+from mx_operators_cuda import device
+print("count", mx_core.num_gpus())
+for make in (device.make_device, device.make_storage, device.make_pinned):
+    try:
+        print("made", make().name)
+    except MXNetError as error:
+        print("refused", error)
+for line, text in device.diagnostics().items():
+    print(line, "=", text)
+"""
 
 
-class Library:
-    def __init__(self, init: int, count: int) -> None:
-        self.init, self.count = init, count
-
-    def cuDriverGetVersion(self, out: Any) -> int:
-        out._obj.value = 13000
-        return 0
-
-    def cuInit(self, flags: int) -> int:
-        return self.init
-
-    def cuDeviceGetCount(self, out: Any) -> int:
-        out._obj.value = self.count
-        return 0
-
-    def cuGetErrorName(self, status: int, out: Any) -> int:
-        out._obj.value = b"CUDA_ERROR_NO_DEVICE"
-        return 0
+def test_no_driver(machine: Machine) -> None:
+    said = machine.run(SHOW, MX_CUDA_DRIVER="/nowhere/libcuda.so")
+    assert "count 0\n" in said
+    refusal = (
+        "refused gpu(0) cannot be used: no NVIDIA driver was found (there is no /nowhere/libcuda.so); "
+        "`mx doctor` shows what is found\n"
+    )
+    assert said.count(refusal) == 3
+    assert "NVIDIA driver = no NVIDIA driver was found" in said
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`machine(library or None, cupy)`: a machine with that driver, CuPy installed or not."""
+def test_a_driver_without_a_gpu(machine: Machine) -> None:
+    said = machine.run(SHOW, FAKE_CUDA_DEVICES="0")
+    message = (
+        "the NVIDIA driver found no GPU (CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected)"
+    )
+    assert "count 0\n" in said
+    assert said.count(f"refused gpu(0) cannot be used: {message}; ") == 3
+    assert f"NVIDIA driver = for CUDA 13.0; {message}\n" in said
 
-    def make(library: Library | None, cupy: bool) -> None:
-        real = ctypes.CDLL
 
-        def load(name: str, mode: int = ctypes.DEFAULT_MODE) -> Any:
-            if name not in ("libcuda.so.1", "nvcuda.dll"):
-                return real(name, mode)
-            if library is None:
-                raise OSError(f"{name}: cannot open")
-            return library
+def test_a_library_that_is_no_driver(machine: Machine) -> None:
+    library = machine.environment["MX_NVRTC"]
+    said = machine.run(SHOW, MX_CUDA_DRIVER=library)
+    assert f"the NVIDIA driver is too old ({library} has no cuInit)" in said
 
-        monkeypatch.setattr(ctypes, "CDLL", load)
-        monkeypatch.setattr(device, "find_spec", lambda name: object() if cupy else None)
-        driver.driver.cache_clear()
 
-    yield make
-    driver.driver.cache_clear()
+def test_two_gpus(machine: Machine) -> None:
+    said = machine.run(SHOW)
+    assert "count 2\nmade CUDA\nmade CUDA\nmade CUDA pinned\n" in said
+    assert "GPUs = 2: Fake GPU (sm_90, 256 of 256 MiB free), Fake GPU" in said
+    assert "NVRTC = 13.0\n" in said
+
+
+def test_no_nvrtc(machine: Machine, tmp_path: Path) -> None:
+    """Arrays need none; a kernel says what is missing."""
+    program = (
+        SHOW
+        + """
+from types import SimpleNamespace
+from mx_core import expression as X, gpu
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_operators_cuda import generate
+spec = (TensorSpec((2,), 0),)
+try:
+    generate(X.trace(lambda x: -x, 1), KernelCall(SimpleNamespace(name="f"), None, spec, spec, gpu()))
+except MXNetError as error:
+    print("kernel", error)
+"""
+    )
+    said = machine.run(program, MX_NVRTC=str(tmp_path / "libnvrtc.so"))
+    assert "made CUDA pinned\n" in said
+    cure = "pip install 'mx-operators-cuda[cuda]'"
+    assert f"kernel NVRTC (CUDA's run-time compiler) was not found; {cure}" in said
+    assert f"NVRTC = not installed; {cure}" in said
+
+
+def test_a_forked_child_is_refused(machine: Machine) -> None:
+    said = machine.run("""
+import os
+from mx_core.errors import MXNetError
+from mx_operators_cuda import device
+storage = device.make_storage()
+if os.fork() == 0:
+    try:
+        storage.alloc(100)
+    except MXNetError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+storage.free(storage.alloc(100))
+""")
+    assert "CUDA cannot be used in a process forked from one that used it; start workers with" in said
 
 
 @pytest.mark.parametrize(
-    ("library", "cupy", "count", "message"),
+    ("settings", "kept"),
     [
-        (None, False, 0, r"gpu\(0\) cannot be used: no NVIDIA driver was found \(there is no .*\) and CuPy is not "
-                         r"installed; on a machine with an NVIDIA GPU: pip install 'mx-operators-cuda\[cuda\]'"),
-        (None, True, 0, r"no NVIDIA driver was found \(there is no .*\); `mx doctor`"),
-        (Library(100, 0), True, 0, r"the NVIDIA driver found no GPU \(CUDA_ERROR_NO_DEVICE, 100\)"),
-        (Library(0, 0), True, 0, "the NVIDIA driver found no GPU"),
-        (Library(0, 2), False, 2, r"CuPy is not installed; pip install 'mx-operators-cuda\[cuda\]'"),
-        (Library(0, 2), True, 2, r"gpu\(0\) holds no arrays: mx-operators-cuda .* has no device table"),
+        ({}, True),
+        ({"MX_GPU_MEM_POOL_TYPE": "BestFit"}, True),
+        ({"MX_GPU_MEM_POOL_TYPE": "Naive"}, False),
+        ({"MXNET_GPU_MEM_POOL_TYPE": "Naive"}, True),
+        ({"MXNET_GPU_MEM_POOL_TYPE": "Unpooled"}, False),
+        ({"MX_GPU_MEM_POOL_TYPE": "Unpooled", "MXNET_GPU_MEM_POOL_TYPE": "Round"}, False),
     ],
-)  # fmt: skip
-def test_refusals(library: Library | None, cupy: bool, count: int, message: str, machine: Any) -> None:
-    machine(library, cupy)
-    assert driver.count() == count
-    for refuse in (device.make_device, device.make_storage, device.refuse_arrays):
-        with pytest.raises(MXNetError, match=message):
-            refuse()
+)
+def test_the_environment_chooses_the_pool(settings: dict[str, str], kept: bool, machine: Machine) -> None:
+    program = """
+from mx_operators_cuda import device
+storage = device.make_storage()
+storage.free(storage.alloc(3000))
+print(storage.stats().bytes_pooled > 0, storage.holders())
+"""
+    assert machine.run(program, **settings) == f"{kept} {{'foreign': 0}}\n"
 
 
-def test_a_gpu_that_there_is_not(machine: Any) -> None:
-    machine(Library(0, 2), True)
-    assert device.missing(gpu(1)) == ""
-    with pytest.raises(MXNetError, match=r"gpu\(2\) cannot be used: this machine has gpu\(0\) to gpu\(1\)"):
-        device.require(gpu(2))
-
-
-def test_diagnostics(machine: Any) -> None:
-    machine(Library(0, 2), False)
-    lines = device.diagnostics()
-    assert lines["NVIDIA driver"] == "for CUDA 13.0"
-    assert lines["GPUs"] == "2"
-    assert lines["CuPy"].startswith("not installed")
+def test_a_pool_that_there_is_not(machine: Machine) -> None:
+    done = machine.attempt(
+        "from mx_operators_cuda import device; device.make_storage()", MX_GPU_MEM_POOL_TYPE="Best"
+    )
+    assert (
+        "[MX_GPU_MEM_POOL_TYPE] expected Pooled, Round, BestFit, Naive or Unpooled, got 'Best'" in done.stderr
+    )

@@ -7,6 +7,7 @@ tails, requests, and the order of the launch's arguments.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.context import gpu
 from mx_core.expression import Expression, Instruction, Opcode, arity
 from mx_core.expression.ir import UNUSED
 from mx_core.kernels import TensorSpec
+from mx_operators_cuda import Launch, kernel
 from mx_operators_cuda.codegen import layout_of, write_kernel
-from mx_operators_cuda.elementwise import ADD, INPLACE, NULL, WRITE, ElementwisePlan
+from mx_operators_cuda.elementwise import parameters
+
+NULL, WRITE, INPLACE, ADD = range(4)
 
 F32, F64, F16, U8, I32, I8, I64, BOOL, I16, U16, U32, U64, BF16 = range(13)
 EVERY = tuple(range(13))
@@ -30,13 +33,22 @@ RTOL = {F32: 3e-6, F64: 1e-12, F16: 1e-3, BF16: 8e-3}
 SPECIAL = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.5, -3.5, 7.0, -8.25, 1e9, -1e9, np.inf, -np.inf, np.nan)
 
 
-def plan(expression: Expression, shapes: Any, inputs: Any, outputs: Any, name: str = "k") -> ElementwisePlan:
+@dataclass(frozen=True)
+class Made:
+    """A kernel's launch with the tensors it is for."""
+
+    launch: Launch
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+def make(expression: Expression, shapes: Any, inputs: Any, outputs: Any) -> Made:
     shape = np.broadcast_shapes(*shapes)
-    layout = layout_of(shape, shapes)
-    source = write_kernel(name, expression, inputs, outputs, layout)
     given = tuple(TensorSpec(s, c) for s, c in zip(shapes, inputs, strict=True))
     made = tuple(TensorSpec(shape, c) for c in outputs)
-    return ElementwisePlan(source, layout, given, made, expression.n_scalars, gpu())
+    launch = kernel("k", expression, given, made)
+    assert launch is not None
+    return Made(launch, given, made)
 
 
 def all_opcodes(code: int) -> Expression:
@@ -77,8 +89,8 @@ def test_every_opcode(code: int, emulator: Any) -> None:
     rng = np.random.default_rng(code)
     n = 1031
     inputs = [values(rng, (n,), code) for _ in range(3)]
-    p = plan(expression, [(n,)] * 3, [code] * 3, [code] * len(Opcode))
-    found = emulator.run(p, inputs)
+    p = make(expression, [(n,)] * 3, [code] * 3, [code] * len(Opcode))
+    found = emulator.run(p.launch, inputs, p.outputs)
     with np.errstate(all="ignore"):
         wanted = X.evaluate(expression, inputs)
     for op, a, b in zip(Opcode, found, wanted, strict=True):
@@ -107,12 +119,12 @@ def test_conversions(target: int, emulator: Any) -> None:
             else:
                 limits = np.iinfo(dtype)
                 x = np.array([0, 1, 2, 100, limits.min, limits.max, limits.max - 1], dtype)
-        plans.append((x, plan(identity, [x.shape], [code], [target])))
-    emulator.build([p.source for _, p in plans])
+        plans.append((x, make(identity, [x.shape], [code], [target])))
+    emulator.build([p.launch.source for _, p in plans])
     for x, p in plans:
         with np.errstate(all="ignore"):
             (wanted,) = X.evaluate(identity, [x], output_dtypes=[target])
-        (found,) = emulator.run(p, [x])
+        (found,) = emulator.run(p.launch, [x], p.outputs)
         same(found, wanted, target, f"{x.dtype} to {dtypes.name(target)}", rtol=0)
 
 
@@ -128,14 +140,14 @@ def test_broadcasting_and_requests(code: int, emulator: Any) -> None:
     """Each broadcast pattern, with every request for one of two outputs."""
     expression = X.trace(lambda x, y, s: (x * 2 + y * s, x - y), 2, 1)
     rng = np.random.default_rng(1)
-    plans = [plan(expression, shapes, [code] * 2, [code, code]) for shapes in SHAPES]
-    emulator.build([p.source for p in plans])
+    plans = [make(expression, shapes, [code] * 2, [code, code]) for shapes in SHAPES]
+    emulator.build([p.launch.source for p in plans])
     for shapes, p in zip(SHAPES, plans, strict=True):
         inputs = [rng.integers(0, 9, s).astype(dtypes.numpy_dtype(code)) for s in shapes]
         wanted = X.evaluate(expression, inputs, (3.0,))
         for request in (NULL, WRITE, INPLACE, ADD):
             outputs = [np.full_like(w, 3) for w in wanted]
-            emulator.run(p, inputs, outputs, [request, WRITE], [3.0])
+            emulator.run(p.launch, inputs, outputs, [request, WRITE], [3.0])
             expected = {NULL: np.full_like(wanted[0], 3), ADD: wanted[0] + wanted[0].dtype.type(3)}
             np.testing.assert_array_equal(outputs[0], expected.get(request, wanted[0]), f"{shapes} {request}")
             np.testing.assert_array_equal(outputs[1], wanted[1], f"{shapes}")
@@ -146,29 +158,30 @@ def test_unaligned_arrays_and_in_place(emulator: Any) -> None:
     expression = X.trace(lambda x, y: X.sqrt(abs(x)) + y, 2)
     x, y = np.random.default_rng(2).normal(size=(2, 103)).astype(np.float32)
     (wanted,) = X.evaluate(expression, [x[1:], y[1:]])
-    p = plan(expression, [(102,)] * 2, [F32] * 2, [F32])
-    (found,) = emulator.run(p, [x[1:], y[1:]])
+    p = make(expression, [(102,)] * 2, [F32] * 2, [F32])
+    (found,) = emulator.run(p.launch, [x[1:], y[1:]], p.outputs)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    emulator.run(p, [x[1:], y[1:]], [y[1:]], [INPLACE])
+    emulator.run(p.launch, [x[1:], y[1:]], [y[1:]], [INPLACE])
     np.testing.assert_allclose(y[1:], wanted, rtol=1e-6)
 
 
 def test_64_bit_indices(emulator: Any) -> None:
     """What an output of 2^31 elements would get, on few elements."""
-    from dataclasses import replace
 
     class Wide(type(layout_of((), []))):  # type: ignore[misc]
         wide = True
 
     expression = X.trace(lambda x, y: x + y, 2)
     for shapes in (((3, 1), (1, 4)), ((40,), (40,))):
-        narrow = plan(expression, shapes, [F32] * 2, [F32])
-        layout = Wide(narrow.layout.sizes, narrow.layout.strides, narrow.layout.elements)
+        plain = layout_of(np.broadcast_shapes(*shapes), shapes)
+        layout = Wide(plain.sizes, plain.strides, plain.elements)
         source = write_kernel("k", expression, [F32] * 2, [F32], layout)
         assert "using Index = mx::uint64;" in source.text
+        launch = Launch(source, layout.elements, parameters(expression, 1, layout))
         inputs = [np.arange(np.prod(s), dtype=np.float32).reshape(s) for s in shapes]
-        (found,) = emulator.run(replace(narrow, layout=layout, source=source), inputs)
-        np.testing.assert_array_equal(found, inputs[0] + inputs[1])
+        out = np.zeros(np.broadcast_shapes(*shapes), np.float32)
+        emulator.run(launch, inputs, [out])
+        np.testing.assert_array_equal(out, inputs[0] + inputs[1])
 
 
 # ---- random expressions ----
@@ -218,14 +231,14 @@ def test_random_expressions(data: st.DataObject, emulator: Any) -> None:
         shapes = data.draw(shape_lists(e.n_inputs))
         codes = [data.draw(st.sampled_from(EVERY)) for _ in shapes]
         targets = [data.draw(st.sampled_from(EVERY)) for _ in e.outputs]
-        cases.append((e, codes, targets, plan(e, shapes, codes, targets)))
+        cases.append((e, codes, targets, make(e, shapes, codes, targets)))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    emulator.build([p.source for *_, p in cases])
+    emulator.build([p.launch.source for *_, p in cases])
     for e, codes, targets, p in cases:
         inputs = [values(rng, s.shape, c) for s, c in zip(p.inputs, codes, strict=True)]
         scalars = rng.normal(0, 3, e.n_scalars)
         with np.errstate(all="ignore"):
             wanted = X.evaluate(e, inputs, scalars, output_dtypes=targets)
-        found = emulator.run(p, inputs, scalars=scalars)
+        found = emulator.run(p.launch, inputs, p.outputs, scalars=scalars)
         for a, b, code in zip(found, wanted, targets, strict=True):
-            same(a, b, code, f"{e}\n{codes} -> {targets}\n{p.source.text}", rtol=0)
+            same(a, b, code, f"{e}\n{codes} -> {targets}\n{p.launch.source.text}", rtol=0)

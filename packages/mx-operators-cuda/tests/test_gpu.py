@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a GPU: the sample kernels against float64; prints lines for the ledger."""
+"""On a GPU: everything that also runs on the fake one, and the sample kernels against float64.
+
+Prints the lines of the ledger; `--capture=no` shows them.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,55 +22,74 @@ from mx_core import dtypes
 from mx_core import expression as X
 from mx_operators_cuda import ledger
 
-#: ‖out − reference‖ / ‖reference‖
+#: ‖out - reference‖ / ‖reference‖
 LIMIT = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2, "int32": 0.0}
-GELU = X.trace(lambda x: x * 0.5 * (1 + X.erf(x * 0.7071067811865476)), 1)
-FUNCTIONS = {
-    "add": lambda x, y: (x + y,),
-    "gelu": lambda x: X.evaluate(GELU, [x]),
-    "bias": lambda x, b: (np.maximum(x + b, 0),),
-    "momentum": lambda w, g, m: (w - 0.5 * (m * 0.9 + g), m * 0.9 + g),
-}
 
 
-def seconds(cupy: Any, run: Any) -> float:
-    """Median time of 20 runs after 3 others, between events on the stream."""
-    times = []
-    for _ in range(23):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
+@pytest.mark.gpu
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["plans", "memory", "arrays"])
+def test_on_gpu(name: str, gpu: Any) -> None:
+    path = Path(__file__).parent / "on_gpu" / f"{name}.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(path)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def seconds(bench: Any, run: Any, times: int = 50) -> float:
+    """Time of one run of many enqueued together, after a few others."""
+    for _ in range(3):
         run()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-    return float(np.median(times[3:]))
+    bench.wait()
+    start = time.perf_counter()
+    for _ in range(times):
+        run()
+    bench.wait()
+    return (time.perf_counter() - start) / times
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["add float32", "add float16", "add bfloat16", "add int32", "gelu float32",
                                   "gelu float16", "bias float16", "momentum float32"])  # fmt: skip
 def test_sample(name: str, gpu: Any) -> None:
+    from device_memory import GpuBench, Tensor
+
+    from mx_operators_cuda import _native, driver, nvrtc
+    from mx_operators_cuda.launch import make_plan
+
+    bench, sample = GpuBench(), ledger.samples()[name]
     kind, dtype = name.split()
-    plan = ledger.samples()[name]
+    plan = make_plan("sample", bench.context, sample.inputs, sample.outputs, [sample.launch],
+                     n_scalars=sample.expression.n_scalars)  # fmt: skip
     rng = np.random.default_rng()
     scale = 100 if dtype == "int32" else 1
     arrays = [
         (rng.standard_normal(s.shape, np.float32) * scale).astype(dtypes.numpy_dtype(s.dtype))
-        for s in plan.inputs
+        for s in sample.inputs
     ]
-    scalars = (0.5,) * plan.n_scalars
-    inputs = [gpu.asarray(x) for x in arrays]
-    outputs = [gpu.full(s.shape, 77, dtypes.numpy_dtype(s.dtype)) for s in plan.outputs]
-    plan.run(inputs, outputs, scalars=scalars)
+    scalars = [0.5] * sample.expression.n_scalars
+    blank = [np.full(s.shape, 77, dtypes.numpy_dtype(s.dtype)) for s in sample.outputs]
+    outputs = bench.run(plan, arrays, blank, None, scalars)
     # a strip is enough for the slow reference of erf
     rows = slice(0, 64) if kind == "gelu" else slice(None)
     given = [np.asarray(x[rows] if x.ndim == 2 else x).astype(np.float64) for x in arrays]
     error = 0.0
-    for out, wanted in zip(outputs, FUNCTIONS[kind](*given), strict=True):
-        found = gpu.asnumpy(out)[rows].astype(np.float64)
+    for out, wanted in zip(outputs, X.evaluate(sample.expression, given, scalars), strict=True):
+        found = out[rows].astype(np.float64)
         assert np.isfinite(found).all()
         error = max(error, float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted)))
     assert error <= LIMIT[dtype]
-    moved = sum(a.nbytes for a in (*inputs, *outputs))
-    speed = moved / seconds(gpu, lambda: plan.run(inputs, outputs, scalars=scalars)) / 1e9
-    print(f"{name}: source {ledger.fingerprint(plan)}, error {error:.2e}, {speed:.0f} GB/s")
+    blocks = [bench.copy_in(x) for x in (*arrays, *blank)]
+    tensors = (Tensor * len(blocks))(*map(bench.tensor, (*arrays, *blank), blocks))
+    requests = [1] * len(blank)
+    spent = seconds(bench, lambda: bench.launch(plan, tensors, len(arrays), requests, scalars))
+    moved = sum(x.nbytes for x in (*arrays, *blank))
+    for block in blocks:
+        bench.memory.free(block)
+    entry = ledger.Entry(
+        name, ledger.fingerprint(sample), _native.Device.model(0), driver.driver().version,
+        ".".join(map(str, nvrtc.version())), date.today().isoformat(), error, round(moved / spent / 1e9),
+    )  # fmt: skip
+    print(json.dumps(asdict(entry)))

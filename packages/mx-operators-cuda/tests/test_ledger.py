@@ -28,12 +28,12 @@ def test_readme_states_what_the_ledger_shows() -> None:
 
 
 def test_an_entry_holds_for_one_source() -> None:
-    name, plan = next(iter(ledger.samples().items()))
+    name, sample = next(iter(ledger.samples().items()))
     assert ledger.states([])[name] == "never"
     assert ledger.states([entry(name, "0" * 64)])[name] == "stale"
-    current = ledger.fingerprint(plan)
+    current = ledger.fingerprint(sample)
     assert ledger.states([entry(name, "0" * 64), entry(name, current)])[name] == "verified"
-    assert len({ledger.fingerprint(p) for p in ledger.samples().values()}) == len(ledger.samples())
+    assert len({ledger.fingerprint(s) for s in ledger.samples().values()}) == len(ledger.samples())
 
 
 def test_round_trip(tmp_path: Path) -> None:

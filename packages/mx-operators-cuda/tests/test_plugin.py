@@ -11,8 +11,8 @@ import pytest
 import mx_core
 from mx_core import kernels, operators, plugins, services
 from mx_core.errors import MXNetError, PluginError
-from mx_core.kernels import KernelCall, TensorSpec
-from mx_operators_cuda import ElementwisePlan, driver, generate
+from mx_core.kernels import TensorSpec
+from mx_operators_cuda import driver, kernel
 
 NO_GPU = driver.count() == 0
 
@@ -21,8 +21,8 @@ def test_loading_imports_nothing_of_cuda() -> None:
     code = (
         "import sys\nfrom mx_core import plugins\nplugins.plugins()\n"
         "import mx_operators_cuda\n"
-        "heavy = {'cupy', 'mx_operators_cuda.driver', 'mx_operators_cuda.nvrtc', 'mx_operators_cuda.codegen'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        "print(sorted({'cupy', *(f'mx_operators_cuda.{n}' for n in ('_native', 'nvrtc', 'codegen'))}"
+        " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -40,6 +40,8 @@ def test_contributions() -> None:
 @pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
 def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
     assert mx_core.num_gpus() == 0
+    assert driver.installed() is False
+    assert "cpu_pinned/CUDA pinned" not in plugins.registry("storage_managers").names()
     spec = TensorSpec((2,), 0)
     op = operators.get("relu")
     message = r"gpu\(0\) cannot be used: .*driver.*"
@@ -53,7 +55,7 @@ def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
 
 def test_doctor_shows_what_is_found() -> None:
     lines = plugins.diagnostics()["operators_cuda"]
-    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC", "arrays on gpu"}
+    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC"}
 
 
 def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:
@@ -71,9 +73,9 @@ def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:
             continue  # a parameter has no default
         spec = TensorSpec((4, 5), 0)
         inputs, outputs = (spec,) * len(op.inputs(p)), (spec,) * len(op.outputs(p))
-        plan = generate(op.expression(p), KernelCall(op, p, inputs, outputs, mx_core.gpu()))
-        assert isinstance(plan, ElementwisePlan), name
+        launch = kernel(name, op.expression(p), inputs, outputs)
+        assert launch is not None, name
         made += 1
         if position % 8 == 0:
-            nvrtc.compile_kernel(plan.source.text, plan.source.name)  # type: ignore[attr-defined]
+            nvrtc.compile_kernel(launch.source.text, launch.source.name)  # type: ignore[attr-defined]
     assert made > 100

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gpu device and CUDA kernels, through CuPy and NVRTC."""
+"""The gpu device, its memory and CUDA kernels, generated and compiled by NVRTC."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mx_operators_cuda.elementwise import ElementwisePlan as ElementwisePlan
     from mx_operators_cuda.elementwise import generate as generate
+    from mx_operators_cuda.elementwise import kernel as kernel
+    from mx_operators_cuda.launch import Launch as Launch
     from mx_operators_cuda.nvrtc import compile_kernel as compile_kernel
 
 __version__ = "0.1.0"
-__all__ = ["ElementwisePlan", "compile_kernel", "generate"]
-_HOME = {"ElementwisePlan": "elementwise", "generate": "elementwise", "compile_kernel": "nvrtc"}
+_HOME = {"Launch": "launch", "compile_kernel": "nvrtc", "generate": "elementwise", "kernel": "elementwise"}
+__all__ = ["Launch", "compile_kernel", "generate", "kernel"]
 
 
 def __getattr__(name: str) -> Any:

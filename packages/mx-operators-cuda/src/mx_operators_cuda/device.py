@@ -1,91 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device `gpu`: what it needs, what is missing, and the refusals that say so.
-
-Arrays of mx on a GPU need the device's C tables (streams, tokens, copies, memory). This version
-has none: it generates, compiles and, on CuPy arrays, launches kernels. Every way to a gpu array ends
-here, in an error that names the first thing missing.
-"""
+"""Device `gpu` and its memory as services, and the refusals that say what a machine lacks."""
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from mx_core.context import gpu
-from mx_core.errors import MXNetError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_operators_cuda.driver import driver
 
 if TYPE_CHECKING:
     from mx_core.context import Context
 
 CURE = "pip install 'mx-operators-cuda[cuda]'"
+#: what chooses the pool; MXNet's own name comes second
+VARIABLES = ("MX_GPU_MEM_POOL_TYPE", "MXNET_GPU_MEM_POOL_TYPE")
+_POOLS = {"pooled": "pooled", "round": "pooled", "bestfit": "best_fit", "unpooled": "naive"}
+#: MXNet's Naive pool keeps what is freed, the one of mx-storage does not
+_NAIVE = {"MX_GPU_MEM_POOL_TYPE": "naive", "MXNET_GPU_MEM_POOL_TYPE": "pooled"}
 
 
 def missing(context: Context | None = None) -> str:
-    """Why kernels cannot be launched on `context` (by default gpu(0)); empty when they can."""
+    """Why `context` (by default gpu(0)) cannot be used; empty when it can."""
     context = context or gpu()
     found = driver()
-    reasons = [found.problem] if found.problem else []
-    if found.gpus and context.device_id >= found.gpus:
-        reasons.append(f"this machine has gpu(0) to gpu({found.gpus - 1})")
-    if find_spec("cupy") is None:
-        reasons.append("CuPy is not installed")
-    if not reasons:
-        return ""
-    where = "" if found.gpus else "on a machine with an NVIDIA GPU: "
-    cure = f"; {where}{CURE}" if find_spec("cupy") is None else "; `mx doctor` shows what is found"
-    return f"{context} cannot be used: {' and '.join(reasons)}{cure}"
+    if found.problem:
+        return f"{context} cannot be used: {found.problem}; `mx doctor` shows what is found"
+    if context.device_id >= found.gpus:
+        return f"{context} cannot be used: this machine has gpu(0) to gpu({found.gpus - 1})"
+    return ""
 
 
 def require(context: Context | None = None) -> None:
-    """Passes when kernels can be launched on `context`.
+    """Passes when `context` can be used.
 
     Raises
     ------
-    MXNetError  naming the context, what is missing and the cure
+    MXNetError  naming the context and what is missing
     """
     problem = missing(context)
     if problem:
         raise MXNetError(problem)
 
 
-def refuse_arrays(context: Context | None = None) -> NoReturn:
-    """Says why there is no array on `context`.
-
-    Raises
-    ------
-    MXNetError  always
-    """
-    require(context)
-    raise MXNetError(
-        f"{context or gpu()} holds no arrays: mx-operators-cuda {_own_version()} has no device table "
-        "(mx.device.v1); its elementwise kernels run on CuPy arrays, see mx_operators_cuda.generate"
-    )
-
-
 def make_device() -> Any:
-    """The service `device("gpu")`, which this version does not have: see `refuse_arrays`."""
-    refuse_arrays()
+    """The service `device("gpu")`: streams, tokens and copies."""
+    from mx_operators_cuda import _native
+
+    require()
+    return _native.Device()
 
 
 def make_storage() -> Any:
-    """The service `storage("gpu")`, which this version does not have: see `refuse_arrays`."""
-    refuse_arrays()
+    """The service `storage("gpu")`: a pool per GPU."""
+    from mx_operators_cuda import _native
+
+    require()
+    return _native.StorageManager("CUDA", device="gpu", pool=pool_type())
+
+
+def make_pinned() -> Any:
+    """The service `storage("cpu_pinned")`: host memory that GPUs reach without a detour."""
+    from mx_operators_cuda import _native
+
+    require()
+    return _native.StorageManager("CUDA pinned", device="cpu_pinned", pool=pool_type())
+
+
+def pool_type() -> str:
+    """`"pooled"`, `"best_fit"` or `"naive"`, as the environment says; pooled by default.
+
+    Raises
+    ------
+    ArgumentError  a variable holds another name
+    """
+    for variable in VARIABLES:
+        text = os.environ.get(variable, "").strip()
+        if text:
+            found = (_POOLS | {"naive": _NAIVE[variable]}).get(text.lower())
+            if found is None:
+                raise ArgumentError(
+                    f"[{variable}] expected Pooled, Round, BestFit, Naive or Unpooled, got {text!r}"
+                )
+            return found
+    return "pooled"
 
 
 def diagnostics() -> dict[str, str]:
     """Lines for `mx doctor`."""
     found = driver()
+    version_line = f"for CUDA {found.version}" if found.version else ""
     return {
-        "NVIDIA driver": "; ".join(
-            filter(None, (found.version and f"for CUDA {found.version}", found.problem))
-        ),
-        "GPUs": str(found.gpus),
-        "CuPy": _cupy_version() or f"not installed; {CURE}",
+        "NVIDIA driver": "; ".join(filter(None, (version_line, found.problem))),
+        "GPUs": _gpus(found.gpus),
         "NVRTC": _nvrtc_line(),
-        "arrays on gpu": "not in this version; kernels run on CuPy arrays",
+        "CuPy": _cupy_version() or "not installed; only GPU kernels written in Python need it",
     }
+
+
+def _gpus(count: int) -> str:
+    if count == 0:
+        return "0"
+    from mx_operators_cuda import _native
+
+    lines = []
+    for i in range(count):
+        major, minor = _native.Device.capability(i)
+        free, total = _native.Device.memory(i)
+        lines.append(f"{_native.Device.model(i)} (sm_{major}{minor}, {free >> 20} of {total >> 20} MiB free)")
+    return f"{count}: " + ", ".join(lines)
 
 
 def _nvrtc_line() -> str:
@@ -106,7 +132,3 @@ def _cupy_version() -> str:
         except PackageNotFoundError:
             continue
     return "installed"
-
-
-def _own_version() -> str:
-    return version("mx-operators-cuda")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the NVIDIA driver says of this machine, asked through ctypes: no CUDA package is imported."""
+"""What the NVIDIA driver says of this machine; asked through the native library, once per process."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
+import os
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
-_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+#: where the kernel's part of the driver shows itself: Linux, Windows' subsystem for it
+_NODES = ("/dev/nvidiactl", "/dev/dxg")
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,12 @@ class Driver:
 
 @lru_cache(maxsize=1)
 def driver() -> Driver:
-    """Asks once per process; initialises the driver, and no device, where there is one."""
-    try:
-        cuda = ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return Driver(0, "", f"no NVIDIA driver was found (there is no {_LIBRARY})")
-    number = ctypes.c_int()
-    version = ""
-    if cuda.cuDriverGetVersion(ctypes.byref(number)) == 0:
-        version = f"{number.value // 1000}.{number.value % 1000 // 10}"
-    status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(number))
-    if status:
-        return Driver(0, version, f"the NVIDIA driver found no GPU ({_name(cuda, status)})")
-    if number.value == 0:
-        return Driver(0, version, "the NVIDIA driver found no GPU")
-    return Driver(number.value, version, "")
+    """Initialises the driver, and no GPU, where there is one."""
+    from mx_operators_cuda import _native
+
+    gpus, number, problem = _native.probe()
+    version = f"{number // 1000}.{number % 1000 // 10}" if number else ""
+    return Driver(gpus, version, problem)
 
 
 def count() -> int:
@@ -54,8 +46,6 @@ def count() -> int:
     return driver().gpus
 
 
-def _name(cuda: ctypes.CDLL, status: int) -> str:
-    text = ctypes.c_char_p()
-    if cuda.cuGetErrorName(status, ctypes.byref(text)) == 0 and text.value:
-        return f"{text.value.decode()}, {status}"
-    return f"error {status}"
+def installed() -> bool:
+    """True when a driver seems to be there; loads nothing."""
+    return bool(os.environ.get("MX_CUDA_DRIVER")) or any(Path(node).exists() for node in _NODES)

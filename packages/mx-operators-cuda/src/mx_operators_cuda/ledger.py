@@ -20,13 +20,12 @@ from pathlib import Path
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.context import gpu
 from mx_core.errors import FileFormatError
 from mx_core.expression import Expression
 from mx_core.kernels import TensorSpec
-from mx_operators_cuda.codegen import layout_of, write_kernel
 from mx_operators_cuda.codegen.source import header
-from mx_operators_cuda.elementwise import ElementwisePlan
+from mx_operators_cuda.elementwise import kernel
+from mx_operators_cuda.launch import Launch
 
 Shape = tuple[int, ...]
 
@@ -48,7 +47,7 @@ class Entry:
     max_relative_error : float
         ‖out − reference‖ / ‖reference‖ against float64.
     gigabytes_per_second : float
-        Bytes read and written, over the time between two events around the kernel.
+        Bytes read and written, over the time of a run, of many enqueued together.
     """
 
     kernel: str
@@ -61,35 +60,44 @@ class Entry:
     gigabytes_per_second: float
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A kernel the ledger is about."""
+
+    expression: Expression
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    launch: Launch
+
+
 @lru_cache(maxsize=1)
-def samples() -> dict[str, ElementwisePlan]:
-    """The kernels the ledger is about: memory-bound, compute-bound, broadcast, several outputs."""
+def samples() -> dict[str, Sample]:
+    """Memory-bound, compute-bound, broadcast, several outputs."""
     big, row = (4096, 8192), (8192,)
     gelu = X.trace(lambda x: x * 0.5 * (1 + X.erf(x * 0.7071067811865476)), 1)
     sgd = X.trace(lambda w, g, m, lr: (w - lr * (m * 0.9 + g), m * 0.9 + g), 3, 1)
     made = {
-        f"add {name}": _plan(X.trace(lambda x, y: x + y, 2), (big, big), name)
+        f"add {name}": _sample(X.trace(lambda x, y: x + y, 2), (big, big), name)
         for name in ("float32", "float16", "bfloat16", "int32")
     }
-    made |= {f"gelu {name}": _plan(gelu, (big,), name) for name in ("float32", "float16")}
-    made["bias float16"] = _plan(X.trace(lambda x, b: X.relu(x + b), 2), (big, row), "float16")
-    made["momentum float32"] = _plan(sgd, (big, big, big), "float32")
+    made |= {f"gelu {name}": _sample(gelu, (big,), name) for name in ("float32", "float16")}
+    made["bias float16"] = _sample(X.trace(lambda x, b: X.relu(x + b), 2), (big, row), "float16")
+    made["momentum float32"] = _sample(sgd, (big, big, big), "float32")
     return made
 
 
-def _plan(expression: Expression, shapes: tuple[Shape, ...], name: str) -> ElementwisePlan:
+def _sample(expression: Expression, shapes: tuple[Shape, ...], name: str) -> Sample:
     code = dtypes.code(name)
-    n = len(expression.outputs)
-    layout = layout_of(shapes[0], shapes)
-    source = write_kernel("sample", expression, [code] * len(shapes), [code] * n, layout)
     inputs = tuple(TensorSpec(shape, code) for shape in shapes)
-    outputs = (TensorSpec(shapes[0], code),) * n
-    return ElementwisePlan(source, layout, inputs, outputs, expression.n_scalars, gpu())
+    outputs = (TensorSpec(shapes[0], code),) * len(expression.outputs)
+    launch = kernel("sample", expression, inputs, outputs)
+    assert launch is not None
+    return Sample(expression, inputs, outputs, launch)
 
 
-def fingerprint(plan: ElementwisePlan) -> str:
-    """SHA-256 of everything NVRTC reads for a plan."""
-    return hashlib.sha256((header() + plan.source.text).encode()).hexdigest()
+def fingerprint(sample: Sample) -> str:
+    """SHA-256 of everything NVRTC reads for a sample."""
+    return hashlib.sha256((header() + sample.launch.source.text).encode()).hexdigest()
 
 
 def load(path: Path) -> tuple[Entry, ...]:
@@ -136,8 +144,12 @@ def states(entries: Iterable[Entry]) -> dict[str, str]:
     for entry in entries:
         seen.setdefault(entry.kernel, set()).add(entry.source)
     return {
-        name: "verified" if fingerprint(plan) in seen.get(name, ()) else "stale" if name in seen else "never"
-        for name, plan in samples().items()
+        name: "verified"
+        if fingerprint(sample) in seen.get(name, ())
+        else "stale"
+        if name in seen
+        else "never"
+        for name, sample in samples().items()
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ class CompileError(MXNetError):
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """NVRTC: from an `nvidia-cuda-nvrtc` wheel, else from where the system looks for libraries.
+    """NVRTC: the file that MX_NVRTC names, else from an `nvidia-cuda-nvrtc` wheel, else from where the
+    system looks for libraries.
 
     Raises
     ------
@@ -74,6 +76,10 @@ def library() -> ctypes.CDLL:
 
 
 def _places() -> Iterator[str]:
+    chosen = os.environ.get("MX_NVRTC")
+    if chosen:
+        yield chosen
+        return
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec else ():
         for pattern in _PATTERNS:

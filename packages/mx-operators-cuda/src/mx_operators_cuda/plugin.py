@@ -10,7 +10,15 @@ from mx_core import PluginInfo, hookimpl
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
-MX_PLUGIN = PluginInfo(summary="The gpu device and CUDA kernels, through CuPy and NVRTC")
+MX_PLUGIN = PluginInfo(
+    summary="The gpu device, its memory and CUDA kernels, generated and compiled by NVRTC",
+    variables={
+        "MX_CUDA_DRIVER": "path of the CUDA driver library, by default libcuda.so.1",
+        "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
+        "MX_GPU_MEM_POOL_TYPE": "pool of GPU memory: Pooled, BestFit or Naive",
+        "MXNET_GPU_MEM_POOL_TYPE": "the same with MXNet's names; MX_GPU_MEM_POOL_TYPE comes first",
+    },
+)
 
 
 @hookimpl
@@ -21,8 +29,12 @@ def mx_register_devices(registry: Any) -> None:
 
 @hookimpl
 def mx_register_storage_managers(registry: Any) -> None:
-    """Memory of NVIDIA GPUs."""
+    """Memory of NVIDIA GPUs, and host memory page-locked for them where a driver seems to be."""
+    from mx_operators_cuda.driver import installed
+
     registry.add("gpu", "CUDA", "mx_operators_cuda.device:make_storage")
+    if installed():
+        registry.add("cpu_pinned", "CUDA pinned", "mx_operators_cuda.device:make_pinned")
 
 
 @hookimpl
@@ -33,16 +45,16 @@ def mx_register_kernel_generators(registry: Any) -> None:
 
 @hookimpl
 def mx_select_kernel(call: KernelCall) -> None:
-    """Explains what a gpu context lacks, in place of "no kernel" or a crash on device memory."""
+    """Explains what a gpu context lacks, in place of "no kernel"."""
     if call.context.device_type == "gpu":
-        from mx_operators_cuda.device import refuse_arrays
+        from mx_operators_cuda.device import require
 
-        refuse_arrays(call.context)
+        require(call.context)
 
 
 @hookimpl
 def mx_diagnostics() -> dict[str, str]:
-    """Driver, CuPy and NVRTC of this machine."""
+    """Driver, GPUs and NVRTC of this machine."""
     from mx_operators_cuda.device import diagnostics
 
     return diagnostics()

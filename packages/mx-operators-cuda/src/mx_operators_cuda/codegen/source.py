@@ -33,11 +33,14 @@ class KernelSource:
         CUDA C++ that includes `HEADER`. Equal patterns have equal text.
     pack : int
         Elements a thread computes at once; 1 for broadcasts over several axes.
+    block : int
+        Threads per block.
     """
 
     name: str
     text: str
     pack: int
+    block: int = BLOCK
 
 
 @lru_cache(maxsize=1)

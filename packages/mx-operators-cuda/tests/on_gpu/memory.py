@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every storage manager of a GPU, real or fake, keeps the contract; see `plans.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core import cpu_pinned, gpu
+from mx_core.testing.storage import StorageContract
+from mx_operators_cuda import _native, device
+
+
+class TestPooled(StorageContract):
+    context, host_accessible = gpu(0), False
+
+    def make_storage(self) -> Any:
+        return device.make_storage()
+
+
+class TestBestFit(StorageContract):
+    context, host_accessible = gpu(0), False
+
+    def make_storage(self) -> Any:
+        return _native.StorageManager("BestFit", device="gpu", pool="best_fit")
+
+
+class TestNaive(StorageContract):
+    context, host_accessible = gpu(0), False
+
+    def make_storage(self) -> Any:
+        return _native.StorageManager("Naive", device="gpu", pool="naive")
+
+
+class TestPinned(StorageContract):
+    context = cpu_pinned(0)
+
+    def make_storage(self) -> Any:
+        return device.make_pinned()
