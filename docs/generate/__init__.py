@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from generate import modules, operators, readmes
+from generate import modules, operators, plans, readmes
 
 
 def generate(docs: Path) -> None:
@@ -17,6 +17,7 @@ def generate(docs: Path) -> None:
         ("readmes", readmes.write),
         ("modules", modules.write),
         ("operators", operators.write),
+        ("plans", plans.write),
     ):
         (target / name).mkdir(parents=True)
         writer(target / name, docs.parent)

@@ -120,8 +120,8 @@ def generator(name: str) -> ModuleType:
 
 
 def written() -> set[str]:
-    """Stems of the generated pages that may be linked to."""
-    return {"index", *generator("readmes").pages(ROOT).values()}
+    """Stems of the generated pages and pictures that may be linked to."""
+    return {"index", *generator("readmes").pages(ROOT).values(), *generator("plans").NAMES}
 
 
 def test_links_of_generated_pages_lead_to_pages() -> None:
