@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-
 NAMES = ("resnet18", "resnet18_budget")
 
 
