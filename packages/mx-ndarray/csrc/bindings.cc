@@ -60,6 +60,10 @@ class Services final : public ServiceLoader {
   const mx_device_api* device(int32_t type) override {
     return load<mx_device_api>("device", type, MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR, MX_DEVICE_MINOR);
   }
+  std::string device_name(int32_t type) override {
+    const Gil gil;
+    return hooks().device_name(type).cast<std::string>();
+  }
 
  private:
   template <class T>

@@ -50,32 +50,35 @@ py::object from_numpy(const py::array& values, int32_t dtype, ContextPair contex
   return new_array(std::move(array));
 }
 
-py::object share_numpy(const py::array& values, int32_t dtype) {
-  check_matches(values, dtype);
+// An array on the memory of a NumPy array, which lives as long.
+Ref<Array> shared(const py::array& values, int32_t dtype) {
   PyObject* owner = values.inc_ref().ptr();
   Ref<Chunk> chunk =
       Chunk::foreign({MX_CPU, 0}, const_cast<void*>(values.data()),
                      static_cast<size_t>(values.nbytes()), owner,
                      [](void* held) { Reaper::instance().drop(static_cast<PyObject*>(held)); });
-  return new_array(Array::wrap(std::move(chunk), 0, dtype, shape_of(values.attr("shape"))));
+  return Array::wrap(std::move(chunk), 0, dtype, shape_of(values.attr("shape")));
+}
+
+py::object share_numpy(const py::array& values, int32_t dtype) {
+  check_matches(values, dtype);
+  return new_array(shared(values, dtype));
 }
 
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
-  Ref<Array> host = Ref<Array>::share(&array);
-  if (!on_host(array.context())) {
-    settle(array);
-    host = Array::create({MX_CPU, 0}, array.dtype(), array.shape());
-    wait(array, false);
-    copy(array, *host, origin());
-  }
-  wait(*host, false);
-  settle(*host);
-  const Shape& shape = host->shape();
-  py::array made(numpy_dtype(host->dtype()),
+  wait(array, false);
+  settle(array);
+  const Shape& shape = array.shape();
+  py::array made(numpy_dtype(array.dtype()),
                  std::vector<py::ssize_t>(shape.data(), shape.data() + shape.ndim()));
-  const void* source = host->allocate(true);
-  copy_memory(made.mutable_data(), source, host->bytes());
+  if (on_host(array.context())) {
+    copy_memory(made.mutable_data(), array.allocate(true), array.bytes());
+  } else {
+    const Ref<Array> host = shared(made, array.dtype());
+    copy(array, *host, origin());
+    wait(*host, false);
+  }
   return made;
 }
 

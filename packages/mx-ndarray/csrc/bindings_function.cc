@@ -127,7 +127,7 @@ PyObject* call_function(FunctionObject* self, const Arguments& arguments) {
   invocation.n_inputs = static_cast<uint32_t>(inputs.size());
   invocation.outputs = targets.arrays.data();
   invocation.n_outputs = static_cast<uint32_t>(targets.arrays.size());
-  if (inputs.empty()) {
+  if (inputs.empty() && targets.arrays.empty()) {
     invocation.context =
         bound.has_context ? bound.context : context_of(hooks().current_context().ptr());
   }

@@ -4,46 +4,10 @@
 #include <algorithm>
 
 #include "threads.hpp"
+#include "workspace.hpp"
 
 namespace mx::nd {
 namespace {
-
-// Scratch memory of one run, given back at its end.
-class Scratch {
- public:
-  Scratch(const mx_plan* plan, mx_context context)
-      : storage_(plan->n_scratch == 0 ? nullptr : Runtime::instance().storage(context.type)) {
-    blocks_.reserve(plan->n_scratch);
-    pointers_.reserve(plan->n_scratch);
-    for (uint32_t i = 0; i < plan->n_scratch; ++i) {
-      mx_block block{};
-      mx_error error{};
-      const int32_t status = storage_->alloc(storage_->self, context, plan->scratch_bytes[i],
-                                             "scratch", &block, &error);
-      if (status != MX_OK) {
-        free();
-        check(status, error);
-      }
-      blocks_.push_back(block);
-      pointers_.push_back(block.data);
-    }
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { free(); }
-  void* const* pointers() const noexcept { return pointers_.data(); }
-
- private:
-  void free() noexcept {
-    for (const mx_block& block : blocks_) {
-      if (block.data != nullptr) storage_->free(storage_->self, &block);
-    }
-    blocks_.clear();
-  }
-  const mx_storage_api* storage_;
-  std::vector<mx_block> blocks_;
-  std::vector<void*> pointers_;
-};
 
 int32_t allocate_output(const mx_kernel_context* self, uint32_t i, int32_t ndim,
                         const int64_t* shape, mx_tensor* output, mx_error* error) {
@@ -90,8 +54,12 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
     status = invoke(nullptr);
   } else {
     status = guarded(&error, [&] {
-      const Scratch scratch(plan, call.context);
-      check(invoke(scratch.pointers()), error);
+      Workspace workspace(call.context, run.stream);
+      std::vector<void*> scratch(plan->n_scratch);
+      for (uint32_t i = 0; i < plan->n_scratch; ++i) {
+        scratch[i] = workspace.take(plan->scratch_bytes[i], "scratch");
+      }
+      check(invoke(scratch.data()), error);
     });
   }
   return status == MX_OK ? nullptr : make_failure(status, error.message);
@@ -117,9 +85,11 @@ void mx_call::seal() {
   if (foreign) push_flags |= MX_PUSH_PYTHON;
   const uint32_t plan_flags = plan == nullptr ? 0 : plan->flags;
   if ((plan_flags & MX_PLAN_PARALLEL) != 0) push_flags |= MX_PUSH_PARALLEL;
-  const bool small = bytes <= mx::nd::kInlineBytes && (plan_flags & MX_PLAN_HEAVY) == 0;
-  if (small && (plan_flags & MX_PLAN_PARALLEL) == 0) push_flags |= MX_PUSH_INLINE;
-  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output;
+  // Launching takes equally long whatever the sizes are.
+  const bool launched = !mx::nd::on_host(context) && !dynamic_output;
+  const bool small = bytes <= mx::nd::kInlineBytes || launched;
+  if (small && (plan_flags & (MX_PLAN_HEAVY | MX_PLAN_PARALLEL)) == 0) push_flags |= MX_PUSH_INLINE;
+  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx::nd::on_host(context);
 }
 
 mx_call::~mx_call() {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "outside.hpp"
+#include "workspace.hpp"
 
 namespace mx::nd {
 namespace {
@@ -18,6 +19,7 @@ std::mutex& allocation_lock() {
 
 Chunk::Chunk(mx_context context, size_t bytes) : context_(context), bytes_(bytes) {
   const mx_engine_api* engine = Runtime::instance().engine();
+  Runtime::instance().require(context);
   variable_ = engine->new_variable(engine->self);
   if (variable_ == nullptr) throw std::bad_alloc();
 }
@@ -49,14 +51,12 @@ void Chunk::destroy(void* self) noexcept {
     const mx_storage_api* storage = Runtime::instance().storage(chunk->context_.type);
     storage->free(storage->self, &chunk->block_);
   }
+  if (!on_host(chunk->context_)) reclaim_workspaces();
   delete chunk;
 }
 
 void* Chunk::allocate_slow(bool zero) {
-  const mx_storage_api* storage = Runtime::instance().storage(context_.type);
-  mx_block block{};
-  mx_error error{};
-  check(storage->alloc(storage->self, context_, bytes_, "ndarray", &block, &error), error);
+  const mx_block block = allocate_block(context_, bytes_, "ndarray");
   if (zero && on_host(context_)) std::memset(block.data, 0, bytes_);
   {
     std::lock_guard<std::mutex> lock(allocation_lock());
@@ -66,6 +66,7 @@ void* Chunk::allocate_slow(bool zero) {
       return block.data;
     }
   }
+  const mx_storage_api* storage = Runtime::instance().storage(context_.type);
   storage->free(storage->self, &block);  // another reader was first
   return data_.load(std::memory_order_acquire);
 }

@@ -21,17 +21,37 @@ class Buffer8 {
   std::vector<T> heap_;
 };
 
-// An operator runs on one kind of device; cpu(0) and cpu(1) are the same memory.
-void check_contexts(const Operator& op, Array* const* inputs, uint32_t n) {
-  for (uint32_t i = 1; i < n; ++i) {
-    const mx_context first = inputs[0]->context();
+[[noreturn]] void refuse_place(const Operator& op, const char* kind, uint32_t i, mx_context there,
+                               mx_context here) {
+  Runtime& runtime = Runtime::instance();
+  throw Error(MX_ERROR_VALUE, "[" + op.name + "] " + kind + " " + std::to_string(i) + " lies on " +
+                                  runtime.text(there) + " but the operator runs on " +
+                                  runtime.text(here) +
+                                  "; bring the arrays together with as_in_context");
+}
+
+// An operator runs on one device; cpu(0) and cpu(1) are the same memory.
+void check_contexts(const Operator& op, mx_context context, Array* const* inputs, uint32_t n_inputs,
+                    Array* const* outputs, uint32_t n_outputs) {
+  for (uint32_t i = 1; i < n_inputs; ++i) {
     const mx_context other = inputs[i]->context();
-    if (first.type == other.type || (on_host(first) && on_host(other))) continue;
-    throw Error(MX_ERROR_VALUE, "[" + op.name + "] input " + std::to_string(i) +
-                                    " lies on another device (type " + std::to_string(other.type) +
-                                    ") than input 0 (type " + std::to_string(first.type) +
-                                    "); bring them together with as_in_context");
+    if (!same_memory(context, other)) refuse_place(op, "input", i, other, context);
   }
+  for (uint32_t i = 0; i < n_outputs; ++i) {
+    if (outputs[i] == nullptr) continue;
+    const mx_context other = outputs[i]->context();
+    if (!same_memory(context, other)) refuse_place(op, "output", i, other, context);
+  }
+}
+
+// Where the first array lies, or where the caller wants to run.
+mx_context place_of(const Invocation& invocation) {
+  if (invocation.n_inputs != 0) return invocation.inputs[0].array->context();
+  for (uint32_t i = 0; i < invocation.n_outputs; ++i) {
+    if (invocation.outputs[i] != nullptr) return invocation.outputs[i]->context();
+  }
+  Runtime::instance().require(invocation.context);
+  return invocation.context;
 }
 
 void check_outputs(const Operator& op, const Call& call, const Invocation& invocation) {
@@ -59,7 +79,8 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   Buffer8<Array*> inputs(n_inputs);
   for (uint32_t i = 0; i < n_inputs; ++i) inputs[i] = invocation.inputs[i].array.get();
 
-  check_contexts(op, inputs.data(), n_inputs);
+  const mx_context context = place_of(invocation);
+  check_contexts(op, context, inputs.data(), n_inputs, invocation.outputs, invocation.n_outputs);
 
   const Mode now = mode();
   Signature signature;
@@ -70,7 +91,7 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
     signature.outputs = invocation.outputs;
     signature.n_outputs = invocation.n_outputs;
   }
-  signature.context = n_inputs != 0 ? inputs[0]->context() : invocation.context;
+  signature.context = context;
   signature.is_train = now.training;
   // Shared: a nested invocation may empty the cache.
   const Ref<Call> call = Ref<Call>::share(&op.call(signature));
@@ -148,18 +169,27 @@ void copy(Array& from, Array& to, const char* origin) {
                                     from.shape().text());
   }
   if (from.bytes() == 0 || (&from.chunk() == &to.chunk() && from.offset() == to.offset())) return;
+  const mx_context source = from.context();
+  const mx_context target = to.context();
+  const bool from_host = on_host(source);
+  const bool to_host = on_host(target);
+  if (!from_host && !to_host && source.type != target.type) {
+    const Ref<Array> between = Array::create({MX_CPU, 0}, from.dtype(), from.shape());
+    copy(from, *between, origin);  // no device knows the other one's memory
+    copy(*between, to, origin);
+    return;
+  }
   auto* task =
       new CopyTask{&from.chunk(), &to.chunk(), from.offset(), to.offset(), from.bytes()};
-  const bool host_only = on_host(from.context()) && on_host(to.context());
   mx_variable* read = from.variable();
   mx_variable* write = to.variable();
   mx_operation operation{};
   operation.size = sizeof operation;
-  operation.context = on_host(to.context()) ? from.context() : to.context();
-  operation.property = host_only              ? MX_FN_NORMAL
-                       : on_host(to.context()) ? MX_FN_COPY_FROM_DEVICE
-                                               : MX_FN_COPY_TO_DEVICE;
-  operation.flags = host_only && from.bytes() <= kInlineBytes ? MX_PUSH_INLINE : 0u;
+  operation.context = to_host ? source : target;
+  operation.property = same_memory(source, target) ? MX_FN_NORMAL
+                       : to_host                   ? MX_FN_COPY_FROM_DEVICE
+                                                   : MX_FN_COPY_TO_DEVICE;
+  operation.flags = from_host && to_host && from.bytes() <= kInlineBytes ? MX_PUSH_INLINE : 0u;
   operation.priority = mode().priority;
   operation.name = "copyto";
   operation.origin = origin;

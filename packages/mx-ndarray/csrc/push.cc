@@ -5,6 +5,7 @@
 #include <new>
 
 #include "call.hpp"
+#include "workspace.hpp"
 
 namespace mx::nd {
 namespace {
@@ -162,15 +163,14 @@ class Task final : DynamicOutputs {
   // aside and copied.
   mx_failure* run_buffered(const mx_run_context& context, const Execution& execution,
                            mx_tensor* outputs, Chunk** owners) {
-    std::vector<Ref<Chunk>> aside(n_outputs_);
+    Workspace workspace(call_->context, context.stream);
     std::vector<void*> targets(n_outputs_, nullptr);
     for (uint32_t i = 0; i < n_outputs_; ++i) {
       if (alias()[i] != static_cast<uint8_t>(Alias::kBuffered) || outputs[i].bytes == 0) continue;
-      aside[i] = Chunk::lazy(outputs[i].context, outputs[i].bytes);
       targets[i] = outputs[i].data;
-      outputs[i].data = aside[i]->allocate();
+      outputs[i].data = workspace.take(outputs[i].bytes, "aliased output");
       if (req()[i] == MX_REQ_ADD) copy_bytes(context, outputs[i].data, targets[i], outputs[i]);
-      owners[n_inputs_ + i] = aside[i].get();
+      owners[n_inputs_ + i] = nullptr;
     }
     mx_failure* failure = launch(context, execution);
     if (failure != nullptr) return failure;

@@ -22,4 +22,18 @@ const mx_engine_api* Runtime::load_engine() {
   return table;
 }
 
+void Runtime::require_slow(mx_context context) {
+  if (!on_host(context)) {
+    const mx_device_api* table = device(context.type);
+    const int32_t count = table->count(table->self);
+    if (context.id < 0 || context.id >= count) {
+      const std::string last = count > 1 ? " to " + text({context.type, count - 1}) : "";
+      throw Error(MX_ERROR_VALUE, "[Context] " + text(context) + " does not exist: there is " +
+                                      (count > 0 ? text({context.type, 0}) + last
+                                                 : "no device of this type"));
+    }
+  }
+  storage(context.type);
+}
+
 }  // namespace mx::nd

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #include "mx_core/device.h"
 #include "mx_core/engine.h"
@@ -21,7 +22,18 @@ class ServiceLoader {
   virtual const mx_storage_api* storage(int32_t device_type) = 0;
   virtual const mx_resource_api* random(int32_t device_type) = 0;
   virtual const mx_device_api* device(int32_t device_type) = 0;
+  // "gpu"
+  virtual std::string device_name(int32_t device_type) = 0;
 };
+
+// True for memory the host can read and write.
+inline bool on_host(mx_context context) noexcept {
+  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
+}
+// True when one kernel can reach the memory of both.
+inline bool same_memory(mx_context a, mx_context b) noexcept {
+  return (a.type == b.type && a.id == b.id) || (on_host(a) && on_host(b));
+}
 
 class Runtime {
  public:
@@ -38,9 +50,17 @@ class Runtime {
   const mx_resource_api* random(int32_t device_type) {
     return get(random_, device_type, &ServiceLoader::random);
   }
-  // Only for contexts that are not the host.
+  // Only for contexts that are not the host.  The engine knows the device then.
   const mx_device_api* device(int32_t device_type) {
     return get(device_, device_type, &ServiceLoader::device);
+  }
+  // Throws unless there is memory of that kind here: the device exists and a storage manager serves it.
+  void require(mx_context context) {
+    if (context.type != MX_CPU) require_slow(context);
+  }
+  // "gpu(0)"
+  std::string text(mx_context context) {
+    return loader_->device_name(context.type) + "(" + std::to_string(context.id) + ")";
   }
   // 1 when a push runs the operation before it returns.
   bool naive() noexcept { return naive_; }
@@ -62,6 +82,7 @@ class Runtime {
     return table;
   }
   const mx_engine_api* load_engine();
+  void require_slow(mx_context context);
 
   ServiceLoader* loader_ = nullptr;
   std::atomic<const mx_engine_api*> engine_{nullptr};
@@ -70,10 +91,5 @@ class Runtime {
   std::atomic<const mx_resource_api*> random_[kTypes] = {};
   std::atomic<const mx_device_api*> device_[kTypes] = {};
 };
-
-// True for memory the host can read and write.
-inline bool on_host(mx_context context) noexcept {
-  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
-}
 
 }  // namespace mx::nd

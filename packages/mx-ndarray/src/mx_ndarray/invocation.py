@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from mx_core import kernels
 from mx_core.context import Context
-from mx_core.errors import ArgumentError, ShapeError
+from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
 from mx_ndarray import _core
 
 Spec = tuple[tuple[int, ...], int]
+
+_CURE = "; to compute it in main memory, bring its inputs there with as_in_context(cpu())"
 
 
 class Binding(NamedTuple):
@@ -215,7 +217,16 @@ def prepare_call(
     ------
     NoKernelError  nothing computes it on this device
     """
-    prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
+    on_host = ctx.device_type.startswith("cpu")
+    try:
+        prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
+    except NoKernelError as error:
+        raise error if on_host else NoKernelError(f"{error}{_CURE}") from None
+    if prepared.function is not None and not on_host:
+        raise NoKernelError(
+            f"[{op.name}] kernel {prepared.variant!r} of plug-in {prepared.plugin!r} is a Python function, "
+            f"which cannot reach the memory of {ctx}{_CURE}"
+        )
     n_inputs = len(op.inputs(params))
     auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
     facts = {

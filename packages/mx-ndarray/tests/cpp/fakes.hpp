@@ -70,6 +70,7 @@ class Engine {
 
   mx_engine_api api{};
   std::vector<std::pair<uint32_t, uint32_t>> pushed;  // reads, writes of each operation; guarded by mutex_
+  std::vector<int32_t> priorities;                    // of each operation; guarded by mutex_
 
  private:
   static int32_t push(void* self, const mx_operation* given, mx_failure**, mx_error*) {
@@ -80,6 +81,7 @@ class Engine {
     {
       std::lock_guard<std::mutex> lock(engine->mutex_);
       engine->pushed.emplace_back(given->n_reads, given->n_writes);
+      engine->priorities.push_back(given->priority);
     }
     const mx_operation operation = *given;
     const std::vector<mx_variable*> writes(given->writes, given->writes + given->n_writes);
@@ -172,6 +174,7 @@ struct Loader final : mx::nd::ServiceLoader {
   const mx_storage_api* storage(int32_t) override { return &storage_.api; }
   const mx_resource_api* random(int32_t) override { return &random_.api; }
   const mx_device_api* device(int32_t) override { throw mx::Error(MX_ERROR, "no device"); }
+  std::string device_name(int32_t type) override { return "type" + std::to_string(type); }
   Storage storage_;
   Random random_;
   Engine engine_;  // last: its worker uses the others

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workspace.hpp"
+
+#include <mutex>
+
+namespace mx::nd {
+namespace {
+
+void free_blocks(const std::vector<mx_block>& blocks) noexcept {
+  for (const mx_block& block : blocks) {
+    const mx_storage_api* storage = Runtime::instance().storage(block.context.type);
+    storage->free(storage->self, &block);
+  }
+}
+
+// Blocks of launched runs, each with the point of its stream behind which they are free.
+class Retired {
+ public:
+  static Retired& instance() noexcept {
+    static auto* retired = new Retired;
+    return *retired;
+  }
+
+  void add(const mx_device_api* device, mx_token* token, std::vector<mx_block> blocks) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    runs_.push_back({device, token, std::move(blocks)});
+  }
+
+  // Frees what is reached; with `wait` everything.
+  void reclaim(bool wait) noexcept {
+    std::vector<Run> finished;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      size_t kept = 0;
+      for (Run& run : runs_) {
+        const bool done = wait || run.device->reached(run.device->self, run.token) != 0;
+        if (done) {
+          finished.push_back(std::move(run));
+        } else {
+          std::swap(runs_[kept++], run);
+        }
+      }
+      runs_.resize(kept);
+    }
+    for (const Run& run : finished) {
+      mx_error error{};
+      // A stream that failed has stopped, so its memory is free all the same.
+      if (wait) run.device->wait(run.device->self, run.token, &error);
+      run.device->release(run.device->self, run.token);
+      free_blocks(run.blocks);
+    }
+  }
+
+ private:
+  struct Run {
+    const mx_device_api* device = nullptr;
+    mx_token* token = nullptr;
+    std::vector<mx_block> blocks;
+  };
+  std::mutex mutex_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace
+
+void* Workspace::take(size_t bytes, const char* tag) {
+  if (bytes == 0) return nullptr;
+  blocks_.reserve(blocks_.size() + 1);
+  blocks_.push_back(allocate_block(context_, bytes, tag));
+  return blocks_.back().data;
+}
+
+Workspace::~Workspace() {
+  if (blocks_.empty()) return;
+  if (on_host(context_)) {
+    free_blocks(blocks_);
+    return;
+  }
+  const mx_device_api* device = Runtime::instance().device(context_.type);
+  mx_token* token = nullptr;
+  mx_error error{};
+  // Without a token nobody can tell when the memory is free: it is lost with the broken stream.
+  if (device->record(device->self, stream_, &token, &error) != MX_OK) return;
+  Retired::instance().add(device, token, std::move(blocks_));
+}
+
+mx_block allocate_block(mx_context context, size_t bytes, const char* tag) {
+  const mx_storage_api* storage = Runtime::instance().storage(context.type);
+  mx_block block{};
+  mx_error error{};
+  if (!on_host(context)) Retired::instance().reclaim(false);
+  int32_t status = storage->alloc(storage->self, context, bytes, tag, &block, &error);
+  if (status == MX_ERROR_MEMORY && !on_host(context)) {
+    Retired::instance().reclaim(true);
+    status = storage->alloc(storage->self, context, bytes, tag, &block, &error);
+  }
+  check(status, error);
+  return block;
+}
+
+void reclaim_workspaces() noexcept { Retired::instance().reclaim(false); }
+
+}  // namespace mx::nd
