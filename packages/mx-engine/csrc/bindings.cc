@@ -69,6 +69,19 @@ class PyEngine {
     variable.remove();
   }
 
+  void attach_device(const py::object& capsule) {
+    const mx_device_api* device = nullptr;
+    try {
+      device = import_table<mx_device_api>(capsule.ptr(), MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR,
+                                           MX_DEVICE_MINOR, "mx-engine");
+    } catch (const PythonErrorSet&) {
+      throw py::error_already_set();
+    }
+    mx_error error{};
+    raise_unless_ok(get()->attach_device(device, &error), error);
+    get()->keep(py::object(capsule).release().ptr(), drop_reference);
+  }
+
   // False when the time ran out.
   bool wait_for_variable(const PyVariable& variable, bool for_write,
                          const std::optional<double>& timeout) {
@@ -229,6 +242,7 @@ PYBIND11_MODULE(_core, module) {
       .def_property(
           "workers", [](const PyEngine& e) { return e.get()->workers(); },
           [](PyEngine& e, int n) { e.get()->set_workers(n); })
+      .def("attach_device", &PyEngine::attach_device, py::arg("capsule"))
       .def("new_variable",
            [](const py::object& self) {
              return std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get());

@@ -43,6 +43,9 @@ void sleep_without_gil() noexcept;
 // Drops the Python thread state of the calling pool thread, which is about to end.
 void end_python_thread();
 
+// Gives up a reference, on any thread, unless the interpreter ends.
+void drop_reference(void* object) noexcept;
+
 // Pushes a Python callable onto the Python lane.
 void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& writes, const py::object& context, int priority,

@@ -59,10 +59,6 @@ mx_failure* ended() noexcept {
 }
 
 // `argument` of a Python operation is the callable, a strong reference.
-void drop_callable(void* argument) noexcept {
-  if (!interpreter_ends()) Reaper::instance().drop(static_cast<PyObject*>(argument));
-}
-
 mx_failure* run_callable(void* argument, const mx_run_context*) {
   if (interpreter_ends()) return ended();
   const GilTaken gil = take_gil();
@@ -122,7 +118,7 @@ struct AsyncCallable {
 
 void drop_async(void* argument) noexcept {
   auto* async = static_cast<AsyncCallable*>(argument);
-  drop_callable(async->function);
+  drop_reference(async->function);
   delete async;
 }
 
@@ -224,6 +220,10 @@ const char* pushing_line() {
 
 }  // namespace
 
+void drop_reference(void* object) noexcept {
+  if (!interpreter_ends()) Reaper::instance().drop(static_cast<PyObject*>(object));
+}
+
 void sleep_without_gil() noexcept {
   constexpr auto kMoment = std::chrono::microseconds(100);
   const bool holds = PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
@@ -278,7 +278,7 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   } else {
     operation.run = run_callable;
     operation.argument = function.release().ptr();
-    operation.destroy = drop_callable;
+    operation.destroy = drop_reference;
   }
   mx_error error{};
   mx_failure* failure = nullptr;

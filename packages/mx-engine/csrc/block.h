@@ -14,6 +14,8 @@ namespace mx::engine {
 
 using Operator = ::mx_operator;
 struct Block;
+struct Flight;
+class Stream;
 class Waiter;
 
 // An operation's claim to one variable; part of its block.
@@ -53,6 +55,9 @@ struct Block {
   Block* rest = nullptr;  // of the bulk, to be run after this, linked by `next`
   Operator* reusable = nullptr;  // the operator this is a push of; a reference
 
+  Stream* stream = nullptr;  // of the device it runs on; NULL on the host
+  Flight* flight = nullptr;  // from its launch on a device on; a reference
+
   // An asynchronous operation is finished by the later of two: its body returns, it is completed.
   std::atomic<uint32_t> unfinished_parts{0};
   mx_failure* async_failure = nullptr;  // set by the completion
@@ -61,6 +66,7 @@ struct Block {
   Waiter* completion = nullptr;      // woken when finished (naive engine)
   mx_failure** report = nullptr;     // where a naive push wants its failure
   int64_t pushed = 0, started = 0;   // nanoseconds; only while a profiler listens
+  uint32_t thread = 0;               // the executing one's number; the same
 
   uint32_t n_entries = 0;
   uint32_t n_reads = 0;  // the first n_reads entries read, the others write

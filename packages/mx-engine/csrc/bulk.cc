@@ -16,7 +16,7 @@ Bulk* holding = nullptr;  // guarded by lock_of_all
 std::atomic<uint64_t> last_number{0};
 
 bool joins(const Block& block) noexcept {
-  return block.run != nullptr && block.property == MX_FN_NORMAL && block.priority == 0 &&
+  return block.run != nullptr && block.stream == nullptr && block.property == MX_FN_NORMAL && block.priority == 0 &&
          (block.flags & MX_PUSH_PYTHON) == 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -21,14 +22,17 @@ namespace {
 // Operations that push inline operations that push inline operations end on a worker some time.
 constexpr uint32_t kMaxInlineDepth = 16;
 
-const char* shown(const char* name) noexcept { return name == nullptr ? "push" : name; }
-
 int32_t refuse(const mx_operation& operation, mx_error* error, mx_status code, const char* text) {
-  char message[sizeof error->message];
-  std::snprintf(message, sizeof message, "[%s] %s", shown(operation.name), text);
-  set_error(error, code, message);
+  refused(operation.name, error, code, text);
   if (operation.destroy != nullptr) operation.destroy(operation.argument);
   return code;
+}
+
+// Launching takes little time, but for copies, which may block until pageable memory is free.
+bool runs_inline(const Block& block) noexcept {
+  if ((block.flags & MX_PUSH_INLINE) != 0) return true;
+  return block.stream != nullptr && block.run != nullptr &&
+         (block.flags & MX_PUSH_PYTHON) == 0 && block.stream->lane == 0;
 }
 
 // What is wrong with the operation, its variables aside, or NULL.
@@ -60,6 +64,16 @@ const char* duplicate_text(const mx_operation& operation, const Variable* twice)
 }
 
 }  // namespace
+
+int32_t refused(const char* name, mx_error* error, mx_status code, const char* text) noexcept {
+  if (error == nullptr) return code;
+  error->code = code;
+  const int n = std::snprintf(error->message, sizeof error->message, "[%s] ",
+                              name == nullptr ? "push" : name);
+  const size_t used = std::min(static_cast<size_t>(n), sizeof error->message - 1);
+  std::snprintf(error->message + used, sizeof error->message - used, "%s", text);
+  return code;
+}
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)), lanes_(*this, options_.limits, options_.per_device) {
@@ -126,6 +140,8 @@ Block* Engine::make_block(const mx_operation& operation) {
   block->reusable = nullptr;
   block->bulk = 0;
   block->rest = nullptr;
+  block->stream = nullptr;
+  block->flight = nullptr;
   block->pusher = block->completion = nullptr;
   block->report = nullptr;
   block->pushed = profile_.on() ? now_ns() : 0;
@@ -145,7 +161,13 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
     return set_error(error, MX_ERROR_ABI, "[push] mx_operation is of an older interface");
   }
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
-  if (const int32_t status = enter(false, error)) {
+  Stream* stream = nullptr;
+  int32_t status = MX_OK;
+  if (!is_host(operation.context)) {
+    status = find_stream(operation.context, operation, &stream, error);
+  }
+  if (status == MX_OK) status = enter(false, error);
+  if (status != MX_OK) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
     return status;
   }
@@ -156,7 +178,9 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
       leave();
       return refuse(operation, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
     }
-    launch(make_block(operation), order, failure);
+    Block* block = make_block(operation);
+    block->stream = stream;
+    launch(block, order, failure);
   } catch (const std::bad_alloc&) {
     leave();
     return refuse(operation, error, MX_ERROR_MEMORY, "out of host memory");
@@ -197,8 +221,12 @@ Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) n
 int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority,
                               mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
-  if (const int32_t status = enter(false, error)) return status;
   const mx_operation& prototype = op->prototype;
+  Stream* stream = nullptr;
+  if (!is_host(context)) {
+    if (const int32_t status = find_stream(context, prototype, &stream, error)) return status;
+  }
+  if (const int32_t status = enter(false, error)) return status;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
                           prototype.n_writes);
@@ -207,6 +235,7 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
     block->priority = priority;
     block->destroy = nullptr;  // the operator's argument goes with the operator
     block->reusable = op;
+    block->stream = stream;
     op->references.fetch_add(1, std::memory_order_relaxed);
     launch(block, order, failure);
   } catch (const std::bad_alloc&) {
@@ -218,7 +247,6 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
 
 // The linearisation point of a push: every place is taken while every variable is locked.
 void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) {
-  const uint32_t flags = block->flags;
   Bulk& bulk = Bulk::of_this_thread();
   if (bulk.open() && !options_.naive) bulk.join(this, block);
   const bool in_bulk = block->bulk != 0;
@@ -249,7 +277,7 @@ void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) 
     return;
   }
   ReadyList ready;
-  if ((flags & MX_PUSH_INLINE) != 0 && Frame::depth() < kMaxInlineDepth) {
+  if (runs_inline(*block) && Frame::depth() < kMaxInlineDepth) {
     execute(block, 0, ready);
   } else if (in_bulk && bulk.hold(this, block)) {
     bulk.count();
@@ -279,14 +307,30 @@ Poison* Engine::find_poison(const Block& block) const noexcept {
 }
 
 void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
-  if (block->pushed != 0) block->started = now_ns();
+  if (block->pushed != 0) {
+    block->started = now_ns();
+    block->thread = thread_number();
+  }
+  if (block->stream != nullptr && !options_.naive) {
+    if (take_off(block)) {
+      run_body(block, worker, ready);
+    } else {
+      launched(block, {}, ready);
+    }
+    return;
+  }
   if (block->property != MX_FN_NO_SKIP) {
     if (Poison* poison = find_poison(*block)) {
       finish(block, {}, poison, ready);
       return;
     }
   }
-  const mx_run_context context{sizeof(mx_run_context), worker, block->context, nullptr};
+  run_body(block, worker, ready);
+}
+
+void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
+  const mx_run_context context{sizeof(mx_run_context), worker, block->context,
+                               block->stream == nullptr ? nullptr : block->stream->handle};
   if (block->run_async != nullptr) {
     block->unfinished_parts.store(2, std::memory_order_relaxed);
     {
@@ -294,7 +338,7 @@ void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
       block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
     }
     if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      finish(block, FailureRef(block->async_failure), nullptr, ready);
+      conclude(block, FailureRef(block->async_failure), ready);
     }
     return;
   }
@@ -309,7 +353,16 @@ void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
   } catch (...) {
     failure = FailureRef(make_failure(MX_ERROR, "unknown C++ exception"));
   }
-  finish(block, std::move(failure), nullptr, ready);
+  conclude(block, std::move(failure), ready);
+}
+
+// The body has run, wherever and whenever it did.
+void Engine::conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept {
+  if (block->stream == nullptr) {
+    finish(block, std::move(failure), nullptr, ready);
+  } else {
+    launched(block, std::move(failure), ready);
+  }
 }
 
 void Engine::finish(Block* block, FailureRef failure, Poison* inherited,
@@ -323,6 +376,7 @@ void Engine::finish(Block* block, FailureRef failure, Poison* inherited,
   } else if (block->destroy != nullptr) {
     block->destroy(block->argument);
   }
+  if (block->flight != nullptr) block->flight->outcome = engine::retain(poison);
   if (block->report != nullptr) *block->report = failures_.deliver(poison).release();
   for (uint32_t i = 0; i < block->n_entries; ++i) release_entry(block->entries[i], poison, ready);
   Waiter* completion = block->completion;
@@ -344,7 +398,11 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
       former = std::exchange(variable->poison, engine::retain(poison));
     }
   }
-  variable->give_back(entry.write);
+  if (Flight* flight = entry.block->flight) {
+    variable->land(flight, &entry);
+  } else {
+    variable->give_back(entry.write);
+  }
   variable->advance(ready);
   variable->lock.unlock();
   engine::release(former);
@@ -356,7 +414,7 @@ void Engine::complete(Block* block, mx_failure* failure) {
   block->async_failure = failure;
   if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     ReadyList ready;
-    finish(block, FailureRef(failure), nullptr, ready);
+    conclude(block, FailureRef(failure), ready);
     dispatch(ready);
   }
   visitors_.fetch_sub(1, std::memory_order_release);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "device.h"
 #include "lanes.h"
 #include "operator.h"
 #include "poison.h"
@@ -44,7 +45,10 @@ struct VariableWait {
 class Bulk;
 class LockOrder;
 
-class Engine final : private Runner {
+// Sets the error of an operation that is not accepted; returns the code.
+int32_t refused(const char* name, mx_error* error, mx_status code, const char* text) noexcept;
+
+class Engine final : private Runner, private Landings {
  public:
   explicit Engine(EngineOptions options);
   Engine(const Engine&) = delete;
@@ -70,6 +74,13 @@ class Engine final : private Runner {
   Operator* new_operator(const mx_operation& prototype, mx_error* error) noexcept;
   int32_t push_operator(Operator* op, mx_context context, int32_t priority, mx_failure** failure,
                         mx_error* error);
+
+  // The device's table must live as long as the engine.
+  int32_t attach_device(const mx_device_api* device, mx_error* error) noexcept {
+    return devices_.attach(device, error);
+  }
+  // Calls release(object) when the engine ends; for what must live as long as it does.
+  void keep(void* object, void (*release)(void*));
 
   // A wait in three steps, so that it can be interrupted without losing its place: begin_wait
   // takes the place, wait_until sleeps on it (as often as needed), end_wait leaves, delivers the
@@ -133,7 +144,20 @@ class Engine final : private Runner {
   void launch(Block* block, const LockOrder& order, mx_failure** failure);
   void run_naively(Block* block, mx_failure** failure);
   void execute(Block* block, uint32_t worker, ReadyList& ready);
+  void run_body(Block* block, uint32_t worker, ReadyList& ready);
+  void conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept;
   void execute_deletion(Block* block) noexcept;
+
+  // Operations of devices, in two steps.
+  int32_t find_stream(const mx_context& context, const mx_operation& operation, Stream** stream,
+                      mx_error* error) noexcept;
+  bool take_off(Block* block) noexcept;
+  void find_earlier(Flight* flight) noexcept;
+  FailureRef order_on_device(Flight* flight) noexcept;
+  void launched(Block* block, FailureRef failure, ReadyList& ready) noexcept;
+  void token_reached(Flight* flight, mx_failure* failure) noexcept override;
+  void approach(Flight* flight, ReadyList& ready) noexcept;
+  FailureRef wait_for_launched(Block* block) noexcept;
   void finish(Block* block, FailureRef failure, Poison* inherited, ReadyList& ready) noexcept;
   void release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept;
   void finish_wait(Block* block, ReadyList& ready) noexcept;
@@ -150,6 +174,7 @@ class Engine final : private Runner {
   mx_engine_api table_;
   const EngineOptions options_;
   Lanes lanes_;
+  Devices devices_{*this};
   FailureLedger failures_;
   Profile profile_;
   std::atomic<uint32_t> references_{1};
@@ -160,6 +185,11 @@ class Engine final : private Runner {
   std::atomic<uint32_t> waiting_{0};   // threads that wait for something; bulks hold nothing back
   alignas(64) std::atomic<uint64_t> pending_{0};
   alignas(64) std::atomic<int> quiet_waiters_{0};
+  struct Kept {
+    void* object;
+    void (*release)(void*);
+  };
+  std::vector<Kept> kept_;  // guarded by quiet_mutex_
   std::mutex quiet_mutex_;  // with quiet_: for those who wait until nothing is pending
   std::condition_variable quiet_;
 };

@@ -40,6 +40,11 @@ struct Registry {
   std::vector<Engine*> engines;  // guarded by mutex
 };
 
+// Whether the calling thread may be one that the end of an engine waits for.
+bool on_own_thread() noexcept {
+  return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
+}
+
 Registry& registry() {
   static auto* registry = new Registry;  // leaked: engines may outlive static destruction
   return *registry;
@@ -84,7 +89,7 @@ void Engine::release() noexcept {
     abandon(this);
     return;
   }
-  if (WorkerPool::current() == nullptr && !Frame::any()) {
+  if (!on_own_thread()) {
     destroy();
     return;
   }
@@ -98,20 +103,24 @@ void Engine::release() noexcept {
 void Engine::destroy() noexcept {
   drain(-1);
   lanes_.stop();
+  devices_.stop();
   while (visitors_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   delist();
+  for (const Kept& kept : kept_) kept.release(kept.object);
   delete this;
 }
 
 void Engine::stop() noexcept {
-  if (Frame::any() || state_.load(std::memory_order_acquire) == shut_down) return;
+  if (on_own_thread() || state_.load(std::memory_order_acquire) == shut_down) return;
   drain(-1);
   lanes_.stop();
+  devices_.stop();
 }
 
 void Engine::notify_shutdown() noexcept {
   state_.store(shut_down, std::memory_order_seq_cst);
   lanes_.abandon();
+  devices_.abandon();
 }
 
 bool Engine::close(int64_t timeout_ns) noexcept {
@@ -155,6 +164,7 @@ void Engine::open_after_fork() noexcept {
 // child finds every lock free and no memory of threads it does not have.
 void Engine::lock_for_fork() noexcept {
   lanes_.lock_for_fork();
+  devices_.lock_for_fork();
   failures_.lock();
   quiet_mutex_.lock();
 }
@@ -171,6 +181,7 @@ void Engine::unlock_after_fork(bool child) noexcept {
   }
   quiet_mutex_.unlock();
   failures_.unlock();
+  devices_.unlock_after_fork(child);
   lanes_.unlock_after_fork(child);
 }
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lanes.h"
 
+#include "device.h"
+
 namespace mx::engine {
 
 Lanes::Lanes(Runner& runner, LaneLimits limits, bool per_device)
     : runner_(runner), limits_(limits), per_device_(per_device), compute_threads_(limits.compute) {}
-
-bool Lanes::is_host(const mx_context& context) noexcept {
-  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
-}
 
 Lanes::Kind Lanes::kind_of(const Block& block) noexcept {
   if ((block.flags & MX_PUSH_PYTHON) != 0) return python;
@@ -24,7 +22,8 @@ Lanes::Kind Lanes::kind_of(const Block& block) noexcept {
   }
 }
 
-int Lanes::limit_of(Kind kind) const noexcept {
+int Lanes::limit_of(Kind kind, const mx_context& context) const noexcept {
+  if ((kind == compute || kind == priority) && !is_host(context)) return limits_.launch;
   switch (kind) {
     case priority: return limits_.priority;
     case copy: return limits_.copy;
@@ -59,7 +58,7 @@ WorkerPool* Lanes::find_slowly(Kind kind, mx_context context) noexcept {
         return &lane->pool;
       }
     }
-    lanes_.push_back(std::make_unique<Lane>(runner_, limit_of(kind), kind, context));
+    lanes_.push_back(std::make_unique<Lane>(runner_, limit_of(kind, context), kind, context));
     WorkerPool* pool = &lanes_.back()->pool;
     if (kind == python) {
       python_.store(pool, std::memory_order_release);
@@ -77,7 +76,7 @@ void Lanes::set_compute_threads(int n) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   compute_threads_.store(n, std::memory_order_relaxed);
   for (auto& lane : lanes_) {
-    if (lane->kind == compute) lane->pool.set_limit(n);
+    if (lane->kind == compute && is_host(lane->context)) lane->pool.set_limit(n);
   }
 }
 

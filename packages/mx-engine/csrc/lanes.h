@@ -20,6 +20,7 @@ struct LaneLimits {
   int priority = 4;  // threads per device for prioritised operations
   int copy = 2;      // threads per device for copies
   int python = 1;
+  int launch = 1;  // threads per accelerator that launch what could not be launched inline
 };
 
 class Lanes {
@@ -49,8 +50,7 @@ class Lanes {
   static constexpr int kFastDevices = 8;
 
   static Kind kind_of(const Block& block) noexcept;
-  static bool is_host(const mx_context& context) noexcept;
-  int limit_of(Kind kind) const noexcept;
+  int limit_of(Kind kind, const mx_context& context) const noexcept;
   WorkerPool* find_slowly(Kind kind, mx_context context) noexcept;
 
   Runner& runner_;

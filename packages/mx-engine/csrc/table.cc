@@ -63,6 +63,9 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->set_sink = [](void* self, mx_engine_sink sink, void* argument) {
     of(self).profile().set_sink(sink, argument);
   };
+  t->attach_device = [](void* self, const mx_device_api* device, mx_error* error) {
+    return of(self).attach_device(device, error);
+  };
   t->is_naive = [](void* self) -> int32_t { return of(self).naive(); };
 }
 

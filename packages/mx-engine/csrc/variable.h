@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "block.h"
+#include "flight.h"
 #include "spin_lock.h"
 
 struct mx_variable {
@@ -23,14 +24,15 @@ struct mx_variable {
   mx::engine::Entry* tail = nullptr;
   // Written under the lock by the holder of the write grant; read without it under any grant.
   mx::engine::Poison* poison = nullptr;
+  // Launched on a device and not known to be done: the last write, and the reads since then.
+  mx::engine::Flight* flying_write = nullptr;
+  mx::engine::Flight::Reading* flying_reads = nullptr;
 
   // All with the lock held.
-  bool idle(bool for_write) const noexcept {
-    return head == nullptr && !writing && (!for_write || reading == 0);
-  }
+  bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }
   // Grants the entry or queues it; returns whether it was granted.
   bool append(mx::engine::Entry* entry) noexcept {
-    if (idle(entry->write)) {
+    if (head == nullptr && free(entry->write, entry->block)) {
       grant(entry->write);
       return true;
     }
@@ -49,10 +51,22 @@ struct mx_variable {
   }
   // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.
   void advance(mx::engine::ReadyList& ready) noexcept;
+  // A launched operation gives its grant back and flies on.
+  void take_off(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept;
+  // It is done.
+  void land(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept;
   // Takes a queued entry out; false when it is not queued (granted already).
   bool remove(mx::engine::Entry* entry) noexcept;
 
  private:
+  // Whether what is granted and what flies leave room for an operation (NULL: a wait).
+  bool free(bool write, const mx::engine::Block* block) const noexcept {
+    if (writing || (write && reading > 0)) return false;
+    return (flying_write == nullptr && (!write || flying_reads == nullptr)) ||
+           ordered_by_device(write, block);
+  }
+  // Whether the block's device can order the block behind what flies.
+  bool ordered_by_device(bool write, const mx::engine::Block* block) const noexcept;
   void grant(bool write) noexcept {
     if (write) {
       writing = true;

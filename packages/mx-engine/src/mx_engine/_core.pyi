@@ -92,6 +92,25 @@ class Engine:
         """Compute threads per CPU device; 0 for a naive engine, which ignores assignments."""
     @workers.setter
     def workers(self, n: int) -> None: ...
+    def attach_device(self, capsule: Any) -> None:
+        """Teaches the engine an accelerator, so that operations on its contexts can be pushed.
+
+        They are launched, then done: an operation of the same device is launched as soon as those
+        before it on its variables are; one of the host, a wait and a deletion come when they are
+        done. Attaching the same table again does nothing.
+
+        Parameters
+        ----------
+        capsule : capsule
+            The device's C table (`mx.device.v1`), kept for as long as the engine lives.
+
+        Raises
+        ------
+        ArgumentError
+            The type is the host's, or another table is attached for it.
+        AbiError
+            The table is of another version of the interface.
+        """
     def new_variable(self) -> Variable: ...
     def delete_variable(self, variable: Variable, deleter: Callable[[], object] | None = None) -> None:
         """Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.

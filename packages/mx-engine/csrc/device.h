@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Accelerators the engine was taught, their streams, and who watches the streams.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "flight.h"
+#include "mx_core/device.h"
+
+namespace mx::engine {
+
+inline bool is_host(const mx_context& context) noexcept {
+  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
+}
+
+// Told of every flight whose token is reached, on the thread that saw it.
+class Landings {
+ public:
+  // Takes the stream's reference to the flight; `failure`, a reference, is the token's.
+  virtual void token_reached(Flight* flight, mx_failure* failure) noexcept = 0;
+
+ protected:
+  ~Landings() = default;
+};
+
+// One stream of a device.  A thread of its own, made when there is something to watch, waits for
+// the tokens in the order they were recorded; without any it sleeps.
+class Stream {
+ public:
+  Stream(Landings& landings, const mx_device_api* device, mx_context context, int32_t lane,
+         void* handle)
+      : device(device), context(context), lane(lane), handle(handle), landings_(landings) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // The flight's token was recorded: it is watched from now on.  Takes a reference.
+  void watch(Flight* flight) noexcept;
+  // The watching thread ends once nothing is left to watch; `watch` brings another one.  Blocks.
+  void stop() noexcept;
+  // Whether the calling thread watches a stream.
+  static bool watching() noexcept;
+  // It ends after the token it waits for now.
+  void abandon() noexcept;
+  void lock_for_fork() noexcept { mutex_.lock(); }
+  void unlock_after_fork(bool child) noexcept;
+
+  const mx_device_api* const device;
+  const mx_context context;
+  const int32_t lane;
+  void* const handle;
+
+ private:
+  void main() noexcept;
+  Flight* pop() noexcept;
+  void land(Flight* flight) noexcept;
+
+  Landings& landings_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable work_;
+  Flight* head_ = nullptr;
+  Flight* tail_ = nullptr;
+  bool stopping_ = false;
+  bool abandoned_ = false;
+  std::unique_ptr<std::thread> thread_;
+};
+
+// The accelerators of one engine.  Only ever grows.  Threads: any.
+class Devices {
+ public:
+  explicit Devices(Landings& landings) noexcept : landings_(landings) {}
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+  ~Devices();
+
+  int32_t attach(const mx_device_api* device, mx_error* error) noexcept;
+  // The stream for operations of a context; NULL, with the error set, when there is none.
+  Stream* find(mx_context context, int32_t property, mx_error* error) noexcept;
+
+  void stop() noexcept;
+  void abandon() noexcept;
+  void lock_for_fork() noexcept;
+  void unlock_after_fork(bool child) noexcept;
+
+ private:
+  struct Device {
+    const mx_device_api* table;
+    Device* next;
+  };
+  struct Node {
+    Stream stream;
+    Node* next;
+  };
+  const mx_device_api* table_of(int32_t type) const noexcept;
+  Stream* known(mx_context context, int32_t lane) const noexcept;
+  template <class Action>
+  void each(Action action) noexcept {
+    for (Node* at = streams_.load(std::memory_order_acquire); at != nullptr; at = at->next) {
+      action(at->stream);
+    }
+  }
+
+  Landings& landings_;
+  std::mutex mutex_;  // held to add to the lists, which are read without it
+  std::atomic<Device*> devices_{nullptr};
+  std::atomic<Node*> streams_{nullptr};
+};
+
+}  // namespace mx::engine
