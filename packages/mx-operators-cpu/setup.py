@@ -27,15 +27,16 @@ for target, source in placed.items():
         if ".so" in target.name:
             subprocess.check_call(["strip", "--strip-unneeded", str(target)])
 
+# What lets loops with comparisons and square roots vectorise.
+LOOPS = ["-fno-trapping-math", "-fno-math-errno"]
 ONEDNN = {
-    "include_dirs": ["csrc/onednn", str(Path(header).resolve().parent)],
-    "compile_flags": ["-fopenmp"],
+    "include_dirs": ["csrc/onednn", "csrc/common", str(Path(header).resolve().parent)],
+    "compile_flags": ["-fopenmp", *LOOPS],
     "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
 }
-# What lets loops with comparisons and square roots vectorise; integers wrap around.
 VECTOR = {
-    "include_dirs": ["csrc/vector"],
-    "compile_flags": ["-fno-trapping-math", "-fno-math-errno", "-fwrapv"],
+    "include_dirs": ["csrc/vector", "csrc/common"],
+    "compile_flags": [*LOOPS, "-fwrapv"],  # integers wrap around
 }
 PARTS = (("onednn", ONEDNN), ("vector", VECTOR))
 setup(

@@ -117,6 +117,19 @@ py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const 
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {view, axis, logarithm, temperature}); });
 }
 
+template <PlanPtr (*Kernel)(const Signature&, const RnnOptions&)>
+py::object prepare_rnn(const PySpecs& inputs, const PySpecs& outputs, const std::string& mode, int64_t layers,
+                       int64_t directions, int64_t units, bool state_outputs, double dropout, bool has_mask,
+                       bool is_train, uint64_t random_blocks) {
+  const RnnMode cell = mode == "lstm"       ? RnnMode::lstm
+                       : mode == "gru"      ? RnnMode::gru
+                       : mode == "rnn_tanh" ? RnnMode::tanh
+                                            : RnnMode::relu;
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {cell, layers, directions, units, state_outputs, dropout, has_mask, is_train, random_blocks});
+  });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_onednn, m) {
@@ -199,6 +212,13 @@ PYBIND11_MODULE(_onednn, m) {
       i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("batch"),
       py::arg("smooth_alpha"), py::arg("use_ignore"),
       py::arg("label_is_distribution"), py::arg("normalization"));
+  const auto recurrent = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"),
+          py::arg("units"), py::arg("state_outputs"), py::arg("dropout"), py::arg("has_mask"), py::arg("is_train"),
+          py::arg("random_blocks"));
+  };
+  recurrent("rnn", &prepare_rnn<rnn>);
+  recurrent("rnn_backward", &prepare_rnn<rnn_backward>);
   m.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
   m.def("version", [] {
     const dnnl_version_t* v = dnnl_version();

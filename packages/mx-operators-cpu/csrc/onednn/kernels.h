@@ -103,6 +103,22 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options);
 // out_grad, output -> data_grad
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options);
 
+enum class RnnMode { relu, tanh, gru, lstm };
+
+struct RnnOptions {
+  RnnMode mode = RnnMode::lstm;
+  int64_t layers = 1, directions = 1, units = 1;
+  bool state_outputs = false;
+  double dropout = 0;  // between layers
+  bool has_mask = false, is_train = false;
+  uint64_t random_blocks = 0;
+};
+// data, parameters, state[, state_cell] -> output[, state_output[, statecell_output]][, reserve][, mask]
+PlanPtr rnn(const Signature& signature, const RnnOptions& options);
+// out-gradients of output and states, the forward inputs, output[, reserve][, mask] -> gradients of
+// the forward inputs
+PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options);
+
 enum class Normalization { none, batch, valid };
 
 struct SoftmaxOutputOptions {

@@ -2,20 +2,10 @@
 #include "program.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 
 namespace mx::onednn {
 namespace {
-
-constexpr size_t kAlignment = 64;
-constexpr size_t kMaxOutputs = 8;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-struct FreeDelete {
-  void operator()(void* p) const { std::free(p); }
-};
 
 void demand(dnnl_status_t status, const char* what) { dnnl::error::wrap_c_api(status, what); }
 
@@ -79,23 +69,6 @@ class Program final : public Plan {
     idle_.push_back(std::move(frame));
   }
 
-  // Memory that stands in for outputs that may not be written: those to be added to, and unwanted
-  // ones that a needed step writes all the same.
-  class Substitutes {
-   public:
-    Substitutes(const Program& program, const Call& call, OutputMask wanted) {
-      for (size_t i = 0; i < program.signature_.outputs.size(); ++i) {
-        if (call.wanted(i) ? !call.adds(i) : (program.written_[i] & wanted) == 0) continue;
-        memory_[i].reset(std::aligned_alloc(kAlignment, aligned(program.signature_.outputs[i].bytes())));
-        if (memory_[i] == nullptr) throw std::bad_alloc();
-      }
-    }
-    void* of(size_t output) const { return memory_[output].get(); }
-
-   private:
-    std::unique_ptr<void, FreeDelete> memory_[kMaxOutputs];
-  };
-
   void bind(Frame& frame, const Call& call, const Substitutes& substitutes) const {
     auto* scratch = n_scratch > 0 ? static_cast<char*>(call.context.scratch[0]) : nullptr;
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -104,9 +77,7 @@ class Program final : public Plan {
       void* data = nullptr;
       switch (slot.kind) {
         case Kind::input: data = call.inputs[index].data; break;
-        case Kind::output:
-          data = substitutes.of(index) != nullptr ? substitutes.of(index) : call.outputs[index].data;
-          break;
+        case Kind::output: data = substitutes.of(index); break;
         case Kind::scratch: data = scratch + slot.offset; break;
       }
       frame.data[i] = data;
@@ -120,7 +91,11 @@ class Program final : public Plan {
       if (call.wanted(i)) wanted |= needed_by(static_cast<int>(i));
     }
     if (wanted == 0) return;
-    const Substitutes substitutes(*this, call, wanted);
+    OutputMask computed = 0;
+    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
+      if ((written_[i] & wanted) != 0) computed |= needed_by(static_cast<int>(i));
+    }
+    const Substitutes substitutes(signature_, call, computed);
     auto frame = take_frame();
     bind(*frame, call, substitutes);
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -135,11 +110,7 @@ class Program final : public Plan {
       }
     }
     give_back(std::move(frame));
-    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-      const Spec& spec = signature_.outputs[i];
-      if (!call.adds(i)) continue;
-      accumulate(spec.type, call.outputs[i].data, substitutes.of(i), static_cast<size_t>(spec.size()));
-    }
+    substitutes.deliver();
   }
 
   const std::vector<SlotInfo> slots_;

@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "plan.h"
+#include "substitutes.h"
 
 namespace mx::onednn {
 
 using Slot = int;
-using OutputMask = uint32_t;  // bit i: the step is needed when output i is wanted
 
+// Marks a step: it is needed when that output is wanted.
 constexpr OutputMask needed_by(int output) { return 1u << output; }
 
 // Native code between primitives: gets the memory of every slot.

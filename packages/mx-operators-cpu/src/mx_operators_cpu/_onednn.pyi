@@ -147,5 +147,33 @@ def softmax_output_backward(
     label_is_distribution: bool,
     normalization: str,
 ) -> object | None: ...
+def rnn(
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    mode: str,
+    layers: int,
+    directions: int,
+    units: int,
+    state_outputs: bool,
+    dropout: float,
+    has_mask: bool,
+    is_train: bool,
+    random_blocks: int,
+) -> object | None: ...
+def rnn_backward(
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    mode: str,
+    layers: int,
+    directions: int,
+    units: int,
+    state_outputs: bool,
+    dropout: float,
+    has_mask: bool,
+    is_train: bool,
+    random_blocks: int,
+) -> object | None: ...
 def threads() -> int: ...
 def version() -> str: ...

@@ -42,6 +42,8 @@ KERNELS = (
     ("_backward_SoftmaxActivation", "softmax:softmax_activation_backward", "signature:floating"),
     ("SoftmaxOutput", "softmax:softmax_output", "signature:floating"),
     ("_backward_SoftmaxOutput", "softmax:softmax_output_backward", "signature:floating"),
+    ("RNN", "rnn:rnn", "signature:floating"),
+    ("_backward_RNN", "rnn:rnn_backward", "signature:floating"),
 )
 
 

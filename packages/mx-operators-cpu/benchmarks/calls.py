@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators called by name on NumPy arrays, the way the framework calls them; scratch memory is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core import _native, dtypes, operators
+from mx_core.context import cpu
+from mx_core.kernels import TensorSpec, prepare
+from mx_core.operator import ReferenceContext
+from mx_core.operator.infer import infer_shapes, infer_types
+
+THREADS = len(os.sched_getaffinity(0))
+
+
+def _buffers(arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Arrays as the runner takes them: bfloat16 has no buffer format of its own."""
+    return [(a.view(np.uint16), dtypes.code(a.dtype)) if a.dtype.name == "bfloat16" else a for a in arrays]
+
+
+def caller(
+    name: str, attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], *, is_train: bool = True
+) -> tuple[Callable[[], object], list[np.ndarray], str]:
+    """A function that runs the operator once, its outputs, and the kernel's variant."""
+    op = operators.get(name)
+    p = op.Param.parse(attrs, op=name)
+    shapes = infer_shapes(op, p, [x.shape for x in inputs])[1]
+    types = infer_types(op, p, [dtypes.code(x.dtype) for x in inputs])[1]
+    outputs = [np.zeros(s, dtypes.numpy_dtype(t)) for s, t in zip(shapes, types, strict=True)]
+    specs = [[TensorSpec(x.shape, dtypes.code(x.dtype)) for x in arrays] for arrays in (inputs, outputs)]
+    made = prepare(op, p, *specs, cpu(), is_train)
+    if made.plan is None:
+        context = ReferenceContext(is_train, p.scalars)
+        return lambda: made.function(context, inputs), outputs, made.variant  # type: ignore[misc]
+    given, taken, requests = _buffers(inputs), _buffers(outputs), [1] * len(outputs)
+
+    def run() -> None:
+        _native.run_plan(
+            made.plan, given, taken, requests, is_train=is_train, scalars=p.scalars, threads=THREADS
+        )
+
+    return run, outputs, made.variant

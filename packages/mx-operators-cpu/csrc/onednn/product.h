@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One matrix product that a kernel runs many times: float32, with strided operands, the second of
+// which is brought once into the layout the product likes best.
+#pragma once
+
+#include <cstdint>
+
+#include "descriptor.h"
+
+namespace mx::onednn {
+
+// c (m, n) = a (m, k) * b (k, n), or c += that; strides in elements.
+struct ProductShape {
+  int64_t m, k, n;
+  Dims a_strides, b_strides;
+  int64_t c_stride;  // of rows
+  bool add = false;
+};
+
+class Product {
+ public:
+  explicit Product(const ProductShape& shape);
+
+  size_t packed_bytes() const { return packed_ == plain_ ? 0 : packed_.get_size(); }
+  size_t scratchpad_bytes() const { return matmul_.scratchpad_desc().get_size(); }
+
+  // What one thread needs to run it, with memory for the scratchpad.
+  class Frame {
+   public:
+    Frame(const Product& product, dnnl::stream& stream, void* scratchpad);
+    // b in the layout the product reads: itself, or `space` of packed_bytes().
+    const void* pack(const float* b, void* space);
+    void run(const float* a, const void* packed, float* c);
+
+   private:
+    const Product& product_;
+    dnnl::stream& stream_;
+    dnnl::memory a_, b_, c_, scratchpad_;
+    dnnl_exec_arg_t arguments_[4];
+  };
+
+ private:
+  MemoryDesc plain_;   // b as it lies
+  dnnl::matmul::primitive_desc matmul_;
+  MemoryDesc packed_;  // b as the product reads it
+  dnnl::matmul run_;
+  dnnl::reorder pack_;
+};
+
+}  // namespace mx::onednn

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Back-propagation through a stack of recurrent layers: step by step the fused cell and the state's
+// product, then the products of all steps at once.
+#include <cstring>
+#include <optional>
+
+#include "loops.h"
+#include "rnn_cells.h"
+#include "rnn_space.h"
+
+namespace mx::onednn {
+namespace {
+
+class RnnBackward final : public Plan {
+ public:
+  RnnBackward(const Signature& s, const RnnOptions& o)
+      : Plan(s, rnn_cost(layout(s, o), 2)), o_(o), l_(layout(s, o)), data_(heads(o)) {
+    require_float(s);
+    check_sizes(s);
+    ThreadScope team(threads_);
+    for (int64_t layer = 0; layer < std::min<int64_t>(l_.layers, 2); ++layer) {
+      const int64_t k = l_.width(layer), n = l_.steps * l_.batch, rows = l_.rows();
+      const ProductShape down = {n, rows, k, {rows, 1}, {k, 1}, k};
+      down_[layer].emplace(down);
+      if (l_.directions > 1) {
+        ProductShape more = down;
+        more.add = true;
+        down_more_[layer].emplace(more);
+      }
+      weights_[layer].emplace(ProductShape{rows, n, k, {1, rows}, {k, 1}, k});
+    }
+    // States before the first step are inputs, the others lie in the output.
+    first_.emplace(ProductShape{l_.rows(), l_.batch, l_.units, {1, l_.rows()}, {l_.units, 1}, l_.units});
+    if (l_.steps > 1)
+      others_.emplace(ProductShape{l_.rows(), (l_.steps - 1) * l_.batch, l_.units, {1, l_.rows()}, {l_.width(), 1},
+                                   l_.units, true});
+    ThreadScope small(step_threads(l_));
+    step_.emplace(ProductShape{l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units, gru()});
+    lay_out();
+  }
+
+ private:
+  static size_t heads(const RnnOptions& o) {
+    const size_t n_states = o.mode == RnnMode::lstm ? 2 : 1;
+    return o.state_outputs ? 1 + n_states : 1;
+  }
+  static RnnLayout layout(const Signature& s, const RnnOptions& o) {
+    if (s.inputs.size() <= heads(o)) throw Unsupported{};
+    return RnnLayout(s.inputs[heads(o)].shape, o);
+  }
+  bool gru() const { return o_.mode == RnnMode::gru; }
+
+  void check_sizes(const Signature& s) {
+    const size_t n_states = l_.cell_state ? 2 : 1;
+    size_t next = data_ + 2 + n_states;
+    output_ = next++;
+    if (l_.reserve() > 0) reserve_ = next++;
+    if (o_.has_mask) mask_ = next++;
+    if (s.inputs.size() != next || s.outputs.size() != 2 + n_states) throw Unsupported{};
+    const int64_t states = l_.layers * l_.directions * l_.state();
+    require_size(s.inputs[0], l_.sequence());
+    for (size_t i = 1; i < data_; ++i) require_size(s.inputs[i], states);
+    require_size(s.inputs[data_ + 1], l_.parameters());
+    for (size_t i = 0; i < n_states; ++i) require_size(s.inputs[data_ + 2 + i], states);
+    require_size(s.inputs[output_], l_.sequence());
+    if (reserve_ != 0) require_size(s.inputs[reserve_], l_.reserve());
+    if (mask_ != 0) require_size(s.inputs[mask_], (l_.layers - 1) * l_.sequence());
+    for (size_t i = 0; i < s.outputs.size(); ++i) require_size(s.outputs[i], s.inputs[data_ + i].size());
+  }
+
+  void lay_out() {
+    Sections sections;
+    size_t pad = step_->scratchpad_bytes(), packed = step_->packed_bytes();
+    for (const auto* product : {&down_[0], &down_[1], &down_more_[0], &down_more_[1], &weights_[0], &weights_[1],
+                                &first_, &others_}) {
+      if (!*product) continue;
+      pad = std::max(pad, (*product)->scratchpad_bytes());
+      packed = std::max(packed, (*product)->packed_bytes());
+    }
+    pad_ = sections.add_bytes(pad);
+    packed_ = sections.add_bytes(packed);
+    d_gates_ = sections.add(l_.steps * l_.batch * l_.rows());
+    d_recurrent_ = gru() ? sections.add(l_.steps * l_.batch * l_.rows()) : d_gates_;
+    dh_ = sections.add(l_.state());
+    dc_ = sections.add(l_.cell_state ? l_.state() : 0);
+    for (size_t& sequence : heads_) sequence = sections.add(l_.layers > 1 ? l_.sequence() : 0);
+    dropped_ = sections.add(o_.has_mask ? l_.sequence() : 0);
+    set_scratch(sections.bytes());
+  }
+
+  struct Run {
+    const Call& call;
+    const Substitutes& out;
+    dnnl::stream stream;
+    float* scratch;
+    float* part(size_t offset) const { return scratch + offset; }
+    float* gradient(size_t i) const { return call.wanted(i) ? static_cast<float*>(out.of(i)) : nullptr; }
+  };
+
+  const float* reserve(const Call& call) const { return reserve_ != 0 ? call.input<float>(reserve_) : nullptr; }
+  const float* outputs_of(const Call& call, int64_t layer) const {
+    return layer == l_.layers - 1 ? call.input<float>(output_) : reserve(call) + l_.kept_outputs(layer);
+  }
+  const float* mask_of(const Call& call, int64_t layer) const {
+    return call.input<float>(mask_) + layer * l_.sequence();
+  }
+  // y = x * mask over a sequence.
+  void masked(const float* x, const float* mask, float* y) const {
+    constexpr int64_t kPiece = 16384;
+    const int64_t n = l_.sequence();
+    parallel_for((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
+      multiply(x + begin * kPiece, mask + begin * kPiece, y + begin * kPiece,
+               std::min(end * kPiece, n) - begin * kPiece);
+    });
+  }
+
+  void execute(const Call& call) const override {
+    bool any = false;
+    for (size_t i = 0; i < signature_.outputs.size(); ++i) any = any || call.wanted(i);
+    if (!any) return;
+    const Substitutes out(signature_, call, 0);
+    Run run{call, out, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0])};
+    const auto* head = call.input<float>(0);
+    for (int64_t layer = l_.layers; layer-- > 0;) {
+      const float* x = layer == 0 ? call.input<float>(data_) : outputs_of(call, layer - 1);
+      float* below = layer == 0 ? run.gradient(0) : run.part(heads_[layer % 2]);
+      if (layer > 0 && o_.has_mask) {
+        masked(x, mask_of(call, layer - 1), run.part(dropped_));
+        x = run.part(dropped_);
+      }
+      for (int64_t direction = 0; direction < l_.directions; ++direction) {
+        through_steps(run, layer, direction, head);
+        if (run.gradient(1) != nullptr) weight_gradients(run, layer, direction, x);
+        if (below != nullptr) pass_down(run, layer, direction, below);
+      }
+      if (layer > 0 && o_.has_mask) masked(below, mask_of(call, layer - 1), below);
+      head = below;
+    }
+    out.deliver();
+  }
+
+  // Fills d_gates_ and d_recurrent_, and writes the gradients of the first states.
+  void through_steps(Run& run, int64_t layer, int64_t direction, const float* head) const {
+    const Call& call = run.call;
+    const int64_t stack = l_.stack(layer, direction), rows = l_.batch * l_.rows(), row = l_.batch * l_.width();
+    const auto state_bytes = static_cast<size_t>(l_.state()) * sizeof(float);
+    float *dh = run.part(dh_), *dc = run.part(dc_);
+    for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i) {
+      float* to = i == 0 ? dh : dc;
+      if (o_.state_outputs) {
+        std::memcpy(to, call.input<float>(1 + i) + stack * l_.state(), state_bytes);
+      } else {
+        std::memset(to, 0, state_bytes);
+      }
+    }
+    const float* y = outputs_of(call, layer) + direction * l_.units;
+    const float* gates = l_.keeps_gates ? reserve(call) + l_.kept_gates(layer, direction) : nullptr;
+    const float* values = l_.keeps_gates ? reserve(call) + l_.kept_values(layer, direction) : nullptr;
+    const float* h_first = call.input<float>(data_ + 2) + stack * l_.state();
+    const float* c_first = l_.cell_state ? call.input<float>(data_ + 3) + stack * l_.state() : nullptr;
+    Product::Frame step(*step_, run.stream, run.part(pad_));
+    const void* r = step.pack(call.input<float>(data_ + 1) + l_.r(layer, direction), run.part(packed_));
+    for (int64_t i = l_.steps; i-- > 0;) {
+      const int64_t t = running(i, l_.steps, direction), before = running(i - 1, l_.steps, direction);
+      float *d = run.part(d_gates_) + t * rows, *d_r = run.part(d_recurrent_) + t * rows;
+      CellBackward cell{};
+      cell.units = l_.units;
+      cell.gates = gates != nullptr ? gates + t * rows : y + t * row;
+      cell.value = values != nullptr ? values + t * l_.state() : nullptr;
+      cell.h_before = i > 0 ? y + before * row : h_first;
+      cell.h_before_stride = i > 0 ? l_.width() : l_.units;
+      cell.c_before = i > 0 && values != nullptr ? values + before * l_.state() : c_first;
+      cell.output_stride = l_.width();
+      cell.head = head + t * row + direction * l_.units;
+      cell.dh = dh;
+      cell.dc = dc;
+      cell.d_gates = d;
+      cell.d_recurrent = d_r;
+      over_batch(l_, [&](int64_t begin, int64_t end) {
+        CellBackward part = cell;
+        part.begin = begin;
+        part.end = end;
+        cell_backward(o_.mode, part);
+      });
+      ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
+      step.run(d_r, r, dh);
+    }
+    for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i)
+      if (float* to = run.gradient(2 + i)) std::memcpy(to + stack * l_.state(), i == 0 ? dh : dc, state_bytes);
+  }
+
+  void weight_gradients(Run& run, int64_t layer, int64_t direction, const float* x) const {
+    float* gradient = run.gradient(1);
+    const float *d = run.part(d_gates_), *d_r = run.part(d_recurrent_);
+    multiply_into(run, *weights_[layer > 0 ? 1 : 0], d, x, gradient + l_.w(layer, direction));
+    const int64_t rows = l_.batch * l_.rows(), row = l_.batch * l_.width(), stack = l_.stack(layer, direction);
+    float* d_weights = gradient + l_.r(layer, direction);
+    multiply_into(run, *first_, d_r + running(0, l_.steps, direction) * rows,
+                  run.call.input<float>(data_ + 2) + stack * l_.state(), d_weights);
+    if (others_) {
+      const float* y = outputs_of(run.call, layer) + direction * l_.units;
+      const bool backwards = direction == 1;
+      multiply_into(run, *others_, d_r + (backwards ? 0 : rows), y + (backwards ? row : 0), d_weights);
+    }
+    sum_steps(d, gradient + l_.b_w(layer, direction));
+    if (gru()) {
+      sum_steps(d_r, gradient + l_.b_r(layer, direction));
+    } else {
+      std::memcpy(gradient + l_.b_r(layer, direction), gradient + l_.b_w(layer, direction),
+                  static_cast<size_t>(l_.rows()) * sizeof(float));
+    }
+  }
+
+  void pass_down(Run& run, int64_t layer, int64_t direction, float* below) const {
+    const auto& product = (direction == 0 ? down_ : down_more_)[layer > 0 ? 1 : 0];
+    multiply_into(run, *product, run.part(d_gates_),
+                  run.call.input<float>(data_ + 1) + l_.w(layer, direction), below);
+  }
+
+  void multiply_into(Run& run, const Product& product, const float* a, const float* b, float* c) const {
+    Product::Frame frame(product, run.stream, run.part(pad_));
+    frame.run(a, frame.pack(b, run.part(packed_)), c);
+  }
+
+  // The sum over steps and batch.
+  void sum_steps(const float* d, float* total) const {
+    const int64_t columns = l_.rows(), blocks = (columns + kBlockChannels - 1) / kBlockChannels;
+    parallel_for(blocks, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t first = b * kBlockChannels, some = std::min(kBlockChannels, columns - first);
+        double result[kBlockChannels] = {};
+        sums(d + first, {l_.steps * l_.batch, columns, some, 1}, result);
+        for (int64_t i = 0; i < some; ++i) total[first + i] = static_cast<float>(result[i]);
+      }
+    });
+  }
+
+  const RnnOptions o_;
+  const RnnLayout l_;
+  const size_t data_;                              // inputs: the forward ones begin here
+  size_t output_ = 0, reserve_ = 0, mask_ = 0;     // inputs; 0: there is none
+  std::optional<Product> down_[2], down_more_[2];  // of the first layer, of the others; second direction
+  std::optional<Product> weights_[2], first_, others_, step_;
+  size_t pad_, packed_, d_gates_, d_recurrent_, dh_, dc_, heads_[2], dropped_;
+};
+
+}  // namespace
+
+PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options) {
+  return std::make_unique<RnnBackward>(signature, options);
+}
+
+}  // namespace mx::onednn

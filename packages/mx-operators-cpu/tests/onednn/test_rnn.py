@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent stacks against their reference: all cells, depths, directions, lengths and requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plans
+import pytest
+
+from mx_core import operators
+from mx_core.operator import infer_shapes
+
+MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
+
+
+def _inputs(rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ...]) -> list[np.ndarray]:
+    op = operators.get("RNN")
+    p = op.Param.parse(attrs, op="RNN")
+    shapes, _ = infer_shapes(op, p, [data, *[None] * (len(op.inputs(p)) - 1)])
+    scales = (1.0, 0.4, 1.0, 1.0)
+    return [
+        (scale * rng.standard_normal(shape)).astype(np.float32)
+        for scale, shape in zip(scales, shapes, strict=False)
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (3, False, 0.0), (2, True, 0.4)])
+def test_all_stacks(
+    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float
+) -> None:
+    attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
+             "bidirectional": bidirectional}  # fmt: skip
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 3, 6)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_extents_of_one(rng: np.random.Generator, mode: str) -> None:
+    attrs = {"mode": mode, "state_size": 1, "num_layers": 2, "bidirectional": True}
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (1, 1, 1)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["lstm", "gru"])
+def test_teams_and_steps_in_several_chunks(rng: np.random.Generator, mode: str) -> None:
+    attrs = {"mode": mode, "state_size": 160, "num_layers": 2, "bidirectional": True, "state_outputs": True}
+    inputs = _inputs(rng, attrs, (35, 56, 9))
+    inputs[1] *= 0.2
+    plans.verify("RNN", attrs, inputs, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout_is_not_applied_outside_training(rng: np.random.Generator) -> None:
+    attrs = {"mode": "gru", "state_size": 4, "num_layers": 2, "p": 0.5}
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (3, 2, 5)), is_train=False, rtol=1e-3, atol=1e-4)
+
+
+def test_large_inputs_saturate(rng: np.random.Generator) -> None:
+    attrs = {"mode": "lstm", "state_size": 20, "num_layers": 1}
+    inputs = _inputs(rng, attrs, (5, 2, 3))
+    inputs[0] *= 1e4
+    plans.verify("RNN", attrs, inputs, gradient=False)
