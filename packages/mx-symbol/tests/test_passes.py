@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph passes of plug-ins: order, effect, what they may not do."""
+"""Graph passes: order, effect, how they are switched off, what they may not do."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mx_core import operators
-from mx_core.errors import PluginError
+from mx_core.errors import ArgumentError, PluginError
 from mx_ndarray import nd
 from mx_symbol import passes, sym
-from mx_symbol.graph import Entry, Node, rewrite
+from mx_symbol.graph import Entry, Node
+from mx_symbol.ir import Graph
 
 
 class Registered:
@@ -22,6 +22,9 @@ class Registered:
     def items(self):
         for name, spec in self._specs.items():
             yield SimpleNamespace(name=name, value=spec)
+
+    def names(self):
+        return list(self._specs)
 
 
 def spec(apply, stage="graph", after=(), before=()):
@@ -41,18 +44,13 @@ def register(monkeypatch):
     return use
 
 
-def without_exp(heads):
+def without_exp(graph):
     """Drops every exp: easy to see in a result."""
-    return rewrite(heads, lambda n, inputs: inputs if n.op and n.op.name == "exp" else None)
+    return graph.replace({Entry(node): node.inputs[0] for node in graph.find("exp")})
 
 
-def exp_to_tanh(heads):
-    def replace(node, inputs):
-        if node.op is None or node.op.name != "exp":
-            return None
-        return [Entry(Node(operators.get("tanh"), node.params, node.name, None, inputs))]
-
-    return rewrite(heads, replace)
+def exp_to_tanh(graph):
+    return graph.replace({Entry(n): graph.apply("tanh", n.inputs, n.name)[0] for n in graph.find("exp")})
 
 
 def test_edges_decide_the_order_then_the_alphabet():
@@ -78,16 +76,15 @@ def test_a_pass_changes_what_is_run_and_what_is_differentiated(register):
 
 def test_inference_passes_leave_training_alone(register):
     register(drop=spec(without_exp, stage="inference"))
-    net = sym.exp(sym.Variable("a")) + 1
+    executor = (sym.exp(sym.Variable("a")) + 1).simple_bind(a=(1,))
     one = np.ones(1)
-    np.testing.assert_allclose(net.simple_bind(a=(1,)).forward(a=one)[0].asnumpy(), [np.e + 1])
-    inference = net.simple_bind(grad_req="null", a=(1,))
-    assert inference.forward(a=one)[0].asnumpy() == [2]
+    np.testing.assert_allclose(executor.forward(is_train=True, a=one)[0].asnumpy(), [np.e + 1])
+    np.testing.assert_allclose(executor.forward(is_train=False)[0].asnumpy(), [2])
 
 
 def test_an_argument_that_a_pass_removes_is_still_an_argument(register):
-    def first_input(heads):
-        return (heads[0].node.inputs[0],)
+    def first_input(graph):
+        return graph.replace({graph.outputs[0]: graph.outputs[0].node.inputs[0]})
 
     register(cut=spec(first_input))
     net = sym.exp(sym.Variable("a")) + sym.Variable("b")
@@ -100,12 +97,29 @@ def test_an_argument_that_a_pass_removes_is_still_an_argument(register):
     assert executor.grad_dict["b"].asnumpy().tolist() == [0, 0]
 
 
+def with_outputs(graph, outputs):
+    return Graph(outputs, graph.grads, graph.specs, graph.context)
+
+
+def with_fresh_variable(graph):
+    fresh = Entry(Node(None, None, "fresh"))
+    graph.specs[fresh] = graph.specs[graph.outputs[0]]
+    return with_outputs(graph, [fresh])
+
+
 @pytest.mark.parametrize(
     ("apply", "message"),
     [
-        (lambda heads: list(heads), "returned list"),
-        (lambda heads: heads * 2, "returned 2 outputs"),
-        (lambda heads: (Entry(Node(None, None, "fresh")),), "new variables: fresh"),
+        (lambda graph: list(graph.outputs), "returned list"),
+        (
+            lambda graph: with_outputs(graph, graph.outputs * 2),
+            "returned 2 outputs and 0 gradients; expected 1",
+        ),
+        (with_fresh_variable, "new variables: fresh"),
+        (
+            lambda graph: with_outputs(graph, graph.apply("expand_dims", graph.outputs, "more", axis=0)),
+            r"float32\[1, 1\]; expected float32\[1\]",
+        ),
     ],
 )
 def test_a_pass_that_returns_something_else_is_named(register, apply, message):
@@ -116,5 +130,35 @@ def test_a_pass_that_returns_something_else_is_named(register, apply, message):
 
 def test_an_unknown_stage_is_refused(register):
     register(late=spec(without_exp, stage="layout"))
-    with pytest.raises(PluginError, match="'layout'; expected one of graph, inference"):
+    with pytest.raises(PluginError, match="'layout'; expected one of graph, inference, program"):
         sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def test_replacements_that_lead_into_a_circle_are_refused(register):
+    def circle(graph):
+        (node,) = graph.find("exp")
+        return graph.replace({Entry(node): graph.apply("tanh", [Entry(node)], "after")[0]})
+
+    register(circle=spec(circle))
+    with pytest.raises(PluginError, match="depend on itself"):
+        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def test_passes_are_switched_by_argument_and_environment(register, monkeypatch):
+    register(tanh=spec(exp_to_tanh), drop=spec(without_exp, after=("tanh",)))
+    net = sym.exp(sym.Variable("a"))
+
+    def operators_run(**options):
+        executor = net.simple_bind(grad_req="null", a=(1,), **options)
+        return [node.op.name for node in executor.nodes()]
+
+    assert operators_run() == ["tanh"]
+    assert operators_run(passes="-tanh") == ["_copy"]
+    assert operators_run(passes="drop") == ["_copy"]
+    assert operators_run(passes="none") == ["exp"]
+    assert operators_run(passes="all,-drop,-tanh") == ["exp"]
+    monkeypatch.setenv("MX_PASSES", "none")
+    assert operators_run() == ["exp"]
+    assert operators_run(passes="all") == ["tanh"]
+    with pytest.raises(ArgumentError, match="no graph pass is named 'tan'; did you mean 'tanh'"):
+        operators_run(passes="-tan")

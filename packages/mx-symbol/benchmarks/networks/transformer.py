@@ -20,7 +20,7 @@ def _attention(x: sym.Symbol, width: int, heads: int) -> sym.Symbol:
     q, k, v = (_heads(sym.FullyConnected(x, num_hidden=width, flatten=False), heads) for _ in range(3))
     scores = sym.batch_dot(q, k, transpose_b=True) * (width // heads) ** -0.5
     mixed = sym.batch_dot(sym.softmax(scores, axis=-1), v)
-    mixed = sym.reshape(mixed, shape=(-1, heads, -2), reverse=False)
+    mixed = sym.reshape(mixed, shape=(-4, -1, heads, 0, 0))
     mixed = sym.reshape(sym.transpose(mixed, axes=(0, 2, 1, 3)), shape=(0, 0, -3))
     return sym.FullyConnected(mixed, num_hidden=width, flatten=False)
 

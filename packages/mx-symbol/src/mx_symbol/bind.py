@@ -15,7 +15,7 @@ from mx_symbol.bound_graph import BoundGraph, build, bytes_of, variables_of
 from mx_symbol.executor import Executor
 from mx_symbol.graph import Entry, Node
 from mx_symbol.infer import check_names, legacy_in
-from mx_symbol.recompute import within_budget
+from mx_symbol.passes import Passes
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
@@ -34,6 +34,7 @@ def bind(
     group2ctx: Mapping[str, Context] | None = None,
     shared_exec: Executor | None = None,
     memory_budget: int | None = None,
+    passes: str | None = None,
 ) -> Executor:
     """Binds a symbol to arrays the caller owns.
 
@@ -47,6 +48,7 @@ def bind(
         between forward and backward
     memory_budget : most bytes that the intermediate values of training may take; what does not fit is
         computed again in backward (`mx_symbol.recompute`)
+    passes : which graph passes run, as in the environment variable MX_PASSES: "-fuse,-cse" leaves two out
 
     Raises
     ------
@@ -66,8 +68,9 @@ def bind(
         {name: tuple(array.shape) for name, array in everything.items()},
         {name: dtypes.code(array.dtype) for name, array in everything.items()},
         requests,
+        place,
+        Passes.parse(passes),
     )
-    graph = within_budget(graph, memory_budget)
     for name in requests:
         _check_fits(f"gradient of {name}", grads[name], graph.specs[Entry(graph.arguments[name])])
     grad_table = {name: grads.get(name) if name in requests else None for name in arguments}
@@ -88,6 +91,7 @@ def simple_bind(
     shared_exec: Executor | None = None,
     shared_buffer: dict[str, NDArray] | None = None,
     memory_budget: int | None = None,
+    passes: str | None = None,
     **kwargs: Sequence[int],
 ) -> Executor:
     """Infers shapes and types, allocates arrays (zeros) and binds.
@@ -97,7 +101,7 @@ def simple_bind(
     type_dict : element types by name; float32 where nothing else is known
     shared_arg_names, shared_exec : arguments whose arrays are taken from another executor
     shared_buffer : arrays by name that are used where they are large enough, and added to
-    memory_budget : as in `bind`
+    memory_budget, passes : as in `bind`
     **kwargs : shapes by argument; 0 is an unknown dimension
 
     Raises
@@ -117,8 +121,9 @@ def simple_bind(
         {name: legacy_in(shape) for name, shape in kwargs.items()},
         {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
         requests,
+        place,
+        Passes.parse(passes),
     )
-    graph = within_budget(graph, memory_budget)
     pool = _Pool(place, group2ctx or {}, shared_exec, shared_arg_names, shared_buffer)
     args = {name: pool.argument(name, graph, node) for name, node in graph.arguments.items()}
     aux = {name: pool.auxiliary(name, graph, node) for name, node in graph.auxiliaries.items()}
@@ -219,8 +224,7 @@ def rebind(
     types |= {name: old.specs[Entry(node)].dtype for name, node in old.auxiliaries.items()}
     requests = {n: old.grad_req.get(n, "null") for n in old.arguments}
     shapes = {name: legacy_in(shape) for name, shape in kwargs.items()}
-    graph = build(executor._symbol.entries, shapes, types, requests)
-    graph = within_budget(graph, executor._memory_budget)
+    graph = build(executor._symbol.entries, shapes, types, requests, executor._context, old.passes)
 
     def moved(name: str, array: NDArray | None, node: Node, named: bool) -> NDArray | None:
         spec = graph.specs[Entry(node)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mx_core import dtypes
+from mx_core.context import Context
 from mx_core.errors import MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_symbol.gradient import apply_plain, gradient_graph
@@ -20,7 +21,8 @@ from mx_symbol.infer import (
     shape_inference,
     type_inference,
 )
-from mx_symbol.passes import apply_passes
+from mx_symbol.ir import Graph
+from mx_symbol.passes import Observer, Passes, run_stage
 
 FLOAT32 = 0
 #: elements of one array; beyond it byte counts may leave 64 bits
@@ -40,6 +42,7 @@ class BoundGraph:
     grads : per argument with a gradient its entry, which nothing else writes or hands out
     grad_req : per argument in `grads`: "write" or "add"
     specs : shape and type of every entry
+    passes : which graph passes its programs get
     """
 
     heads: tuple[Entry, ...]
@@ -51,6 +54,7 @@ class BoundGraph:
     grads: dict[str, Entry]
     grad_req: dict[str, str]
     specs: dict[Entry, TensorSpec]
+    passes: Passes = Passes()
 
 
 def variables_of(order: Sequence[Node]) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -77,13 +81,19 @@ def build(
     shapes: Mapping[str, PartialShape | None],
     types: Mapping[str, int | None],
     grad_req: Mapping[str, str],
+    context: Context | None = None,
+    passes: Passes | None = None,
+    observe: Observer | None = None,
 ) -> BoundGraph:
-    """Adds the gradient graph and infers every shape and type.
+    """Infers every shape and type, runs the passes of stage `graph` and adds the gradient graph.
 
     Parameters
     ----------
     shapes, types : what is known of arguments and auxiliary states, by name
     grad_req : "write", "add" or "null" by argument; missing is "null"
+    context : where it will run
+    passes : which graph passes run; by default those that MX_PASSES says
+    observe : sees the graph before and after every pass
 
     Raises
     ------
@@ -91,58 +101,92 @@ def build(
     """
     original = topological_order(entry.node for entry in heads)
     arguments, auxiliaries = variables_of(original)
-    optimized = apply_passes(heads, any(req != "null" for req in grad_req.values()))
-    order = original
-    if optimized != tuple(heads):
-        # What the passes removed may have been what told the shape of a variable.
-        shapes, types = _known(original, shapes, types)
-        heads = optimized
-        order = topological_order(entry.node for entry in heads)
-        order += [node for node in original if node.is_variable and node not in set(order)]
+    _refuse_dynamic(original)
+    chosen = Passes.parse() if passes is None else passes
+    place = Context("cpu") if context is None else context
+    specs = _specs(original, heads, (), {}, arguments, shapes, types)
+    before = Graph(heads, (), specs, place)
+    after = run_stage(before, "graph", chosen, observe)
+    heads = own_outputs(after, before.outputs)
+    order = topological_order(entry.node for entry in heads)
+    order += [node for node in original if node.is_variable and node not in set(order)]
     forward = [node for node in order if node.op is not None]
-    for node in forward:
-        if node.op is not None and node.op.dynamic_output:
-            raise MXNetError(
-                f"[{node.op.name} {node.name!r}] has outputs whose shape depends on values; a bound "
-                "graph needs fixed shapes"
-            )
     wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
-    head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))] if wanted else []
-    grads, backward = _backward(heads, head_grads, [arguments[name] for name in wanted])
-    named = {name: entry for name, entry in zip(wanted, grads, strict=True) if entry is not None}
+    if not wanted:
+        return BoundGraph(
+            heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen
+        )
+    # What the passes removed may have been what told the shape of a variable.
+    known = {node: specs[Entry(node)] for node in (*arguments.values(), *auxiliaries.values())}
+    shapes = {node.name: spec.shape for node, spec in known.items()}
+    types = {node.name: spec.dtype for node, spec in known.items()}
+    head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))]
+    made = gradient_graph(heads, [Entry(n) for n in head_grads], [arguments[n] for n in wanted])
+    named = {name: entry for name, entry in zip(wanted, made.grads, strict=True) if entry is not None}
     reqs = {name: grad_req[name] for name in wanted}
-    named, extra = _own_entries(heads, named, reqs, backward, arguments)
+    backward = made.nodes
+    named, extra = own_gradients(heads, named, reqs, backward, arguments)
     users = {entry.node for node in (*backward, *extra) for entry in node.inputs}
     used = tuple(node if node in users else None for node in head_grads)
     schedule = (*forward, *backward, *extra)
     everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
     specs = _specs(everything, heads, used, named, arguments, shapes, types)
-    return BoundGraph(tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs)
-
-
-def _known(
-    order: Sequence[Node],
-    shapes: Mapping[str, PartialShape | None],
-    types: Mapping[str, int | None],
-) -> tuple[dict[str, PartialShape | None], dict[str, int | None]]:
-    dims, codes = shape_inference(order, shapes), type_inference(order, types, FLOAT32)
-    variables = [node for node in order if node.is_variable]
-    return (
-        {node.name: dims.get(Entry(node)) for node in variables},
-        {node.name: codes.get(Entry(node)) for node in variables},
+    return BoundGraph(
+        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen
     )
 
 
-def _backward(
-    heads: Sequence[Entry], head_grads: Sequence[Node], variables: Sequence[Node]
-) -> tuple[tuple[Entry | None, ...], tuple[Node, ...]]:
-    if not variables:
-        return (), ()
-    made = gradient_graph(heads, [Entry(node) for node in head_grads], variables)
-    return made.grads, made.nodes
+def _refuse_dynamic(order: Sequence[Node]) -> None:
+    for node in order:
+        if node.op is not None and node.op.dynamic_output:
+            raise MXNetError(
+                f"[{node.op.name} {node.name!r}] has outputs whose shape depends on values; a bound "
+                "graph needs fixed shapes"
+            )
 
 
-def _own_entries(
+def optimized(
+    graph: BoundGraph, with_backward: bool, is_train: bool, context: Context, observe: Observer | None = None
+) -> BoundGraph:
+    """The graph of one program after its passes, forward alone or with the gradient graph.
+
+    Outputs, gradients and variables correspond one to one to those of `graph`; entries do not.
+    """
+    n = len(graph.schedule) if with_backward else graph.n_forward
+    times = {node: i for i, node in enumerate(graph.schedule[:n])}
+    grads = tuple(graph.grads.values()) if with_backward else ()
+    before = Graph(graph.heads, grads, dict(graph.specs), context, is_train, times)
+    after = before
+    if not with_backward and not is_train:
+        after = run_stage(after, "inference", graph.passes, observe)
+    after = run_stage(after, "program", graph.passes, observe)
+    heads = own_outputs(after, before.outputs)
+    forward_nodes = set(topological_order(entry.node for entry in heads))
+    forward = [node for node in Graph(heads, (), after.specs, context, is_train, after.times).nodes]
+    backward = [node for node in after.nodes if node not in forward_nodes]
+    reqs = dict(graph.grad_req) if with_backward else {}
+    named = dict(zip(graph.grads, after.grads, strict=True)) if with_backward else {}
+    named, extra = own_gradients(heads, named, reqs, backward, graph.arguments)
+    for node in extra:
+        after.specs[Entry(node)] = after.specs[node.inputs[0]]
+    return replace(
+        graph, heads=heads, schedule=(*forward, *backward, *extra), n_forward=len(forward),
+        head_grads=graph.head_grads if with_backward else (), grads=named, grad_req=reqs, specs=after.specs,
+    )  # fmt: skip
+
+
+def own_outputs(graph: Graph, original: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Outputs that are apart and computed where the original ones were: copies where passes merged them."""
+    result: list[Entry] = []
+    for old, new in zip(original, graph.outputs, strict=True):
+        repeated = new in result and original.index(old) == len(result)
+        if repeated or (new.node.is_variable and not old.node.is_variable):
+            new = graph.apply("_copy", (new,), old.node.name)[0]
+        result.append(new)
+    return tuple(result)
+
+
+def own_gradients(
     heads: Sequence[Entry],
     grads: Mapping[str, Entry],
     grad_req: dict[str, str],

@@ -12,7 +12,7 @@ from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray, autograd, nd
-from mx_symbol.bound_graph import BoundGraph, build, variables_of
+from mx_symbol.bound_graph import BoundGraph, build, optimized, variables_of
 from mx_symbol.gradient import apply_plain
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.program import Arena, Calls, Compiled, Compiler
@@ -119,7 +119,9 @@ class CachedOp:
             {name: tuple(x.shape) for name, x in zip(self._names, args, strict=True)},
             dict(zip(self._names, codes, strict=True)),
             requests,
+            context,
         )
+        graph = optimized(graph, bool(requests), is_train, context)
         schedule = make_schedule(graph, bool(requests))
         table = {**graph.arguments, **graph.auxiliaries}
         inputs = tuple(Entry(table[name]) for name in self._names)

@@ -12,11 +12,12 @@ from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import NDArray, nd
-from mx_symbol.bound_graph import BoundGraph
-from mx_symbol.graph import Entry
+from mx_symbol.bound_graph import BoundGraph, optimized
+from mx_symbol.graph import Entry, Node
 from mx_symbol.memory import MemoryPlan
 from mx_symbol.monitor import Monitored
 from mx_symbol.program import Arena, Calls, Compiler
+from mx_symbol.recompute import within_budget
 from mx_symbol.schedule import Schedule, make_schedule
 
 if TYPE_CHECKING:
@@ -65,12 +66,15 @@ class Executor:
         self.arg_dict, self.grad_dict, self.aux_dict = arrays
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)
-        self._schedules: dict[bool, Schedule] = {}
+        self._graphs: dict[_Mode, BoundGraph] = {}
+        self._schedules: dict[_Mode, Schedule] = {}
         self._programs: dict[_Mode, Binding] = {}
         self._last: _Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
         self.outputs = [self._arrays[entry] for entry in graph.heads]
+        if graph.grads and memory_budget is not None:
+            self._optimized(_Mode(True, True))  # says now when it does not fit
 
     # ---- arrays ----
 
@@ -210,20 +214,43 @@ class Executor:
                 )
             target[:] = given[i]
 
-    def _schedule(self, with_backward: bool) -> Schedule:
-        made = self._schedules.get(with_backward)
+    def _optimized(self, mode: _Mode) -> BoundGraph:
+        """The graph that is run in a mode."""
+        if mode.with_backward:
+            mode = _Mode(True, True)
+        made = self._graphs.get(mode)
         if made is None:
-            made = self._schedules[with_backward] = make_schedule(self._graph, with_backward)
+            made = optimized(self._graph, mode.with_backward, mode.is_train, self._context)
+            if mode.with_backward:
+                made = within_budget(made, self._memory_budget)
+            self._graphs[mode] = made
         return made
+
+    def _schedule(self, mode: _Mode) -> Schedule:
+        if mode.with_backward:
+            mode = _Mode(True, True)
+        made = self._schedules.get(mode)
+        if made is None:
+            made = self._schedules[mode] = make_schedule(self._optimized(mode), mode.with_backward)
+        return made
+
+    def _arrays_of(self, graph: BoundGraph) -> dict[Entry, NDArray]:
+        """The arrays by the entries of an optimised graph."""
+        arrays = {Entry(n): self.arg_dict[name] for name, n in graph.arguments.items()}
+        arrays.update((Entry(n), self.aux_dict[name]) for name, n in graph.auxiliaries.items())
+        arrays.update(zip(graph.heads, self.outputs, strict=True))
+        arrays.update((Entry(n), self._arrays[Entry(n)]) for n in graph.head_grads if n is not None)
+        arrays.update((entry, self._arrays[self._graph.grads[name]]) for name, entry in graph.grads.items())
+        return arrays
 
     def _program(self, mode: _Mode) -> Binding:
         program = self._programs.get(mode)
         if program is None:
-            schedule = self._schedule(mode.with_backward)
-            compiler = Compiler(self._graph, schedule, self._arrays, self._context)
-            compiled = compiler.compile(self._calls, mode.is_train)
+            graph, schedule = self._optimized(mode), self._schedule(mode)
+            arrays = self._arrays_of(graph)
+            compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train)
             arena = self._arena.reserve(compiled.arena_bytes)
-            program = self._programs[mode] = compiled.bind(self._arrays, arena)
+            program = self._programs[mode] = compiled.bind(arrays, arena)
         return program
 
     # ---- parameters, shapes ----
@@ -286,8 +313,16 @@ class Executor:
             The training plan (forward and backward) or the inference plan; by default training
             where there are gradients.
         """
-        with_backward = bool(self._graph.grads) if is_train is None else is_train
-        return self._schedule(with_backward and bool(self._graph.grads)).plan
+        return self._schedule(self._mode(is_train)).plan
+
+    def nodes(self, is_train: bool | None = None) -> tuple[Node, ...]:
+        """What runs, in order, after all passes; which program as in `memory_plan`."""
+        return self._schedule(self._mode(is_train)).nodes
+
+    def _mode(self, is_train: bool | None) -> _Mode:
+        wanted = bool(self._graph.grads) if is_train is None else is_train
+        with_backward = wanted and bool(self._graph.grads)
+        return _Mode(with_backward, with_backward)
 
     def debug_str(self) -> str:
         """The graph, the memory plan and the bytes it takes."""

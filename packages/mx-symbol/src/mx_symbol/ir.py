@@ -33,6 +33,7 @@ class Graph:
     specs : shape and type of every entry
     context : where it runs
     is_train : operators behave as in training
+    times : the place in the schedule that a node asks for
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Graph:
         self.specs = specs
         self.context = context
         self.is_train = is_train
-        self._times = times if times is not None else self._topological_times()
+        self.times = times if times is not None else self._topological_times()
 
     @property
     def heads(self) -> tuple[Entry, ...]:
@@ -68,12 +69,12 @@ class Graph:
         Nodes that passes made stand where the ones they replace stood, or just before their readers.
         """
         order = topological_order(entry.node for entry in self.heads)
-        times = dict(self._times)
+        times = dict(self.times)
         late = len(times)
         for node in reversed(order):
             time = times.setdefault(node, late)
             for entry in node.inputs:
-                if entry.node not in self._times:
+                if entry.node not in self.times:
                     times[entry.node] = min(times.get(entry.node, late), time)
         waiting = {node: len({e.node for e in node.inputs}) for node in order}
         users: dict[Node, list[Node]] = {}
@@ -162,14 +163,14 @@ class Graph:
         """
         if not mapping:
             return self
-        times = dict(self._times)
+        times = dict(self.times)
         for old, new in mapping.items():
             if self.specs[old] != self.specs[new]:
                 raise PluginError(
                     f"{old.name!r} is {self.specs[old]} and cannot be replaced by {new.name!r}, "
                     f"which is {self.specs[new]}"
                 )
-            if new.node.op is not None and old.node in times and new.node not in self._times:
+            if new.node.op is not None and old.node in times and new.node not in self.times:
                 times[new.node] = max(times.get(new.node, 0), times[old.node])
         copier = _Copier(mapping, self.specs, times)
         heads = [copier.copied(entry) for entry in self.heads]

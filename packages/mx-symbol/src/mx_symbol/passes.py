@@ -1,23 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph passes of plug-ins: which there are, in which order, and what they may do.
+"""Graph passes: which there are, in which order they run, how they are switched off.
 
-Stages: `graph` sees every graph that is bound, before it is differentiated; `inference` follows for
-graphs that are bound without gradients. A pass is a function from heads (a tuple of `Entry`) to heads;
-`mx_symbol.graph.rewrite` is the tool for it. It must not change the graph it is given.
+A pass is a function from `mx_symbol.ir.Graph` to such a graph, registered with the hook
+`mx_register_graph_passes` under a stage:
+
+- `graph`: every graph that is bound, before it is differentiated;
+- `inference`: the graph of a program that neither trains nor has gradients;
+- `program`: the whole graph of every program, its gradients included; runs last.
+
+`MX_PASSES`, and the argument `passes` of bind, choose among them: `-fuse,-cse` leaves two out,
+`fuse` runs that one alone, `none` runs none, `all` all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mx_core import plugins
-from mx_core.errors import PluginError
+from mx_core.errors import ArgumentError, PluginError
 from mx_core.kernels import resolve
-from mx_symbol.graph import Entry, topological_order
+from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.ir import Graph
 
-STAGES = ("graph", "inference")
-Heads = tuple[Entry, ...]
+STAGES = ("graph", "inference", "program")
+#: the environment variable
+VARIABLE = "MX_PASSES"
+
+Observer = Callable[[str, str, Graph, Graph], None]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """A choice among the registered passes.
+
+    Attributes
+    ----------
+    off : names that do not run
+    only : if given, the names that run
+    """
+
+    off: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    @classmethod
+    def parse(cls, text: str | None = None) -> Passes:
+        """From text as in `MX_PASSES`, which is what counts where there is none.
+
+        Raises
+        ------
+        ArgumentError  a name that no pass has
+        """
+        given = os.environ.get(VARIABLE, "") if text is None else text
+        if not isinstance(given, str):
+            raise ArgumentError(f"[passes] expected text such as '-fuse,-cse', got {given!r}")
+        words = [word.strip() for word in given.split(",") if word.strip()]
+        known = set(plugins.registry("graph_passes").names())
+        off: set[str] = set()
+        only: set[str] = set()
+        for word in words:
+            name = word.removeprefix("-")
+            if name not in known | {"all", "none"}:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = (
+                    f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(known))}"
+                )
+                raise ArgumentError(f"[passes] no graph pass is named {name!r}{hint}")
+            (off if word.startswith("-") else only).add(name)
+        if "none" in only or "all" in off:
+            return cls(only=frozenset())
+        return cls(frozenset(off), frozenset(only) if only - {"all"} else None)
+
+    def has(self, name: str) -> bool:
+        """True when the pass runs."""
+        return name not in self.off and (self.only is None or name in self.only)
 
 
 def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:
@@ -46,12 +105,16 @@ def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:
     return result
 
 
-def apply_passes(heads: Sequence[Entry], has_gradients: bool) -> Heads:
-    """The graph after every pass that applies.
+def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None = None) -> Graph:
+    """The graph after the chosen passes of a stage.
+
+    Parameters
+    ----------
+    observe : function of (stage, name of a pass, graph before, graph after), optional
 
     Raises
     ------
-    PluginError  a pass returns something else than a graph with the same outputs on the same variables
+    PluginError  a pass returns something else than a graph with the same heads on the same variables
     """
     entries = {entry.name: entry for entry in plugins.registry("graph_passes").items()}
     specs = {name: entry.value for name, entry in entries.items()}
@@ -61,27 +124,35 @@ def apply_passes(heads: Sequence[Entry], has_gradients: bool) -> Heads:
                 f"graph pass {name!r} of {entries[name]} has the stage {spec.stage!r}; expected one "
                 f"of {', '.join(STAGES)}"
             )
-    current = tuple(heads)
-    for stage in STAGES[:1] if has_gradients else STAGES:
-        for name in ordered(specs, stage):
-            function = resolve(specs[name].apply)
-            current = _applied(name, str(entries[name]), function, current)
-    return current
+    for name in ordered(specs, stage):
+        if not chosen.has(name):
+            continue
+        after = _applied(f"graph pass {name!r} of {entries[name]}", resolve(specs[name].apply), graph)
+        if observe is not None:
+            observe(stage, name, graph, after)
+        graph = after
+    return graph
 
 
-def _applied(name: str, source: str, function: Callable[..., Any], heads: Heads) -> Heads:
-    result = function(heads)
-    where = f"graph pass {name!r} of {source}"
-    if not isinstance(result, tuple) or not all(isinstance(entry, Entry) for entry in result):
-        raise PluginError(f"{where} returned {type(result).__name__}; expected a tuple of Entry")
-    if len(result) != len(heads):
-        raise PluginError(f"{where} returned {len(result)} outputs; expected {len(heads)}")
-    before, after = _variables(heads), _variables(result)
-    if not after <= before:
-        new = ", ".join(sorted(node.name for node in after - before))
-        raise PluginError(f"{where} made new variables: {new}")
+def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
+    result = function(graph)
+    if not isinstance(result, Graph):
+        raise PluginError(f"{where} returned {type(result).__name__}; expected a Graph")
+    if (len(result.outputs), len(result.grads)) != (len(graph.outputs), len(graph.grads)):
+        raise PluginError(
+            f"{where} returned {len(result.outputs)} outputs and {len(result.grads)} gradients; expected "
+            f"{len(graph.outputs)} and {len(graph.grads)}"
+        )
+    for old, new in zip(graph.heads, result.heads, strict=True):
+        if result.specs.get(new) != graph.specs[old]:
+            raise PluginError(
+                f"{where} made {old.name!r} {result.specs.get(new)}; expected {graph.specs[old]}"
+            )
+    fresh = _variables(result.heads) - _variables(graph.heads)
+    if fresh:
+        raise PluginError(f"{where} made new variables: {', '.join(sorted(node.name for node in fresh))}")
     return result
 
 
-def _variables(heads: Heads) -> set[Any]:
+def _variables(heads: tuple[Entry, ...]) -> set[Node]:
     return {node for node in topological_order(e.node for e in heads) if node.is_variable}

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime on the CPU."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import onnxruntime
+from onnx_model import load
+
+
+def prepare(
+    framework: str, folder: str, training: bool, dtype: str
+) -> tuple[Callable[[], None], Callable[[], None], Callable[[], float]]:
+    """Step, finish and checksum of a task."""
+    model, data = load(folder)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = os.cpu_count() or 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    given = {session.get_inputs()[0].name: data}
+
+    def step() -> None:
+        session.run(None, given)
+
+    return step, lambda: None, lambda: float(np.abs(session.run(None, given)[0]).mean())

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx graph`: what the passes make of a symbol file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mx_core.errors import ArgumentError
+from mx_symbol import show
+from mx_symbol.json_reader import load
+from mx_symbol.passes import STAGES
+from mx_symbol.stages import trace
+
+_FORMS = {"text": show.text, "dot": show.dot, "svg": show.svg}
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, numbers = text.partition("=")
+    try:
+        if equals:
+            return name, tuple(int(n) for n in numbers.strip("()").split(",") if n.strip())
+    except ValueError:
+        pass
+    raise ArgumentError(f"--shape: expected NAME=1,3,224,224, got {text!r}")
+
+
+@click.group()
+def graph() -> None:
+    """Look at graphs."""
+
+
+@graph.command("show")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Of an input: data=1,3,224,224.")
+@click.option("--stage", type=click.Choice([*STAGES, "bound"]), default="program", show_default=True,
+              help="After the passes of which stage; bound: before all.")  # fmt: skip
+@click.option("--pass", "name", help="After this pass instead.")
+@click.option("--train", is_flag=True, help="The program of a training step.")
+@click.option("--passes", help="Which passes run, as in MX_PASSES.")
+@click.option("--form", type=click.Choice(list(_FORMS)), default="text", show_default=True)
+def show_graph(
+    file: Path,
+    shapes: tuple[str, ...],
+    stage: str,
+    name: str | None,
+    train: bool,
+    passes: str | None,
+    form: str,
+) -> None:
+    """Print or draw the graph of a symbol FILE at a stage."""
+    found = list(trace(load(str(file)), dict(map(_shape, shapes)), train, passes))
+    if name is not None:
+        chosen = [step.after for step in found if step.name == name]
+        if not chosen:
+            raise ArgumentError(
+                f"--pass: {name!r} did not run; these did: {', '.join(s.name for s in found)}"
+            )
+        result = chosen[-1]
+    elif stage == "bound":
+        result = found[0].before
+    else:
+        upto = STAGES[: STAGES.index(stage) + 1]
+        result = [step.after for step in found if step.stage in upto][-1]
+    click.echo(_FORMS[form](result))
+
+
+@graph.command("passes")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Of an input: data=1,3,224,224.")
+@click.option("--train", is_flag=True, help="The program of a training step.")
+def show_passes(file: Path, shapes: tuple[str, ...], train: bool) -> None:
+    """What each pass does to the number of nodes of a symbol FILE."""
+    for step in trace(load(str(file)), dict(map(_shape, shapes)), train):
+        click.echo(f"{step.stage:10} {step.name:14} {len(step.before.nodes):6} -> {len(step.after.nodes):6}")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hook implementations of mx-symbol: its graph passes and the command `mx graph`."""
+
+from __future__ import annotations
+
+from mx_core.hookspecs import PluginInfo, hookimpl
+from mx_core.registrars import CommandRegistrar, GraphPassRegistrar
+
+MX_PLUGIN = PluginInfo(
+    summary="symbolic graphs, their optimisation and execution",
+    variables={"MX_PASSES": "which graph passes run: '-fuse,-cse' leaves two out, 'none' runs none"},
+)
+MX_HOOK_API = (1, 0)
+
+
+@hookimpl
+def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
+    """The passes of `mx_symbol.optimise`."""
+    here = "mx_symbol.optimise"
+    registry.add("simplify", "graph", f"{here}.simplify:simplify")
+    registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
+    registry.add("no-gradients", "inference", f"{here}.simplify:without_gradients")
+    registry.add("cse-program", "program", f"{here}.common:common_subexpressions", before=("fuse",))
+    registry.add("fuse", "program", f"{here}.fusion:fuse")
+
+
+@hookimpl
+def mx_register_commands(registry: CommandRegistrar) -> None:
+    """`mx graph`."""
+    registry.add("graph", "mx_symbol.command:graph")
