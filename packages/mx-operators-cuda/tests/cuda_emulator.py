@@ -45,7 +45,8 @@ class Emulator:
         for i, source in enumerate(new.values()):
             # `extern "C"` would clash between namespaces
             body = source.text.replace('extern "C" ', "").replace("#include", "// #include")
-            call = f"mx::run(k{i}::{source.name}, blocks, threads, arguments)"
+            run = "run_with_barriers" if "__syncthreads" in body else "run"
+            call = f"mx::{run}(k{i}::{source.name}, blocks, threads, arguments)"
             text += [f"namespace k{i} {{", body, "}", 'extern "C" void '
                      f"run{i}(unsigned blocks, unsigned threads, void** arguments) {{ {call}; }}",
                      f'extern "C" unsigned arity{i}() {{ return mx::arity(k{i}::{source.name}); }}']  # fmt: skip
@@ -79,6 +80,7 @@ class Emulator:
         scalars: Sequence[float] = (),
         blocks: int = 2,
         threads: int = 3,
+        scratch: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """A launch on NumPy arrays; few threads, so that each goes round the loop several times."""
         made = [
@@ -91,6 +93,7 @@ class Emulator:
             Kind.OUTPUT: lambda o: np.uint64(made[o].ctypes.data),
             Kind.REQUEST: lambda o: np.int32(requests[o]),
             Kind.SCALAR: lambda i: np.float64(scalars[i]),
+            Kind.SCRATCH: lambda _: np.uint64(scratch.ctypes.data),  # type: ignore[union-attr]
             Kind.UINT32: np.uint32,
             Kind.UINT64: np.uint64,
         }

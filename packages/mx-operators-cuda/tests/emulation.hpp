@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Generated CUDA kernels on the processor: the qualifiers, built-in variables and device functions
-// of CUDA that `elementwise.cuh` uses, in plain C++.  Threads run one after the other, which
-// computes the same for kernels whose threads do not talk to each other.
+// of CUDA that `elementwise.cuh` and the generator use, in plain C++.  Threads run one after the other,
+// which computes the same for kernels whose threads do not talk to each other; those of a kernel with
+// barriers take turns from barrier to barrier.
 #pragma once
+
+#include <ucontext.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
 #define __launch_bounds__(threads)
+#define __shared__ static thread_local
 
 struct Dim3 { unsigned x = 1, y = 1, z = 1; };
 // of the thread: streams of the fake driver run kernels at the same time
@@ -95,6 +100,70 @@ template <class... P>
 void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
   run(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
 }
+// ---- kernels with barriers: a context of its own for every thread of a block ----
+
+struct Turns {
+  ucontext_t scheduler;
+  std::vector<ucontext_t> threads;
+  std::vector<std::vector<char>> stacks;
+  std::vector<bool> done;
+  unsigned now = 0;
+  void (*body)(void*) = nullptr;
+  void* argument = nullptr;
+};
+inline thread_local Turns* turns = nullptr;
+
+inline void take_turn() {
+  Turns& t = *turns;
+  t.body(t.argument);
+  t.done[t.now] = true;
+  swapcontext(&t.threads[t.now], &t.scheduler);
+}
+
+// Runs `body` in every thread of the current block.
+inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
+  Turns t;
+  turns = &t;
+  t.body = body;
+  t.argument = argument;
+  t.threads.resize(threads);
+  t.stacks.assign(threads, std::vector<char>(32 << 10));
+  t.done.assign(threads, false);
+  for (unsigned i = 0; i < threads; ++i) {
+    getcontext(&t.threads[i]);
+    t.threads[i].uc_stack.ss_sp = t.stacks[i].data();
+    t.threads[i].uc_stack.ss_size = t.stacks[i].size();
+    makecontext(&t.threads[i], take_turn, 0);
+  }
+  for (unsigned left = threads; left > 0;) {
+    left = threads;
+    for (unsigned i = 0; i < threads; ++i) {
+      if (!t.done[i]) {
+        t.now = threadIdx.x = i;
+        swapcontext(&t.scheduler, &t.threads[i]);
+      }
+      if (t.done[i]) --left;
+    }
+  }
+  turns = nullptr;
+}
+
+template <class... P, std::size_t... I>
+void run_with_barriers(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
+                       std::index_sequence<I...>) {
+  gridDim.x = blocks;
+  blockDim.x = threads;
+  const auto one = [&] { kernel(*static_cast<P*>(arguments[I])...); };
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    run_block(threads, [](void* call) { (*static_cast<decltype(one)*>(call))(); },
+              const_cast<void*>(static_cast<const void*>(&one)));
+  }
+}
+template <class... P>
+void run_with_barriers(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
+  run_with_barriers(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+}
+
 template <class... P> unsigned arity(void (*)(P...)) { return sizeof...(P); }
 
 // ---- for the fake driver, whose device addresses carry a mark ----
@@ -119,17 +188,18 @@ template <class P> bool to_host(void* argument) {
   }
   return true;
 }
-// 1, or 0 when a pointer is none into device memory.
+// False when a pointer is none into device memory.
 template <class... P, std::size_t... I>
-int run_on_device(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
-                  std::index_sequence<I...> all) {
-  if (!(to_host<P>(arguments[I]) && ...)) return 0;
-  run(kernel, blocks, threads, arguments, all);
-  return 1;
+bool take_marks(void (*)(P...), void** arguments, std::index_sequence<I...>) {
+  return (to_host<P>(arguments[I]) && ...);
 }
-template <class... P>
-int run_on_device(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
-  return run_on_device(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+template <class... P> bool take_marks(void (*kernel)(P...), void** arguments) {
+  return take_marks(kernel, arguments, std::index_sequence_for<P...>{});
 }
 
 }  // namespace mx
+
+inline void __syncthreads() {
+  mx::Turns& t = *mx::turns;
+  swapcontext(&t.threads[t.now], &t.scheduler);
+}

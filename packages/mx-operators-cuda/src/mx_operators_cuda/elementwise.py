@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mx_core.expression import Expression
@@ -29,9 +30,20 @@ def generate(expression: Expression, call: KernelCall) -> Any:
     ShapeError  an input does not broadcast to the outputs
     MXNetError  the GPU, its driver or NVRTC is missing
     """
+    return plan(call, expression, call.inputs, call.outputs)
+
+
+def plan(
+    call: KernelCall,
+    expression: Expression,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+) -> Any:
+    """A plan of `call` that evaluates an expression over its first inputs, which may be looked at in
+    another shape; see `generate`."""
     if any(spec.layout for spec in (*call.inputs, *call.outputs)):
         return None
-    launch = kernel(call.op.name, expression, call.inputs, call.outputs)
+    launch = kernel(call.op.name, expression, inputs, outputs)
     if launch is None:
         return None
     launches = [launch] if launch.threads else []  # there is nothing to compute of no elements
@@ -65,6 +77,12 @@ def kernel(
         return None
     threads = -(-layout.elements // source.pack)
     return Launch(source, threads, parameters(expression, len(outputs), layout))
+
+
+@cache
+def identity() -> Expression:
+    """Its input."""
+    return Expression(1, 0, (), (), (0,))
 
 
 def symbol(name: str) -> str:

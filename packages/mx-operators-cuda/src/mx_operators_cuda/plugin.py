@@ -44,6 +44,14 @@ def mx_register_kernel_generators(registry: Any) -> None:
 
 
 @hookimpl
+def mx_register_kernels(registry: Any) -> None:
+    """Kernels of reductions, broadcasts and constants."""
+    from mx_operators_cuda.register import register_kernels
+
+    register_kernels(registry)
+
+
+@hookimpl
 def mx_select_kernel(call: KernelCall) -> None:
     """Explains what a gpu context lacks, in place of "no kernel"."""
     if call.context.device_type == "gpu":

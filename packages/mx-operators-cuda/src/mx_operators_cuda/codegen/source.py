@@ -91,7 +91,7 @@ class _Writer:
     ) -> None:
         self.name, self.expression, self.layout = name, expression, layout
         self.inputs, self.outputs = inputs, outputs
-        self.compute = compute_dtype(inputs)
+        self.compute = compute_dtype(inputs or outputs)
         self.scalars = range(expression.n_scalars)
         read = {v for step in expression.instructions for v in step.operands} | set(expression.outputs)
         self.read = [i for i in range(expression.n_inputs) if i in read]
@@ -110,7 +110,7 @@ class _Writer:
                 f"using Value = {names.COMPUTE[self.compute]};",
                 f"using Index = mx::{'uint64' if self.layout.wide else 'uint32'};",
                 "",
-                *self._function(),
+                *write_function("compute", self.expression, self.compute, self.read),
                 "",
                 f'extern "C" __global__ void __launch_bounds__({BLOCK})',
                 f"{self.name}({', '.join(self._parameters())}) {{",
@@ -124,26 +124,6 @@ class _Writer:
             ]
         )
         return KernelSource(self.name, text, self.pack)
-
-    # ---- the function of one element ----
-
-    def _function(self) -> list[str]:
-        e = self.expression
-        values = [f"v{i}" for i in range(e.n_inputs)] + [f"s{i}" for i in self.scalars]
-        values += [names.literal(c, self.compute) for c in e.constants]
-        body = []
-        for i, step in enumerate(e.instructions):
-            operands = [values[v] for v in step.operands]
-            # `- -1.0f` must not become a decrement
-            operands = [f"({x})" if x.startswith("-") else x for x in operands]
-            body.append(
-                f"  const Value t{i} = {names.call(step.opcode, step.argument, operands, self.compute)};"
-            )
-            values.append(f"t{i}")
-        arguments = [f"Value v{i}" for i in self.read] + [f"Value s{i}" for i in self.scalars]
-        arguments += [f"Value& r{o}" for o in range(len(self.outputs))]
-        body += [f"  r{o} = {values[v]};" for o, v in enumerate(e.outputs)]
-        return [f"__device__ inline void compute({', '.join(arguments)}) {{", *body, "}"]
 
     def _compute(self, read: dict[int, str], results: Sequence[str]) -> str:
         arguments = [read[i] for i in self.read] + [f"s{i}" for i in self.scalars] + list(results)
@@ -219,6 +199,33 @@ class _Writer:
             terms = [f"i{a}" if s == 1 else f"i{a} * stride{i}_{a}" for a, s in strides if s]
             index[i] = " + ".join(terms)
         return [*lines, *self._elements(index, "i", "    "), "  }"]
+
+
+def write_function(name: str, expression: Expression, compute: int, read: Sequence[int]) -> list[str]:
+    """Lines of a device function of one element: the inputs that are read, scalars, results.
+
+    Parameters
+    ----------
+    compute : int
+        Type code in which it computes; `Value` of the kernel's text.
+    read : sequence of int
+        Inputs that are its parameters.
+    """
+    e = expression
+    scalars = [f"s{i}" for i in range(e.n_scalars)]
+    values = [f"v{i}" for i in range(e.n_inputs)] + scalars
+    values += [names.literal(c, compute) for c in e.constants]
+    body = []
+    for i, step in enumerate(e.instructions):
+        operands = [values[v] for v in step.operands]
+        # `- -1.0f` must not become a decrement
+        operands = [f"({x})" if x.startswith("-") else x for x in operands]
+        body.append(f"  const Value t{i} = {names.call(step.opcode, step.argument, operands, compute)};")
+        values.append(f"t{i}")
+    arguments = [f"Value v{i}" for i in read] + [f"Value {s}" for s in scalars]
+    arguments += [f"Value& r{o}" for o in range(len(e.outputs))]
+    body += [f"  r{o} = {values[v]};" for o, v in enumerate(e.outputs)]
+    return [f"__device__ inline void {name}({', '.join(arguments)}) {{", *body, "}"]
 
 
 def _types(codes: tuple[int, ...]) -> str:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators have kernels of their own on a GPU; every elementwise one has a generated one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: operator, "module:function" of this package
+KERNELS: tuple[tuple[str, str], ...] = (
+    *((name, "movement:copy") for name in (
+        "Reshape", "_backward_reshape", "Flatten", "expand_dims", "squeeze", "reshape_like")),
+    *((name, "movement:broadcast") for name in ("broadcast_to", "broadcast_axis", "broadcast_like")),
+    ("where", "movement:where"),
+    ("_zeros", "movement:zeros"),
+    ("_ones", "movement:ones"),
+    ("_full", "movement:full"),
+    *((name, "reduce:reduce") for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")),
+    ("norm", "reduce:norm"),
+    ("_unbroadcast", "reduce:unbroadcast"),
+    ("_backward_sum", "reduce:backward_sum"),
+    ("_backward_mean", "reduce:backward_mean"),
+)  # fmt: skip
+
+
+def register_kernels(registry: Any) -> None:
+    """Adds the kernels of single operators."""
+    for op, make in KERNELS:
+        registry.add(op, "gpu", "nvrtc", f"{__package__}.{make}")
