@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only these tests need, and a clean engine after each test."""
+"""Operators and an accelerator that only these tests need, and a clean engine after each test."""
 
 from __future__ import annotations
 
+import gc
+import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +16,14 @@ import pytest
 
 import mx_ndarray
 from mx_core import operators
+from mx_core.context import Context
 from mx_core.operator import OperatorProperty, opt, param
 from mx_ndarray import _core
+
+sys.path.insert(0, str(Path(__file__).parent))
+import device_plugin
+
+sys.path.pop(0)
 
 DATA = Path(__file__).parent / "data"
 gate = threading.Event()
@@ -141,3 +150,20 @@ def open_gate() -> Iterator[threading.Event]:
 @pytest.fixture
 def data() -> Path:
     return DATA
+
+
+@pytest.fixture(scope="session")
+def accelerator(tmp_path_factory: pytest.TempPathFactory) -> device_plugin.Library:
+    """The compiled accelerator."""
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler, which builds the accelerator")
+    return device_plugin.Library(tmp_path_factory.mktemp("accelerator"))
+
+
+@pytest.fixture
+def device(accelerator: device_plugin.Library) -> Iterator[Context]:
+    """The first device of an accelerator that is installed for the length of a test."""
+    with device_plugin.installed(accelerator):
+        yield Context(device_plugin.NAME)
+        mx_ndarray.waitall()
+        gc.collect()

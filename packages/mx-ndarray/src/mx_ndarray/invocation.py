@@ -221,7 +221,7 @@ def prepare_call(
     try:
         prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
     except NoKernelError as error:
-        raise error if on_host else NoKernelError(f"{error}{_CURE}") from None
+        raise error if on_host else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
     if prepared.function is not None and not on_host:
         raise NoKernelError(
             f"[{op.name}] kernel {prepared.variant!r} of plug-in {prepared.plugin!r} is a Python function, "

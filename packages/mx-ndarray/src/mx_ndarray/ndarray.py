@@ -202,7 +202,10 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     def __reduce__(self) -> tuple[Any, ...]:
         from mx_ndarray.records import dump_record, restore
 
-        return restore, (dump_record(self),)
+        place = self.context
+        if place.device_type.startswith("cpu"):
+            return restore, (dump_record(self),)
+        return restore, (dump_record(self), place.device_type, place.device_id)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
         return self.copy()

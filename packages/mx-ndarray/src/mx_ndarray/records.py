@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mx_core import dtypes
+from mx_core import dtypes, services
+from mx_core.context import Context
 from mx_core.errors import FileFormatError
 from mx_ndarray import _core
+from mx_ndarray.invocation import make_context
 
 if TYPE_CHECKING:
     from mx_ndarray.ndarray import NDArray
@@ -101,7 +103,7 @@ def read_record(reader: Reader) -> NDArray | None:
 
 def _read_values(reader: Reader, shape: tuple[int, ...]) -> NDArray:
     device = reader.number("i", "device type")
-    reader.number("i", "device id")
+    number = reader.number("i", "device id")
     if device not in (1, 2, 3, 5):
         raise reader.fail(f"device type: expected 1, 2, 3 or 5, got {device}")
     code = reader.number("i", "element type")
@@ -112,7 +114,14 @@ def _read_values(reader: Reader, shape: tuple[int, ...]) -> NDArray:
         count *= dim  # a Python integer: cannot overflow
     values = reader.take(count * dtypes.itemsize(code), f"values of shape {shape}")
     flat = np.frombuffer(values, dtypes.numpy_dtype(code), count)
-    return _core.from_numpy(flat.reshape(shape), code, (1, 0))
+    place = _place("gpu", number) if device == 2 else (1, 0)
+    return _core.from_numpy(flat.reshape(shape), code, place)
+
+
+def _place(device: str, number: int) -> tuple[int, int]:
+    """Where an array that lay on a device is restored: in main memory when that device is not here."""
+    here = 0 <= number < services.device_count(device)
+    return (Context.devstr2type[device], number) if here else (1, 0)
 
 
 def dump_record(array: NDArray) -> bytes:
@@ -120,16 +129,21 @@ def dump_record(array: NDArray) -> bytes:
     shape = array.shape
     version = V3 if not shape or 0 in shape else V2
     head = struct.pack("<IiI", version, 0, len(shape)) + struct.pack(f"<{len(shape)}q", *shape)
-    # Files written on an accelerator are read anywhere.
+    # Files written on an accelerator of a plug-in are read anywhere.
     kind = array.context.device_typeid if array.context.device_typeid in (1, 2, 3, 5) else 1
     head += struct.pack("<iii", kind, array.context.device_id, array._dtype_code)
     return head + array.asnumpy().tobytes()
 
 
-def restore(data: bytes) -> Any:
-    """An array from a record: how pickles are read."""
+def restore(data: bytes, device: str = "cpu", number: int = 0) -> Any:
+    """An array from a record: how pickles are read.
+
+    Parameters
+    ----------
+    device, number : the accelerator it lay on; if that is not here, main memory takes its place
+    """
     reader = Reader(data, "pickle")
     array = read_record(reader)
     if array is None:
         raise reader.fail("expected an array, got one without a value")
-    return array
+    return array if device == "cpu" else array.as_in_context(make_context(*_place(device, number)))
