@@ -165,15 +165,16 @@ void Engine::approach(Flight* flight, ReadyList& ready) noexcept {
   if (flight->awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   flight->next = nullptr;
   for (Flight* tail = flight; flight != nullptr;) {
+    FailureRef failure(flight->failure);
     Poison* inherited = nullptr;
-    if (flight->failure == nullptr && flight->block->property != MX_FN_NO_SKIP) {
-      inherited = find_poison(*flight->block);
-      if (inherited == nullptr) inherited = flight->cause;
-      if (inherited == nullptr && flight->doomed_by != nullptr) {
-        inherited = flight->doomed_by->outcome;
-      }
+    if (flight->block->property != MX_FN_NO_SKIP) inherited = find_poison(*flight->block);
+    if (inherited == nullptr && !failure) inherited = flight->cause;
+    if (inherited == nullptr && !failure && flight->doomed_by != nullptr) {
+      inherited = flight->doomed_by->outcome;
     }
-    finish(flight->block, FailureRef(flight->failure), inherited, ready);
+    // Had the first cause been known at the launch, there would have been none.
+    if (inherited != nullptr) failure = {};
+    finish(flight->block, std::move(failure), inherited, ready);
     flight->lock.lock();
     Flight::Edge* edge = std::exchange(flight->later, nullptr);
     flight->lock.unlock();

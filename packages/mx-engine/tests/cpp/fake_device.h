@@ -46,7 +46,10 @@ class FakeDevice {
       });
       return MX_OK;
     };
-    table_.release = [](void*, mx_token* token) { release(as_token(token)); };
+    table_.release = [](void* self, mx_token* token) {
+      --of(self).tokens;
+      release(as_token(token));
+    };
     table_.copy = [](void*, void*, void*, mx_context, const void*, mx_context, size_t,
                      mx_error* error) -> int32_t {
       return mx::set_error(error, MX_ERROR_UNSUPPORTED, "the fake device copies nothing");
@@ -70,13 +73,12 @@ class FakeDevice {
   static void fail_next_token(const std::string& text) { next_failure() = text; }
 
   std::atomic<int> stream_waits{0};
-  std::atomic<int> tokens{0};         // alive
+  std::atomic<int> tokens{0};         // not released yet
   std::atomic<int> records_fail{0};   // so many of the next recordings are refused
 
  private:
   struct Token {
-    Token(FakeDevice* of, std::string text) : device(of), failure(std::move(text)) {}
-    FakeDevice* const device;
+    explicit Token(std::string text) : failure(std::move(text)) {}
     const std::string failure;
     std::atomic<int> references{2};  // who recorded it, and the stream
     std::atomic<bool> reached{false};
@@ -141,9 +143,7 @@ class FakeDevice {
     return token;
   }
   static void release(Token* token) {
-    if (--token->references != 0) return;
-    --token->device->tokens;
-    delete token;
+    if (--token->references == 0) delete token;
   }
   static int32_t wait(Token* token, mx_error* error) {
     std::unique_lock<std::mutex> lock(token->mutex);
@@ -155,7 +155,7 @@ class FakeDevice {
     if (records_fail.load() > 0 && --records_fail >= 0) {
       return mx::set_error(error, MX_ERROR, "the device records nothing more");
     }
-    auto* made = new Token(this, std::exchange(next_failure(), {}));
+    auto* made = new Token(std::exchange(next_failure(), {}));
     ++tokens;
     stream.enqueue([made] {
       {

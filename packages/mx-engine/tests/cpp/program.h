@@ -20,6 +20,9 @@ struct Step {
   bool fails = false;
   bool no_skip = false;
   int priority = 0;
+  int device = -1;        // of those the program may use; -1: the host
+  int lane = 0;
+  bool fails_late = false;  // if it fails, then after its launch
 };
 
 inline uint64_t mix(uint64_t a, uint64_t b) {
@@ -99,7 +102,8 @@ class Model {
 
 class Generator {
  public:
-  Generator(uint64_t seed, int variables) : random_(seed), variables_(variables) {}
+  Generator(uint64_t seed, int variables, int devices = 0)
+      : random_(seed), variables_(variables), devices_(devices) {}
   int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
   bool chance(int percent) { return below(100) < percent; }
 
@@ -122,12 +126,20 @@ class Generator {
                : manner < 85 ? Manner::asynchronous
                : manner < 93 ? Manner::python
                              : Manner::parallel;
+    if (devices_ > 0 && chance(60)) {
+      s.device = below(devices_);
+      s.lane = chance(60) ? 0 : 1 + below(2);
+      s.fails_late = chance(50);
+    }
+    // What was launched behind a failure that is not known yet runs and is failed afterwards; a
+    // no-skip operation would see what it made of its variables.
+    if (devices_ > 0 && failing_percent > 0) s.no_skip = false;
     return s;
   }
 
  private:
   std::mt19937_64 random_;
-  const int variables_;
+  const int variables_, devices_;
   uint64_t last_ = 0;
 };
 

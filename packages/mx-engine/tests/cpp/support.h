@@ -45,7 +45,7 @@ struct How {
 };
 
 using Body = std::function<mx_failure*(const mx_run_context&)>;
-using AsyncBody = std::function<void(mx_completion*)>;
+using AsyncBody = std::function<void(const mx_run_context&, mx_completion*)>;
 
 // An engine seen through its table only.
 class Table {
@@ -92,8 +92,8 @@ class Table {
   }
   void push_async(const How& how, AsyncBody body) const {
     mx_operation op = operation(how);
-    op.run_async = [](void* argument, const mx_run_context*, mx_completion* done) {
-      (*static_cast<AsyncBody*>(argument))(done);
+    op.run_async = [](void* argument, const mx_run_context* run, mx_completion* done) {
+      (*static_cast<AsyncBody*>(argument))(*run, done);
     };
     op.argument = new AsyncBody(std::move(body));
     op.destroy = [](void* argument) { delete static_cast<AsyncBody*>(argument); };

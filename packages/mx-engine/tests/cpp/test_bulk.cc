@@ -48,7 +48,7 @@ void what_ends_a_bulk() {
       [&] { table.push({{}, {}, MX_FN_CPU_PRIORITIZED}, nothing); },
       [&] { table.push({{}, {}, MX_FN_NORMAL, 5}, nothing); },
       [&] { table.push({{}, {}, MX_FN_NORMAL, 0, MX_PUSH_PYTHON}, nothing); },
-      [&] { table.push_async({}, [&](mx_completion* done) { table.complete(done); }); },
+      [&] { table.push_async({}, [&](const mx_run_context&, mx_completion* done) { table.complete(done); }); },
       [&] { table.push({{}, {}, MX_FN_NORMAL, 0, 0, "other", {MX_CPU, 1}}, nothing); },
       [&] { CHECK(table->push_operator(table.self(), op, {MX_CPU, 0}, 1, nullptr, &error) == MX_OK); },
       [&] { table.wait(v); },

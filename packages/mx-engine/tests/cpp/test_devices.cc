@@ -243,7 +243,7 @@ void asynchronous_operations_are_launched_when_completed() {
   mx_variable* v = table.variable();
   mx_completion* pending = nullptr;
   std::atomic<bool> begun{false};
-  table.push_async(on(device, {}, {v}), [&](mx_completion* done) {
+  table.push_async(on(device, {}, {v}), [&](const mx_run_context&, mx_completion* done) {
     pending = done;
     begun = true;
   });
@@ -319,16 +319,19 @@ void stops_and_ends_in_flight() {
     table->stop(table.self());
     CHECK(ran == 10 && device.tokens == 0);
   }
-  // Given up: the engine goes with the process, whose streams run on.
-  static FakeDevice lasting;
+  // Shut down in flight: what is being watched still lands.
   const Table table(2);
-  attach(table, lasting);
-  static Gate gate;
-  enqueue(table, on(lasting, {}, {table.variable()}), [] { gate.pass(); });
+  attach(table, device);
+  Gate gate;
+  mx_variable* v = table.variable();
+  enqueue(table, on(device, {}, {v}), [&] { gate.pass(); });
+  sleep_ms(5);
   table->notify_shutdown(table.self());
   mx_error error{};
   CHECK(table->wait_for_all(table.self(), 1'000'000, nullptr, &error) == MX_TIMEOUT);
   gate.open();
+  table.quiet();
+  table.remove(v);
 }
 
 void threads_launch_on_the_same_streams() {

@@ -137,12 +137,12 @@ void asynchronous_failures() {
   {
     const Table table(2);
     mx_variable* v = table.variable();
-    table.push_async({{}, {v}}, [&](mx_completion* done) {
+    table.push_async({{}, {v}}, [&](const mx_run_context&, mx_completion* done) {
       other = std::thread([&table, done] { table.complete(done, fail("device lost")); });
       sleep_ms(2);  // completed before the body returns, as a rule
     });
     CHECK(table.wait(v) == "device lost");
-    table.push_async({{}, {v}}, [&](mx_completion* done) { table.complete(done, fail("early")); });
+    table.push_async({{}, {v}}, [&](const mx_run_context&, mx_completion* done) { table.complete(done, fail("early")); });
     CHECK(table.wait(v) == "early");
     table.remove(v);
   }

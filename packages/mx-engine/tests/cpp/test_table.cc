@@ -334,7 +334,7 @@ void profiler_sink() {
   table.push({{}, {v}}, succeed);
   table.push({{}, {v}, MX_FN_NORMAL, 0, MX_PUSH_INLINE}, succeed);
   table.push({{}, {v}}, [](const mx_run_context&) { return fail("x"); });
-  table.push_async({{}, {v}, MX_FN_NO_SKIP}, [&](mx_completion* done) { table.complete(done); });
+  table.push_async({{}, {v}, MX_FN_NO_SKIP}, [&](const mx_run_context&, mx_completion* done) { table.complete(done); });
   CHECK(table.wait_all() == "x");
   table->set_sink(table.self(), nullptr, nullptr);
   table.push({{}, {v}}, succeed);
