@@ -27,6 +27,9 @@ def flops(node: Node, specs: Mapping[Entry, TensorSpec]) -> float:
     assert node.op is not None
     name = node.op.name.removeprefix("_backward_")
     backward = name != node.op.name
+    if node.op.name == "RNN":  # every step multiplies by all weights
+        steps, batch = specs[node.inputs[0]].shape[:2]
+        return 2.0 * steps * batch * prod(specs[node.inputs[1]].shape)
     if name not in _WEIGHTED | _PRODUCTS or len(node.inputs) < 2 + backward:
         return 0.0
     shapes = [specs[entry].shape for entry in node.inputs]
