@@ -1,14 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that runs on a GPU, on the fake driver: memory, copies, streams, plans."""
+"""Everything that runs on a GPU, on the fake driver: memory, streams, plans, and arrays of mx."""
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 import pytest
 from fake_machine import Machine
 
+needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
+
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("delay", ["0", "300"], ids=["prompt", "slow"])
-@pytest.mark.parametrize("name", ["plans", "memory"])
+@pytest.mark.parametrize("name", ["plans", "memory", pytest.param("arrays", marks=needs_arrays)])
 def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY=delay)
+
+
+@pytest.mark.timeout(300)
+def test_operators(machine: Machine) -> None:
+    machine.check("operators")
+
+
+@needs_arrays
+@pytest.mark.timeout(300)
+def test_failures(machine: Machine) -> None:
+    machine.check("failures")

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NDArrays on a GPU, real or fake: every number is compared with the same on the CPU; see `plans.py`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import cpu, cpu_pinned, dtypes, gpu, num_gpus, services
+from mx_core.errors import MXNetError, NoKernelError, OutOfMemoryError
+from mx_ndarray import autograd, nd
+
+GPUS = range(min(num_gpus(), 2))
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    """No block of a GPU is in use after a test that was not before."""
+    storage = services.storage("gpu")
+    before = [storage.stats(gpu(i)).bytes_in_use for i in GPUS]
+    yield
+    gc.collect()
+    nd.waitall()
+    assert [storage.stats(gpu(i)).bytes_in_use for i in GPUS] == before
+
+
+@pytest.fixture(params=GPUS, ids=[f"gpu{i}" for i in GPUS])
+def ctx(request: Any) -> Any:
+    return gpu(request.param)
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (0, 3), (1031,), (257, 129)])
+def test_there_and_back(dtype: str, shape: tuple[int, ...], ctx: Any) -> None:
+    x = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    on_gpu = nd.array(x, ctx=ctx, dtype=dtype)
+    assert on_gpu.context == ctx and on_gpu.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(on_gpu.asnumpy(), x)
+    np.testing.assert_array_equal(on_gpu.as_in_context(cpu()).asnumpy(), x)
+    np.testing.assert_array_equal(on_gpu.copy().asnumpy(), x)
+
+
+def test_arithmetic(ctx: Any) -> None:
+    a, b, row = numbers(5, 7), numbers(5, 7, seed=1), numbers(7, seed=2)
+    x, y, r = (nd.array(v, ctx=ctx) for v in (a, b, row))
+    for found, wanted in (
+        (x + y, a + b), (x * 2 - y / 3, a * 2 - b / 3), (x + r, a + row), (1 / (x * x + 1), 1 / (a * a + 1)),
+        (x > y, (a > b).astype(np.float32)), (nd.maximum(x, 0), np.maximum(a, 0)), (-x, -a),
+        (nd.tanh(x) + nd.exp(y), np.tanh(a) + np.exp(b)), (x.astype("float64"), a.astype(np.float64)),
+        (nd.clip(x, -1, 1), a.clip(-1, 1)), (nd.where(x > y, x, y), np.maximum(a, b)),
+    ):  # fmt: skip
+        assert found.context == ctx
+        np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    x += y
+    x *= 0.5
+    np.testing.assert_allclose(x.asnumpy(), (a + b) * 0.5, rtol=1e-6)
+
+
+def test_made_there(ctx: Any) -> None:
+    np.testing.assert_array_equal(nd.zeros((2, 3), ctx=ctx).asnumpy(), np.zeros((2, 3)))
+    np.testing.assert_array_equal(nd.ones((4,), ctx=ctx, dtype="int32").asnumpy(), np.ones(4))
+    np.testing.assert_array_equal(
+        nd.full((2, 2), 3.141592653589793, ctx=ctx, dtype="float64").asnumpy(), np.full((2, 2), np.pi)
+    )
+
+
+def test_shapes_and_reductions(ctx: Any) -> None:
+    a = numbers(6, 4, 10)
+    x = nd.array(a, ctx=ctx)
+    for found, wanted in (
+        (x.reshape((24, 10)), a.reshape(24, 10)), (x.expand_dims(1), a[:, None]), (x.flatten(), a.reshape(6, 40)),
+        (x.sum(), a.sum().reshape(1)), (x.mean(axis=1), a.mean(1)), (x.max(axis=(0, 2)), a.max((0, 2))),
+        (x.min(), a.min().reshape(1)), (x.sum(axis=2, keepdims=True), a.sum(2, keepdims=True)),
+        (nd.norm(x), np.sqrt((a * a).sum()).reshape(1)), (x[2], a[2]), (x[1:3], a[1:3]),
+        (nd.array(a[:, :1], ctx=ctx).broadcast_to((6, 4, 10)), np.broadcast_to(a[:, :1], a.shape)),
+    ):  # fmt: skip
+        assert found.context == ctx and found.shape == wanted.shape
+        np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_between_contexts() -> None:
+    a = numbers(100, 10)
+    x = nd.array(a, ctx=cpu_pinned())
+    for i in [*GPUS, *reversed(GPUS)]:
+        x = x.as_in_context(gpu(i)) + 1
+        a = a + 1
+    np.testing.assert_allclose(x.asnumpy(), a, rtol=1e-6)
+    y = nd.zeros((100, 10))
+    x.copyto(y)
+    x += 1000  # after the copy was pushed
+    np.testing.assert_allclose(y.asnumpy(), a, rtol=1e-6)
+
+
+def gradients(ctx: Any) -> list[np.ndarray]:
+    x, w, b = (nd.array(numbers(*s, seed=i), ctx=ctx) for i, s in enumerate([(8, 5), (8, 5), (5,)]))
+    for v in (x, w, b):
+        v.attach_grad()
+    for _ in range(2):
+        with autograd.record():
+            y = nd.sigmoid(x * w + b)
+            loss = (nd.log(y + 1) * nd.relu(x) - nd.square(w)).mean() + y.sum() * 0.01
+        loss.backward()
+    return [loss.asnumpy(), *(v.grad.asnumpy() for v in (x, w, b))]
+
+
+def test_autograd(ctx: Any) -> None:
+    for found, wanted in zip(gradients(ctx), gradients(cpu()), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_that_are_added(ctx: Any) -> None:
+    x = nd.array([1.0, 2.0, 3.0], ctx=ctx)
+    x.attach_grad(grad_req="add")
+    for _ in range(3):
+        with autograd.record():
+            y = x * x
+        y.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), [6, 12, 18])
+
+
+def test_temporaries_are_used_again_only_when_done(ctx: Any) -> None:
+    """Memory of arrays that die while their kernels wait in a stream goes to the next ones."""
+    a = numbers(2000)
+    x, total, other = nd.array(a, ctx=ctx), nd.zeros((2000,), ctx=ctx), []
+    for i in range(60):
+        y = x * i
+        total = total + y
+        if i % 10 == 0:
+            other.append((y + 1).as_in_context(cpu()))
+    np.testing.assert_allclose(total.asnumpy(), a * 1770, rtol=1e-4, atol=1e-2)
+    for i, copied in zip(range(0, 60, 10), other, strict=True):
+        np.testing.assert_allclose(copied.asnumpy(), a * i + 1, rtol=1e-6)
+
+
+def test_copies_in_while_kernels_run(ctx: Any) -> None:
+    batches = [numbers(300, seed=i) for i in range(10)]
+    weight = nd.ones((300,), ctx=ctx)
+    results = [nd.array(batch, ctx=ctx) * weight + 1 for batch in batches]
+    for found, batch in zip(results, batches, strict=True):
+        np.testing.assert_array_equal(found.asnumpy(), batch + 1)
+
+
+def test_memory_that_there_is_not(ctx: Any) -> None:
+    with pytest.raises(OutOfMemoryError, match=r"gpu\(\d\): cannot allocate \d+ bytes"):
+        nd.ones((1 << 40,), ctx=ctx).wait_to_read()
+    np.testing.assert_array_equal(nd.ones((2,), ctx=ctx).asnumpy(), [1, 1])
+
+
+def test_what_has_no_kernel_says_so(ctx: Any) -> None:
+    with pytest.raises(NoKernelError, match=r"'Convolution' on gpu\(\d\)"):
+        nd.Convolution(nd.ones((1, 1, 4, 4), ctx=ctx), nd.ones((1, 1, 3, 3), ctx=ctx), nd.ones((1,), ctx=ctx),
+                       kernel=(3, 3), num_filter=1)  # fmt: skip
+    with pytest.raises(MXNetError, match="gpu"):
+        nd.ones((2,), ctx=ctx) + nd.ones((2,), ctx=cpu())
+    with pytest.raises(MXNetError, match=r"gpu\(99\)"):
+        nd.ones((2,), ctx=gpu(99))
+
+
+def test_save_and_load(ctx: Any, tmp_path: Any) -> None:
+    x = nd.array(numbers(3, 3), ctx=ctx)
+    nd.save(str(tmp_path / "x.params"), {"x": x})
+    np.testing.assert_array_equal(nd.load(str(tmp_path / "x.params"))["x"].asnumpy(), x.asnumpy())
+    assert dtypes.code(x.dtype) == 0

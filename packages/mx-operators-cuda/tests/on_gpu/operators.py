@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that are registered for a GPU, real or fake, against the operators' references; see `plans.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import dtypes, kernels
+from mx_core.testing.case import make_case
+from mx_operators_cuda.register import KERNELS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from device_memory import GpuBench
+
+sys.path.pop(0)
+
+X, BIG = (4, 1, 6), (3, 70, 2, 40)
+#: operator -> parameters and shapes of the inputs
+CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
+    "Reshape": [({"shape": (3, 8)}, [X])],
+    "_backward_reshape": [({}, [(24,), X])],
+    "Flatten": [({}, [X])],
+    "expand_dims": [({"axis": 1}, [X])],
+    "squeeze": [({}, [X])],
+    "reshape_like": [({}, [X, (8, 3)])],
+    "broadcast_to": [({"shape": (4, 5, 6)}, [X])],
+    "broadcast_axis": [({"axis": (1,), "size": (3,)}, [X])],
+    "broadcast_like": [({}, [X, (4, 5, 6)])],
+    "where": [({}, [(5, 4)] * 3), ({}, [(5,), (5, 4), (5, 4)])],
+    "_zeros": [({"shape": (3, 4)}, [])],
+    "_ones": [({"shape": (0, 4)}, []), ({"shape": (1000,)}, [])],
+    "_full": [({"shape": (3, 4), "value": 2.5}, [])],
+    "norm": [({}, [BIG]), ({"ord": 1, "axis": (1,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG])],
+    "_unbroadcast": [({}, [(2, 4, 50), (4, 1)]), ({}, [(4, 5), (4, 5)])],
+    "_backward_sum": [({"axis": (1,)}, [(3, 4), (3, 5, 4)])],
+    "_backward_mean": [({"axis": (0, 2)}, [(5,), (3, 5, 4)])],
+    **{name: [({}, [BIG]), ({"axis": (0,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG]),
+              ({"axis": (2,), "exclude": True}, [(2, 3, 5)]), ({"axis": (0,)}, [(0, 3)])]
+       for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench() -> GpuBench:
+    return GpuBench()
+
+
+def test_every_kernel_has_cases() -> None:
+    assert set(CASES) == {name for name, _ in KERNELS}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
+    for params, shapes in CASES[name]:
+        if name.startswith("_") and not shapes:
+            params = {**params, "dtype": dtype}
+        span = (0.99, 1.01) if "prod" in name else (-1.0, 1.0)
+        case = make_case(name, params, shapes, dtype=dtype, low=span[0], high=span[1])
+        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
+        assert made.variant == "nvrtc" and made.plan is not None
+        before = [np.full(s.shape, 3, dtypes.numpy_dtype(s.dtype)) for s in case.outputs]
+        wide = case.reference([x.astype(np.float64) for x in case.inputs])
+        rtol = 2e-2 if dtype == "float16" else 1e-4
+        for req, start in ((1, 0.0), (3, 3.0), (0, None)):
+            found = bench.run(made.plan, case.inputs, before, [req], case.params.scalars)
+            wanted = before[0].astype(np.float64) if start is None else wide[0] + start
+            np.testing.assert_allclose(
+                found[0].astype(np.float64), wanted, rtol=rtol, atol=rtol, err_msg=f"{case.describe()} {req}"
+            )
