@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mx_core.testing.codec import CodecContract
     from mx_core.testing.data_iter import DataIterContract
+    from mx_core.testing.device import FakeDevice
     from mx_core.testing.engine import EngineContract
     from mx_core.testing.expect import raises, within
     from mx_core.testing.kernel import check_kernel
@@ -31,6 +32,7 @@ _HOMES = {
     "CodecContract": "codec",
     "DataIterContract": "data_iter",
     "EngineContract": "engine",
+    "FakeDevice": "device",
     "KVStoreContract": "kvstore",
     "RandomContract": "random",
     "StorageContract": "storage",
@@ -45,6 +47,7 @@ __all__ = [
     "CodecContract",
     "DataIterContract",
     "EngineContract",
+    "FakeDevice",
     "KVStoreContract",
     "RandomContract",
     "StorageContract",

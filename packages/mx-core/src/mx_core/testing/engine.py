@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mx_core.errors import MXNetError
+from mx_core.testing.device import FakeDevice
 from mx_core.testing.expect import raises, within
 
 TIMEOUT = 60.0
@@ -19,9 +20,10 @@ TIMEOUT = 60.0
 class EngineContract:
     """Tests of an engine's Python face: derive, name the class `Test…`, write `make_engine`.
 
-    The engine has `push(fn, reads=(), writes=(), *, priority, name, property)`, `new_variable()`,
-    `delete_variable(v)`, `variable_version(v)`, `wait_for_variable(v)`, `wait_for_all()`, `stop()`,
-    `.capsule`, `.name`, and `.is_naive` where it runs everything at the push.
+    The engine has `push(fn, reads=(), writes=(), *, context, priority, name, property)`,
+    `new_variable()`, `delete_variable(v)`, `variable_version(v)`, `wait_for_variable(v)`,
+    `wait_for_all()`, `stop()`, `start()`, `.capsule`, `.name`, and `.is_naive` where it runs
+    everything at the push. `push_async` and `attach_device` are tested where it has them.
     """
 
     def make_engine(self) -> Any:
@@ -217,3 +219,163 @@ class EngineContract:
             engine.push(lambda: ran.append(2), writes=(engine.new_variable(),))
             engine.wait_for_all()
             assert ran == [1, 2]
+
+    @within(TIMEOUT)
+    def test_it_survives_many_cycles_of_stop_and_start(self) -> None:
+        with self._engine() as engine:
+            v, ran = engine.new_variable(), []
+            for i in range(100):
+                engine.push(lambda i=i: ran.append(i), writes=(v,))
+                engine.stop()
+                engine.start()
+            assert ran == list(range(100))
+
+    @within(TIMEOUT)
+    def test_a_failure_is_raised_once_for_all_it_concerns(self) -> None:
+        with self._engine() as engine:
+            a, b = engine.new_variable(), engine.new_variable()
+            with raises(ZeroDivisionError):
+                engine.push(lambda: 1 // 0, writes=(a, b))
+                engine.wait_for_variable(b)
+            engine.wait_for_variable(a)
+            with raises(ZeroDivisionError):
+                engine.push(lambda: 1 // 0, writes=(a,))
+                engine.wait_for_all()
+            engine.wait_for_all()
+
+    @within(TIMEOUT)
+    def test_a_no_skip_operation_runs_in_spite_of_a_failure(self) -> None:
+        with self._engine() as engine:
+            if getattr(engine, "is_naive", False):
+                return
+            a, b, ran = engine.new_variable(), engine.new_variable(), []
+            engine.push(lambda: 1 // 0, writes=(a,))
+            engine.push(lambda: ran.append(1), reads=(a,), writes=(b,), property="no_skip")
+            engine.wait_for_variable(b)
+            assert ran == [1]
+            with raises(ZeroDivisionError):
+                engine.wait_for_variable(a)
+
+    @within(TIMEOUT)
+    def test_an_operation_may_wait_for_another(self) -> None:
+        with self._engine() as engine:
+            a, b, order = engine.new_variable(), engine.new_variable(), []
+
+            def inner() -> None:
+                time.sleep(0.02)
+                order.append("inner")
+
+            engine.push(inner, writes=(a,))
+
+            def outer() -> None:
+                engine.wait_for_variable(a)
+                order.append("outer")
+
+            engine.push(outer, writes=(b,))
+            engine.wait_for_variable(b)
+            assert order == ["inner", "outer"]
+
+    @within(TIMEOUT)
+    def test_one_push_may_name_thousands_of_variables(self) -> None:
+        with self._engine() as engine:
+            many, ran = [engine.new_variable() for _ in range(4000)], []
+            engine.push(lambda: ran.append("before"), writes=(many[1234],))
+            engine.push(lambda: ran.append("all"), reads=many[:2000], writes=many[2000:])
+            engine.push(lambda: ran.append("after"), writes=(many[0], many[3999]))
+            engine.wait_for_variable(many[3999])
+            assert sorted(ran[:2]) == ["all", "before"] and ran[2] == "after"
+            assert engine.variable_version(many[3000]) == 1
+
+    @within(TIMEOUT)
+    def test_sixteen_threads_push_crossing_sets(self) -> None:
+        with self._engine() as engine:
+            variables = [engine.new_variable() for _ in range(5)]
+            seen: list[list[tuple[int, int]]] = [[] for _ in variables]
+
+            def pusher(thread: int) -> None:
+                source = random.Random(thread)
+                for i in range(30):
+                    chosen = source.sample(range(5), source.randint(1, 4))
+
+                    def run(chosen: list[int] = chosen, mark: tuple[int, int] = (thread, i)) -> None:
+                        for v in chosen:
+                            seen[v].append(mark)
+
+                    engine.push(run, writes=[variables[v] for v in chosen])
+
+            threads = [threading.Thread(target=pusher, args=(t,)) for t in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            engine.wait_for_all()
+            for v, marks in enumerate(seen):
+                assert engine.variable_version(variables[v]) == len(marks)
+                for w, others in enumerate(seen):
+                    common = set(marks) & set(others)
+                    assert [m for m in marks if m in common] == [m for m in others if m in common], (
+                        f"variables {v} and {w} saw their operations in different orders"
+                    )
+
+    @within(TIMEOUT)
+    def test_an_asynchronous_operation_ends_when_it_is_completed(self) -> None:
+        with self._engine() as engine:
+            if not hasattr(engine, "push_async"):
+                return
+            v, ran = engine.new_variable(), []
+
+            def start(done: Any) -> None:
+                def finish() -> None:
+                    ran.append("async")
+                    done()
+
+                threading.Timer(0.02, finish).start()
+
+            engine.push_async(start, writes=(v,))
+            engine.push(lambda: ran.append("next"), writes=(v,))
+            engine.wait_for_variable(v)
+            assert ran == ["async", "next"]
+            with raises(KeyError):
+                engine.push_async(lambda done: done(KeyError("late")), writes=(v,))
+                engine.wait_for_variable(v)
+
+    @within(TIMEOUT)
+    def test_what_an_accelerator_does_is_done_when_its_token_is_reached(self) -> None:
+        with self._engine() as engine:
+            device = FakeDevice()
+            v, w, order = engine.new_variable(), engine.new_variable(), []
+            if not hasattr(engine, "attach_device"):
+                return
+            with raises(MXNetError):
+                engine.push(lambda: None, writes=(v,), context=device.context())
+            engine.attach_device(device.capsule)
+
+            def slow() -> None:
+                time.sleep(0.03)
+                order.append("compute")
+
+            engine.push(lambda: device.enqueue(slow), writes=(v,), context=device.context())
+            engine.push(
+                lambda: device.enqueue(lambda: order.append("copy"), 1, 2),
+                reads=(v,),
+                writes=(w,),
+                context=device.context(1),
+                property="copy_from_device",
+            )
+            engine.push(lambda: order.append("host"), reads=(w,))
+            engine.wait_for_all()
+            assert order == ["compute", "copy", "host"]
+            assert engine.variable_version(v) == 1 and device.tokens == 0
+            with raises(Exception, "lost on the way"):
+                engine.push(
+                    lambda: device.enqueue(lambda: _fail("lost on the way")),
+                    writes=(v,),
+                    context=device.context(),
+                )
+                engine.push(lambda: order.append("never"), reads=(v,), writes=(w,))
+                engine.wait_for_variable(w)
+            assert "never" not in order
+
+
+def _fail(text: str) -> None:
+    raise RuntimeError(text)
