@@ -20,9 +20,11 @@ struct Binding::Job {
   static void destroy(void* argument) { delete static_cast<Job*>(argument); }
 };
 
-Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays)
-    : program_(std::move(program)), arrays_(arrays) {
+Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays,
+                 std::shared_ptr<Memo> memo)
+    : program_(std::move(program)), arrays_(arrays), memo_(std::move(memo)) {
   if (!program_->sealed()) throw Error(MX_ERROR_VALUE, "[Program] is not sealed");
+  if (memo_ == nullptr) memo_ = std::make_shared<Memo>(*program_);
   check_arrays();
   steps_.reserve(program_->nodes().size());
   for (const Node& node : program_->nodes()) {
@@ -159,9 +161,44 @@ void Binding::locate(uint32_t index) {
   }
 }
 
+// What a prepared segment's results depend on, as it is now; nobody writes it meanwhile.
+Memo::Stamp Binding::stamp(uint32_t segment, size_t position) const {
+  const Tables& tables = program_->tables();
+  const Memory& memory = segments_[segment].memory[position];
+  mx_array* array = arrays_[memory.array];
+  if (position < program_->segments()[segment].writes.size()) return {array, memory.address, 0};
+  mx_variable* variable = tables.invoke->array_variable(tables.invoke->self, array);
+  return {array, memory.address, tables.engine->variable_version(tables.engine->self, variable)};
+}
+
+bool Binding::is_current(uint32_t segment) const {
+  const std::vector<Memo::Stamp>& known = memo_->stamps(segment);
+  const size_t n = segments_[segment].memory.size();
+  if (known.size() != n) return false;
+  for (size_t i = 0; i < n; ++i) {
+    if (!(known[i] == stamp(segment, i))) return false;
+  }
+  return true;
+}
+
+void Binding::remember(uint32_t segment) {
+  std::vector<Memo::Stamp> now;
+  for (size_t i = 0; i < segments_[segment].memory.size(); ++i) now.push_back(stamp(segment, i));
+  memo_->record(segment, std::move(now));
+}
+
 mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) {
-  mx_failure* unplaced = failing([&] { locate(job.segment); });
-  if (unplaced != nullptr) return unplaced;
+  mx_failure* failure = failing([&] { locate(job.segment); });
+  if (failure != nullptr) return failure;
+  if (!program_->segments()[job.segment].prepared) return run_nodes(job, context);
+  if (is_current(job.segment)) return nullptr;
+  memo_->record(job.segment, {});  // half a run holds nothing
+  failure = run_nodes(job, context);
+  if (failure != nullptr) return failure;
+  return failing([&] { remember(job.segment); });
+}
+
+mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& context) {
   const mx_invoke_api* invoke = program_->tables().invoke;
   const Segment& segment = program_->segments()[job.segment];
   for (uint32_t i = segment.begin; i < segment.end; ++i) {

@@ -12,12 +12,49 @@ struct FailureError {
   FailureRef failure;
 };
 
+// From what the prepared segments of a program were computed last.  Written by their runs, which
+// the engine orders, as all of them write the same arrays.
+class Memo {
+ public:
+  // Of the reads the version counts too, of the others only which arrays they are.
+  struct Stamp {
+    mx_array* array;
+    void* address;
+    uint64_t version;
+    bool operator==(const Stamp& other) const noexcept {
+      return array == other.array && address == other.address && version == other.version;
+    }
+  };
+
+  explicit Memo(const Program& program)
+      : invoke_(program.tables().invoke), stamps_(program.segments().size()) {}
+  Memo(const Memo&) = delete;
+  Memo& operator=(const Memo&) = delete;
+  ~Memo() {
+    for (size_t i = 0; i < stamps_.size(); ++i) record(i, {});
+  }
+
+  const std::vector<Stamp>& stamps(size_t segment) const { return stamps_[segment]; }
+  // Keeps the arrays, so that no other can take the place of one that was freed.
+  void record(size_t segment, std::vector<Stamp> now) noexcept {
+    for (const Stamp& stamp : now) invoke_->array_retain(invoke_->self, stamp.array);
+    for (const Stamp& stamp : stamps_[segment]) invoke_->array_release(invoke_->self, stamp.array);
+    stamps_[segment] = std::move(now);
+  }
+
+ private:
+  const mx_invoke_api* invoke_;
+  std::vector<std::vector<Stamp>> stamps_;  // per segment
+};
+
 // Cheap to make beside a program, so that one program may run on other arrays at every call.
 // Threads: push from any thread.
 class Binding : public std::enable_shared_from_this<Binding> {
  public:
-  // Takes a reference to each array.  Throws Error when one is missing or too small.
-  Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays);
+  // Takes a reference to each array.  Throws Error when one is missing or too small.  Bindings that
+  // share a memo, and the arrays that prepared nodes write, share what these computed.
+  Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays,
+          std::shared_ptr<Memo> memo = nullptr);
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   ~Binding();
@@ -48,11 +85,16 @@ class Binding : public std::enable_shared_from_this<Binding> {
   mx_tensor describe(uint32_t slot) const;
   void push_segment(uint32_t index, int32_t priority);
   void locate(uint32_t index);
+  Memo::Stamp stamp(uint32_t segment, size_t position) const;
+  bool is_current(uint32_t segment) const;
+  void remember(uint32_t segment);
+  mx_failure* run_nodes(const Job& job, const mx_run_context& context);
   mx_failure* run_segment(const Job& job, const mx_run_context& context);
   mx_failure* named(mx_failure* failure, const Node& node) const noexcept;
 
   std::shared_ptr<const Program> program_;
   std::vector<mx_array*> arrays_;
+  std::shared_ptr<Memo> memo_;
   // A segment's memory and steps are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;

@@ -65,15 +65,16 @@ uint32_t add_slot(Program& program, int64_t array, size_t offset, int32_t dtype,
 void add_node(Program& program, std::string name, const py::capsule& call,
               std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint8_t> req,
               std::vector<uint32_t> mutated, std::vector<uint32_t> unread,
-              std::vector<double> scalars, bool is_train) {
+              std::vector<double> scalars, bool is_train, bool prepared) {
   translated([&] {
     program.add_node({std::move(name), call_of(call), std::move(inputs), std::move(outputs),
                       std::move(req), std::move(mutated), std::move(unread), std::move(scalars),
-                      is_train});
+                      is_train, prepared});
   });
 }
 
-std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays) {
+std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays,
+                              const std::shared_ptr<Memo>& memo) {
   return translated([&] {
     static const auto* ndarray =
         new py::object(py::module_::import("mx_ndarray").attr("NDArray"));  // leaked: a type lives on
@@ -88,7 +89,7 @@ std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py:
       // `handle` is the address of the native array.
       natives.push_back(reinterpret_cast<mx_array*>(array.attr("handle").cast<uintptr_t>()));
     }
-    return std::make_shared<Binding>(program, natives);
+    return std::make_shared<Binding>(program, natives, memo);
   });
 }
 
@@ -116,7 +117,7 @@ PYBIND11_MODULE(_core, module) {
            "A value at a byte offset of an array, or (array -1) without memory; returns its number.")
       .def("add_node", &add_node, py::arg("name"), py::arg("call"), py::arg("inputs"),
            py::arg("outputs"), py::arg("req"), py::arg("mutated"), py::arg("unread"),
-           py::arg("scalars"), py::arg("is_train"), "Appends a call.")
+           py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false, "Appends a call.")
       .def("seal",
            [](Program& program, const std::vector<uint32_t>& ends) {
              translated([&] { program.seal(ends); });
@@ -127,7 +128,15 @@ PYBIND11_MODULE(_core, module) {
              return translated([&] { return program.part(part).end - program.part(part).begin; });
            },
            py::arg("part"), "Engine operations of a part.")
-      .def("bind", &bind, py::arg("arrays"), "The program on NDArrays, one per array number.");
+      .def("memo",
+           [](const Program& program) {
+             return translated([&] { return std::make_shared<Memo>(program); });
+           },
+           "What bindings share so that prepared nodes run once for all of them.")
+      .def("bind", &bind, py::arg("arrays"), py::arg("memo") = nullptr,
+           "The program on NDArrays, one per array number.");
+  py::class_<Memo, std::shared_ptr<Memo>>(module, "Memo", py::module_local(),
+                                          "From what prepared nodes were computed last.");
   py::class_<Binding, std::shared_ptr<Binding>>(module, "Binding", py::module_local(),
                                                 "A program with arrays.")
       .def("push", &push, py::arg("part"), py::arg("priority") = 0,

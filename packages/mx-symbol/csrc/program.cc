@@ -121,11 +121,13 @@ void Program::make_segments(uint32_t begin, uint32_t end) {
   Segment segment;
   for (uint32_t i = begin; i < end; ++i) {
     const bool python = invoke->call_is_python(invoke->self, nodes_[i].call) != 0;
-    if (i == begin || python != segment.python) {
+    const bool prepared = nodes_[i].prepared;
+    if (i == begin || python != segment.python || prepared != segment.prepared) {
       if (i != begin) finish_segment(std::move(segment));
       segment = Segment{};
       segment.begin = i;
       segment.python = python;
+      segment.prepared = prepared;
     }
     segment.end = i + 1;
     random_before_.push_back(segment.random_blocks);

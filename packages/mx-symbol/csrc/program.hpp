@@ -5,7 +5,8 @@
 // Values live in slots, windows on numbered arrays; the arena of the memory
 // plan is one such array.  Nodes are grouped into segments, each of which
 // becomes one engine operation.  A segment ends where kernels written in Python
-// begin or end, since those need another kind of thread.  A program names
+// begin or end, since those need another kind of thread, and around prepared
+// nodes, which run again only when an array they read was written.  A program names
 // arrays by number only; a Binding (binding.hpp) gives it actual ones.
 #pragma once
 
@@ -50,6 +51,7 @@ struct Node {
   std::vector<uint32_t> unread;   // positions of inputs of which only the shape matters
   std::vector<double> scalars;
   bool is_train = false;
+  bool prepared = false;  // runs only when something it reads has changed
 };
 
 // Consecutive nodes that one engine operation runs.
@@ -57,6 +59,7 @@ struct Segment {
   uint32_t begin = 0;  // nodes
   uint32_t end = 0;
   bool python = false;
+  bool prepared = false;
   uint64_t random_blocks = 0;
   std::vector<uint32_t> reads;   // numbers of arrays that are only read
   std::vector<uint32_t> writes;  // numbers of arrays that are written

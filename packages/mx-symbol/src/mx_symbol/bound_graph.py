@@ -21,7 +21,7 @@ from mx_symbol.infer import (
     shape_inference,
     type_inference,
 )
-from mx_symbol.ir import Graph
+from mx_symbol.ir import PREPARED, Graph
 from mx_symbol.passes import Observer, Passes, run_stage
 
 FLOAT32 = 0
@@ -180,7 +180,8 @@ def own_outputs(graph: Graph, original: Sequence[Entry]) -> tuple[Entry, ...]:
     result: list[Entry] = []
     for old, new in zip(original, graph.outputs, strict=True):
         repeated = new in result and original.index(old) == len(result)
-        if repeated or (new.node.is_variable and not old.node.is_variable):
+        rarely = PREPARED in new.node.attrs  # what the caller may overwrite is computed every time
+        if repeated or rarely or (new.node.is_variable and not old.node.is_variable):
             new = graph.apply("_copy", (new,), old.node.name)[0]
         result.append(new)
     return tuple(result)

@@ -15,10 +15,11 @@ from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.bound_graph import BoundGraph, build, optimized, variables_of
 from mx_symbol.gradient import apply_plain
 from mx_symbol.graph import Entry, topological_order
-from mx_symbol.program import Arena, Calls, Compiled, Compiler
+from mx_symbol.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 from mx_symbol.schedule import make_schedule
 
 if TYPE_CHECKING:
+    from mx_symbol._core import Memo
     from mx_symbol.symbol import Symbol
 
 #: signatures kept per CachedOp
@@ -126,14 +127,25 @@ class CachedOp:
         table = {**graph.arguments, **graph.auxiliaries}
         inputs = tuple(Entry(table[name]) for name in self._names)
         heads = [None if node is None else Entry(node) for node in graph.head_grads]
-        external = {*inputs, *graph.heads, *graph.grads.values(), *(h for h in heads if h)}
+        prepared = prepared_arrays(graph, schedule, context)
+        external = {*inputs, *graph.heads, *graph.grads.values(), *(h for h in heads if h), *prepared}
         compiled = Compiler(graph, schedule, external, context).compile(Calls(context), is_train)
         repeatable = not any(
             node.op is not None and (node.op.is_random or node.mutated)
             for node in schedule.nodes[: schedule.n_forward]
         )
         grads = tuple(graph.grads.get(name) for name in self._names)
-        return _Signature(graph, compiled, context, inputs, tuple(heads), grads, repeatable)
+        return _Signature(
+            graph,
+            compiled,
+            context,
+            inputs,
+            tuple(heads),
+            grads,
+            repeatable,
+            prepared,
+            compiled.program.memo(),
+        )
 
 
 def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -157,6 +169,8 @@ class _Signature:
     head_grads: tuple[Entry | None, ...]
     grads: tuple[Entry | None, ...]
     repeatable: bool
+    prepared: dict[Entry, NDArray]
+    memo: Memo
 
     def new(self, entry: Entry) -> NDArray:
         spec = self.graph.specs[entry]
@@ -164,7 +178,7 @@ class _Signature:
 
     def arrays(self, args: Sequence[NDArray]) -> dict[Entry, NDArray]:
         """Inputs as given; outputs and gradients new, without memory until they are written."""
-        table = dict(zip(self.inputs, args, strict=True))
+        table = {**self.prepared, **dict(zip(self.inputs, args, strict=True))}
         for entry in (*self.graph.heads, *self.head_grads, *self.grads):
             if entry is not None:
                 table[entry] = self.new(entry)
@@ -172,7 +186,7 @@ class _Signature:
 
     def run(self, args: Sequence[NDArray], arena: Arena) -> list[NDArray]:
         arrays = self.arrays(args)
-        self.compiled.bind(arrays, arena.reserve(self.compiled.arena_bytes)).push(0)
+        self.compiled.bind(arrays, arena.reserve(self.compiled.arena_bytes), self.memo).push(0)
         return [arrays[head] for head in self.graph.heads]
 
 
@@ -188,7 +202,7 @@ class _Recorded(autograd.Function):
         signature = self._signature
         self._arrays = signature.arrays(inputs)
         self._arena = Arena(signature.context).reserve(signature.compiled.arena_bytes)
-        self._binding = signature.compiled.bind(self._arrays, self._arena)
+        self._binding = signature.compiled.bind(self._arrays, self._arena, signature.memo)
         self._binding.push(0)
         return [self._arrays[head] for head in signature.graph.heads]
 
@@ -210,5 +224,5 @@ class _Recorded(autograd.Function):
         for entry, fresh in zip(signature.grads, grads, strict=True):
             if entry is not None and fresh is not None:
                 arrays[entry] = fresh
-        signature.compiled.bind(arrays, self._arena).push(1)
+        signature.compiled.bind(arrays, self._arena, signature.memo).push(1)
         return grads

@@ -16,7 +16,7 @@ from mx_symbol.bound_graph import BoundGraph, optimized
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory import MemoryPlan
 from mx_symbol.monitor import Monitored
-from mx_symbol.program import Arena, Calls, Compiler
+from mx_symbol.program import Arena, Calls, Compiler, prepared_arrays
 from mx_symbol.recompute import within_budget
 from mx_symbol.schedule import Schedule, make_schedule
 
@@ -247,7 +247,7 @@ class Executor:
         program = self._programs.get(mode)
         if program is None:
             graph, schedule = self._optimized(mode), self._schedule(mode)
-            arrays = self._arrays_of(graph)
+            arrays = self._arrays_of(graph) | prepared_arrays(graph, schedule, self._context)
             compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train)
             arena = self._arena.reserve(compiled.arena_bytes)
             program = self._programs[mode] = compiled.bind(arrays, arena)

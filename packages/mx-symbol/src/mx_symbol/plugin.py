@@ -19,7 +19,9 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     here = "mx_symbol.optimise"
     registry.add("simplify", "graph", f"{here}.simplify:simplify")
     registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
+    registry.add("constants", "graph", f"{here}.constants:fold_constants", after=("simplify", "cse"))
     registry.add("no-gradients", "inference", f"{here}.simplify:without_gradients")
+    registry.add("batch-norm", "inference", f"{here}.batch_norm:fold_batch_norm", after=("no-gradients",))
     registry.add("cse-program", "program", f"{here}.common:common_subexpressions", before=("fuse",))
     registry.add("fuse", "program", f"{here}.fusion:fuse")
 

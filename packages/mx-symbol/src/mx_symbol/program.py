@@ -14,6 +14,7 @@ from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.graph import Entry, Node
+from mx_symbol.ir import PREPARED
 from mx_symbol.schedule import Schedule, unread_inputs
 
 _NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
@@ -82,13 +83,24 @@ class Compiled:
     entries: tuple[Entry, ...]
     arena_bytes: int
 
-    def bind(self, arrays: Mapping[Entry, NDArray], arena: NDArray | None) -> _core.Binding:
-        """The program on actual arrays, of the shapes and types it was compiled for."""
+    def bind(
+        self, arrays: Mapping[Entry, NDArray], arena: NDArray | None, memo: _core.Memo | None = None
+    ) -> _core.Binding:
+        """The program on actual arrays, of the shapes and types it was compiled for.
+
+        Bindings with one memo share what prepared nodes computed, if they share the arrays it lies in.
+        """
         given = [arrays[entry] for entry in self.entries]
         if self.arena_bytes:
             assert arena is not None
             given.append(arena)
-        return self.program.bind(given)
+        return self.program.bind(given, memo)
+
+
+def prepared_arrays(graph: BoundGraph, schedule: Schedule, context: Context) -> dict[Entry, NDArray]:
+    """New arrays for what prepared nodes keep."""
+    specs = {entry: graph.specs[entry] for entry in schedule.prepared}
+    return {e: nd.empty(s.shape, context, dtypes.name(s.dtype)) for e, s in specs.items()}
 
 
 class Compiler:
@@ -149,6 +161,7 @@ class Compiler:
             sorted(unread_inputs(node)),
             node.params.scalars,
             is_train,
+            PREPARED in node.attrs,
         )
 
     def _slot(self, entry: Entry) -> int:

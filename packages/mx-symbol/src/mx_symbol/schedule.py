@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mx_symbol.bound_graph import BoundGraph, bytes_of
 from mx_symbol.graph import Entry, Node
+from mx_symbol.ir import PREPARED
 from mx_symbol.memory import MemoryPlan, Step, plan_memory
 
 
@@ -21,7 +23,8 @@ class Schedule:
     steps : the nodes as the planner sees them
     values : number of every planned or external value
     sizes : bytes per value
-    external : values that lie in arrays: outputs and gradients
+    external : values that lie in arrays: outputs, gradients, what prepared nodes keep
+    prepared : the entries that prepared nodes keep for the others
     plan : where the others lie
     """
 
@@ -31,6 +34,7 @@ class Schedule:
     values: dict[Entry, int]
     sizes: tuple[int, ...]
     external: frozenset[int]
+    prepared: tuple[Entry, ...]
     plan: MemoryPlan
 
     def written_inplace(self, time: int, output: Entry) -> bool:
@@ -54,10 +58,24 @@ def unread_inputs(node: Node) -> frozenset[int]:
     return frozenset(i for i in node.op.shape_only_inputs if i < len(node.inputs))
 
 
+def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
+    """What nodes that run rarely compute for those that run always."""
+    return tuple(
+        dict.fromkeys(
+            entry
+            for node in nodes
+            if PREPARED not in node.attrs
+            for entry in node.inputs
+            if PREPARED in entry.node.attrs
+        )
+    )
+
+
 def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     """Plans the forward graph alone or with its gradient graph."""
     nodes = graph.schedule if with_backward else graph.schedule[: graph.n_forward]
-    kept = set(graph.heads)
+    prepared = prepared_entries(nodes)
+    kept = {*graph.heads, *prepared}
     if with_backward:
         kept.update(graph.grads.values())
     read = {entry for node in nodes for i, entry in enumerate(node.inputs) if i not in unread_inputs(node)}
@@ -77,7 +95,8 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     names = {number: entry.name for entry, number in values.items()}
     n_forward = graph.n_forward if with_backward else None
     plan = replace(plan_memory(steps, sizes, external, hosts), names=names, n_forward=n_forward)
-    return Schedule(nodes, min(graph.n_forward, len(nodes)), steps, values, tuple(sizes), external, plan)
+    n_forward = min(graph.n_forward, len(nodes))
+    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan)
 
 
 def _step(node: Node, values: dict[Entry, int]) -> Step:

@@ -17,6 +17,7 @@
 
 struct mx_variable {
   std::shared_mutex mutex;
+  std::atomic<uint64_t> version{0};
 };
 
 struct mx_array {
@@ -59,6 +60,7 @@ class Fakes {
     engine_.push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error*) {
       return static_cast<Fakes*>(self)->push(*operation, failure);
     };
+    engine_.variable_version = [](void*, mx_variable* variable) { return variable->version.load(); };
     invoke_.array_retain = [](void*, mx_array* array) { ++array->references; };
     invoke_.array_release = [](void*, mx_array* array) { --array->references; };
     invoke_.array_variable = [](void*, mx_array* array) { return array->variable; };
@@ -108,7 +110,10 @@ class Fakes {
     for (auto& [v, writing] : order) writing ? v->mutex.lock() : v->mutex.lock_shared();
     const mx_run_context context{sizeof(mx_run_context), 0, operation.context, nullptr};
     mx_failure* result = operation.run(operation.argument, &context);
-    for (auto& [v, writing] : order) writing ? v->mutex.unlock() : v->mutex.unlock_shared();
+    for (auto& [v, writing] : order) {
+      if (writing) ++v->version;
+      writing ? v->mutex.unlock() : v->mutex.unlock_shared();
+    }
     operation.destroy(operation.argument);
     if (naive) {
       *failure = result;

@@ -9,6 +9,7 @@
 
 using mx::symbol::Binding;
 using mx::symbol::kNoArray;
+using mx::symbol::Memo;
 using mx::symbol::Node;
 using mx::symbol::Program;
 using mx::symbol::Slot;
@@ -248,7 +249,50 @@ void bindings_run_from_several_threads() {
 
 }  // namespace
 
+// in -> [kept] -> out, of which the first node is prepared.
+void prepared_nodes_run_when_what_they_read_has_changed() {
+  Fakes fakes;
+  mx_call one;
+  int runs = 0;
+  one.body = [&runs](const mx_tensor* in, const mx_tensor* out, const uint8_t*, uint64_t) {
+    floats(out[0])[0] = floats(in[0])[0] + 1;
+    ++runs;
+    return static_cast<mx_failure*>(nullptr);
+  };
+  mx_call ten;
+  ten.body = plus(10);
+  auto program = std::make_shared<Program>(fakes.tables(), kHost, "prepared");
+  for (int i = 0; i < 3; ++i) program->add_array();
+  const uint32_t in = program->add_slot(window(0), 4), kept = program->add_slot(window(1), 4);
+  const uint32_t out = program->add_slot(window(2), 4);
+  Node first = node("first", one, {in}, {kept});
+  first.prepared = true;
+  program->add_node(std::move(first));
+  program->add_node(node("second", ten, {kept}, {out}));
+  program->seal({2});
+  mx_array a(1), b(1), between(1), result(1);
+  a.values[0] = 1;
+  b.values[0] = 2;
+  auto memo = std::make_shared<Memo>(*program);
+  const auto run = [&](mx_array& input) {
+    std::make_shared<Binding>(program, std::vector<mx_array*>{&input, &between, &result}, memo)->push(0, 0);
+    return result.values[0];
+  };
+  CHECK(run(a) == 12 && runs == 1);
+  CHECK(run(a) == 12 && runs == 1);
+  a.values[0] = 5;
+  ++a.own.version;
+  CHECK(run(a) == 16 && runs == 2);
+  CHECK(run(b) == 13 && runs == 3);
+  CHECK(run(a) == 16 && runs == 4);
+  CHECK(b.references == 1 && a.references == 2);
+  memo.reset();
+  program.reset();
+  CHECK(a.references == 1);
+}
+
 int main() {
+  prepared_nodes_run_when_what_they_read_has_changed();
   parts_run_in_order();
   python_nodes_are_segments_of_their_own();
   memory_may_move_between_runs();
