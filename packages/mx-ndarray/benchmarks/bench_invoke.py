@@ -1,99 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one imperative call costs: how does `a + b` on 4×4 compare with NumPy (and PyTorch)?
+"""What an imperative call costs, from `a + b` on 4x4 to a training step, beside NumPy, PyTorch and MXNet 1.9.1.
 
-Prints microseconds per call and the ratio to each baseline that is installed.
+Every framework runs in processes of its own, in turns; the best turn counts. MXNet 1.9.1 needs an
+old Python, which MX_BENCH_MXNET_PYTHON names. The calls are in imperative/cases.py.
 """
 
 from __future__ import annotations
 
-import timeit
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
-
-from mx_ndarray import NDArray, autograd, nd, waitall
-
-
-def microseconds(call: Callable[[], object], number: int) -> float:
-    """Best of five, per call."""
-    call()
-    return min(timeit.repeat(call, number=number, repeat=5)) / number * 1e6
+TURNS = 3
+BASELINES = ("NumPy", "PyTorch", "MXNet 1.9.1")
+_CASES = Path(__file__).parent / "imperative" / "cases.py"
 
 
-def recorded(x: NDArray) -> None:
-    """Ten multiplications and their backward pass."""
-    with autograd.record():
-        y = x
-        for _ in range(10):
-            y = y * x
-    y.backward()
-
-
-def ours() -> dict[str, float]:
-    """Our figures."""
-    a, b, x = nd.ones((4, 4)), nd.ones((4, 4)), nd.ones((4, 4))
-    x.attach_grad()
-    figures = {
-        "a + b": microseconds(lambda: a + b, 50_000),
-        "a * 2": microseconds(lambda: a * 2, 50_000),
-        "a[1]": microseconds(lambda: a[1], 10_000),
-        "a.reshape((2, 8))": microseconds(lambda: a.reshape((2, 8)), 10_000),
-        "dot(a, b)": microseconds(lambda: nd.dot(a, b), 10_000),
-        "10 multiplications + backward": microseconds(lambda: recorded(x), 500),
-    }
-    waitall()
-    return figures
-
-
-def of_numpy() -> dict[str, float]:
-    """NumPy's figures."""
-    a, b = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)
-    return {
-        "a + b": microseconds(lambda: a + b, 50_000),
-        "a * 2": microseconds(lambda: a * 2, 50_000),
-        "a[1]": microseconds(lambda: a[1], 10_000),
-        "a.reshape((2, 8))": microseconds(lambda: a.reshape((2, 8)), 10_000),
-        "dot(a, b)": microseconds(lambda: a.dot(b), 10_000),
-    }
-
-
-def of_torch() -> dict[str, float]:
-    """PyTorch's figures; empty when it is not installed."""
-    try:
-        import torch
-    except ImportError:
+def measure(framework: str) -> dict[str, float]:
+    """Seconds per call of a framework; empty when it is not there."""
+    python, environment = sys.executable, dict(os.environ)
+    if framework == "MXNet 1.9.1":
+        python = os.environ.get("MX_BENCH_MXNET_PYTHON", "")
+        environment.pop("PYTHONPATH", None)  # ours is another Python's
+    if not python:
         return {}
-    torch.set_num_threads(1)
-    a, b = torch.ones(4, 4), torch.ones(4, 4)
-    x = torch.ones(4, 4, requires_grad=True)
-
-    def train() -> None:
-        x.grad = None
-        y = x
-        for _ in range(10):
-            y = y * x
-        y.backward(torch.ones_like(y))
-
-    return {
-        "a + b": microseconds(lambda: a + b, 50_000),
-        "a * 2": microseconds(lambda: a * 2, 50_000),
-        "a[1]": microseconds(lambda: a[1], 10_000),
-        "a.reshape((2, 8))": microseconds(lambda: a.reshape((2, 8)), 10_000),
-        "dot(a, b)": microseconds(lambda: a @ b, 10_000),
-        "10 multiplications + backward": microseconds(train, 500),
-    }
+    command = [python, str(_CASES), framework]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if run.returncode != 0 and framework == "mx":
+        raise SystemExit(run.stderr)
+    figures: dict[str, float] = json.loads(run.stdout) if run.returncode == 0 else {}
+    return figures
 
 
 def main() -> None:
     """Measures and prints."""
-    figures = ours()
-    baselines = {"NumPy": of_numpy(), "PyTorch": of_torch()}
-    for name, value in figures.items():
-        line = f"{name:32} {value:8.2f} us"
-        for baseline, others in baselines.items():
-            if name in others:
-                line += f"   {value / others[name]:6.2f} x {baseline} ({others[name]:.2f} us)"
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(TURNS):
+        for framework in ("mx", *BASELINES):
+            figures = best.setdefault(framework, {})
+            for name, value in measure(framework).items():
+                figures[name] = min(value, figures.get(name, value))
+    print("microseconds per call, and the ratio to each baseline")
+    for name, value in best["mx"].items():
+        line = f"{name:30} {value * 1e6:8.2f} us"
+        for baseline in BASELINES:
+            if other := best[baseline].get(name):
+                line += f"   {value / other:5.2f} x {baseline} ({other * 1e6:.2f})"
         print(line)
+    for baseline in BASELINES:
+        if not best[baseline]:
+            print(f"{baseline} is not installed")
 
 
 if __name__ == "__main__":

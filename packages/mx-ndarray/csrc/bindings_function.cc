@@ -226,7 +226,9 @@ PyType_Slot function_slots[] = {
 
 PyType_Spec function_spec = {
     "mx_ndarray._core.OperatorFunction", sizeof(FunctionObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+        Py_TPFLAGS_METHOD_DESCRIPTOR,
+    function_slots};
 
 // ---- arithmetic ----
 

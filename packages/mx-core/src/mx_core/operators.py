@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mx_core.errors import PluginError, UnknownOperatorError
@@ -13,6 +13,7 @@ from mx_core.operator.property import OperatorProperty
 
 _lock = threading.RLock()
 _table: dict[str, OperatorProperty] | None = None
+_watchers: list[Callable[[], None]] = []
 
 
 def _insert(table: dict[str, OperatorProperty], op: OperatorProperty) -> None:
@@ -80,24 +81,37 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_load()))
 
 
-def reset() -> None:
-    """Forgets the table, so that the registry is read anew; for tests."""
+def watch(changed: Callable[[], None]) -> None:
+    """Calls `changed()` whenever operators have come or gone after they were first read.
+
+    For those who keep what they made of an operator's name.
+    """
+    _watchers.append(changed)
+
+
+def _replace(table: dict[str, OperatorProperty] | None) -> None:
     global _table
     with _lock:
-        _table = None
+        _table = table
+    for changed in _watchers:
+        changed()
+
+
+def reset() -> None:
+    """Forgets the table, so that the registry is read anew; for tests."""
+    _replace(None)
 
 
 @contextmanager
 def temporary(*classes: type[OperatorProperty]) -> Iterator[tuple[OperatorProperty, ...]]:
     """Declares operators for the duration of a block; for tests."""
-    global _table
     table = _load()
     extended = dict(table)
     made = tuple(cls() for cls in classes)
     for op in made:
         _insert(extended, op)
-    _table = extended
+    _replace(extended)
     try:
         yield made
     finally:
-        _table = table
+        _replace(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mx_ndarray.operator_functions import function
+from mx_ndarray.operator_functions import function, keep
 
 #: MXNet 1.9's operator methods.
 NAMES = (
@@ -23,13 +23,15 @@ NAMES = (
 
 
 class OperatorMethod:
-    """Finds the operator when it is called, so that plug-ins may bring it at any time."""
+    """Finds the operator when it is first called, so that plug-ins may bring it at any time."""
 
     def __init__(self, operator: str) -> None:
         self.operator = operator
 
     def __get__(self, instance: Any, owner: type) -> Any:
         generated: Any = function(self.operator)
+        setattr(OperatorMethods, self.operator, generated)
+        keep(lambda: setattr(OperatorMethods, self.operator, self))
         return generated.__get__(instance, owner)
 
 

@@ -7,6 +7,7 @@ vanishes with it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,20 @@ from mx_core.operator import OperatorProperty
 from mx_ndarray import _core
 
 _made: dict[str, tuple[OperatorProperty, Callable[..., Any]]] = {}
+_undo: list[Callable[[], object]] = []
+
+
+def keep(undo: Callable[[], object]) -> None:
+    """Says how to take a function back from where it was put; done when operators come or go."""
+    _undo.append(undo)
+
+
+def _take_back() -> None:
+    while _undo:
+        _undo.pop()()
+
+
+operators.watch(_take_back)
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -59,6 +74,13 @@ def namespace(
     def attribute(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        made = find(name)
+        place = sys.modules[module].__dict__  # found there from now on
+        place[name] = made
+        keep(lambda: place.pop(name, None))
+        return made
+
+    def find(name: str) -> Any:
         for prefix in prefixes:
             if operators.find(prefix + name) is not None:
                 return function(prefix + name)

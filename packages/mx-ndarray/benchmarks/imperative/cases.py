@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same small programs in each framework; `python cases.py FRAMEWORK` prints seconds per call as JSON.
+
+Runs on Python 3.8 too, where MXNet 1.9.1 lives.
+"""
+
+import json
+import os
+import sys
+import time
+
+BATCH, INPUTS, HIDDEN, CLASSES = 32, 784, 128, 10
+LEARNING_RATE = 0.01
+
+
+def mlp_data():
+    """Images, labels and the weights of two layers."""
+    import numpy as np
+
+    random = np.random.RandomState(0)
+    shapes = [(HIDDEN, INPUTS), (HIDDEN,), (CLASSES, HIDDEN), (CLASSES,)]
+    weights = [(0.05 * random.standard_normal(shape)).astype(np.float32) for shape in shapes]
+    images = random.standard_normal((BATCH, INPUTS)).astype(np.float32)
+    return images, random.randint(0, CLASSES, BATCH), weights
+
+
+def mxnet_cases(nd, autograd):
+    """For MXNet's interface: calls by name, and how to wait for them."""
+    a, b, x = nd.ones((4, 4)), nd.ones((4, 4)), nd.ones((4, 4))
+    x.attach_grad()
+
+    def recorded():
+        with autograd.record():
+            y = x
+            for _ in range(10):
+                y = y * x
+        y.backward()
+
+    images, labels, weights = (
+        nd.array(value) if not isinstance(value, list) else [nd.array(w) for w in value]
+        for value in mlp_data()
+    )
+    for weight in weights:
+        weight.attach_grad()
+    w1, b1, w2, b2 = weights
+
+    def step():
+        with autograd.record():
+            hidden = nd.relu(nd.FullyConnected(images, w1, b1, num_hidden=HIDDEN))
+            scores = nd.FullyConnected(hidden, w2, b2, num_hidden=CLASSES)
+            loss = nd.SoftmaxOutput(scores, labels, normalization="batch")
+        loss.backward()
+        for weight in weights:
+            nd.sgd_update(weight, weight.grad, lr=LEARNING_RATE, out=weight)
+
+    calls = {
+        "a + b": lambda: a + b,
+        "a * 2": lambda: a * 2,
+        "a[1]": lambda: a[1],
+        "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "dot(a, b)": lambda: nd.dot(a, b),
+        "10 multiplications + backward": recorded,
+        "MLP step": step,
+    }
+    return calls, nd.waitall
+
+
+def torch_cases():
+    """For PyTorch in eager mode."""
+    import torch
+
+    a, b = torch.ones(4, 4), torch.ones(4, 4)
+    x = torch.ones(4, 4, requires_grad=True)
+    head = torch.ones(4, 4)
+
+    def recorded():
+        x.grad = None
+        y = x
+        for _ in range(10):
+            y = y * x
+        y.backward(head)
+
+    images, labels, weights = mlp_data()
+    images, labels = torch.from_numpy(images), torch.from_numpy(labels).long()
+    weights = [torch.from_numpy(weight).requires_grad_() for weight in weights]
+    w1, b1, w2, b2 = weights
+    optimizer = torch.optim.SGD(weights, lr=LEARNING_RATE)
+    functional = torch.nn.functional
+
+    def step():
+        optimizer.zero_grad()
+        hidden = torch.relu(functional.linear(images, w1, b1))
+        functional.cross_entropy(functional.linear(hidden, w2, b2), labels).backward()
+        optimizer.step()
+
+    calls = {
+        "a + b": lambda: a + b,
+        "a * 2": lambda: a * 2,
+        "a[1]": lambda: a[1],
+        "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "dot(a, b)": lambda: torch.mm(a, b),
+        "10 multiplications + backward": recorded,
+        "MLP step": step,
+    }
+    return calls, lambda: None
+
+
+def numpy_cases():
+    """For NumPy, which has no gradients."""
+    import numpy as np
+
+    a, b = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)
+    calls = {
+        "a + b": lambda: a + b,
+        "a * 2": lambda: a * 2,
+        "a[1]": lambda: a[1],
+        "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "dot(a, b)": lambda: np.dot(a, b),
+    }
+    return calls, lambda: None
+
+
+def cases(framework):
+    """Calls and the wait of a framework."""
+    if framework == "mx":
+        from mx_ndarray import autograd, nd
+
+        return mxnet_cases(nd, autograd)
+    if framework == "MXNet 1.9.1":
+        import mxnet
+
+        return mxnet_cases(mxnet.nd, mxnet.autograd)
+    return torch_cases() if framework == "PyTorch" else numpy_cases()
+
+
+def seconds(call, wait, lasting=0.1, turns=5):
+    """Best of the turns, per call; a turn ends when everything is computed."""
+    call()
+    wait()
+    number, taken = 1, 0.0
+    best = float("inf")
+    while taken < lasting / 4:
+        number *= 2
+        taken = timed(call, wait, number)
+    for _ in range(turns):
+        best = min(best, timed(call, wait, number) / number)
+    return best
+
+
+def timed(call, wait, number):
+    """Seconds of `number` calls, up to their end."""
+    began = time.perf_counter()
+    for _ in range(number):
+        call()
+    wait()
+    return time.perf_counter() - began
+
+
+def main():
+    """Measures one framework."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
+    calls, wait = cases(sys.argv[1])
+    print(json.dumps({name: seconds(call, wait) for name, call in calls.items()}), file=answers)
+
+
+if __name__ == "__main__":
+    main()
