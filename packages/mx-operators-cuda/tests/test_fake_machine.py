@@ -26,4 +26,4 @@ def test_operators(machine: Machine) -> None:
 @needs_arrays
 @pytest.mark.timeout(300)
 def test_failures(machine: Machine) -> None:
-    machine.check("failures")
+    machine.check("failures", FAKE_CUDA_MEMORY=str(16 << 20))

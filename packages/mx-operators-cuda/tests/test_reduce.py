@@ -113,7 +113,7 @@ def test_runs_walk_the_same_elements(shape: list[int], data: st.DataObject) -> N
 
 def test_nvrtc_compiles_each_form(nvrtc: Any) -> None:
     for shape, axes in SHAPES:
-        for code in (0, 1, 2, 4, 6):
+        for code in (0, 2, 6):
             for launch in reduce.launches("sum", reduce.SUM, runs_of(shape, axes), code)[0]:
                 log = nvrtc.compile_kernel(
                     launch.source.text, launch.source.name, options=("--ptxas-options=-v",)
