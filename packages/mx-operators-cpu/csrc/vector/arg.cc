@@ -10,7 +10,8 @@
 namespace mx::vector {
 namespace {
 
-constexpr int64_t kColumns = 256;
+constexpr int64_t kColumns = 1024;  // searched together
+constexpr int64_t kPiece = 1024;    // of a row
 
 class ArgPlan final : public Plan {
  public:
@@ -54,36 +55,77 @@ class ArgPlan final : public Plan {
   // Columns [column, column + n) of one outer index.
   template <class T, Compute Type>
   void search(const Call& call, int64_t outer, int64_t column, int64_t n) const {
-    T best[kColumns], row[kColumns];
     int64_t found[kColumns] = {};
+    const char* from =
+        call.input(0) + (outer * extent_ * inner_ + column) *
+                            static_cast<int64_t>(item_size(inputs_[0].dtype));
+    if (inner_ == 1) {
+      found[0] = search_row<T, Type>(from);
+    } else {
+      search_columns<T, Type>(from, n, found);
+    }
+    deliver(call, outer * inner_ + column, n, found);
+  }
+
+  // Piece by piece: its extremum first, then where that is, if it is the best so far.
+  template <class T, Compute Type>
+  int64_t search_row(const char* from) const {
+    const int dtype = inputs_[0].dtype;
+    const Convert load = table_.load[dtype][Type];
+    const Fold fold = table_.fold_row[Type][largest_ ? kMax : kMin];
+    T best, row[kPiece];
+    load(&best, from, 1);
+    int64_t found = 0;
+    for (int64_t start = 0; start < extent_; start += kPiece) {
+      const auto some = static_cast<size_t>(std::min(kPiece, extent_ - start));
+      const char* data = from + start * static_cast<int64_t>(item_size(dtype));
+      if (dtype != kStorageOf[Type]) {
+        load(row, data, some);
+        data = reinterpret_cast<const char*>(row);
+      }
+      const T* x = reinterpret_cast<const T*>(data);
+      T extremum = x[0];
+      fold(&extremum, x, some);
+      if (!better(extremum, best)) continue;
+      best = extremum;
+      size_t k = 0;
+      while (!(x[k] == extremum || (x[k] != x[k] && extremum != extremum))) ++k;
+      found = start + static_cast<int64_t>(k);
+    }
+    return found;
+  }
+
+  template <class T, Compute Type>
+  void search_columns(const char* from, int64_t n, int64_t* found) const {
     const int dtype = inputs_[0].dtype;
     const auto item = static_cast<int64_t>(item_size(dtype));
-    const char* from = call.input(0) + (outer * extent_ * inner_ + column) * item;
+    const auto size = static_cast<size_t>(n);
     const Convert load = table_.load[dtype][Type];
-    load(best, from, static_cast<size_t>(n));
-    if (inner_ == 1) {  // along the row: convert many elements at once
-      for (int64_t start = 0; start < extent_; start += kColumns) {
-        const int64_t some = std::min(kColumns, extent_ - start);
-        load(row, from + start * item, static_cast<size_t>(some));
-        for (int64_t k = 0; k < some; ++k)
-          if (better(row[k], best[0])) {
-            best[0] = row[k];
-            found[0] = start + k;
-          }
-      }
-    } else {
-      for (int64_t k = 1; k < extent_; ++k) {
-        load(row, from + k * inner_ * item, static_cast<size_t>(n));
-        for (int64_t i = 0; i < n; ++i) {
-          const bool take = better(row[i], best[i]);
-          best[i] = take ? row[i] : best[i];
-          found[i] = take ? k : found[i];
+    T best[kColumns], row[kColumns];
+    int32_t index[kColumns];
+    load(best, from, size);
+    // Positions are counted in 32 bits, in stretches that these hold.
+    for (int64_t base = 0; base < extent_; base += INT32_MAX) {
+      std::fill_n(index, n, -1);
+      const int64_t stop = std::min<int64_t>(extent_ - base, INT32_MAX);
+      for (int64_t k = 0; k < stop; ++k) {
+        const char* data = from + (base + k) * inner_ * item;
+        if (dtype != kStorageOf[Type]) {
+          load(row, data, size);
+          data = reinterpret_cast<const char*>(row);
         }
+        table_.best_of[Type](best, index, data, static_cast<int32_t>(k), largest_, size);
       }
+      for (int64_t i = 0; i < n; ++i)
+        if (index[i] >= 0) found[i] = base + index[i];
     }
+  }
+
+  // Writes n positions to the output from element `first` on.
+  void deliver(const Call& call, int64_t first, int64_t n, const int64_t* found) const {
     const int out_type = outputs_[0].dtype;
     const auto out_item = static_cast<int64_t>(item_size(out_type));
-    char* out = call.output(0) + (outer * inner_ + column) * out_item;
+    char* out = call.output(0) + first * out_item;
     if (!call.adds(0)) {
       table_.store[I64][out_type](out, found, static_cast<size_t>(n));
       return;

@@ -33,20 +33,47 @@ inline T neutral() {
   return T(0);
 }
 
-// Independent lanes let the compiler vectorise without reordering, and shorten the chains of
-// roundings: the error grows with n / kLanes.
-constexpr size_t kLanes = 64;
+// Some elements at once; the compiler splits vectors that the instruction set is too narrow for.
+template <class T>
+struct Lanes {
+  typedef T Vector __attribute__((vector_size(64), may_alias));
+  static constexpr size_t count = 64 / sizeof(T);
+};
+template <class T>
+MX_INLINE typename Lanes<T>::Vector load_lanes(const T* from) {
+  typename Lanes<T>::Vector v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
 
+template <ReduceOp Op, class Vector>
+MX_INLINE Vector fold_lanes(Vector a, Vector x) {
+  const Vector zero = {};
+  if constexpr (Op == kSum) return a + x;
+  if constexpr (Op == kProd) return a * x;
+  if constexpr (Op == kMax) return ((a >= x) | (a != a)) ? a : x;
+  if constexpr (Op == kMin) return ((a <= x) | (a != a)) ? a : x;
+  if constexpr (Op == kNanSum) return a + (x != x ? zero : x);
+  if constexpr (Op == kNanProd) return a * (x != x ? zero + 1 : x);
+  if constexpr (Op == kSumAbs) return a + (x < zero ? zero - x : x);
+  if constexpr (Op == kSumSquare) return a + x * x;
+}
+
+// Independent accumulators hide the latency of one, and shorten the chains of roundings.
 template <ReduceOp Op, class T>
 void fold_row(void* accumulator, const void* in, size_t n) {
+  constexpr size_t kWidth = Lanes<T>::count, kChains = 4;
   auto* x = static_cast<const T*>(in);
   T& result = *static_cast<T*>(accumulator);
-  if (n >= kLanes) {
-    T lane[kLanes];
-    for (size_t k = 0; k < kLanes; ++k) lane[k] = neutral<Op, T>();
-    for (; n >= kLanes; n -= kLanes, x += kLanes)
-      for (size_t k = 0; k < kLanes; ++k) lane[k] = fold_one<Op>(lane[k], x[k]);
-    for (size_t width = kLanes / 2; width > 0; width /= 2)
+  if (n >= kWidth) {
+    typename Lanes<T>::Vector chain[kChains];
+    for (size_t k = 0; k < kChains; ++k) chain[k] = neutral<Op, T>() - typename Lanes<T>::Vector{};
+    for (; n >= kChains * kWidth; n -= kChains * kWidth, x += kChains * kWidth)
+      for (size_t k = 0; k < kChains; ++k) chain[k] = fold_lanes<Op>(chain[k], load_lanes(x + k * kWidth));
+    for (; n >= kWidth; n -= kWidth, x += kWidth) chain[0] = fold_lanes<Op>(chain[0], load_lanes(x));
+    T lane[kChains * kWidth];
+    __builtin_memcpy(lane, chain, sizeof chain);
+    for (size_t width = kChains * kWidth / 2; width > 0; width /= 2)
       for (size_t k = 0; k < width; ++k) lane[k] = join<Op>(lane[k], lane[k + width]);
     result = join<Op>(result, lane[0]);
   }
@@ -61,6 +88,36 @@ void fold_columns(void* accumulator, const void* in, size_t n) {
   for (size_t i = 0; i < n; ++i) o[i] = fold_one<Op>(o[i], x[i]);
 }
 
+template <ReduceOp Op, class T>
+void fold_four(void* accumulator, const void* const in[4], size_t n) {
+  auto* o = static_cast<T*>(accumulator);
+  const T* x[4];
+  for (int k = 0; k < 4; ++k) x[k] = static_cast<const T*>(in[k]);
+  size_t i = 0;
+  for (; i + Lanes<T>::count <= n; i += Lanes<T>::count) {
+    auto a = load_lanes(o + i);
+    for (int k = 0; k < 4; ++k) a = fold_lanes<Op>(a, load_lanes(x[k] + i));
+    __builtin_memcpy(o + i, &a, sizeof a);
+  }
+  for (; i < n; ++i)
+    for (int k = 0; k < 4; ++k) o[i] = fold_one<Op>(o[i], x[k][i]);
+}
+
+// Where row `index` is better than the best so far, it is the best and the one that is found.
+template <class T>
+void best_of(void* best, int32_t* found, const void* row, int32_t index, bool largest, size_t n) {
+  auto* b = static_cast<T*>(best);
+  auto* x = static_cast<const T*>(row);
+  const T sign = largest ? T(1) : T(0);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) {
+    const bool beyond = sign != T(0) ? x[i] > b[i] : x[i] < b[i];
+    const bool take = beyond | ((x[i] != x[i]) & (b[i] == b[i]));
+    b[i] = take ? x[i] : b[i];
+    found[i] = take ? index : found[i];
+  }
+}
+
 template <ReduceOp Op>
 void put_fold(LoopTable& table) {
   table.fold_row[F32][Op] = fold_row<Op, float>;
@@ -68,9 +125,13 @@ void put_fold(LoopTable& table) {
   table.fold_row[I32][Op] = fold_row<Op, int32_t>;
   table.fold_row[I64][Op] = fold_row<Op, int64_t>;
   table.fold_columns[F32][Op] = fold_columns<Op, float>;
+  table.fold_four[F32][Op] = fold_four<Op, float>;
   table.fold_columns[F64][Op] = fold_columns<Op, double>;
+  table.fold_four[F64][Op] = fold_four<Op, double>;
   table.fold_columns[I32][Op] = fold_columns<Op, int32_t>;
+  table.fold_four[I32][Op] = fold_four<Op, int32_t>;
   table.fold_columns[I64][Op] = fold_columns<Op, int64_t>;
+  table.fold_four[I64][Op] = fold_four<Op, int64_t>;
 }
 
 inline void put_folds(LoopTable& table) {
@@ -82,4 +143,8 @@ inline void put_folds(LoopTable& table) {
   put_fold<kNanProd>(table);
   put_fold<kSumAbs>(table);
   put_fold<kSumSquare>(table);
+  table.best_of[F32] = best_of<float>;
+  table.best_of[F64] = best_of<double>;
+  table.best_of[I32] = best_of<int32_t>;
+  table.best_of[I64] = best_of<int64_t>;
 }

@@ -31,6 +31,14 @@ struct LoopTable {
   Fold fold_row[kComputeTypes][kReduceOps];
   // out[i] = out[i] (+) in[i]: n accumulators.
   Fold fold_columns[kComputeTypes][kReduceOps];
+  // The same of four arrays, one after the other.
+  void (*fold_four[kComputeTypes][kReduceOps])(void* accumulator, const void* const in[4], size_t n);
+  // Where row[i] is larger (smaller; or the first NaN), best[i] becomes it and found[i] `index`.
+  void (*best_of[kComputeTypes])(void* best, int32_t* found, const void* row, int32_t index,
+                                 bool largest, size_t n);
+  // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 4 bytes.
+  void (*transpose32)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                      int64_t rows, int64_t n);
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
   // Four Philox words for each of n counters.

@@ -8,6 +8,8 @@
 #define MX_INLINE inline __attribute__((always_inline))
 // GCC 12 takes the undefined upper halves in its own intrinsics for an oversight of ours.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
 namespace mx::vector {
 namespace MX_ISA {
@@ -19,6 +21,7 @@ namespace {
 #include "convert.h"
 #include "fold.h"
 #include "philox_words.h"
+#include "transpose.h"
 
 template <class T, class F>
 void unary(void* out, const void* a, const void*, const void*, size_t n) {
@@ -215,6 +218,7 @@ void fill_table(LoopTable& table, const char* name) {
   put_folds(table);
   table.stream = stream;
   table.philox = philox_words;
+  table.transpose32 = transpose32;
 }
 
 }  // namespace

@@ -13,15 +13,24 @@ namespace mx::vector {
 namespace {
 
 constexpr int64_t kPieceBytes = 128 << 10;
+constexpr int64_t kShort = 32;  // elements: rows that are walked together
 constexpr int64_t kBlock = 16;  // edge of the squares a transpose works in
 
-// A move with as few axes as possible.  The innermost axis is the last one; `across`, when there is
-// one, is the axis along which the source is contiguous while the target is not.
+// A move with as few axes as possible.  The innermost axis is the last one.  `across`, when there is
+// one, is the axis along which the source is contiguous while the target is not; `rows` the axis
+// before a short innermost one, walked in the same loop.
 struct Copy {
   Move move;
   size_t item;
   int across = -1;
+  bool rows = false;
   int64_t outer = 1;  // indices of the remaining axes
+
+  // The axis that is split between threads.
+  size_t split() const {
+    const size_t last = move.sizes.size() - 1;
+    return across >= 0 ? static_cast<size_t>(across) : rows ? last - 1 : last;
+  }
 };
 
 bool inside(const Move& m, const Shape& strides, int64_t offset, int64_t elements) {
@@ -61,8 +70,9 @@ Copy simplify(const Move& given, size_t item) {
   if (m.to[last] == 1 && m.from[last] != 1 && m.from[last] != 0)
     for (size_t i = 0; i < last; ++i)
       if (m.from[i] == 1 && m.sizes[i] >= 4) copy.across = static_cast<int>(i);
+  copy.rows = copy.across < 0 && last > 0 && m.sizes[last] <= kShort;
   for (size_t i = 0; i < last; ++i)
-    if (static_cast<int>(i) != copy.across) copy.outer *= m.sizes[i];
+    if (i != copy.split()) copy.outer *= m.sizes[i];
   return copy;
 }
 
@@ -70,7 +80,46 @@ template <class T>
 void strided(char* out, int64_t to, const char* in, int64_t from, int64_t n) {
   auto* o = reinterpret_cast<T*>(out);
   auto* x = reinterpret_cast<const T*>(in);
-  for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
+  if (to == 1 && from == -1) {
+    for (int64_t i = 0; i < n; ++i) o[i] = x[-i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
+  }
+}
+
+// Rows of N elements, or of n where N is 0.
+template <class T, int64_t N>
+void rows_of(T* out, const T* in, const Shape& to, const Shape& from, size_t axis, int64_t n, int64_t rows) {
+  const int64_t to_step = to[axis + 1], from_step = from[axis + 1], size = N > 0 ? N : n;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < size; ++i) out[r * to[axis] + i * to_step] = in[r * from[axis] + i * from_step];
+}
+
+// Every element of a row, N times each.
+template <class T, int64_t N>
+void spread(T* out, const T* in, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < N; ++i) out[r * N + i] = in[r];
+}
+
+template <class T>
+void short_rows(char* out, const char* in, const Move& m, size_t axis, int64_t rows) {
+  auto* o = reinterpret_cast<T*>(out);
+  auto* x = reinterpret_cast<const T*>(in);
+  const int64_t n = m.sizes[axis + 1];
+  const bool repeated = m.from[axis + 1] == 0 && m.to[axis + 1] == 1 && m.from[axis] == 1 && m.to[axis] == n;
+  switch (n) {
+    case 1:
+      return rows_of<T, 1>(o, x, m.to, m.from, axis, n, rows);
+    case 2:
+      return repeated ? spread<T, 2>(o, x, rows) : rows_of<T, 2>(o, x, m.to, m.from, axis, n, rows);
+    case 3:
+      return repeated ? spread<T, 3>(o, x, rows) : rows_of<T, 3>(o, x, m.to, m.from, axis, n, rows);
+    case 4:
+      return repeated ? spread<T, 4>(o, x, rows) : rows_of<T, 4>(o, x, m.to, m.from, axis, n, rows);
+    default:
+      return rows_of<T, 0>(o, x, m.to, m.from, axis, n, rows);
+  }
 }
 
 // out[i * to + j] = in[i + j * from], in squares that fit the first-level cache.
@@ -105,7 +154,7 @@ void with_item(size_t item, Function&& function) {
   }
 }
 
-// Elements [begin, end) of the innermost axis, or of `across`, at one index of the other axes.
+// Elements [begin, end) of the axis that is split, at one index of the outer axes.
 void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64_t end) {
   const Move& m = copy.move;
   const size_t last = m.sizes.size() - 1;
@@ -113,10 +162,21 @@ void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64
   const auto item = static_cast<int64_t>(copy.item);
   if (copy.across >= 0) {
     const int64_t stride = m.to[static_cast<size_t>(copy.across)];
+    if (copy.item == 4) {
+      loops().transpose32(out + begin * stride * item, stride, in + begin * item, from, n,
+                          m.sizes[last]);
+      return;
+    }
     with_item(copy.item, [&](auto type) {
       transpose<decltype(type)>(out + begin * stride * item, stride, in + begin * item, from, n,
                                 m.sizes[last]);
     });
+    return;
+  }
+  if (copy.rows) {
+    in += begin * m.from[last - 1] * item;
+    out += begin * m.to[last - 1] * item;
+    with_item(copy.item, [&](auto type) { short_rows<decltype(type)>(out, in, m, last - 1, n); });
     return;
   }
   in += begin * from * item;
@@ -185,11 +245,11 @@ void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
   const Move& m = copy.move;
   const size_t last = m.sizes.size() - 1;
   const auto item = static_cast<int64_t>(copy.item);
-  const bool square = copy.across >= 0;
-  const int64_t split = m.sizes[square ? static_cast<size_t>(copy.across) : last];
-  const int64_t along = square ? m.sizes[last] * item : item;  // bytes per split element
+  const size_t axis = copy.split();
+  const int64_t split = m.sizes[axis];
+  const int64_t along = axis != last ? m.sizes[last] * item : item;  // bytes per split element
   int64_t part = std::max<int64_t>(1, kPieceBytes / along);
-  if (square) part = (part + kBlock - 1) / kBlock * kBlock;
+  if (copy.across >= 0) part = (part + kBlock - 1) / kBlock * kBlock;
   const int64_t parts = (split + part - 1) / part;
   const int64_t grain = std::max<int64_t>(1, kPieceBytes / (along * std::min(part, split)));
   const char* in = call.input(m.input);
@@ -199,7 +259,7 @@ void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
     for (int64_t unit = begin; unit < end; ++unit) {
       int64_t from = m.from_offset, to = m.to_offset, index = unit / parts;
       for (size_t i = last; i-- > 0;) {
-        if (static_cast<int>(i) == copy.across) continue;
+        if (i == axis) continue;
         from += index % m.sizes[i] * m.from[i];
         to += index % m.sizes[i] * m.to[i];
         index /= m.sizes[i];

@@ -251,6 +251,15 @@ void ReducePlan::fold_block(const Call& call, int64_t unit, int64_t first, int64
     const int64_t stop = fold_ == F32 ? std::min(last, r + kRowsPerFlush) : last;
     if (fold_ == F32) std::fill_n(partial, columns, fill);
     void* target = fold_ == F32 ? static_cast<void*>(partial) : static_cast<void*>(totals);
+    if (!convert) {
+      const int64_t step = reduced_.size() == 1 ? reduced_[0].stride : 0;
+      for (; r + 4 <= stop; r += 4) {
+        const void* rows[4];
+        for (int64_t k = 0; k < 4; ++k)
+          rows[k] = at(call, base + (step != 0 ? (r + k) * step : offset(r + k, reduced_)));
+        table_.fold_four[fold_][options_.op](target, rows, columns);
+      }
+    }
     for (; r < stop; ++r) {
       const char* data = at(call, base + offset(r, reduced_));
       if (convert) {

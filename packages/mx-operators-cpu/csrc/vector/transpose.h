@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrices of 4-byte elements transposed in registers: every cache line is read and written whole.
+// Included by each instruction set's translation unit, inside its own namespace.
+
+#if MX_VECTOR == 512
+constexpr int64_t kTile = 16;
+// to[i][j] = from[j][i] for a tile; strides in elements.
+inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+  __m512i r[16], t[16];
+  for (int64_t j = 0; j < 16; ++j) r[j] = _mm512_loadu_si512(from + j * from_stride);
+  for (int j = 0; j < 8; ++j) {
+    t[2 * j] = _mm512_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
+    t[2 * j + 1] = _mm512_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
+  }
+  // Now 4 x 4 squares in each quarter of a register.
+  for (int j = 0; j < 4; ++j) {
+    r[4 * j] = _mm512_unpacklo_epi64(t[4 * j], t[4 * j + 2]);
+    r[4 * j + 1] = _mm512_unpackhi_epi64(t[4 * j], t[4 * j + 2]);
+    r[4 * j + 2] = _mm512_unpacklo_epi64(t[4 * j + 1], t[4 * j + 3]);
+    r[4 * j + 3] = _mm512_unpackhi_epi64(t[4 * j + 1], t[4 * j + 3]);
+  }
+  // The quarters are transposed as a 4 x 4 matrix.
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    const __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    const __m512i d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+    t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+    t[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    t[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+  for (int64_t i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * to_stride, t[i]);
+}
+#elif MX_VECTOR == 256
+constexpr int64_t kTile = 8;
+inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+  __m256i r[8], t[8];
+  for (int64_t j = 0; j < 8; ++j)
+    r[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + j * from_stride));
+  for (int j = 0; j < 4; ++j) {
+    t[2 * j] = _mm256_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
+    t[2 * j + 1] = _mm256_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
+  }
+  for (int j = 0; j < 2; ++j) {
+    r[4 * j] = _mm256_unpacklo_epi64(t[4 * j], t[4 * j + 2]);
+    r[4 * j + 1] = _mm256_unpackhi_epi64(t[4 * j], t[4 * j + 2]);
+    r[4 * j + 2] = _mm256_unpacklo_epi64(t[4 * j + 1], t[4 * j + 3]);
+    r[4 * j + 3] = _mm256_unpackhi_epi64(t[4 * j + 1], t[4 * j + 3]);
+  }
+  for (int64_t i = 0; i < 4; ++i) {
+    const __m256i low = _mm256_permute2x128_si256(r[i], r[4 + i], 0x20);
+    const __m256i high = _mm256_permute2x128_si256(r[i], r[4 + i], 0x31);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * to_stride), low);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + i) * to_stride), high);
+  }
+}
+#else
+constexpr int64_t kTile = 4;
+inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+  for (int64_t i = 0; i < kTile; ++i)
+    for (int64_t j = 0; j < kTile; ++j) to[i * to_stride + j] = from[j * from_stride + i];
+}
+#endif
+
+// to[i * to_stride + j] = from[i + j * from_stride] for i < rows, j < n.
+void transpose32(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows, int64_t n) {
+  auto* o = static_cast<uint32_t*>(to);
+  auto* x = static_cast<const uint32_t*>(from);
+  const int64_t whole_rows = rows / kTile * kTile, whole = n / kTile * kTile;
+  constexpr int64_t kSquare = 4 * kTile;  // few pages at a time on both sides
+  for (int64_t j0 = 0; j0 < whole; j0 += kSquare)
+    for (int64_t i0 = 0; i0 < whole_rows; i0 += kSquare)
+      for (int64_t i = i0; i < i0 + kSquare && i < whole_rows; i += kTile)
+        for (int64_t j = j0; j < j0 + kSquare && j < whole; j += kTile)
+          transpose_tile(o + i * to_stride + j, to_stride, x + i + j * from_stride, from_stride);
+  for (int64_t i = 0; i < whole_rows; ++i)
+    for (int64_t j = whole; j < n; ++j) o[i * to_stride + j] = x[i + j * from_stride];
+  for (int64_t i = whole_rows; i < rows; ++i)
+    for (int64_t j = 0; j < n; ++j) o[i * to_stride + j] = x[i + j * from_stride];
+}
