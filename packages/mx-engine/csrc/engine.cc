@@ -76,12 +76,18 @@ int32_t refused(const char* name, mx_error* error, mx_status code, const char* t
 }
 
 Engine::Engine(EngineOptions options)
-    : options_(std::move(options)), lanes_(*this, options_.limits, options_.per_device) {
+    : options_(std::move(options)),
+      lanes_(*this, options_.limits, options_.per_device),
+      monitor_(options_.debug ? new Monitor : nullptr) {
   fill_table(&table_, this);
   enlist();
 }
 
-Variable* Engine::new_variable() noexcept { return new (std::nothrow) Variable; }
+Variable* Engine::new_variable() noexcept {
+  auto* variable = new (std::nothrow) Variable;
+  if (monitor_ != nullptr && variable != nullptr) monitor_->born(variable);
+  return variable;
+}
 
 uint64_t Engine::version(Variable* variable) noexcept {
   std::lock_guard<SpinLock> lock(variable->lock);
@@ -121,6 +127,11 @@ void Engine::leave() noexcept {
     std::lock_guard<std::mutex> lock(quiet_mutex_);
     quiet_.notify_all();
   }
+}
+
+int32_t Engine::check_writes(const mx_operation& operation, mx_error* error) noexcept {
+  const std::string text = monitor_->undeclared_write(operation.writes, operation.n_writes);
+  return text.empty() ? int32_t{MX_OK} : refused(operation.name, error, MX_ERROR, text.c_str());
 }
 
 Block* Engine::make_block(const mx_operation& operation) {
@@ -166,6 +177,7 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
   if (!is_host(operation.context)) {
     status = find_stream(operation.context, operation, &stream, error);
   }
+  if (status == MX_OK && monitor_ != nullptr) status = check_writes(operation, error);
   if (status == MX_OK) status = enter(false, error);
   if (status != MX_OK) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
@@ -226,6 +238,9 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
   if (!is_host(context)) {
     if (const int32_t status = find_stream(context, prototype, &stream, error)) return status;
   }
+  if (monitor_ != nullptr) {
+    if (const int32_t status = check_writes(prototype, error)) return status;
+  }
   if (const int32_t status = enter(false, error)) return status;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
@@ -254,6 +269,7 @@ void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) 
   Waiter turn;
   if (wait_for_turn) block->pusher = &turn;
   order.lock();
+  if (monitor_ != nullptr) monitor_->pushed(block);
   uint32_t queued = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Entry& entry = block->entries[i];
@@ -367,6 +383,7 @@ void Engine::conclude(Block* block, FailureRef failure, ReadyList& ready) noexce
 
 void Engine::finish(Block* block, FailureRef failure, Poison* inherited,
                     ReadyList& ready) noexcept {
+  if (monitor_ != nullptr) monitor_->finished(block);
   const bool failed = failure || inherited != nullptr;
   Poison* poison = failure ? failures_.enter(std::move(failure), block->name, block->origin)
                            : engine::retain(inherited);
@@ -506,6 +523,7 @@ void Engine::delete_variable(Variable* variable, mx_context context, void (*dele
 void Engine::execute_deletion(Block* block) noexcept {
   Variable* variable = block->entries[0].variable;
   if (block->destroy != nullptr) block->destroy(block->argument);
+  if (monitor_ != nullptr) monitor_->died(variable);
   variable->lock.lock();
   variable->deleted = true;
   const bool last = variable->pins == 0;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 
 #include "device.h"
 #include "lanes.h"
+#include "monitor.h"
 #include "operator.h"
 #include "poison.h"
 #include "profile.h"
@@ -24,6 +26,7 @@ struct EngineOptions {
   std::string name = "ThreadedEnginePerDevice";
   bool naive = false;       // runs everything at the push on the pushing thread
   bool per_device = true;   // pools per device, or one for all
+  bool debug = false;       // finds undeclared writes and circular waits
   LaneLimits limits;
   void (*thread_ends)() = nullptr;  // called on each pool thread before it ends
   // Sleeps for a moment, on a thread that waits for another one's fork.  Whatever the forking
@@ -130,6 +133,7 @@ class Engine final : private Runner, private Landings {
   int32_t enter(bool deletion, mx_error* error) noexcept;
   void sleep() const noexcept;
   void leave() noexcept;
+  int32_t check_writes(const mx_operation& operation, mx_error* error) noexcept;
   Block* make_block(const mx_operation& operation);
   void run_bulk(Block* block, uint32_t worker);
   static void pass_bulk_on();
@@ -177,6 +181,7 @@ class Engine final : private Runner, private Landings {
   Devices devices_{*this};
   FailureLedger failures_;
   Profile profile_;
+  const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{running};
   int state_before_fork_ = running;      // meaningful while state_ is forking

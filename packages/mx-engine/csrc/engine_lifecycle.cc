@@ -166,6 +166,7 @@ void Engine::lock_for_fork() noexcept {
   lanes_.lock_for_fork();
   devices_.lock_for_fork();
   failures_.lock();
+  if (monitor_ != nullptr) monitor_->lock();
   quiet_mutex_.lock();
 }
 
@@ -180,6 +181,10 @@ void Engine::unlock_after_fork(bool child) noexcept {
     new (&profile_) Profile;
   }
   quiet_mutex_.unlock();
+  if (monitor_ != nullptr) {
+    if (child) monitor_->forget();
+    monitor_->unlock();
+  }
   failures_.unlock();
   devices_.unlock_after_fork(child);
   lanes_.unlock_after_fork(child);

@@ -50,6 +50,10 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
     return set_error(error, MX_ERROR_SHUTDOWN,
                      "[wait_for_variable] the engine was shut down before the variable was ready");
   }
+  if (monitor_ != nullptr) {
+    const std::string text = monitor_->wait_begins(variable, for_write);
+    if (!text.empty()) return refused("wait_for_variable", error, MX_ERROR, text.c_str());
+  }
   wait.entry = {variable, &wait.block, nullptr, for_write};
   wait.block.kind = BlockKind::wait;
   wait.block.argument = &wait;
@@ -86,6 +90,7 @@ bool Engine::wait_until(VariableWait& wait,
 int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
   if (failure != nullptr) *failure = nullptr;
   if (!wait.immediate) {
+    if (monitor_ != nullptr) monitor_->wait_ended();
     bool removed = false;
     ReadyList ready;
     if (!wait.granted) {

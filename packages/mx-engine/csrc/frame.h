@@ -14,6 +14,10 @@ class Frame {
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
+  static const Frame* top() noexcept { return top_; }
+  const Frame* outer() const noexcept { return outer_; }
+  const Block& block() const noexcept { return *block_; }
+
   static bool any() noexcept { return top_ != nullptr; }
   static uint32_t depth() noexcept {
     uint32_t n = 0;

@@ -9,7 +9,7 @@ from mx_engine._core import Engine
 from mx_engine.settings import default_workers, integer
 
 #: Names of the engine types, the default first.
-TYPES = ("ThreadedEnginePerDevice", "ThreadedEngine", "NaiveEngine")
+TYPES = ("ThreadedEnginePerDevice", "ThreadedEngine", "NaiveEngine", "DebugEngine")
 
 
 def create(name: str = TYPES[0], *, workers: int | None = None) -> Engine:
@@ -22,7 +22,8 @@ def create(name: str = TYPES[0], *, workers: int | None = None) -> Engine:
     name : str
         `ThreadedEnginePerDevice`: a pool of threads per device. `ThreadedEngine`: one pool for all
         devices of a type. `NaiveEngine`: no threads, everything runs at the push, on the pushing
-        thread, and raises there; for debugging.
+        thread, and raises there; for debugging. `DebugEngine`: the first, but it refuses writes that a
+        Python operation did not declare and waits that would never end, and says why; slow.
     workers : int, optional
         Compute threads per CPU device, at least 1. Default: `MXNET_CPU_WORKER_NTHREADS`, else one
         per core, at most four.
@@ -62,7 +63,8 @@ def make(name: str, keeper: lifecycle.Keeper, workers: int | None = None) -> Eng
         n = workers or max(1, integer("MXNET_CPU_WORKER_NTHREADS", default_workers()))
         engine = Engine(
             name,
-            per_device=name == "ThreadedEnginePerDevice",
+            per_device=name != "ThreadedEngine",
+            debug=name == "DebugEngine",
             workers=n,
             priority_workers=max(1, integer("MXNET_CPU_PRIORITY_NTHREADS", 4)),
             copy_workers=max(1, integer("MXNET_GPU_COPY_NTHREADS", 2)),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Sink = Callable[[Recording, Path], None]
 
-MX_PLUGIN = PluginInfo(summary="Dependency engine: threaded per device, threaded, naive")
+MX_PLUGIN = PluginInfo(summary="Dependency engine: threaded per device, threaded, naive, debugging")
 MX_HOOK_API = (1, 0)
 
 
@@ -43,7 +43,7 @@ def _maker(name: str) -> Callable[[], Engine]:
 
 @hookimpl
 def mx_register_engines(registry: EngineRegistrar) -> None:
-    """The three engine types under MXNet's names."""
+    """The engine types: three under MXNet's names, and one that finds faults of programs."""
     registry.add("ThreadedEnginePerDevice", _maker("ThreadedEnginePerDevice"), priority=20)
     registry.add(
         "ThreadedEngine",
@@ -52,6 +52,7 @@ def mx_register_engines(registry: EngineRegistrar) -> None:
         aliases=("ThreadedEnginePooled",),
     )
     registry.add("NaiveEngine", _maker("NaiveEngine"), priority=0)
+    registry.add("DebugEngine", _maker("DebugEngine"), priority=-10)
 
 
 @hookimpl

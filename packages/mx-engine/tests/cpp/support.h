@@ -50,14 +50,9 @@ using AsyncBody = std::function<void(const mx_run_context&, mx_completion*)>;
 // An engine seen through its table only.
 class Table {
  public:
-  explicit Table(int workers, bool naive = false, bool per_device = true, int python = 1) {
-    EngineOptions options;
-    options.naive = naive;
-    options.per_device = per_device;
-    options.limits.compute = workers;
-    options.limits.python = python;
-    api_ = (new Engine(options))->table();
-  }
+  explicit Table(const EngineOptions& options) : api_((new Engine(options))->table()) {}
+  explicit Table(int workers, bool naive = false, bool per_device = true, int python = 1)
+      : Table(options_of(workers, naive, per_device, python)) {}
   ~Table() { api_->release(api_->self); }
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -144,7 +139,15 @@ class Table {
     op.n_writes = static_cast<uint32_t>(how.writes.size());
     return op;
   }
-  const mx_engine_api* api_;
+  static EngineOptions options_of(int workers, bool naive, bool per_device, int python) {
+    EngineOptions options;
+    options.naive = naive;
+    options.per_device = per_device;
+    options.limits.compute = workers;
+    options.limits.python = python;
+    return options;
+  }
+  const mx_engine_api* const api_;
 };
 
 inline mx_failure* fail(const std::string& text) { return mx::make_failure(MX_ERROR, text.c_str()); }

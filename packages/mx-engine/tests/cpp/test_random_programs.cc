@@ -206,9 +206,14 @@ int programs() {
 
 // `bulk`: in bulks of sizes that change from program to program.
 void many(int workers, bool naive, bool per_device, bool bulk = false,
-          const Devices* devices = nullptr) {
+          const Devices* devices = nullptr, bool debug = false) {
   Completer completer;  // outlives the engine's threads, which hand it operations
-  const Table table(workers, naive, per_device, workers);
+  EngineOptions options;
+  options.naive = naive;
+  options.per_device = per_device;
+  options.debug = debug;
+  options.limits.compute = options.limits.python = workers;
+  const Table table(options);
   if (devices != nullptr) devices->attach(table);
   for (int i = 0; i < programs(); ++i) {
     if (bulk) table->set_bulk_size(table.self(), 2 + i % 30);
@@ -234,6 +239,7 @@ int main() {
          for (const int n : {1, 3, 7}) many(n, false, true, true);
        }},
       {"naive", [] { many(1, true, true); }},
+      {"debugging", [] { many(3, false, true, false, nullptr, true); }},
       {"with accelerators",
        [] {
          const Devices devices;
