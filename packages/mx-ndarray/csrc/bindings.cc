@@ -139,6 +139,7 @@ PYBIND11_MODULE(_core, module) {
   register_operator(module);
   register_function(module);
   register_autograd(module);
+  register_custom(module);
 }
 
 }  // namespace mx::nd

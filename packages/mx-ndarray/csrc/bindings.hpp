@@ -142,6 +142,7 @@ void register_function(py::module_& module);
 
 std::unique_ptr<ForeignKernel> python_kernel(py::object function);
 void register_autograd(py::module_& module);
+void register_custom(py::module_& module);
 
 // ---- hooks into Python (bindings.cc) ----
 

@@ -124,3 +124,11 @@ def record_custom(
 def record_view(
     property: OperatorProperty, params: Params, source: NDArrayBase, view: NDArrayBase
 ) -> None: ...
+def push_function(
+    name: str,
+    function: Callable[..., Any],
+    inputs: list[NDArray],
+    outputs: list[NDArray],
+    mutated: list[int],
+    is_train: bool,
+) -> None: ...

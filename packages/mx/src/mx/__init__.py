@@ -33,6 +33,7 @@ _PLACES: dict[str, str] = {
     "random": "mx_ndarray.random",
     "rnd": "mx_ndarray.random",
     "waitall": "mx_ndarray:waitall",
+    "operator": "mx_ndarray.custom",
     "profiler": "mx_engine.profiler",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",

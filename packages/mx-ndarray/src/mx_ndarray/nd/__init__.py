@@ -15,6 +15,7 @@ from mx_ndarray.creation import full as full
 from mx_ndarray.creation import linspace as linspace
 from mx_ndarray.creation import ones as ones
 from mx_ndarray.creation import zeros as zeros
+from mx_ndarray.custom import Custom as Custom
 from mx_ndarray.functions import add as add
 from mx_ndarray.functions import concatenate as concatenate
 from mx_ndarray.functions import divide as divide

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nd.Custom`: a custom operator applied to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mx_core import dtypes
+from mx_core.context import Context, cpu, current_context
+from mx_core.errors import ArgumentError, MXNetError
+from mx_core.operator import ReferenceContext, infer_shapes, infer_types
+from mx_ndarray import _core, autograd
+from mx_ndarray.custom.operator import Custom as Declared
+from mx_ndarray.custom.operator import dependencies
+from mx_ndarray.custom.params import CustomParams
+from mx_ndarray.custom.running import Spec, create, run_backward, run_forward
+from mx_ndarray.ndarray import NDArray
+
+_declared = Declared()
+
+
+def Custom(*data: NDArray, op_type: str, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
+    """Applies an operator that was registered with `mx.operator.register`.
+
+    Returns at once; `forward` runs on a thread of the engine.
+
+    Parameters
+    ----------
+    *data : NDArray
+        Inputs, then auxiliary states; also by the names of `list_arguments` and
+        `list_auxiliary_states`.
+    op_type : str
+        The registered name.
+    out : NDArray or list of NDArray, optional
+        Where to put the results.
+    **kwargs
+        For the constructor of the property, as text.
+
+    Returns
+    -------
+    NDArray, or list of NDArray if there are several outputs
+        On the context of the inputs.
+
+    Raises
+    ------
+    UnknownOperatorError  no operator is registered under `op_type`
+    ArgumentError  too few or too many inputs
+    Exception  what `forward` raises, at the wait for a result
+
+    Examples
+    --------
+    >>> mx.nd.Custom(x, op_type="square")
+    """
+    arrays = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
+    settings = {key: value for key, value in kwargs.items() if key not in arrays}
+    p = CustomParams.parse({"op_type": op_type, **settings}, op="Custom")
+    return _Application(p, _ordered(p, data, arrays)).run(out)
+
+
+def _ordered(p: CustomParams, data: Sequence[NDArray], named: dict[str, NDArray]) -> list[NDArray]:
+    names = (*_declared.inputs(p), *_declared.aux(p))
+    unknown = [key for key in named if key not in names[len(data) :]]
+    if len(data) + len(named) != len(names) or unknown:
+        raise ArgumentError(
+            f"[Custom] {p.op_type!r}: expected inputs {', '.join(names)}; got {len(data)} by position"
+            + (f" and {', '.join(named)}" if named else "")
+        )
+    for position, value in enumerate(data):
+        if not isinstance(value, NDArray):
+            raise TypeError(
+                f"[Custom] {p.op_type!r} {names[position]}: expected an NDArray, got {type(value).__name__}"
+            )
+    return [*data, *(named[key] for key in names[len(data) :])]
+
+
+class _Application:
+    """One call: its operator and its arrays."""
+
+    def __init__(self, p: CustomParams, arrays: list[NDArray]) -> None:
+        self._p = p
+        self._context: Context = arrays[0].context if arrays else current_context()
+        n = len(_declared.inputs(p))
+        self._data, self._aux = arrays[:n], arrays[n:]
+        specs = [(x.shape, x._dtype_code) for x in arrays]
+        _, shapes = infer_shapes(_declared, p, [shape for shape, _ in specs])
+        _, types = infer_types(_declared, p, [dtype for _, dtype in specs])
+        visible = _declared.num_visible_outputs(p)
+        for output, shape, dtype in zip(_declared.outputs(p), shapes[:visible], types, strict=False):
+            if shape is None or -1 in shape or dtype is None:
+                raise MXNetError(f"[Custom] {p.op_type!r} {output}: infer_shape or infer_type left it open")
+        self._outputs: list[Spec] = list(zip(shapes[:visible], types[:visible], strict=True))  # type: ignore[arg-type]
+        self._inputs: list[Spec] = specs[:n]
+        self._op = create(p.prop, self._context, self._inputs)
+
+    def run(self, out: Any) -> Any:
+        training = autograd.is_training()
+        results = self._forward(self._targets(out), training)
+        if autograd.is_recording() and any(x._recorded for x in self._data):
+            results = [x.detach() for x in results] if out is None else results
+            _core.record_custom(self._data, results, self._tape(results, training))
+        if out is not None:
+            return out
+        return results[0] if len(results) == 1 else results
+
+    def _targets(self, out: Any) -> list[NDArray]:
+        if out is None:
+            return [self._new(spec, self._context) for spec in self._outputs]
+        given = [out] if isinstance(out, NDArray) else list(out)
+        have = [(x.shape, x._dtype_code) for x in given]
+        if have != self._outputs:
+            raise ArgumentError(f"[Custom] out: expected {_shown(self._outputs)}, got {_shown(have)}")
+        return given
+
+    def _forward(self, targets: list[NDArray], training: bool) -> list[NDArray]:
+        n = len(self._data)
+
+        def body(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
+            return run_forward(self._op, self._context, inputs[:n], inputs[n:], self._outputs, ctx.is_train)
+
+        self._push("Custom", body, [*self._data, *self._aux], targets, range(n, n + len(self._aux)), training)
+        return targets
+
+    def _tape(self, results: list[NDArray], training: bool) -> Any:
+        """What the tape calls with out-gradients; it keeps only what backward declares to read."""
+        kept_grads, kept_inputs, kept_outputs = dependencies(self._p)
+        inputs = {i: self._data[i].detach() for i in kept_inputs}
+        outputs = {i: results[i].detach() for i in kept_outputs}
+        needed = [x._recorded for x in self._data]
+        specs, n_out, aux = self._inputs, len(results), self._aux
+        op, context, n_in = self._op, self._context, len(self._data)
+
+        def backward(out_grads: Sequence[NDArray]) -> list[NDArray | None]:
+            heads = {i: out_grads[i] for i in kept_grads}
+            given = [*heads.values(), *inputs.values(), *outputs.values()]
+
+            def body(ctx: ReferenceContext, values: Sequence[Any]) -> Sequence[Any]:
+                rest = iter(values)
+                parts = [
+                    _spread(keys, rest, size)
+                    for keys, size in ((heads, n_out), (inputs, n_in), (outputs, n_out))
+                ]
+                return run_backward(op, context, parts, list(rest), specs, needed, ctx.is_train)
+
+            grads = [_Application._new(spec, context) for spec in specs]
+            states = range(len(given), len(given) + len(aux))
+            _Application._push("_backward_Custom", body, [*given, *aux], grads, states, training)
+            return [grad if wanted else None for grad, wanted in zip(grads, needed, strict=True)]
+
+        return backward
+
+    @staticmethod
+    def _new(spec: Spec, context: Context) -> NDArray:
+        return _core.empty(*spec, (context.device_typeid, context.device_id))
+
+    @staticmethod
+    def _push(
+        name: str, body: Any, inputs: list[NDArray], outputs: list[NDArray], mutated: range, training: bool
+    ) -> None:
+        """Pushes; arrays of a device pass through main memory."""
+        host_in, host_out = [_on_host(x) for x in inputs], [_beside(x) for x in outputs]
+        _core.push_function(name, body, host_in, host_out, list(mutated), training)
+        changed = [(host_in[i], inputs[i]) for i in mutated]
+        for host, array in [*zip(host_out, outputs, strict=True), *changed]:
+            if host is not array:
+                _core.copy(host, array)
+
+
+def _on_host(array: NDArray) -> NDArray:
+    if array.context.device_type.startswith("cpu"):
+        return array
+    with autograd.pause():
+        return array.as_in_context(cpu())
+
+
+def _beside(array: NDArray) -> NDArray:
+    """The array itself, or room for it in main memory."""
+    if array.context.device_type.startswith("cpu"):
+        return array
+    return _core.empty(array.shape, array._dtype_code, (cpu().device_typeid, 0))
+
+
+def _spread(positions: Any, values: Any, size: int) -> list[Any]:
+    """Values at their positions among `size`, None elsewhere."""
+    found = {position: next(values) for position in positions}
+    return [found.get(i) for i in range(size)]
+
+
+def _shown(specs: Sequence[Spec]) -> str:
+    return ", ".join(f"{dtypes.name(dtype)}{list(shape)}" for shape, dtype in specs)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hook implementations: the operator `Custom` and its kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core import hookimpl
+
+
+@hookimpl
+def mx_register_operators(registry: Any) -> None:
+    """`Custom`; its backward operator comes along."""
+    from mx_ndarray.custom.operator import Custom
+
+    registry.add(Custom)
+
+
+@hookimpl
+def mx_register_kernels(registry: Any) -> None:
+    """Python runs them."""
+    for name, make in (("Custom", "forward_kernel"), ("_backward_Custom", "backward_kernel")):
+        registry.add(name, "cpu", "python", f"mx_ndarray.custom.operator:{make}", priority=10)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a `CustomOp` inside an engine operation: NumPy views in, NumPy arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_ndarray import _core, autograd
+from mx_ndarray.custom.property import CustomOp, CustomOpProp
+from mx_ndarray.ndarray import NDArray
+
+Spec = tuple[tuple[int, ...], int]
+
+
+def create(prop: CustomOpProp, context: Context, specs: Sequence[Spec]) -> CustomOp:
+    """The operator for inputs of these shapes and type codes."""
+    made = prop.create_operator(str(context), [list(shape) for shape, _ in specs], [t for _, t in specs])
+    if not isinstance(made, CustomOp):
+        raise TypeError(f"[Custom] create_operator: expected a CustomOp, got {type(made).__name__}")
+    return made
+
+
+class Arrays:
+    """The NDArrays of one run, on the context the operator was made for.
+
+    They have variables of their own, so that the operator can push and wait although the engine
+    has given it the variables of what lies behind them.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._on_host = context.device_type.startswith("cpu")
+        self._all: list[NDArray] = []
+
+    def reading(self, values: np.ndarray[Any, Any]) -> NDArray:
+        """An input: shared where its memory has an owner that a kept array keeps alive."""
+        owned = values.base is not None or bool(values.flags["OWNDATA"])
+        return self._shared(values if owned and values.flags["C_CONTIGUOUS"] else np.array(values))
+
+    def writing(self, shape: Sequence[int], dtype: int) -> NDArray:
+        """An output, zero until it is assigned."""
+        return self._shared(np.zeros(tuple(shape), dtypes.numpy_dtype(dtype)))
+
+    def changing(self, values: np.ndarray[Any, Any]) -> NDArray:
+        """An auxiliary state: a copy, which is put back afterwards."""
+        return self._shared(np.array(values))
+
+    def _shared(self, values: np.ndarray[Any, Any]) -> NDArray:
+        array = _core.share_numpy(values, dtypes.code(values.dtype))
+        if not self._on_host:
+            array = array.as_in_context(self._context)
+        self._all.append(array)
+        return array
+
+    def finish(self) -> None:
+        """Waits for everything that was pushed on them: afterwards their memory is not ours."""
+        for array in self._all:
+            array.wait_to_write()
+
+
+def run_forward(
+    op: CustomOp, context: Context, inputs: Sequence[Any], aux: Sequence[Any], outputs: Sequence[Spec],
+    is_train: bool,
+) -> list[np.ndarray[Any, Any]]:  # fmt: skip
+    """Outputs, then new values of auxiliary states."""
+    arrays = Arrays(context)
+    in_data = [arrays.reading(x) for x in inputs]
+    states = [arrays.changing(x) for x in aux]
+    out_data = [arrays.writing(shape, dtype) for shape, dtype in outputs]
+    results = [*out_data, *states]
+    with autograd.pause(train_mode=is_train):
+        op.forward(is_train, ["write"] * len(out_data), in_data, list(out_data), list(states))
+        arrays.finish()
+        return [_core.as_numpy(x) for x in results]
+
+
+def run_backward(
+    op: CustomOp, context: Context, given: Sequence[Sequence[Any]], aux: Sequence[Any],
+    grads: Sequence[Spec], needed: Sequence[bool], is_train: bool,
+) -> list[np.ndarray[Any, Any]]:  # fmt: skip
+    """Gradients of the inputs, then new values of auxiliary states.
+
+    Parameters
+    ----------
+    given : out-gradients, inputs and outputs; None for what is not kept
+    needed : per input whether anyone wants its gradient
+    """
+    arrays = Arrays(context)
+    out_grad, in_data, out_data = (
+        [None if x is None else arrays.reading(x) for x in values] for values in given
+    )
+    states = [arrays.changing(x) for x in aux]
+    in_grad = [arrays.writing(shape, dtype) for shape, dtype in grads]
+    results = [*in_grad, *states]
+    with autograd.pause(train_mode=is_train):
+        req = ["write" if wanted else "null" for wanted in needed]
+        op.backward(req, out_grad, in_data, out_data, list(in_grad), list(states))
+        arrays.finish()
+        return [_core.as_numpy(x) for x in results]
