@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "few.hpp"
 #include "threads.hpp"
 #include "workspace.hpp"
 
@@ -54,8 +55,8 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
     status = invoke(nullptr);
   } else {
     status = guarded(&error, [&] {
-      Workspace workspace(call.context, run.stream);
-      std::vector<void*> scratch(plan->n_scratch);
+      Workspace workspace(call.context, run.stream, plan->n_scratch);
+      Few<void*, 4> scratch(plan->n_scratch);
       for (uint32_t i = 0; i < plan->n_scratch; ++i) {
         scratch[i] = workspace.take(plan->scratch_bytes[i], "scratch");
       }

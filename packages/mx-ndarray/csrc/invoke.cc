@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "invoke.hpp"
 
+#include "few.hpp"
 #include "outside.hpp"
 
 namespace mx::nd {
 namespace {
 
-// At most this many tensors without a heap allocation.
-constexpr size_t kFew = 8;
-
-template <class T>
-class Buffer8 {
- public:
-  explicit Buffer8(size_t n) : heap_(n > kFew ? n : 0) {}
-  T* data() noexcept { return heap_.empty() ? few_ : heap_.data(); }
-  T& operator[](size_t i) noexcept { return data()[i]; }
-
- private:
-  T few_[kFew] = {};
-  std::vector<T> heap_;
-};
+// Nearly every operator has fewer tensors.
+constexpr size_t kUsual = 8;
 
 [[noreturn]] void refuse_place(const Operator& op, const char* kind, uint32_t i, mx_context there,
                                mx_context here) {
@@ -76,7 +65,7 @@ void check_outputs(const Operator& op, const Call& call, const Invocation& invoc
 void invoke(const Invocation& invocation, std::vector<Value>& results) {
   Operator& op = *invocation.op;
   const uint32_t n_inputs = invocation.n_inputs;
-  Buffer8<Array*> inputs(n_inputs);
+  Few<Array*, kUsual> inputs(n_inputs);
   for (uint32_t i = 0; i < n_inputs; ++i) inputs[i] = invocation.inputs[i].array.get();
 
   const mx_context context = place_of(invocation);
@@ -99,9 +88,9 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
 
   const auto n_outputs = static_cast<uint32_t>(call->outputs.size());
   const uint32_t visible = call->visible_outputs;
-  Buffer8<Ref<Array>> owned(n_outputs);
-  Buffer8<Array*> outputs(n_outputs);
-  Buffer8<uint8_t> req(n_outputs);
+  Few<Ref<Array>, kUsual> owned(n_outputs);
+  Few<Array*, kUsual> outputs(n_outputs);
+  Few<uint8_t, kUsual> req(n_outputs);
   for (uint32_t i = 0; i < n_outputs; ++i) {
     req[i] = MX_REQ_WRITE;
     if (i < invocation.n_outputs && invocation.outputs[i] != nullptr) {

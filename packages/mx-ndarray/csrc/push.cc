@@ -5,28 +5,11 @@
 #include <new>
 
 #include "call.hpp"
+#include "few.hpp"
 #include "workspace.hpp"
 
 namespace mx::nd {
 namespace {
-
-// A vector on the stack for the usual few tensors.
-template <class T, size_t N>
-class Few {
- public:
-  explicit Few(size_t n) : data_(n <= N ? local_ : new T[n]) {}
-  Few(const Few&) = delete;
-  Few& operator=(const Few&) = delete;
-  ~Few() {
-    if (data_ != local_) delete[] data_;
-  }
-  T& operator[](size_t i) noexcept { return data_[i]; }
-  T* data() noexcept { return data_; }
-
- private:
-  T local_[N];
-  T* data_;
-};
 
 enum class Alias : uint8_t { kNone, kBuffered };
 
@@ -163,7 +146,7 @@ class Task final : DynamicOutputs {
   // aside and copied.
   mx_failure* run_buffered(const mx_run_context& context, const Execution& execution,
                            mx_tensor* outputs, Chunk** owners) {
-    Workspace workspace(call_->context, context.stream);
+    Workspace workspace(call_->context, context.stream, n_outputs_);
     std::vector<void*> targets(n_outputs_, nullptr);
     for (uint32_t i = 0; i < n_outputs_; ++i) {
       if (alias()[i] != static_cast<uint8_t>(Alias::kBuffered) || outputs[i].bytes == 0) continue;

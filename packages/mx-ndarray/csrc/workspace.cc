@@ -2,14 +2,15 @@
 #include "workspace.hpp"
 
 #include <mutex>
+#include <vector>
 
 namespace mx::nd {
 namespace {
 
-void free_blocks(const std::vector<mx_block>& blocks) noexcept {
-  for (const mx_block& block : blocks) {
-    const mx_storage_api* storage = Runtime::instance().storage(block.context.type);
-    storage->free(storage->self, &block);
+void free_blocks(const mx_block* blocks, size_t n) noexcept {
+  for (size_t i = 0; i < n; ++i) {
+    const mx_storage_api* storage = Runtime::instance().storage(blocks[i].context.type);
+    storage->free(storage->self, &blocks[i]);
   }
 }
 
@@ -47,7 +48,7 @@ class Retired {
       // A stream that failed has stopped, so its memory is free all the same.
       if (wait) run.device->wait(run.device->self, run.token, &error);
       run.device->release(run.device->self, run.token);
-      free_blocks(run.blocks);
+      free_blocks(run.blocks.data(), run.blocks.size());
     }
   }
 
@@ -65,15 +66,14 @@ class Retired {
 
 void* Workspace::take(size_t bytes, const char* tag) {
   if (bytes == 0) return nullptr;
-  blocks_.reserve(blocks_.size() + 1);
-  blocks_.push_back(allocate_block(context_, bytes, tag));
-  return blocks_.back().data;
+  blocks_[taken_] = allocate_block(context_, bytes, tag);
+  return blocks_[taken_++].data;
 }
 
 Workspace::~Workspace() {
-  if (blocks_.empty()) return;
+  if (taken_ == 0) return;
   if (on_host(context_)) {
-    free_blocks(blocks_);
+    free_blocks(blocks_.data(), taken_);
     return;
   }
   const mx_device_api* device = Runtime::instance().device(context_.type);
@@ -81,7 +81,7 @@ Workspace::~Workspace() {
   mx_error error{};
   // Without a token nobody can tell when the memory is free: it is lost with the broken stream.
   if (device->record(device->self, stream_, &token, &error) != MX_OK) return;
-  Retired::instance().add(device, token, std::move(blocks_));
+  Retired::instance().add(device, token, {blocks_.data(), blocks_.data() + taken_});
 }
 
 mx_block allocate_block(mx_context context, size_t bytes, const char* tag) {

@@ -3,8 +3,7 @@
 // Memory that one run of an operator needs and nobody else sees.
 #pragma once
 
-#include <vector>
-
+#include "few.hpp"
 #include "runtime.hpp"
 
 namespace mx::nd {
@@ -13,17 +12,20 @@ namespace mx::nd {
 // the object's life, because a launched kernel may still use it.
 class Workspace {
  public:
-  Workspace(mx_context context, void* stream) noexcept : context_(context), stream_(stream) {}
+  // For at most `blocks` pieces.
+  Workspace(mx_context context, void* stream, size_t blocks)
+      : context_(context), stream_(stream), blocks_(blocks) {}
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace();
-  // 64-byte aligned; contents undefined.  Throws Error.
+  // 64-byte aligned, NULL for no bytes; contents undefined.  Throws Error.
   void* take(size_t bytes, const char* tag);
 
  private:
   mx_context context_;
   void* stream_;
-  std::vector<mx_block> blocks_;
+  Few<mx_block, 4> blocks_;
+  size_t taken_ = 0;
 };
 
 // `storage.alloc` of a context.  When an accelerator is full it is tried again with the workspaces

@@ -62,7 +62,7 @@ void workspaces_outlive_their_launch(DeviceLoader& loader) {
   gate.lock();
   std::atomic<bool> intact{false};
   {
-    Workspace workspace({kType, 0}, stream);
+    Workspace workspace({kType, 0}, stream, 2);
     auto* memory = static_cast<uint8_t*>(workspace.take(64, "scratch"));
     CHECK(workspace.take(0, "scratch") == nullptr);
     memory[63] = 1;
@@ -85,7 +85,7 @@ void full_devices_wait_for_workspaces(DeviceLoader& loader) {
   auto* stream = static_cast<fakes::Stream*>(stream_of(loader));
   loader.memory.limit = 100;
   {
-    Workspace workspace({kType, 0}, stream);
+    Workspace workspace({kType, 0}, stream, 2);
     workspace.take(80, "scratch");
     stream->add([](mx_error*) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -93,7 +93,7 @@ void full_devices_wait_for_workspaces(DeviceLoader& loader) {
     });
   }
   {
-    Workspace workspace({kType, 0}, stream);
+    Workspace workspace({kType, 0}, stream, 2);
     workspace.take(80, "scratch");
     CHECK(loader.memory.bytes == 80);
     CHECK_THROWS(workspace.take(80, "scratch"));
@@ -105,7 +105,7 @@ void full_devices_wait_for_workspaces(DeviceLoader& loader) {
 void workspaces_of_the_host_go_back_at_once(DeviceLoader& loader) {
   const int before = loader.host.storage_.alive;
   {
-    Workspace workspace({MX_CPU, 0}, nullptr);
+    Workspace workspace({MX_CPU, 0}, nullptr, 1);
     workspace.take(8, "scratch");
     CHECK(loader.host.storage_.alive == before + 1);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products and the gradients of dot.
+#include <algorithm>
 #include <string>
 
 #include "kernels.h"
@@ -32,10 +33,44 @@ struct Operand {
   Operand turned() const { return {input, matrix, !transposed}; }
 };
 
+// Up to this many multiplications loops are done before oneDNN has begun.
+constexpr int64_t kTiny = 512;
+
+// c = a * b in loops, float32.
+HostStep tiny_product(Slot a, const Operand& left, Slot b, const Operand& right, Slot c, const Matrix& result) {
+  const Matrix& x = left.matrix;
+  const Matrix& y = right.matrix;
+  const int64_t depth = left.transposed ? x.rows : x.columns;
+  const int64_t x_row = left.transposed ? 1 : x.columns, x_column = left.transposed ? x.columns : 1;
+  const int64_t y_row = right.transposed ? 1 : y.columns, y_column = right.transposed ? y.columns : 1;
+  const int64_t x_step = x.rows * x.columns, y_step = y.rows * y.columns;
+  return [=](void* const* slots, const Call&) {
+    const auto* p = static_cast<const float*>(slots[a]);
+    const auto* q = static_cast<const float*>(slots[b]);
+    auto* out = static_cast<float*>(slots[c]);
+    for (int64_t batch = 0; batch < result.batch; ++batch, p += x_step, q += y_step) {
+      for (int64_t i = 0; i < result.rows; ++i, out += result.columns) {
+        std::fill_n(out, result.columns, 0.0f);
+        for (int64_t k = 0; k < depth; ++k) {
+          const float factor = p[i * x_row + k * x_column];
+          const float* row = q + k * y_row;
+          for (int64_t j = 0; j < result.columns; ++j) out[j] += factor * row[j * y_column];
+        }
+      }
+    }
+  };
+}
+
 // output = a * b
 Slot product(ProgramBuilder& builder, const Operand& a, const Operand& b, int output, const Matrix& c) {
   const MemoryDesc x = a.matrix.desc(a.transposed), y = b.matrix.desc(b.transposed), z = c.desc(false);
   const Slot slot = builder.output(output, z);
+  const int64_t depth = a.transposed ? a.matrix.rows : a.matrix.columns;
+  if (c.type == DataType::f32 && c.batch * c.rows * c.columns * depth <= kTiny) {
+    const Slot left = builder.input(a.input, x), right = builder.input(b.input, y);
+    builder.host(tiny_product(left, a, right, b, slot, c), {left, right, slot}, needed_by(output));
+    return slot;
+  }
   builder.step(dnnl::matmul::primitive_desc(cpu_engine(), x, y, z, ProgramBuilder::attributes()),
                {{DNNL_ARG_SRC, builder.input(a.input, x)}, {DNNL_ARG_WEIGHTS, builder.input(b.input, y)},
                 {DNNL_ARG_DST, slot}},
