@@ -2,10 +2,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <variant>
 
 #include "device_table.h"
 #include "gpu.h"
@@ -109,22 +111,31 @@ std::vector<TensorSpec> specs(const std::vector<PySpec>& given) {
   return made;
 }
 
+using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>>;
+
+Parameter parameter(const PyParameter& given) {
+  const auto [kind, number] = given;
+  if (kind < 0 || kind > Parameter::kRandomOffset) {
+    throw Error(MX_ERROR_VALUE,
+                "[launch_plan] parameter kind: expected 0 to 8, got " + std::to_string(kind));
+  }
+  return {static_cast<Parameter::Kind>(kind), number};
+}
+
+std::variant<Launch, Product> step(const PyStep& given) {
+  if (const auto* product = std::get_if<std::shared_ptr<Product>>(&given)) return **product;
+  const auto& [kernel, blocks, threads, shared_bytes, parameters] = std::get<PyLaunch>(given);
+  Launch launch{kernel, blocks, threads, shared_bytes, {}};
+  for (const PyParameter& one : parameters) launch.parameters.push_back(parameter(one));
+  return launch;
+}
+
 py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<PySpec>& inputs,
-                       const std::vector<PySpec>& outputs, const std::vector<PyLaunch>& launches,
+                       const std::vector<PySpec>& outputs, const std::vector<PyStep>& steps,
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
                        uint64_t random_blocks) {
   Recipe recipe{name, gpu, specs(inputs), specs(outputs), n_scalars, scratch, random_blocks, {}};
-  for (const auto& [kernel, blocks, threads, shared_bytes, given] : launches) {
-    std::vector<Parameter> parameters;
-    for (const auto& [kind, number] : given) {
-      if (kind < 0 || kind > Parameter::kRandomOffset) {
-        throw Error(MX_ERROR_VALUE, "[launch_plan] parameter kind: expected 0 to 8, got " +
-                                        std::to_string(kind));
-      }
-      parameters.push_back({static_cast<Parameter::Kind>(kind), number});
-    }
-    recipe.launches.push_back({kernel, blocks, threads, shared_bytes, std::move(parameters)});
-  }
+  for (const PyStep& given : steps) recipe.steps.push_back(step(given));
   auto plan = std::make_unique<LaunchPlan>(std::move(recipe));
   PyObject* made = PyCapsule_New(static_cast<mx_plan*>(plan.get()), MX_PLAN_CAPSULE, [](PyObject* self) {
     auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
@@ -197,10 +208,25 @@ PYBIND11_MODULE(_native, module) {
            py::arg("name"), py::arg("image"))
       .def_property_readonly("name", &Kernel::name);
 
+  py::class_<Product, std::shared_ptr<Product>>(module, "Product", py::module_local())
+      .def(py::init([](const PyParameter& a, const PyParameter& b, const PyParameter& c,
+                       int32_t dtype, std::pair<bool, bool> transposed,
+                       std::array<int64_t, 3> sizes, std::array<int64_t, 3> rows,
+                       std::array<int64_t, 3> strides, int64_t batch, bool add) {
+             return std::make_shared<Product>(Product{
+                 parameter(a), parameter(b), parameter(c), dtype, transposed.first,
+                 transposed.second, sizes[0], sizes[1], sizes[2], rows[0], rows[1], rows[2],
+                 strides[0], strides[1], strides[2], batch, add});
+           }),
+           py::arg("a"), py::arg("b"), py::arg("c"), py::kw_only(), py::arg("dtype"),
+           py::arg("transposed"), py::arg("sizes"), py::arg("rows"), py::arg("strides"),
+           py::arg("batch"), py::arg("add"));
+  module.def("load_blas", &load_blas, py::arg("path"), "Loads cuBLAS, once per process.");
+
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
-             py::arg("outputs"), py::arg("launches"), py::kw_only(), py::arg("n_scalars") = 0,
+             py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
-             "A plan (capsule mx.plan.v1) of kernels launched one after another.");
+             "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
 }
 
 }  // namespace mx::cuda

@@ -50,6 +50,12 @@ size_t limit_of(const Recipe& recipe, Parameter::Kind kind) {
   }
 }
 
+void check_parameter(const Recipe& recipe, const Parameter& p, const std::string& owner) {
+  if (p.number >= limit_of(recipe, p.kind)) {
+    refuse(recipe, MX_ERROR_VALUE, owner + " has a parameter out of range");
+  }
+}
+
 // The values a launch points to.
 union Value {
   const void* pointer;
@@ -61,18 +67,25 @@ union Value {
 
 }  // namespace
 
+// The arguments of one run.
+struct LaunchPlan::Call {
+  const mx_kernel_context& context;
+  const mx_tensor* inputs;
+  const mx_tensor* outputs;
+  const uint8_t* req;
+
+  Stream stream() const { return static_cast<Stream>(context.stream); }
+  void* pointer(const Parameter& p) const {
+    return p.kind == Parameter::kInput    ? inputs[p.number].data
+           : p.kind == Parameter::kOutput ? outputs[p.number].data
+                                          : context.scratch[p.number];
+  }
+};
+
 LaunchPlan::LaunchPlan(Recipe recipe) : mx_plan{}, recipe_(std::move(recipe)) {
   Gpu& gpu = Gpu::at(recipe_.gpu);
-  for (const Launch& launch : recipe_.launches) {
-    if (launch.parameters.size() > kParameters || launch.blocks == 0 || launch.threads == 0) {
-      refuse(recipe_, MX_ERROR_VALUE, "malformed launch of " + launch.kernel->name());
-    }
-    for (const Parameter& p : launch.parameters) {
-      if (p.number >= limit_of(recipe_, p.kind)) {
-        refuse(recipe_, MX_ERROR_VALUE, launch.kernel->name() + " has a parameter out of range");
-      }
-    }
-    launch.kernel->on(gpu);  // loads now, so that a run only launches
+  for (const auto& step : recipe_.steps) {
+    std::visit([&](const auto& one) { check_step(one, gpu); }, step);
   }
   head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
   n_scratch = static_cast<uint32_t>(recipe_.scratch.size());
@@ -88,13 +101,32 @@ LaunchPlan::LaunchPlan(Recipe recipe) : mx_plan{}, recipe_(std::move(recipe)) {
   };
 }
 
+void LaunchPlan::check_step(const Launch& launch, const Gpu& gpu) const {
+  if (launch.parameters.size() > kParameters || launch.blocks == 0 || launch.threads == 0) {
+    refuse(recipe_, MX_ERROR_VALUE, "malformed launch of " + launch.kernel->name());
+  }
+  for (const Parameter& p : launch.parameters) check_parameter(recipe_, p, launch.kernel->name());
+  launch.kernel->on(gpu);  // loads now, so that a run only launches
+}
+
+void LaunchPlan::check_step(const Product& product, const Gpu&) const {
+  check_product(product);
+  for (const Parameter& p : {product.a, product.b, product.c}) {
+    check_parameter(recipe_, p, "a product");
+    if (p.kind != Parameter::kInput && p.kind != Parameter::kOutput &&
+        p.kind != Parameter::kScratch) {
+      refuse(recipe_, MX_ERROR_VALUE, "a product of what is no tensor");
+    }
+  }
+}
+
 int32_t LaunchPlan::run_c(const mx_plan* self, const mx_kernel_context* context,
                           const mx_tensor* inputs, uint32_t n_inputs, const mx_tensor* outputs,
                           const uint8_t* req, uint32_t n_outputs, mx_error* error) {
   return guarded(error, [&] {
     const auto* plan = static_cast<const LaunchPlan*>(self);
     plan->check_call(*context, inputs, n_inputs, outputs, req, n_outputs);
-    plan->execute(*context, inputs, outputs, req);
+    plan->execute({*context, inputs, outputs, req});
   });
 }
 
@@ -120,38 +152,51 @@ void LaunchPlan::check_call(const mx_kernel_context& context, const mx_tensor* i
   if (context.stream == nullptr) refuse(r, MX_ERROR_VALUE, "the plan needs a stream of the device");
 }
 
-void LaunchPlan::execute(const mx_kernel_context& context, const mx_tensor* inputs,
-                         const mx_tensor* outputs, const uint8_t* req) const {
-  const bool wanted = std::any_of(req, req + recipe_.outputs.size(),
+void LaunchPlan::execute(const Call& call) const {
+  const bool wanted = std::any_of(call.req, call.req + recipe_.outputs.size(),
                                   [](uint8_t request) { return request != MX_REQ_NULL; });
-  if (recipe_.launches.empty() || (!wanted && !recipe_.outputs.empty())) return;
-  const Functions& cuda = functions();
-  Gpu& gpu = Gpu::at(recipe_.gpu);
+  if (recipe_.steps.empty() || (!wanted && !recipe_.outputs.empty())) return;
+  const Gpu& gpu = Gpu::at(recipe_.gpu);  // refuses in a forked child
   const Current current(gpu);
+  for (const auto& step : recipe_.steps) {
+    std::visit([&](const auto& one) { enqueue(one, gpu, call); }, step);
+  }
+}
+
+void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const {
   Value values[kParameters];
   void* pointers[kParameters];
-  for (const Launch& launch : recipe_.launches) {
-    for (size_t i = 0; i < launch.parameters.size(); ++i) {
-      const auto [kind, number] = launch.parameters[i];
-      Value& value = values[i];
-      pointers[i] = &value;
-      switch (kind) {
-        case Parameter::kInput: value.pointer = inputs[number].data; break;
-        case Parameter::kOutput: value.pointer = outputs[number].data; break;
-        case Parameter::kRequest: value.request = req[number]; break;
-        case Parameter::kScalar: value.number = context.scalars[number]; break;
-        case Parameter::kScratch: value.pointer = context.scratch[number]; break;
-        case Parameter::kUint32: value.narrow = static_cast<uint32_t>(number); break;
-        case Parameter::kUint64: value.wide = number; break;
-        case Parameter::kRandomKey: value.wide = context.random_key; break;
-        case Parameter::kRandomOffset: value.wide = context.random_offset; break;
-      }
+  for (size_t i = 0; i < launch.parameters.size(); ++i) {
+    const Parameter& p = launch.parameters[i];
+    Value& value = values[i];
+    pointers[i] = &value;
+    switch (p.kind) {
+      case Parameter::kInput:
+      case Parameter::kOutput:
+      case Parameter::kScratch: value.pointer = call.pointer(p); break;
+      case Parameter::kRequest: value.request = call.req[p.number]; break;
+      case Parameter::kScalar: value.number = call.context.scalars[p.number]; break;
+      case Parameter::kUint32: value.narrow = static_cast<uint32_t>(p.number); break;
+      case Parameter::kUint64: value.wide = p.number; break;
+      case Parameter::kRandomKey: value.wide = call.context.random_key; break;
+      case Parameter::kRandomOffset: value.wide = call.context.random_offset; break;
     }
-    const Result result =
-        cuda.launch(launch.kernel->on(gpu), launch.blocks, 1, 1, launch.threads, 1, 1,
-                    launch.shared_bytes, static_cast<Stream>(context.stream), pointers, nullptr);
-    if (result != kSuccess) check(result, recipe_.name + "] [" + gpu.name(), "cuLaunchKernel");
   }
+  const Result result =
+      gpu.cuda().launch(launch.kernel->on(gpu), launch.blocks, 1, 1, launch.threads, 1, 1,
+                        launch.shared_bytes, call.stream(), pointers, nullptr);
+  if (result != kSuccess) check(result, recipe_.name + "] [" + gpu.name(), "cuLaunchKernel");
+}
+
+void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& call) const {
+  bool add = product.add;
+  if (product.c.kind == Parameter::kOutput) {
+    const uint8_t request = call.req[product.c.number];
+    if (request == MX_REQ_NULL) return;
+    add = add || request == MX_REQ_ADD;
+  }
+  multiply(gpu, call.stream(), product, call.pointer(product.a), call.pointer(product.b),
+           call.pointer(product.c), add, recipe_.name + "] [" + gpu.name());
 }
 
 }  // namespace mx::cuda

@@ -1,36 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan (mx.plan.v1) that launches kernels one after another on the stream it is given.  What each
-// kernel's parameters are is data, so every generator of kernels makes the same plan.
+// A plan (mx.plan.v1) that enqueues kernels and matrix products one after another on the stream it is
+// given.  What each kernel's parameters are is data, so every generator of kernels makes the same plan.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "blas.h"
 #include "kernel.h"
 #include "mx_core/kernel.h"
+#include "parameter.h"
 
 namespace mx::cuda {
-
-// One parameter of a kernel.
-struct Parameter {
-  enum Kind : uint8_t {
-    kInput,    // pointer to input `number`
-    kOutput,   // pointer to output `number`
-    kRequest,  // int: what is done with output `number`
-    kScalar,   // double: run-time scalar `number`
-    kScratch,  // pointer to scratch `number`
-    kUint32,   // `number` itself
-    kUint64,
-    kRandomKey,     // uint64
-    kRandomOffset,  // uint64
-  };
-  Kind kind;
-  uint64_t number;
-};
 
 struct Launch {
   std::shared_ptr<Kernel> kernel;
@@ -54,7 +40,7 @@ struct Recipe {
   uint32_t n_scalars = 0;
   std::vector<size_t> scratch;
   uint64_t random_blocks = 0;
-  std::vector<Launch> launches;  // empty: there is nothing to compute
+  std::vector<std::variant<Launch, Product>> steps;  // empty: there is nothing to compute
 };
 
 // Throws mx::Error for parameters that refer to what there is not, or a kernel that does not load.
@@ -70,8 +56,12 @@ class LaunchPlan final : public mx_plan {
                        const uint8_t* req, uint32_t n_outputs, mx_error* error);
   void check_call(const mx_kernel_context& context, const mx_tensor* inputs, uint32_t n_inputs,
                   const mx_tensor* outputs, const uint8_t* req, uint32_t n_outputs) const;
-  void execute(const mx_kernel_context& context, const mx_tensor* inputs,
-               const mx_tensor* outputs, const uint8_t* req) const;
+  struct Call;
+  void execute(const Call& call) const;
+  void enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const;
+  void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;
+  void check_step(const Launch& launch, const Gpu& gpu) const;
+  void check_step(const Product& product, const Gpu& gpu) const;
 
   const Recipe recipe_;
   mutable std::atomic<uint32_t> references_{1};

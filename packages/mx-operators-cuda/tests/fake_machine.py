@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with two GPUs for subprocesses: the fake driver and the NVRTC that goes with it."""
+"""A machine with two GPUs for subprocesses: the fake driver, with the NVRTC and the cuBLAS that go with it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ COMPILER = shutil.which("g++")
 
 
 def build(folder: Path) -> dict[str, str]:
-    """Builds both libraries; returns the environment in which they are found."""
+    """Builds the libraries; returns the environment in which they are found."""
     assert COMPILER is not None
-    for name in ("fake_cuda", "fake_nvrtc"):
-        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread",
-                   str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
     import mx_operators_cuda
 
     include = Path(mx_operators_cuda.__file__).parent / "include"
+    for name in ("fake_cuda", "fake_nvrtc", "fake_cublas"):
+        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w", f"-I{HERE}", f"-I{include}",
+                   str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
+        if name == "fake_cublas":  # enqueues on the streams of the driver
+            command += [f"-L{folder}", "-l:fake_cuda.so", "-Wl,-rpath,$ORIGIN"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
     # what every kernel includes, parsed once; the flags are those of fake_nvrtc.cc
     command = [COMPILER, "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w", f"-I{include}", "-x", "c++-header",
                str(HERE / "emulation.hpp"), "-o", str(folder / "emulation.hpp.gch")]  # fmt: skip
@@ -31,6 +33,7 @@ def build(folder: Path) -> dict[str, str]:
     return {
         "MX_CUDA_DRIVER": str(folder / "fake_cuda.so"),
         "MX_NVRTC": str(folder / "fake_nvrtc.so"),
+        "MX_CUBLAS": str(folder / "fake_cublas.so"),
         "FAKE_NVRTC_FOLDER": str(folder),
         "FAKE_NVRTC_INCLUDE": f"{folder}:{HERE}:{include}",
     }

@@ -80,6 +80,23 @@ except MXNetError as error:
     assert f"NVRTC = not installed; {cure}" in said
 
 
+def test_no_cublas(machine: Machine, tmp_path: Path) -> None:
+    program = """
+from types import SimpleNamespace
+from mx_core import gpu, operators
+from mx_core.errors import MXNetError
+from mx_core.kernels import TensorSpec, prepare
+dot, spec = operators.get("dot"), [TensorSpec((2, 2), 0)]
+try:
+    prepare(dot, dot.Param.parse({}), spec * 2, spec, gpu())
+except MXNetError as error:
+    print(error)
+"""
+    said = machine.run(program, MX_CUBLAS=str(tmp_path / "libcublas.so"))
+    cure = "pip install 'mx-operators-cuda[cuda]'"
+    assert f"cuBLAS (CUDA's matrix products) was not found; {cure}" in said
+
+
 def test_a_forked_child_is_refused(machine: Machine) -> None:
     said = machine.run("""
 import os

@@ -55,7 +55,7 @@ def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
 
 def test_doctor_shows_what_is_found() -> None:
     lines = plugins.diagnostics()["operators_cuda"]
-    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC"}
+    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC", "cuBLAS"}
 
 
 def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:

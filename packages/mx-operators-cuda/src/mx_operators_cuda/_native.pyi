@@ -56,12 +56,29 @@ class Kernel:
     @property
     def name(self) -> str: ...
 
+class Product:
+    def __init__(
+        self,
+        a: tuple[int, int],
+        b: tuple[int, int],
+        c: tuple[int, int],
+        *,
+        dtype: int,
+        transposed: tuple[bool, bool],
+        sizes: Sequence[int],
+        rows: Sequence[int],
+        strides: Sequence[int],
+        batch: int,
+        add: bool,
+    ) -> None: ...
+
+def load_blas(path: str) -> None: ...
 def launch_plan(
     name: str,
     gpu: int,
     inputs: Sequence[tuple[Sequence[int], int, int]],
     outputs: Sequence[tuple[Sequence[int], int, int]],
-    launches: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int]]]],
+    steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int]]] | Product],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),

@@ -97,6 +97,7 @@ def diagnostics() -> dict[str, str]:
         "NVIDIA driver": "; ".join(filter(None, (version_line, found.problem))),
         "GPUs": _gpus(found.gpus),
         "NVRTC": _nvrtc_line(),
+        "cuBLAS": _blas_line(),
         "CuPy": _cupy_version() or "not installed; only GPU kernels written in Python need it",
     }
 
@@ -119,6 +120,15 @@ def _nvrtc_line() -> str:
 
     try:
         return ".".join(map(str, nvrtc.version()))
+    except MXNetError:
+        return f"not installed; {CURE}"
+
+
+def _blas_line() -> str:
+    from mx_operators_cuda import blas
+
+    try:
+        return blas.load()
     except MXNetError:
         return f"not installed; {CURE}"
 

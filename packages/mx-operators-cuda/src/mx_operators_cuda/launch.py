@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From generated kernels to plans: what each parameter of a kernel is, and how many blocks run it."""
+"""From generated kernels and matrix products to plans."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +22,7 @@ BLOCKS_PER_MULTIPROCESSOR = 16
 
 
 class Kind(IntEnum):
-    """What a parameter of a kernel is; the numbers of `csrc/launch_plan.h`."""
+    """What a parameter of a kernel is; the numbers of `csrc/parameter.h`."""
 
     INPUT = 0  #: pointer to an input
     OUTPUT = 1  #: pointer to an output
@@ -59,10 +59,46 @@ class Launch:
     parameters: tuple[Parameter, ...]
     most_blocks: int = 0
 
+    def taking(self, places: Mapping[Parameter, Parameter]) -> Launch:
+        """The same kernel on other tensors of a plan."""
+        return replace(self, parameters=tuple(places.get(p, p) for p in self.parameters))
+
     def blocks(self, multiprocessors: int) -> int:
         """Blocks of the grid on a GPU with that many multiprocessors."""
         most = self.most_blocks or BLOCKS_PER_MULTIPROCESSOR * multiprocessors
         return max(1, min(-(-self.threads // self.source.block), most))
+
+
+@dataclass(frozen=True)
+class Product:
+    """C = op(A) · op(B) by cuBLAS, or C += it: row-major matrices, `batch` of them.
+
+    Parameters
+    ----------
+    a, b, c : Parameter
+        An input, output or scratch each.
+    dtype : int
+        Type code of all three, floating-point.
+    transposed : (bool, bool)
+        Whether A and B lie transposed in memory.
+    sizes : (int, int, int)
+        Rows of C, columns of C, the extent summed over; none is 0.
+    rows, strides : (int, int, int)
+        Elements from one row in memory, and from one matrix, to the next, of A, B and C.
+    add : bool
+        C is added to whatever is requested; else when that is requested.
+    """
+
+    a: Parameter
+    b: Parameter
+    c: Parameter
+    dtype: int
+    transposed: tuple[bool, bool]
+    sizes: tuple[int, int, int]
+    rows: tuple[int, int, int]
+    strides: tuple[int, int, int] = (0, 0, 0)
+    batch: int = 1
+    add: bool = False
 
 
 def make_plan(
@@ -70,12 +106,12 @@ def make_plan(
     context: Context,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-    launches: Sequence[Launch],
+    steps: Sequence[Launch | Product],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),
 ) -> Any:
-    """A plan that launches kernels one after another; compiles and loads them now.
+    """A plan that enqueues kernels and products one after another; compiles and loads them now.
 
     Parameters
     ----------
@@ -90,24 +126,35 @@ def make_plan(
 
     Raises
     ------
-    MXNetError  the GPU, its driver or NVRTC is missing, or a kernel does not compile
+    MXNetError  the GPU, its driver, NVRTC or cuBLAS is missing, or a kernel does not compile
     """
     device.require(context)
     from mx_operators_cuda import _native
 
     here = context.device_id
-    multiprocessors = _native.Device.multiprocessors(here) if launches else 0
-    made = [
-        (
-            _kernel(launch.source, _architecture(here)),
-            launch.blocks(multiprocessors), launch.source.block, 0,
-            [(int(kind), number) for kind, number in launch.parameters],
-        )
-        for launch in launches
-    ]  # fmt: skip
+    made = [_launch(step, here) if isinstance(step, Launch) else _product(step) for step in steps]
     return _native.launch_plan(
         name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch)
     )
+
+
+def _launch(launch: Launch, here: int) -> Any:
+    from mx_operators_cuda import _native
+
+    blocks = launch.blocks(_native.Device.multiprocessors(here))
+    parameters = [(int(kind), number) for kind, number in launch.parameters]
+    return _kernel(launch.source, _architecture(here)), blocks, launch.source.block, 0, parameters
+
+
+def _product(product: Product) -> Any:
+    from mx_operators_cuda import _native, blas
+
+    blas.load()
+    a, b, c = ((int(kind), number) for kind, number in (product.a, product.b, product.c))
+    return _native.Product(
+        a, b, c, dtype=product.dtype, transposed=product.transposed, sizes=product.sizes,
+        rows=product.rows, strides=product.strides, batch=product.batch, add=product.add,
+    )  # fmt: skip
 
 
 def _specs(specs: Sequence[TensorSpec]) -> list[tuple[list[int], int, int]]:

@@ -8,10 +8,6 @@ used where there is no GPU; this module serves both places.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
-import importlib.util
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +16,7 @@ from typing import Any
 
 from mx_core.errors import MXNetError
 from mx_operators_cuda.codegen.source import HEADER, header
+from mx_operators_cuda.libraries import places
 
 #: compiled for by default: Hopper (H100, H200)
 ARCHITECTURE = "sm_90"
@@ -76,17 +73,7 @@ def library() -> ctypes.CDLL:
 
 
 def _places() -> Iterator[str]:
-    chosen = os.environ.get("MX_NVRTC")
-    if chosen:
-        yield chosen
-        return
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        for pattern in _PATTERNS:
-            yield from (str(path) for path in sorted(Path(root).glob(pattern)) if ".alt." not in path.name)
-    found = ctypes.util.find_library("nvrtc")
-    yield from ((found,) if found else ())
-    yield from _SONAMES if sys.platform != "win32" else ()
+    return places("MX_NVRTC", _PATTERNS, "nvrtc", _SONAMES)
 
 
 def version() -> tuple[int, int]:

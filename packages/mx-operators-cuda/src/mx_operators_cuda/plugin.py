@@ -14,6 +14,7 @@ MX_PLUGIN = PluginInfo(
     summary="The gpu device, its memory and CUDA kernels, generated and compiled by NVRTC",
     variables={
         "MX_CUDA_DRIVER": "path of the CUDA driver library, by default libcuda.so.1",
+        "MX_CUBLAS": "path of cuBLAS, by default that of the nvidia-cublas wheel",
         "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
         "MX_GPU_MEM_POOL_TYPE": "pool of GPU memory: Pooled, BestFit or Naive",
         "MXNET_GPU_MEM_POOL_TYPE": "the same with MXNet's names; MX_GPU_MEM_POOL_TYPE comes first",
@@ -45,7 +46,7 @@ def mx_register_kernel_generators(registry: Any) -> None:
 
 @hookimpl
 def mx_register_kernels(registry: Any) -> None:
-    """Kernels of reductions, broadcasts and constants."""
+    """Kernels of reductions, products, broadcasts and constants."""
     from mx_operators_cuda.register import register_kernels
 
     register_kernels(registry)

@@ -19,10 +19,16 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_unbroadcast", "reduce:unbroadcast"),
     ("_backward_sum", "reduce:backward_sum"),
     ("_backward_mean", "reduce:backward_mean"),
+    ("dot", "product:dot"),
+    ("_backward_dot", "product:backward_dot"),
+    ("batch_dot", "product:batch_dot"),
+    ("FullyConnected", "product:fully_connected"),
+    ("_backward_FullyConnected", "product:fully_connected_backward"),
 )  # fmt: skip
 
 
 def register_kernels(registry: Any) -> None:
     """Adds the kernels of single operators."""
     for op, make in KERNELS:
-        registry.add(op, "gpu", "nvrtc", f"{__package__}.{make}")
+        variant = "cublas" if make.startswith("product:") else "nvrtc"
+        registry.add(op, "gpu", variant, f"{__package__}.{make}")

@@ -34,9 +34,9 @@ Recipe recipe(int32_t gpu = 0) {
   fake_register("scale", scale, sizes, 5);
   static const auto kernel = std::make_shared<Kernel>("scale", "FAKE:registered");
   return {"scale", gpu, {{{4}, MX_FLOAT32, 16}}, {{{4}, MX_FLOAT32, 16}}, 1, {}, 0,
-          {{kernel, 1, 32, 0,
-            {{Parameter::kInput, 0}, {Parameter::kOutput, 0}, {Parameter::kRequest, 0},
-             {Parameter::kScalar, 0}, {Parameter::kUint32, 4}}}}};
+          {Launch{kernel, 1, 32, 0,
+                  {{Parameter::kInput, 0}, {Parameter::kOutput, 0}, {Parameter::kRequest, 0},
+                   {Parameter::kScalar, 0}, {Parameter::kUint32, 4}}}}};
 }
 
 // A plan with an input and an output on its device.
@@ -104,7 +104,7 @@ void wrong_calls_are_refused() {
   CHECK(has(bench.run(), "input 0: the plan was made for shape (4) and type code 0, got (5)"));
   bench.n = 4;
   Recipe wrong = recipe();
-  wrong.launches[0].parameters[0].number = 3;
+  std::get<Launch>(wrong.steps[0]).parameters[0].number = 3;
   try {
     LaunchPlan plan(wrong);
     CHECK(false);
@@ -113,7 +113,7 @@ void wrong_calls_are_refused() {
   }
   try {
     Recipe missing = recipe();
-    missing.launches[0].kernel = std::make_shared<Kernel>("absent", "FAKE:registered");
+    std::get<Launch>(missing.steps[0]).kernel = std::make_shared<Kernel>("absent", "FAKE:registered");
     LaunchPlan plan(missing);
     CHECK(false);
   } catch (const mx::Error& error) {

@@ -199,6 +199,10 @@ long fake_calls(const char* symbol) {
   const Guard lock(world().mutex);
   return world().calls[symbol];
 }
+void fake_enqueue(void* stream, void (*body)(void*), void* argument) {
+  static_cast<Stream*>(stream)->push([=] { body(argument); });
+}
+int fake_owns(unsigned long long address, size_t bytes) { return valid(address, bytes, nullptr); }
 void fake_register(const char* name, void (*run)(unsigned, unsigned, void**), const size_t* sizes,
                    int n) {
   const Guard lock(world().mutex);

@@ -116,6 +116,29 @@ def test_autograd(ctx: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
+def trained(ctx: Any) -> list[np.ndarray]:
+    """Parameters of a network of two layers after some steps."""
+    rng = np.random.default_rng(7)
+    x, y = (nd.array(rng.normal(size=(16, n)).astype(np.float32), ctx=ctx) for n in (6, 2))
+    shapes = ((8, 6), (8,), (2, 8), (2,))
+    w1, b1, w2, b2 = (nd.array(rng.normal(size=s).astype(np.float32) * 0.5, ctx=ctx) for s in shapes)
+    for v in (w1, b1, w2, b2):
+        v.attach_grad()
+    for _ in range(5):
+        with autograd.record():
+            hidden = nd.relu(nd.FullyConnected(x, w1, b1, num_hidden=8))
+            loss = nd.square(nd.dot(hidden, w2, transpose_b=True) + b2 - y).mean()
+        loss.backward()
+        for v in (w1, b1, w2, b2):
+            v -= 0.1 * v.grad
+    return [v.asnumpy() for v in (loss, w1, b1, w2, b2)]
+
+
+def test_training(ctx: Any) -> None:
+    for found, wanted in zip(trained(ctx), trained(cpu()), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_that_are_added(ctx: Any) -> None:
     x = nd.array([1.0, 2.0, 3.0], ctx=ctx)
     x.attach_grad(grad_req="add")

@@ -39,6 +39,18 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "_unbroadcast": [({}, [(2, 4, 50), (4, 1)]), ({}, [(4, 5), (4, 5)])],
     "_backward_sum": [({"axis": (1,)}, [(3, 4), (3, 5, 4)])],
     "_backward_mean": [({"axis": (0, 2)}, [(5,), (3, 5, 4)])],
+    "dot": [({"transpose_a": a, "transpose_b": b}, [(5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
+            for a in (False, True) for b in (False, True)]
+           + [({}, [(5,), (5,)]), ({}, [(2, 3, 5), (5, 4, 2)]), ({}, [(0, 5), (5, 2)])],
+    "_backward_dot": [({"transpose_a": a, "transpose_b": b}, [(3, 7), (5, 3) if a else (3, 5), (7, 5) if b else (5, 7)])
+                      for a in (False, True) for b in (False, True)],
+    "batch_dot": [({"transpose_a": a, "transpose_b": b}, [(4, 5, 3) if a else (4, 3, 5), (4, 7, 5) if b else (4, 5, 7)])
+                  for a in (False, True) for b in (False, True)]
+                 + [({}, [(4, 3, 0), (4, 0, 7)])],
+    "FullyConnected": [({"num_hidden": 6}, [(4, 3, 5)]), ({"num_hidden": 6, "no_bias": True}, [(4, 5)]),
+                       ({"num_hidden": 6, "flatten": False}, [(2, 4, 5)])],
+    "_backward_FullyConnected": [({"num_hidden": 6}, [(40, 6), (40, 5), (6, 5)]),
+                                 ({"num_hidden": 6, "no_bias": True}, [(4, 6), (4, 3, 5), (6, 15)])],
     **{name: [({}, [BIG]), ({"axis": (0,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG]),
               ({"axis": (2,), "exclude": True}, [(2, 3, 5)]), ({"axis": (0,)}, [(0, 3)])]
        for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")},
@@ -58,7 +70,7 @@ def test_every_kernel_has_cases() -> None:
     ("name", "dtype"),
     [
         *((name, "float32") for name in sorted(CASES)),
-        *((name, "float16") for name in ("Reshape", "mean", "max")),
+        *((name, "float16") for name in ("Reshape", "mean", "max", "dot", "FullyConnected")),
     ],
 )
 def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
@@ -68,13 +80,14 @@ def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
         span = (0.99, 1.01) if "prod" in name else (-1.0, 1.0)
         case = make_case(name, params, shapes, dtype=dtype, low=span[0], high=span[1])
         made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
-        assert made.variant == "nvrtc" and made.plan is not None
+        assert made.variant in ("nvrtc", "cublas") and made.plan is not None
         before = [np.full(s.shape, 3, dtypes.numpy_dtype(s.dtype)) for s in case.outputs]
         wide = case.reference([x.astype(np.float64) for x in case.inputs])
         rtol = 2e-2 if dtype == "float16" else 1e-4
-        for req, start in ((1, 0.0), (3, 3.0), (0, None)):
-            found = bench.run(made.plan, case.inputs, before, [req], case.params.scalars)
-            wanted = before[0].astype(np.float64) if start is None else wide[0] + start
-            np.testing.assert_allclose(
-                found[0].astype(np.float64), wanted, rtol=rtol, atol=rtol, err_msg=f"{case.describe()} {req}"
-            )
+        for req in (1, 3, 0):
+            found = bench.run(made.plan, case.inputs, before, [req] * len(before), case.params.scalars)
+            for x, y, old in zip(found, wide, before, strict=True):
+                wanted = old if req == 0 else y + old if req == 3 else y
+                np.testing.assert_allclose(
+                    x.astype(np.float64), wanted, rtol=rtol, atol=rtol, err_msg=f"{case.describe()} {req}"
+                )

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "blas.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <climits>
+
+#include "mx_core/failure.hpp"
+
+namespace mx::cuda {
+namespace {
+
+// Source: cuBLAS library reference, 12.0 and 13.0.
+using Handle = struct HandleTag*;
+enum : int { kNoTranspose = 0, kTranspose = 1 };                          // cublasOperation_t
+enum : int { kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14 };      // cudaDataType_t
+enum : int { kCompute32 = 68, kCompute64 = 70 };                          // cublasComputeType_t
+constexpr int kDefaultAlgorithm = -1;                                     // cublasGemmAlgo_t
+
+struct Functions {
+  int (*create)(Handle* handle);
+  int (*set_stream)(Handle handle, Stream stream);
+  const char* (*status_text)(int status);
+  int (*multiply)(Handle handle, int transpose_a, int transpose_b, int m, int n, int k,
+                  const void* alpha, const void* a, int type_a, int row_a, long long stride_a,
+                  const void* b, int type_b, int row_b, long long stride_b, const void* beta,
+                  void* c, int type_c, int row_c, long long stride_c, int batch, int compute,
+                  int algorithm);
+};
+
+// A handle is one thread's at a time.
+struct Bound {
+  std::mutex mutex;
+  Handle handle = nullptr;
+  Stream stream = nullptr;
+};
+
+struct Blas {
+  Functions blas;
+  Bound bound[64];
+};
+std::atomic<Blas*> loaded{nullptr};  // never unloaded
+
+template <class F>
+void find(void* library, const std::string& path, const char* symbol, F* function) {
+  *function = reinterpret_cast<F>(::dlsym(library, symbol));
+  if (*function == nullptr) throw Error(MX_ERROR, "[gpu] cuBLAS: " + path + " has no " + symbol);
+}
+
+void check_status(const Functions& blas, int status, const std::string& where, const char* what) {
+  if (status == 0) return;
+  throw Error(MX_ERROR, "[" + where + "] " + what + ": " + blas.status_text(status) + " (" +
+                            std::to_string(status) + ")");
+}
+
+int type_of(int32_t dtype) {
+  switch (dtype) {
+    case MX_FLOAT32: return kReal32;
+    case MX_FLOAT64: return kReal64;
+    case MX_FLOAT16: return kReal16;
+    case MX_BFLOAT16: return kBrain16;
+    default: return -1;
+  }
+}
+
+}  // namespace
+
+void load_blas(const std::string& path) {
+  static std::mutex loading;
+  const std::lock_guard<std::mutex> lock(loading);
+  if (loaded.load() != nullptr) return;
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error(MX_ERROR, std::string("[gpu] cuBLAS: ") + ::dlerror());
+  auto made = std::make_unique<Blas>();
+  find(library, path, "cublasCreate_v2", &made->blas.create);
+  find(library, path, "cublasSetStream_v2", &made->blas.set_stream);
+  find(library, path, "cublasGetStatusString", &made->blas.status_text);
+  find(library, path, "cublasGemmStridedBatchedEx", &made->blas.multiply);
+  loaded.store(made.release());
+}
+
+void check_product(const Product& p) {
+  if (loaded.load() == nullptr) throw Error(MX_ERROR, "[gpu] cuBLAS is not loaded");
+  for (const int64_t size : {p.m, p.n, p.k, p.row_a, p.row_b, p.row_c, p.batch}) {
+    if (size <= 0 || size > INT_MAX) {
+      throw Error(MX_ERROR_UNSUPPORTED, "[gpu] cuBLAS: size " + std::to_string(size));
+    }
+  }
+  if (type_of(p.dtype) < 0) {
+    throw Error(MX_ERROR_UNSUPPORTED, "[gpu] cuBLAS: type code " + std::to_string(p.dtype));
+  }
+}
+
+void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, const void* b,
+              void* c, bool add, const std::string& where) {
+  Blas& all = *loaded.load();
+  Bound& bound = all.bound[gpu.id()];
+  const std::lock_guard<std::mutex> lock(bound.mutex);
+  if (bound.handle == nullptr) {
+    check_status(all.blas, all.blas.create(&bound.handle), where, "cublasCreate");
+  }
+  if (bound.stream != stream) {
+    check_status(all.blas, all.blas.set_stream(bound.handle, stream), where, "cublasSetStream");
+    bound.stream = stream;
+  }
+  const bool wide = p.dtype == MX_FLOAT64;
+  const float one = 1, beta = add ? 1 : 0;
+  const double wide_one = 1, wide_beta = beta;
+  const void* alpha_at = wide ? static_cast<const void*>(&wide_one) : &one;
+  const void* beta_at = wide ? static_cast<const void*>(&wide_beta) : &beta;
+  const int type = type_of(p.dtype);
+  const auto narrow = [](int64_t size) { return static_cast<int>(size); };
+  // cuBLAS is column-major: it sees every matrix transposed, so B comes first and C is n by m
+  const int status = all.blas.multiply(
+      bound.handle, p.transpose_b ? kTranspose : kNoTranspose,
+      p.transpose_a ? kTranspose : kNoTranspose, narrow(p.n), narrow(p.m), narrow(p.k), alpha_at, b,
+      type, narrow(p.row_b), p.stride_b, a, type, narrow(p.row_a), p.stride_a, beta_at, c, type,
+      narrow(p.row_c), p.stride_c, narrow(p.batch), wide ? kCompute64 : kCompute32,
+      kDefaultAlgorithm);
+  check_status(all.blas, status, where, "cublasGemmStridedBatchedEx");
+}
+
+}  // namespace mx::cuda

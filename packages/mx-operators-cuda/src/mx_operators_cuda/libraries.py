@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where NVIDIA's libraries lie: in wheels, else where the system looks."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def places(variable: str, patterns: Sequence[str], name: str, sonames: Sequence[str]) -> Iterator[str]:
+    """Paths and names to try, in order.
+
+    Parameters
+    ----------
+    variable : str
+        Environment variable that names the file; then nothing else is tried.
+    patterns : sequence of str
+        Under the folder of the `nvidia` wheels.
+    name : str
+        What `ctypes.util.find_library` takes.
+    sonames : sequence of str
+        For the dynamic loader, not on Windows.
+    """
+    chosen = os.environ.get(variable)
+    if chosen:
+        yield chosen
+        return
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for pattern in patterns:
+            yield from (str(path) for path in sorted(Path(root).glob(pattern)) if ".alt." not in path.name)
+    found = ctypes.util.find_library(name)
+    yield from ((found,) if found else ())
+    yield from sonames if sys.platform != "win32" else ()

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuBLAS for the fake driver: the one function used here, by its definition, in column-major order.
+#include "emulation.hpp"
+
+#include "fake_cuda.h"
+
+namespace {
+
+enum { kOk = 0, kNotInitialized = 1, kInvalid = 7, kUnsupported = 15 };
+enum : int { kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14 };
+
+struct Handle {
+  void* stream = nullptr;
+};
+
+struct Matrix {
+  unsigned long long data;
+  int type, row;
+  long long stride;
+  bool transposed;
+
+  size_t at(int batch, int i, int j) const {
+    const long long r = transposed ? j : i, c = transposed ? i : j;
+    return static_cast<size_t>(batch * stride + c * row + r);
+  }
+  char* element(size_t index, size_t bytes) const {
+    return reinterpret_cast<char*>(data & ~kFakeDeviceBit) + index * bytes;
+  }
+  double get(size_t index) const {
+    switch (type) {
+      case kReal32: return *reinterpret_cast<float*>(element(index, 4));
+      case kReal64: return *reinterpret_cast<double*>(element(index, 8));
+      case kReal16: return mx::widen(*reinterpret_cast<mx::half*>(element(index, 2)));
+      default: return mx::widen(*reinterpret_cast<mx::bfloat16*>(element(index, 2)));
+    }
+  }
+  void set(size_t index, double value) const {
+    switch (type) {
+      case kReal32: *reinterpret_cast<float*>(element(index, 4)) = static_cast<float>(value); break;
+      case kReal64: *reinterpret_cast<double*>(element(index, 8)) = value; break;
+      case kReal16:
+        *reinterpret_cast<mx::half*>(element(index, 2)) = mx::to_half(static_cast<float>(value));
+        break;
+      default:
+        *reinterpret_cast<mx::bfloat16*>(element(index, 2)) =
+            mx::to_bfloat16(static_cast<float>(value));
+    }
+  }
+};
+
+size_t width(int type) { return type == kReal64 ? 8 : type == kReal32 ? 4 : 2; }
+
+struct Call {
+  Matrix a, b, c;
+  int m, n, k, batch;
+  double alpha, beta;
+
+  void run() const {
+    for (int t = 0; t < batch; ++t) {
+      for (int i = 0; i < m; ++i) {
+        for (int j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int l = 0; l < k; ++l) sum += a.get(a.at(t, i, l)) * b.get(b.at(t, l, j));
+          const size_t to = c.at(t, i, j);
+          // without beta C is not read: it may hold anything
+          c.set(to, alpha * sum + (beta != 0 ? beta * c.get(to) : 0));
+        }
+      }
+    }
+  }
+  bool fits() const {
+    const auto inside = [](const Matrix& x, size_t last) {
+      return fake_owns(x.data, (last + 1) * width(x.type)) != 0;
+    };
+    return inside(a, a.at(batch - 1, m - 1, k - 1)) && inside(b, b.at(batch - 1, k - 1, n - 1)) &&
+           inside(c, c.at(batch - 1, m - 1, n - 1));
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+int cublasCreate_v2(Handle** handle) {
+  *handle = new Handle;
+  return kOk;
+}
+int cublasSetStream_v2(Handle* handle, void* stream) {
+  handle->stream = stream;
+  return kOk;
+}
+const char* cublasGetStatusString(int status) {
+  return status == kInvalid ? "the function got an invalid value" : "the function failed";
+}
+
+int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, int n, int k,
+                               const void* alpha, const void* a, int type_a, int row_a,
+                               long long stride_a, const void* b, int type_b, int row_b,
+                               long long stride_b, const void* beta, void* c, int type_c, int row_c,
+                               long long stride_c, int batch, int compute, int) {
+  if (handle->stream == nullptr) return kNotInitialized;
+  if (type_a != type_b || type_a != type_c || compute != (type_a == kReal64 ? 70 : 68)) {
+    return kUnsupported;
+  }
+  if (m <= 0 || n <= 0 || k <= 0 || row_a < (turn_a ? k : m) || row_b < (turn_b ? n : k) || row_c < m) {
+    return kInvalid;
+  }
+  const auto number = [&](const void* at) {
+    return type_a == kReal64 ? *static_cast<const double*>(at) : *static_cast<const float*>(at);
+  };
+  const auto address = [](const void* data) { return reinterpret_cast<unsigned long long>(data); };
+  auto* call = new Call{{address(a), type_a, row_a, stride_a, turn_a != 0},
+                        {address(b), type_b, row_b, stride_b, turn_b != 0},
+                        {address(c), type_c, row_c, stride_c, false},
+                        m, n, k, batch, number(alpha), number(beta)};
+  if (!call->fits()) {
+    delete call;
+    return kInvalid;
+  }
+  const auto body = [](void* argument) {
+    static_cast<Call*>(argument)->run();
+    delete static_cast<Call*>(argument);
+  };
+  fake_enqueue(handle->stream, body, call);
+  return kOk;
+}
+
+}  // extern "C"
