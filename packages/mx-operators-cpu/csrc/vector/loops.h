@@ -43,6 +43,10 @@ struct LoopTable {
   void (*stream)(void* out, const void* in, size_t bytes);
   // Four Philox words for each of n counters.
   void (*philox)(uint32_t* out, uint64_t key, uint64_t counter, size_t n);
+  // Numbers in float32 from words: low + span * uniform; `kept` or 0; n pairs of normal numbers.
+  void (*uniform)(float* out, const uint32_t* words, float low, float span, size_t n);
+  void (*keep)(float* out, const uint32_t* words, uint32_t threshold, float kept, size_t n);
+  void (*normal)(float* out, const uint32_t* words, size_t n);
 };
 
 // Throws mx::Error(MX_ERROR_UNSUPPORTED) on a CPU below the baseline.

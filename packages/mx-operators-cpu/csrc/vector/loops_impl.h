@@ -218,6 +218,9 @@ void fill_table(LoopTable& table, const char* name) {
   put_folds(table);
   table.stream = stream;
   table.philox = philox_words;
+  table.uniform = uniform_numbers;
+  table.keep = keep_numbers;
+  table.normal = normal_numbers;
   table.transpose32 = transpose32;
 }
 

@@ -125,6 +125,11 @@ class RandomPlan final : public Plan {
   template <class T>
   void draw(const Call& call, Chunk& chunk, int64_t n) const {
     auto* v = reinterpret_cast<T*>(chunk.values);
+    if (o_.distribution == Distribution::kUniform && dtype_ == MX_FLOAT32) {
+      table_.uniform(reinterpret_cast<float*>(v), chunk.words, static_cast<float>(call.scalar(0)),
+                     static_cast<float>(call.scalar(1) - call.scalar(0)), static_cast<size_t>(n));
+      return;
+    }
     if (o_.distribution == Distribution::kNormal) {
       draw_normal<T>(chunk, n);
       round(chunk, n);
@@ -145,21 +150,20 @@ class RandomPlan final : public Plan {
     }
   }
 
-  // Box and Muller over halves: radii of even elements, angles of odd ones.
   template <class T>
   void draw_normal(Chunk& chunk, int64_t n) const {
     const int64_t half = (n + 1) / 2;
+    if constexpr (sizeof(T) == 4) {
+      table_.normal(reinterpret_cast<float*>(chunk.values), chunk.words, static_cast<size_t>(half));
+      return;
+    }
+    // Box and Muller over halves: radii of even elements, angles of odd ones.
     auto* radius = reinterpret_cast<T*>(chunk.other);
     auto* angle = radius + half;
     auto* cosine = reinterpret_cast<T*>(chunk.more);
     for (int64_t j = 0; j < half; ++j) {
-      if constexpr (sizeof(T) == 8) {
-        radius[j] = static_cast<T>((word64(chunk.words, 2 * j) >> 11) + 1) * 0x1p-53;
-        angle[j] = 6.283185307179586 * philox::uniform64(word64(chunk.words, 2 * j + 1));
-      } else {
-        radius[j] = static_cast<T>(chunk.words[2 * j]) * 0x1p-32F + 0x1p-33F;
-        angle[j] = 6.283185307179586F * philox::uniform32(chunk.words[2 * j + 1]);
-      }
+      radius[j] = static_cast<T>((word64(chunk.words, 2 * j) >> 11) + 1) * 0x1p-53;
+      angle[j] = 6.283185307179586 * philox::uniform64(word64(chunk.words, 2 * j + 1));
     }
     const T factor = T(-2);
     apply(MX_OP_LOG, radius, radius, nullptr, 0, half);
@@ -198,7 +202,8 @@ class DropoutPlan final : public Plan {
         dtype_(inputs_[0].dtype),
         type_(compute_of(dtype_)),
         p_(p),
-        active_(active && p > 0) {
+        active_(active && p > 0),
+        threshold_(static_cast<uint32_t>(std::ceil(std::min(p, 1.0) * 0x1p24))) {
     random_blocks = blocks;
   }
 
@@ -222,11 +227,17 @@ class DropoutPlan final : public Plan {
     if (active_) {
       draw_words(table_, call.context, false, first, n, chunk.words);
       const auto keep = static_cast<T>(p_ < 1 ? 1 / (1 - p_) : 0.0);
-      for (int64_t i = 0; i < n; ++i)
-        mask[i] = static_cast<double>(philox::uniform32(chunk.words[i])) >= p_ ? keep : T(0);
+      if constexpr (sizeof(T) == 4) {
+        table_.keep(mask, chunk.words, threshold_, keep, size);
+      } else {
+        for (int64_t i = 0; i < n; ++i)
+          mask[i] = static_cast<double>(philox::uniform32(chunk.words[i])) >= p_ ? keep : T(0);
+      }
       // The mask is rounded to the type it is stored in before data is multiplied with it.
-      table_.store[type_][dtype_](chunk.other, mask, size);
-      table_.load[dtype_][type_](mask, chunk.other, size);
+      if (dtype_ != kStorageOf[type_]) {
+        table_.store[type_][dtype_](chunk.other, mask, size);
+        table_.load[dtype_][type_](mask, chunk.other, size);
+      }
     } else {
       std::fill_n(mask, n, T(1));
     }
@@ -245,6 +256,7 @@ class DropoutPlan final : public Plan {
   const Compute type_;
   const double p_;
   const bool active_;
+  const uint32_t threshold_;  // of 24 random bits
 };
 
 }  // namespace
