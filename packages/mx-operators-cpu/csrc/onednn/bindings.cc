@@ -2,57 +2,16 @@
 //
 // The kernels as Python functions: (inputs, outputs, parameters...) -> plan capsule, or None when
 // oneDNN has no kernel for the signature.  inputs and outputs are sequences of (shape, type code).
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include "bindings.h"
 
 #include <string>
 
 #include "kernels.h"
-#include "mx_core/python.hpp"
 
 namespace py = pybind11;
 
 namespace mx::onednn {
 namespace {
-
-using PySpecs = std::vector<std::pair<Dims, int32_t>>;
-
-std::vector<Spec> specs(const PySpecs& given) {
-  std::vector<Spec> out;
-  for (const auto& [shape, code] : given) {
-    if (product(shape, 0, shape.size()) <= 0) throw Unsupported{};  // nothing to compute
-    out.push_back({shape, data_type(code)});
-  }
-  return out;
-}
-
-py::object capsule(PlanPtr plan) {
-  mx_plan* raw = plan.get();
-  PyObject* made = PyCapsule_New(raw, MX_PLAN_CAPSULE, [](PyObject* self) {
-    auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
-    held->release(held);
-  });
-  if (made == nullptr) throw py::error_already_set();
-  plan.release();
-  return py::reinterpret_steal<py::object>(made);
-}
-
-// Prepares without the GIL; declining is None.
-template <class Make>
-py::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
-  PlanPtr plan;
-  try {
-    const Signature signature{specs(inputs), specs(outputs)};
-    py::gil_scoped_release release;
-    plan = make(signature);
-  } catch (const Unsupported&) {
-    return py::none();
-  } catch (const dnnl::error& e) {
-    if (e.status == dnnl_unimplemented || e.status == dnnl_invalid_arguments) return py::none();
-    throw Error(e.status == dnnl_out_of_memory ? MX_ERROR_MEMORY : MX_ERROR, e.what());
-  }
-  return capsule(std::move(plan));
-}
 
 template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
 py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
@@ -64,13 +23,14 @@ py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, co
 
 template <PlanPtr (*Kernel)(const Signature&, const PoolOptions&)>
 py::object prepare_pooling(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
-                           const Dims& pad, const std::string& type, bool count_include_pad, int p) {
+                           const Dims& pad, const std::string& type, bool count_include_pad, int p,
+                           bool channels_last) {
   const PoolType kind = type == "max"   ? PoolType::max
                         : type == "avg" ? PoolType::avg
                         : type == "sum" ? PoolType::sum
                                         : PoolType::lp;
   return prepare(inputs, outputs, [&](const Signature& s) {
-    return Kernel(s, {{kernel, stride, Dims(kernel.size(), 1), pad}, kind, count_include_pad, p});
+    return Kernel(s, {{kernel, stride, Dims(kernel.size(), 1), pad}, kind, count_include_pad, p, channels_last});
   });
 }
 
@@ -146,6 +106,7 @@ PYBIND11_MODULE(_onednn, m) {
     m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("dilate"),
           py::arg("pad"), py::arg("groups"), py::arg("channels_last"));
   };
+  bind_fused(m);
   window("convolution", &prepare_convolution<convolution>);
   window("convolution_backward", &prepare_convolution<convolution_backward>);
   window("deconvolution", &prepare_convolution<deconvolution>);
@@ -160,7 +121,7 @@ PYBIND11_MODULE(_onednn, m) {
   product("dot_backward", &prepare_matmul<dot_backward>);
   const auto pool = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("pad"),
-          py::arg("pool_type"), py::arg("count_include_pad"), py::arg("p_value"));
+          py::arg("pool_type"), py::arg("count_include_pad"), py::arg("p_value"), py::arg("channels_last") = false);
   };
   pool("pooling", &prepare_pooling<pooling>);
   pool("pooling_backward", &prepare_pooling<pooling_backward>);

@@ -49,8 +49,9 @@ struct PoolOptions {
   PoolType type = PoolType::max;
   bool count_include_pad = true;
   int p = 2;
+  bool channels_last = false;  // (batch, *spatial, channels) instead of (batch, channels, *spatial)
 };
-// data -> output; out_grad, data, output -> data_grad.  Layout (batch, channels, *spatial).
+// data -> output; out_grad, data, output -> data_grad.
 PlanPtr pooling(const Signature& signature, const PoolOptions& options);
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options);
 

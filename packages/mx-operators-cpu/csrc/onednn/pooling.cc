@@ -19,7 +19,6 @@ Cost pool_cost(const Signature& s, const PoolOptions& o) {
 // oneDNN divides an average by the whole window or by the part inside the data; windows that hang
 // over the padding at the end, and empty ones, need the loops.
 bool expressible(const Dims& data, const Dims& out, const PoolOptions& o) {
-  if (data.size() != o.window.kernel.size() + 2 || out.size() != data.size()) throw Unsupported{};
   if (o.type != PoolType::max && o.type != PoolType::avg) return false;
   for (size_t i = 0; i < o.window.kernel.size(); ++i) {
     const int64_t start = (out[i + 2] - 1) * o.window.stride[i] - o.window.pad[i];
@@ -30,20 +29,32 @@ bool expressible(const Dims& data, const Dims& out, const PoolOptions& o) {
   return true;
 }
 
+// A tensor as (batch, channels, *spatial), wherever its channels lie.
+MemoryDesc channels_second(const Spec& spec, const PoolOptions& o) {
+  const int spatial = static_cast<int>(o.window.kernel.size());
+  if (spec.shape.size() != o.window.kernel.size() + 2) throw Unsupported{};
+  std::vector<int> order = {0, o.channels_last ? spatial + 1 : 1};
+  for (int i = 0; i < spatial; ++i) order.push_back(o.channels_last ? i + 1 : i + 2);
+  return permuted(spec.shape, spec.type, order);
+}
+
 struct Geometry {
   MemoryDesc data, out;
   Dims dense, pad_end;
   dnnl::algorithm kind;
+  bool loops = false;  // oneDNN cannot
 
   Geometry(const Spec& x, const Spec& y, const PoolOptions& o)
-      : data(plain(x.shape, x.type)), out(plain(y.shape, y.type)), dense(o.window.kernel.size(), 0),
+      : data(channels_second(x, o)), out(channels_second(y, o)), dense(o.window.kernel.size(), 0),
         kind(o.type == PoolType::max       ? dnnl::algorithm::pooling_max
              : o.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
                                    : dnnl::algorithm::pooling_avg_exclude_padding) {
+    const Dims in = data.get_dims(), result = out.get_dims();
     for (size_t i = 0; i < dense.size(); ++i) {
-      pad_end.push_back((y.shape[i + 2] - 1) * o.window.stride[i] + o.window.kernel[i] - x.shape[i + 2] -
-                        o.window.pad[i]);
+      pad_end.push_back((result[i + 2] - 1) * o.window.stride[i] + o.window.kernel[i] - in[i + 2] - o.window.pad[i]);
     }
+    loops = !expressible(in, result, o);
+    if (loops && o.channels_last) throw Unsupported{};
   }
 
   dnnl::pooling_forward::primitive_desc forward(const Window& w, dnnl::prop_kind prop) const {
@@ -56,8 +67,8 @@ struct Geometry {
 
 PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
   const Spec &x = signature.inputs[0], &y = signature.outputs[0];
-  if (!expressible(x.shape, y.shape, options)) return pooling_loops(signature, options, pool_cost(signature, options));
   const Geometry g(x, y, options);
+  if (g.loops) return pooling_loops(signature, options, pool_cost(signature, options));
   ProgramBuilder builder(signature, pool_cost(signature, options));
   builder.step(g.forward(options.window, dnnl::prop_kind::forward_inference),
                {{DNNL_ARG_SRC, builder.input(0, g.data)}, {DNNL_ARG_DST, builder.output(0, g.out)}}, needed_by(0));
@@ -66,10 +77,8 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
 
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options) {
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
-  if (!expressible(x.shape, y.shape, options)) {
-    return pooling_backward_loops(signature, options, pool_cost(signature, options));
-  }
   const Geometry g(x, y, options);
+  if (g.loops) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Window& w = options.window;
   const auto forward = g.forward(w, dnnl::prop_kind::forward_training);
   const dnnl::pooling_backward::primitive_desc backward(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,

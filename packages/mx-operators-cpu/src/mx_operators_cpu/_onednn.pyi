@@ -6,6 +6,30 @@ from collections.abc import Sequence
 _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
+class FusedConvolution:
+    def __init__(
+        self,
+        inputs: _Specs,
+        outputs: _Specs,
+        *,
+        kernel: _Shape,
+        stride: _Shape,
+        dilate: _Shape,
+        pad: _Shape,
+        groups: int,
+        channels_last: bool,
+        weight_shape: _Shape,
+        biased: bool,
+        residual: bool,
+        packed: bool,
+        activation: str,
+        alpha: float,
+        beta: float,
+    ) -> None: ...
+    def plan(self) -> object | None: ...
+    def packed_size(self) -> int: ...
+    def pack(self, inputs: _Specs, outputs: _Specs) -> object | None: ...
+
 def convolution(
     inputs: _Specs,
     outputs: _Specs,
@@ -86,6 +110,7 @@ def pooling(
     pool_type: str,
     count_include_pad: bool,
     p_value: int,
+    channels_last: bool = ...,
 ) -> object | None: ...
 def pooling_backward(
     inputs: _Specs,
@@ -97,6 +122,7 @@ def pooling_backward(
     pool_type: str,
     count_include_pad: bool,
     p_value: int,
+    channels_last: bool = ...,
 ) -> object | None: ...
 def batch_norm(
     inputs: _Specs,

@@ -21,3 +21,9 @@ def mx_register_kernels(registry: Any) -> None:
 def mx_register_kernel_generators(registry: Any) -> None:
     """Generators of kernels from elementwise expressions."""
     vector.register_generators(registry)
+
+
+@mx_core.hookimpl
+def mx_register_graph_passes(registry: Any) -> None:
+    """Weights packed once."""
+    onednn.register_passes(registry)

@@ -109,6 +109,10 @@ class Graph:
                 table.setdefault(entry, []).append((node, position))
         return table
 
+    def outputs_of(self, node: Node) -> tuple[Entry, ...]:
+        """The entries of a node, hidden ones included."""
+        return tuple(Entry(node, i) for i in range(node.num_outputs))
+
     def find(self, *names: str) -> Iterator[Node]:
         """Applications of the operators of these names, in order."""
         return (node for node in self.nodes if node.op is not None and node.op.name in names)

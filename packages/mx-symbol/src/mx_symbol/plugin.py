@@ -20,8 +20,10 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     registry.add("simplify", "graph", f"{here}.simplify:simplify")
     registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
     registry.add("constants", "graph", f"{here}.constants:fold_constants", after=("simplify", "cse"))
+    registry.add("channels-last", "graph", f"{here}.channels_last:channels_last", after=("constants",))
     registry.add("no-gradients", "inference", f"{here}.simplify:without_gradients")
     registry.add("batch-norm", "inference", f"{here}.batch_norm:fold_batch_norm", after=("no-gradients",))
+    registry.add("layers", "inference", f"{here}.layers:fuse_layers", after=("batch-norm",))
     registry.add("cse-program", "program", f"{here}.common:common_subexpressions", before=("fuse",))
     registry.add("fuse", "program", f"{here}.fusion:fuse")
 

@@ -54,7 +54,7 @@ def test_the_same_values_without_the_operator(case):
     )
     assert "BatchNorm" in [n.op.name for n in plain.nodes(False)]
     running = [n.op.name for n in folded.nodes(False) if PREPARED not in n.attrs]
-    assert "BatchNorm" not in running and len(running) <= 2
+    assert "BatchNorm" not in running and len(set(running) - {"transpose"}) == 1
 
 
 def test_training_keeps_the_operator_and_updates_its_statistics():

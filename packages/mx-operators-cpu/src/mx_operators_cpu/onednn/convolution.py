@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 
-def _window(call: KernelCall) -> dict[str, Any]:
+def window_of(call: KernelCall) -> dict[str, Any]:
+    """Kernel, steps and padding, one value per spatial axis."""
     p: Any = call.params
     rank = len(p.kernel)
     return {
@@ -27,7 +28,7 @@ def _window(call: KernelCall) -> dict[str, Any]:
 
 def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
     """The window of a transposed convolution; a `target_shape` decides the padding instead of `pad`."""
-    window = _window(call)
+    window = window_of(call)
     p: Any = call.params
     if any(p.target_shape):
         spatial = slice(1, -1) if window["channels_last"] else slice(2, None)
@@ -40,12 +41,12 @@ def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[in
 
 def convolution(call: KernelCall) -> object | None:
     """data, weight[, bias] -> output."""
-    return native.convolution(specs(call.inputs), specs(call.outputs), **_window(call))
+    return native.convolution(specs(call.inputs), specs(call.outputs), **window_of(call))
 
 
 def convolution_backward(call: KernelCall) -> object | None:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
-    return native.convolution_backward(specs(call.inputs[:3]), specs(call.outputs), **_window(call))
+    return native.convolution_backward(specs(call.inputs[:3]), specs(call.outputs), **window_of(call))
 
 
 def deconvolution(call: KernelCall) -> object | None:

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
     p: Any = call.params
-    spatial, rank = data[2:], len(data) - 2
+    last = channels_last(p.layout)
+    axes = slice(1, -1) if last else slice(2, None)
+    spatial, rank = data[axes], len(data) - 2
     if p.global_pool:
         kernel, stride, pad = list(spatial), [1] * rank, [0] * rank
     else:
         kernel, stride, pad = list(p.kernel), filled(p.stride, rank, 1), filled(p.pad, rank, 0)
         if p.pooling_convention == "same":
-            sizes = zip(spatial, output[2:], kernel, stride, strict=True)
+            sizes = zip(spatial, output[axes], kernel, stride, strict=True)
             pad = [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]
     return {
         "kernel": kernel,
@@ -29,13 +31,14 @@ def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) ->
         "pool_type": p.pool_type,
         "count_include_pad": p.count_include_pad is not False,
         "p_value": p.p_value or 1,
+        "channels_last": last,
     }
 
 
 def supported(call: KernelCall) -> bool:
-    """Channels come first, and a norm has its exponent."""
+    """A norm has its exponent."""
     p: Any = call.params
-    return floating(call) and not channels_last(p.layout) and (p.pool_type != "lp" or p.p_value is not None)
+    return floating(call) and (p.pool_type != "lp" or p.p_value is not None)
 
 
 def pooling(call: KernelCall) -> object | None:

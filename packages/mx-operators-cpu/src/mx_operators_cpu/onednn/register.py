@@ -10,6 +10,8 @@ PRIORITY = 20  # a vendor library
 #: operator, module:function, module:function that says whether the call is supported
 KERNELS = (
     ("Convolution", "convolution:convolution", "signature:floating"),
+    ("_fused_Convolution", "fused:convolution", "signature:floating"),
+    ("_onednn_pack_Convolution", "fused:pack", "signature:floating"),
     ("_backward_Convolution", "convolution:convolution_backward", "signature:floating"),
     ("Deconvolution", "convolution:deconvolution", "signature:floating"),
     ("_backward_Deconvolution", "convolution:deconvolution_backward", "signature:floating"),
@@ -45,6 +47,11 @@ KERNELS = (
     ("RNN", "rnn:rnn", "signature:floating"),
     ("_backward_RNN", "rnn:rnn_backward", "signature:floating"),
 )
+
+
+def register_passes(registry: Any) -> None:
+    """Adds the graph pass of this folder."""
+    registry.add("pack-weights", "inference", f"{__package__}.fused:pack_weights", after=("layers",))
 
 
 def register(registry: Any) -> None:

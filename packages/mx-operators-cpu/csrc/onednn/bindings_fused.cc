@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "bindings.h"
+#include "fused.h"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+// The parameters of a fused convolution, as Python hands them over.
+struct Fused {
+  PySpecs inputs, outputs;
+  FusedOptions options;
+
+  Signature signature() const { return {specs(inputs), specs(outputs)}; }
+};
+
+Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride, const Dims& dilate,
+                 const Dims& pad, int64_t groups, bool channels_last, const Dims& weight_shape, bool biased,
+                 bool residual, bool packed, const std::string& activation, double alpha, double beta) {
+  FusedOptions options;
+  options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last};
+  options.weight_shape = weight_shape;
+  options.biased = biased;
+  options.residual = residual;
+  options.packed = packed;
+  options.activation = activation;
+  options.alpha = alpha;
+  options.beta = beta;
+  return {std::move(inputs), std::move(outputs), options};
+}
+
+}  // namespace
+
+void bind_fused(py::module_& m) {
+  py::class_<Fused>(m, "FusedConvolution", py::module_local())
+      .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel"),
+           py::arg("stride"), py::arg("dilate"), py::arg("pad"), py::arg("groups"), py::arg("channels_last"),
+           py::arg("weight_shape"), py::arg("biased"), py::arg("residual"), py::arg("packed"),
+           py::arg("activation"), py::arg("alpha"), py::arg("beta"))
+      .def("plan",
+           [](const Fused& f) {
+             return prepare(f.inputs, f.outputs,
+                            [&](const Signature& s) { return fused_convolution(s, f.options); });
+           })
+      .def("packed_size",
+           [](const Fused& f) {
+             return or_else(int64_t{0}, [&] { return packed_convolution_size(f.signature(), f.options); });
+           })
+      .def("pack", [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs) {
+        return prepare(inputs, outputs,
+                       [&](const Signature& s) { return pack_convolution(s, f.signature(), f.options); });
+      });
+}
+
+}  // namespace mx::onednn

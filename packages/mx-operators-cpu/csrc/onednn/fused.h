@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution with everything that may follow it in one primitive: bias, a residual that is added,
+// an activation; and its weight packed beforehand.
+#pragma once
+
+#include <string>
+
+#include "kernels.h"
+
+namespace mx::onednn {
+
+struct FusedOptions {
+  ConvolutionOptions convolution;
+  Dims weight_shape;  // of the weight as the operator has it, packed or not
+  bool biased = false, residual = false, packed = false;
+  std::string activation;  // "": none
+  double alpha = 0, beta = 0;  // of the activation
+};
+
+// data, weight[, bias][, residual] -> output.  A packed weight is a vector of float32.
+PlanPtr fused_convolution(const Signature& signature, const FusedOptions& options);
+// How many numbers the packed weight has for that signature, with a weight that is not packed.
+int64_t packed_convolution_size(const Signature& signature, const FusedOptions& options);
+// weight -> packed weight, for a convolution of that signature
+PlanPtr pack_convolution(const Signature& signature, const Signature& convolution, const FusedOptions& options);
+
+}  // namespace mx::onednn

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions with bias, residual and activation in one primitive, and their weights packed beforehand.
+
+`pack_weights` is a graph pass: where a weight is known before a run, the reorder that the primitive would
+do each time becomes a node that runs only when the weight was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_core.operator import OperatorProperty, Params
+from mx_operators_cpu.onednn.convolution import window_of
+from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.onednn.signature import specs
+
+if TYPE_CHECKING:
+    from mx_core.context import Context
+    from mx_core.operator.property import ReferenceContext
+
+#: attribute of nodes that run only when what they read was written
+PREPARED = "__prepared__"
+_FLOAT32 = dtypes.code("float32")
+
+
+def _described(call: KernelCall) -> Any:
+    """The call as the native part knows it."""
+    p: Any = call.params
+    return native.FusedConvolution(
+        specs(call.inputs), specs(call.outputs), **window_of(call), weight_shape=p.packed or call.inputs[1].shape,
+        biased=not p.no_bias, residual=p.residual, packed=bool(p.packed), activation=p.activation or "",
+        alpha=p.alpha, beta=p.beta,
+    )  # fmt: skip
+
+
+def convolution(call: KernelCall) -> object | None:
+    """data, weight[, bias][, residual] -> output."""
+    plan: object | None = _described(call).plan()
+    return plan
+
+
+class PackParam(Params):
+    """The call whose weight is packed."""
+
+    op_name = "_onednn_pack_Convolution"
+    call: KernelCall
+    size: int
+
+    def __init__(self, call: KernelCall, size: int) -> None:
+        given: dict[str, Any] = {
+            "call": call,
+            "size": size,
+            "key": (call, size),
+            "scalars": (),
+            "_explicit": (),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def attrs_all(self) -> dict[str, str]:
+        """The number of elements."""
+        return {"size": str(self.size)}
+
+
+class PackConvolution(OperatorProperty):
+    """A convolution's weight in the order that its primitive computes in."""
+
+    name = "_onednn_pack_Convolution"
+    Param = PackParam
+    arguments = ("weight",)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """A vector."""
+        s.assign("output", (p.size,))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """float32 numbers, whatever they hold."""
+        t.assign("output", _FLOAT32)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The order is the library's own."""
+        raise NotImplementedError("[_onednn_pack_Convolution] only oneDNN knows the order")
+
+
+PACK = PackConvolution()
+
+
+def pack(call: KernelCall) -> object | None:
+    """weight -> packed weight."""
+    p: Any = call.params
+    plan: object | None = _described(p.call).pack(specs(call.inputs), specs(call.outputs))
+    return plan
+
+
+def pack_weights(graph: Any) -> Any:
+    """Graph pass: packs the weights of fused convolutions that are variables or prepared."""
+    if not graph.context.device_type.startswith("cpu"):
+        return graph
+    mapping: dict[Any, Any] = {}
+    for node in graph.find("_fused_Convolution"):
+        weight = node.inputs[1]
+        if node.params.packed or not (weight.node.is_variable or PREPARED in weight.node.attrs):
+            continue
+        outputs = graph.outputs_of(node)
+        call = _call(graph, node, outputs, graph.context)
+        size = _described(call).packed_size()
+        if not size:
+            continue
+        params = PackParam(call, size)
+        packed = graph.apply(PACK, (weight,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
+        inputs = (node.inputs[0], packed, *node.inputs[2:])
+        packing = node.params.replace(packed=graph.specs[weight].shape)
+        made = graph.apply(node.op, inputs, node.name, packing, node.attrs)
+        mapping.update(zip(outputs, made, strict=True))
+    return graph.replace(mapping)
+
+
+def _call(graph: Any, node: Any, outputs: Sequence[Any], context: Context) -> KernelCall:
+    inputs: tuple[TensorSpec, ...] = tuple(graph.specs[entry] for entry in node.inputs)
+    return KernelCall(node.op, node.params, inputs, tuple(graph.specs[e] for e in outputs), context)
