@@ -3,8 +3,8 @@
 
 Vendor libraries convolve in that order or one like it and would reorder each tensor to it and back. Here
 only what enters and leaves a region is transposed: convolutions, poolings, batch normalisations, joins and
-elementwise operators between convolutions stay in it. Weights are transposed too; in inference that is
-prepared, so it happens once.
+elementwise operators between convolutions stay in it. Weights are transposed too; that is prepared, so it
+happens once.
 """
 
 from __future__ import annotations
