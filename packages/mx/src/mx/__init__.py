@@ -35,6 +35,7 @@ _PLACES: dict[str, str] = {
     "waitall": "mx_ndarray:waitall",
     "operator": "mx_ndarray.custom",
     "profiler": "mx_engine.profiler",
+    "test_utils": "mx.test_utils",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",

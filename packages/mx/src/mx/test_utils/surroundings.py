@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where and under which settings tests run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from mx_core.context import Context, current_context, num_gpus
+from mx_core.errors import ArgumentError
+
+P = ParamSpec("P")
+_set: list[Context] = []
+
+
+def default_context() -> Context:
+    """The context tests use: the current one."""
+    return current_context()
+
+
+def set_default_context(ctx: Context) -> None:
+    """Makes a context the calling thread's default; not inside a `with` block of another."""
+    if _set:
+        _set.pop().__exit__(None, None, None)
+    ctx.__enter__()
+    _set.append(ctx)
+
+
+def default_dtype() -> type[np.float32]:
+    """The type of random arrays: float32."""
+    return np.float32
+
+
+def list_gpus() -> range:
+    """The numbers of the GPUs that can be used."""
+    return range(num_gpus())
+
+
+@contextmanager
+def environment(*args: Any) -> Iterator[None]:
+    """Environment variables for a block: `environment("NAME", "value")` or a mapping; None unsets."""
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        wanted: dict[str, str | None] = dict(args[0])
+    elif len(args) == 2:
+        wanted = {args[0]: args[1]}
+    else:
+        raise ArgumentError(f"[environment] expected a name and a value, or a mapping, got {args!r}")
+    saved = {name: os.environ.get(name) for name in wanted}
+    _put(wanted)
+    try:
+        yield
+    finally:
+        _put(saved)
+
+
+def _put(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(value)
+
+
+def retry(n: int) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """A test that may fail: up to n attempts, of which one must pass."""
+    if n <= 0:
+        raise ArgumentError(f"[retry] n: expected at least 1, got {n}")
+
+    def decorate(test: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(test)
+        def attempts(*args: P.args, **kwargs: P.kwargs) -> None:
+            for _ in range(n - 1):
+                try:
+                    return test(*args, **kwargs)
+                except AssertionError as error:
+                    print(f"{test.__name__}: {error}; once more", file=sys.stderr)
+            return test(*args, **kwargs)
+
+        return attempts
+
+    return decorate
+
+
+def assert_exception(
+    f: Callable[..., Any], exception_type: type[BaseException], *args: Any, **kwargs: Any
+) -> None:
+    """Fails unless `f(*args, **kwargs)` raises an exception of a type."""
+    try:
+        f(*args, **kwargs)
+    except exception_type:
+        return
+    raise AssertionError(f"{getattr(f, '__name__', f)} raised no {exception_type.__name__}")
+
+
+@contextmanager
+def discard_stderr() -> Iterator[None]:
+    """Lets what native code writes to standard error vanish."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
