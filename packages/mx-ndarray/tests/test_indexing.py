@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,57 @@ def test_masks() -> None:
     assert a.asnumpy().sum() == 3
 
 
-@pytest.mark.parametrize("key", [5, -6, (0, 0), ([5],), [5], nd.array([7])])
+@pytest.mark.parametrize("key", [5, -6, (0, 0), ([5],), [5], [[0], [-6]], np.ones(4, bool), "0"])
 def test_outside_indices_are_refused(key: Any) -> None:
     a = nd.ones((5,))
     with pytest.raises(IndexOutOfBoundsError):
         a[key]
     with pytest.raises(IndexError):
         a[key] = 0
+
+
+def test_indices_in_arrays_are_checked_when_they_are_used() -> None:
+    for outside in (7, -6):
+        with pytest.raises(IndexOutOfBoundsError, match=f"index {outside}"):
+            nd.ones((5,))[nd.array([outside])].asnumpy()
+        with pytest.raises(IndexOutOfBoundsError, match=f"index {outside}"):
+            a = nd.ones((5,))
+            a[nd.array([outside])] = 0
+            a.asnumpy()
+    np.testing.assert_array_equal(nd.array([1, 2, 3])[nd.array([-1, 0])].asnumpy(), [3, 1])
+
+
+def test_advanced_assignment_does_not_wait(open_gate: threading.Event) -> None:
+    late = nd.test_gated(nd.ones((300, 100)))  # too large to run at the call
+    late[[1, -1]] = nd.arange(100)
+    late[nd.array([2])] = 5
+    picked = late[nd.array([2, 1])]
+    open_gate.set()
+    np.testing.assert_array_equal(picked.asnumpy()[:, :2], [[5, 5], [0, 1]])
+    assert late.asnumpy()[-1].sum() == np.arange(100).sum()
+
+
+def test_gradients_go_through_advanced_assignment() -> None:
+    x, base = nd.array([1, 2]), nd.ones((3, 2))
+    x.attach_grad()
+    base.attach_grad()
+    with autograd.record():
+        target = base * 2
+        kept = target.copy()
+        grown = nd.zeros((3, 2))
+        grown[[0, 2], [1, 1]] = x * 3
+        y = (grown * grown).sum() + kept.sum()
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [18, 36])
+    np.testing.assert_array_equal(base.grad.asnumpy(), np.full((3, 2), 2))
+
+
+def test_slice_assign_methods() -> None:
+    a = nd.zeros((3, 4))
+    a.slice_assign(nd.array([[1], [2]]), (0, 1), (2, 2), ())
+    a.slice_assign_scalar(7, (None, 3), (None, 4), (None, 1))
+    np.testing.assert_array_equal(a.asnumpy(), [[0, 1, 0, 7], [0, 2, 0, 7], [0, 0, 0, 7]])
+    assert a.slice_assign_scalar(0, (0,), (3,), ()) is a
 
 
 def test_assigned_values_broadcast_and_convert() -> None:

@@ -2,7 +2,8 @@
 """Reading and writing `x[key]` with NumPy's rules.
 
 Integers, slices, `...` and `None` are basic: a contiguous region is a view, others go through the
-operators `slice` and `_slice_assign`. Lists, arrays and masks are advanced and gather or scatter.
+operators `slice` and `_slice_assign`. Lists, arrays and masks are advanced, see `advanced`, and gather
+or scatter.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes, operators
-from mx_core.errors import IndexOutOfBoundsError, MXNetError, ShapeError
+from mx_core.errors import IndexOutOfBoundsError, ShapeError
 from mx_ndarray import _core
+from mx_ndarray.advanced import select
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
@@ -141,62 +143,26 @@ def _view(array: NDArray, region: Region, shape: tuple[int, ...]) -> NDArray:
     return _core.view(array, region.offset(array.shape) * item, array._dtype_code, shape)
 
 
-def _host_key(key: Any) -> Any:
-    """Arrays in a key as NumPy index arrays; MXNet allows floats that are whole numbers."""
-    if isinstance(key, tuple):
-        return tuple(_host_key(item) for item in key)
-    if isinstance(key, NDArray):
-        key = key.asnumpy()
-    if isinstance(key, np.ndarray) and key.dtype.kind not in "biu":
-        return key.astype(np.int64)
-    return key
-
-
-def _positions(array: NDArray, key: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Flat positions of the elements an advanced key selects, in the result's shape."""
-    every = np.arange(array.size, dtype=np.int64).reshape(array.shape)
-    try:
-        return np.asarray(every[_host_key(key)])
-    except IndexError as error:
-        raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {array.shape}") from None
-
-
 def _gather(array: NDArray, key: Any) -> NDArray:
-    host = _host_key(key)
-    if isinstance(host, list):
-        host = np.asarray(host)
-    take = function("take")
-    if isinstance(host, np.ndarray) and host.dtype.kind in "iu" and array.ndim:
-        rows = array.shape[0]
-        if host.size and (host.min() < -rows or host.max() >= rows):
-            bad = host[(host < -rows) | (host >= rows)].flat[0]
-            raise IndexOutOfBoundsError(f"[NDArray] index {bad} is out of bounds for axis 0 with size {rows}")
-        indices = make_array(np.where(host < 0, host + rows, host), array.context, np.int64)
-        return take(array, indices, axis=0, mode="clip")  # type: ignore[no-any-return]
-    positions = _positions(array, host)
-    indices = make_array(positions.reshape(-1), array.context, np.int64)
-    picked = take(array.reshape((-1,)), indices, axis=0, mode="clip")
-    return with_shape(picked, positions.shape or (1,))
+    chosen = select(key, array.shape, array.context)
+    picked = function("gather_nd")(array, chosen.indices)
+    return picked if chosen.shape else with_shape(picked, (1,))
 
 
 def put(array: NDArray, key: Any, value: Any) -> None:
-    """`array[key] = value`, asynchronous unless the key is advanced."""
+    """`array[key] = value`, asynchronous."""
     check_assignable(array)
     recorded = _core.is_recording() and isinstance(value, NDArray) and value._recorded
     dims = array.shape
     region = resolve(key, dims)
     if region is None:
-        if recorded:
-            raise MXNetError(
-                "[NDArray] assigning a recorded array through an advanced index has no gradient; "
-                "assign outside autograd.record(), or build the result with nd.where or nd.concat"
-            )
-        host = array.asnumpy()
-        try:
-            host[_host_key(key)] = value.asnumpy() if isinstance(value, NDArray) else value
-        except IndexError as error:
-            raise IndexOutOfBoundsError(f"[NDArray] {error}, for shape {dims}") from None
-        _fill(array, host)
+        chosen = select(key, dims, array.context)
+        if 0 in chosen.shape:
+            return
+        if isinstance(value, _NUMBERS):
+            value = _full(chosen.shape, value, array)
+        part = _fitted(value, array, chosen.shape)
+        function("_scatter_set_nd")(array, part, chosen.indices, shape=dims, out=array)
     elif region.contiguous(dims) and not recorded:
         _fill(_view(array, region, region.shape), value)
     elif isinstance(value, _NUMBERS):
@@ -231,7 +197,12 @@ def _fill(target: NDArray, value: Any) -> None:
     if target.size == 0:
         return
     if isinstance(value, _NUMBERS):
-        settings = {"shape": target.shape, "dtype": dtypes.name(target._dtype_code)}
-        function("_full")(value=float(value), ctx=target.context, out=target, **settings)
+        _full(target.shape, value, target, target)
         return
     _core.copy(_fitted(value, target, target.shape), target)
+
+
+def _full(shape: tuple[int, ...], value: Any, like: NDArray, out: NDArray | None = None) -> NDArray:
+    """A number everywhere, of the type and context of `like`."""
+    settings = {"shape": shape, "dtype": dtypes.name(like._dtype_code), "ctx": like.context, "out": out}
+    return function("_full")(value=float(value), **settings)  # type: ignore[no-any-return]

@@ -90,6 +90,18 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
         put(self, key, value)
 
+    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
+        """Writes an array into the region from `begin` to `end`; returns this array."""
+        return self._assign("_slice_assign", rhs, begin=begin, end=end, step=step)
+
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
+        """Writes a number into the region from `begin` to `end`; returns this array."""
+        settings = {"scalar": float(value), "begin": begin, "end": end, "step": step}
+        return self._assign("_slice_assign_scalar", **settings)
+
+    def _assign(self, operator: str, *inputs: NDArray, **settings: Any) -> NDArray:
+        return function(operator)(self, *inputs, out=self, **settings)  # type: ignore[no-any-return]
+
     # ---- arithmetic that has no slot of its own ----
 
     def __neg__(self) -> NDArray:

@@ -76,8 +76,9 @@ py::object index_plan(const PySpecs& inputs, const PySpecs& outputs, const std::
                       uint32_t indices, const Shape& extents, int64_t outer, int64_t n,
                       int64_t inner, bool per_element) {
   const auto what = action == "gather" ? IndexAction::kGather
-                    : action == "add"  ? IndexAction::kAdd
-                                       : IndexAction::kSet;
+                    : action == "add"    ? IndexAction::kAdd
+                    : action == "assign" ? IndexAction::kAssign
+                                         : IndexAction::kSet;
   const auto limit = bounds == "clip"   ? Bounds::kClip
                      : bounds == "wrap" ? Bounds::kWrap
                                         : Bounds::kRaise;

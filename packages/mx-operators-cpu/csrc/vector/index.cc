@@ -55,7 +55,8 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                     outputs_[0].elements == (gathers ? taken : table) &&
                     inputs_[o_.indices].elements ==
                         o_.n * static_cast<int64_t>(o_.extents.size());
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
+  const bool based = o_.action != IndexAction::kAssign || inputs_[0].bytes == outputs_[0].bytes;
+  if (!fits || !based) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
 }
 
 int64_t IndexPlan::bounded(int64_t index, int64_t extent) const {
@@ -103,9 +104,13 @@ void IndexPlan::execute(const Call& call) const {
   const bool aside = call.adds(0) && o_.action != IndexAction::kAdd;
   std::unique_ptr<char[]> memory(aside ? new char[outputs_[0].bytes] : nullptr);
   char* out = aside ? memory.get() : call.output(0);
-  if (!gathers && (aside || !call.adds(0))) std::memset(out, 0, outputs_[0].bytes);
+  const int64_t* names = o_.n > 0 ? rows(call) : nullptr;  // nothing is written if one is wrong
+  if (o_.action == IndexAction::kAssign) {
+    if (call.input(0) != out) std::memcpy(out, call.input(0), outputs_[0].bytes);
+  } else if (!gathers && (aside || !call.adds(0))) {
+    std::memset(out, 0, outputs_[0].bytes);
+  }
   if (o_.n > 0) {
-    const int64_t* names = rows(call);
     gathers ? gather(call, names, out) : scatter(call, names, out);
   }
   if (aside) accumulate(outputs_[0].dtype, call.output(0), out, outputs_[0].elements);

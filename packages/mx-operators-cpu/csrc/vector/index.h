@@ -8,7 +8,7 @@
 namespace mx::vector {
 
 enum class Bounds : uint8_t { kClip, kWrap, kRaise };
-enum class IndexAction : uint8_t { kGather, kAdd, kSet };
+enum class IndexAction : uint8_t { kGather, kAdd, kSet, kAssign };
 
 // The table is (outer, extents..., inner), the indices are (extents.size(), n), and the rows are
 // (outer, n, inner).  With `per_element` each index belongs to one element: the table is
@@ -23,7 +23,8 @@ struct IndexOptions {
   bool per_element = false;
 };
 
-// kGather writes rows; kAdd and kSet write a table of zeros with the rows added or set.
+// kGather writes rows; kAdd and kSet write a table of zeros with the rows added or set; kAssign sets
+// them in the table that is input 0.
 PlanPtr make_index_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                         const IndexOptions& options);
 

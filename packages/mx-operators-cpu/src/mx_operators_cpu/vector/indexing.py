@@ -125,6 +125,11 @@ def scatter_nd(call: KernelCall) -> Any:
     return _nd(call, "set", call.outputs[0].shape, 0, 1)
 
 
+def scatter_set_nd(call: KernelCall) -> Any:
+    """Elements or slices of the first input replaced; the last of equal indices counts."""
+    return _nd(call, "assign", call.outputs[0].shape, 1, 2)
+
+
 @cache
 def _choice() -> Expression:
     return X.trace(X.where, 3)

@@ -62,6 +62,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("gather_nd", "indexing:gather_nd"),
     ("_backward_gather_nd", "indexing:backward_gather_nd"),
     ("scatter_nd", "indexing:scatter_nd"),
+    ("_scatter_set_nd", "indexing:scatter_set_nd"),
     ("where", "indexing:where"),
     ("_random_uniform", "random:uniform"),
     ("_random_uniform_like", "random:uniform"),

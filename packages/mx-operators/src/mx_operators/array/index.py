@@ -380,6 +380,45 @@ class ScatterND(OperatorProperty):
         return (out,)
 
 
+class ScatterSetND(OperatorProperty):
+    """lhs with rhs written at indices; of equal indices the last one counts."""
+
+    name = "_scatter_set_nd"
+    Param = ScatterNDParam
+    arguments = ("lhs", "rhs", "indices")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """From the parameter, which is the shape of lhs."""
+        s.unify(["lhs", "output"])
+        s.assign("output", p.shape)
+        indices = s.get("indices")
+        if indices is not None and indices and indices[0] >= 0:
+            if indices[0] > len(p.shape):
+                raise s.error(f"indices {indices} index {indices[0]} axes of shape {p.shape}")
+            s.assign("rhs", (*indices[1:], *p.shape[indices[0] :]))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """Indices may be of any type."""
+        t.unify(["lhs", "rhs", "output"])
+        _label_type(t, "indices")
+
+    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
+        """The rest stays."""
+        return ((0, 0),)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Zero at the indices for lhs; for rhs what is there, of equal indices to each."""
+        zeros = g.op("zeros_like", (g.input(1),))[0]
+        rest = g.op("_scatter_set_nd", (g.out_grad(), zeros, g.input(2)), params=p)
+        return (rest[0], g.op("gather_nd", (g.out_grad(), g.input(2)))[0], None)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """An assignment."""
+        out = inputs[0].copy()
+        out[nd_index(inputs[2], p.shape, self.name)] = inputs[1]
+        return (out,)
+
+
 class Where(OperatorProperty):
     """x where condition is non-zero, else y; condition of the same shape, or (N,) for rows."""
 
@@ -525,5 +564,5 @@ class SizeArray(OperatorProperty):
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (
-    Take, Pick, BatchTake, OneHot, GatherND, ScatterND, Where, Diag, ShapeArray, SizeArray,
+    Take, Pick, BatchTake, OneHot, GatherND, ScatterND, ScatterSetND, Where, Diag, ShapeArray, SizeArray,
 )  # fmt: skip
