@@ -129,14 +129,19 @@ class GpuBench:
         outputs: Sequence[np.ndarray],
         req: Sequence[int] | None = None,
         scalars: Sequence[float] = (),
+        changed: Sequence[int] = (),
     ) -> list[np.ndarray]:
-        """What the outputs are after a run; RuntimeError with the plan's message if it fails."""
+        """What the outputs, then the inputs `changed`, are after a run.
+
+        RuntimeError with the plan's message if it fails.
+        """
         blocks = [self.copy_in(array) for array in (*inputs, *outputs)]
         arrays = [*inputs, *outputs]
         tensors = (Tensor * len(arrays))(*map(self.tensor, arrays, blocks))
         self.launch(capsule, tensors, len(inputs), req or [1] * len(outputs), scalars)
         self.wait()
-        made = [self.copy_out(b, y) for b, y in zip(blocks[len(inputs) :], outputs, strict=True)]
+        read = [*range(len(inputs), len(arrays)), *changed]
+        made = [self.copy_out(blocks[i], arrays[i]) for i in read]
         for block in blocks:
             self.memory.free(block)
         return made

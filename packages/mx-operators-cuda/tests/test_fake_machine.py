@@ -9,6 +9,7 @@ import pytest
 from fake_machine import Machine
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
+needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
 @pytest.mark.timeout(300)
@@ -27,3 +28,9 @@ def test_operators(machine: Machine) -> None:
 @pytest.mark.timeout(300)
 def test_failures(machine: Machine) -> None:
     machine.check("failures", FAKE_CUDA_MEMORY=str(16 << 20))
+
+
+@needs_graphs
+@pytest.mark.timeout(300)
+def test_graphs(machine: Machine) -> None:
+    machine.check("graphs", FAKE_CUDA_DELAY="200")

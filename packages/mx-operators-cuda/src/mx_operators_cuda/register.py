@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+#: optimizer updates, whose kernels are made of their declarations
+UPDATES = (
+    "sgd_update", "sgd_mom_update", "nag_mom_update", "signsgd_update", "signum_update", "adam_update",
+    "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+)  # fmt: skip
 #: operator, "module:function" of this package
 KERNELS: tuple[tuple[str, str], ...] = (
     *((name, "movement:copy") for name in (
@@ -19,6 +24,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_unbroadcast", "reduce:unbroadcast"),
     ("_backward_sum", "reduce:backward_sum"),
     ("_backward_mean", "reduce:backward_mean"),
+    *((name, "optimizer:update") for name in UPDATES),
     ("dot", "product:dot"),
     ("_backward_dot", "product:backward_dot"),
     ("batch_dot", "product:batch_dot"),

@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 
 from mx_core import dtypes, kernels
-from mx_core.testing.case import make_case
-from mx_operators_cuda.register import KERNELS
+from mx_core.testing.case import Case, make_case
+from mx_operators_cuda.register import KERNELS, UPDATES
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from device_memory import GpuBench
 
 sys.path.pop(0)
 
+CLIP = {"ftml_update": "clip_grad"}
+MORE = {"ftml_update": {"t": 3}}
+#: a second moment that exceeds the square of the first
+STATES = {"rmspropalex_update": [(7, 5), np.full((7, 5), 2.0)]}
 X, BIG = (4, 1, 6), (3, 70, 2, 40)
 #: operator -> parameters and shapes of the inputs
 CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
@@ -51,6 +55,9 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
                        ({"num_hidden": 6, "flatten": False}, [(2, 4, 5)])],
     "_backward_FullyConnected": [({"num_hidden": 6}, [(40, 6), (40, 5), (6, 5)]),
                                  ({"num_hidden": 6, "no_bias": True}, [(4, 6), (4, 3, 5), (6, 15)])],
+    **{name: [(parameters | MORE.get(name, {}), [(7, 5), *STATES.get(name, ())]) for parameters in (
+        {"lr": 0.1, "wd": 0.01, "rescale_grad": 0.5}, {"lr": 0.1, "wd": 0.01, CLIP.get(name, "clip_gradient"): 0.2})]
+       for name in UPDATES},
     **{name: [({}, [BIG]), ({"axis": (0,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG]),
               ({"axis": (2,), "exclude": True}, [(2, 3, 5)]), ({"axis": (0,)}, [(0, 3)])]
        for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")},
@@ -77,10 +84,14 @@ def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
     for params, shapes in CASES[name]:
         if name.startswith("_") and not shapes:
             params = {**params, "dtype": dtype}
-        span = (0.99, 1.01) if "prod" in name else (-1.0, 1.0)
+        # second moments are not negative
+        span = (0.99, 1.01) if "prod" in name else (0.1, 1.0) if name in UPDATES else (-1.0, 1.0)
         case = make_case(name, params, shapes, dtype=dtype, low=span[0], high=span[1])
         made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
         assert made.variant in ("nvrtc", "cublas") and made.plan is not None
+        if name in UPDATES:
+            compare_update(case, made.plan, bench)
+            continue
         before = [np.full(s.shape, 3, dtypes.numpy_dtype(s.dtype)) for s in case.outputs]
         wide = case.reference([x.astype(np.float64) for x in case.inputs])
         rtol = 2e-2 if dtype == "float16" else 1e-4
@@ -91,3 +102,12 @@ def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
                 np.testing.assert_allclose(
                     x.astype(np.float64), wanted, rtol=rtol, atol=rtol, err_msg=f"{case.describe()} {req}"
                 )
+
+
+def compare_update(case: Case, plan: Any, bench: GpuBench) -> None:
+    """An optimizer's step: the new weight, and the states where they lie."""
+    states = case.op.mutated_inputs(case.params)
+    blank = np.full_like(case.inputs[0], 77)
+    found = bench.run(plan, case.inputs, [blank], None, case.params.scalars, states)
+    for x, y in zip(found, case.reference([x.astype(np.float64) for x in case.inputs]), strict=True):
+        np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-5, err_msg=case.describe())
