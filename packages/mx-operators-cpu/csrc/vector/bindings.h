@@ -22,4 +22,6 @@ using PySpecs = std::vector<std::pair<Shape, int>>;
 std::vector<Spec> specs(const PySpecs& given);
 py::object capsule(PlanPtr plan);
 
+void bind_order(py::module_& module);
+
 }  // namespace mx::vector

@@ -79,6 +79,24 @@ def arg_plan(
 ) -> Any:
     """First position of the extremum along the middle axis of (outer, extent, inner)."""
 
+def order_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    data: int,
+    outer: int,
+    extent: int,
+    inner: int,
+    k: int,
+    ascending: bool,
+    results: Sequence[str],
+) -> Any:
+    """The first k elements, in stable order, of the middle axis of input `data`, (outer, extent, inner).
+
+    `results` says what each output is: values, positions, mask, or scatter: the first input's
+    elements where these came from.
+    """
+
 def random_plan(
     inputs: _Tensors,
     outputs: _Tensors,

@@ -52,6 +52,8 @@ class ArgParam:
 
 def order(x: Any, ascending: bool) -> Any:
     """Stable order along the last axis, NaN last."""
+    if x.dtype.kind == "V":  # bfloat16
+        x = x.astype(np.float32)
     if ascending:
         return np.argsort(x, -1, kind="stable")
     key = -x if x.dtype.kind == "f" else ~x if x.dtype.kind in "iu" else ~x.astype(np.int8)
