@@ -11,29 +11,11 @@ import numpy as np
 
 from mx_core import cpu, dtypes, gpu
 from mx_core.testing import tables
+from mx_core.testing.device import DeviceApi
 from mx_core.testing.storage import Memory
 from mx_operators_cuda import device
 
-_POINTER, _ERROR = c.c_void_p, c.POINTER(tables.Error)
-
-
-class DeviceTable(c.Structure):
-    """mx_device_api."""
-
-    _fields_ = [
-        ("head", tables.Head), ("self", _POINTER), ("type", c.c_int32), ("reserved", c.c_int32),
-        ("count", c.CFUNCTYPE(c.c_int32, _POINTER)),
-        ("stream", c.CFUNCTYPE(c.c_int32, _POINTER, c.c_int32, c.c_int32, c.POINTER(_POINTER), _ERROR)),
-        ("record", c.CFUNCTYPE(c.c_int32, _POINTER, _POINTER, c.POINTER(_POINTER), _ERROR)),
-        ("reached", c.CFUNCTYPE(c.c_int32, _POINTER, _POINTER)),
-        ("wait", c.CFUNCTYPE(c.c_int32, _POINTER, _POINTER, _ERROR)),
-        ("stream_wait", c.CFUNCTYPE(c.c_int32, _POINTER, _POINTER, _POINTER, _ERROR)),
-        ("release", c.CFUNCTYPE(None, _POINTER, _POINTER)),
-        ("copy", c.CFUNCTYPE(c.c_int32, _POINTER, _POINTER, _POINTER, tables.Context, _POINTER,
-                             tables.Context, c.c_size_t, _ERROR)),
-        ("memory", c.CFUNCTYPE(c.c_int32, _POINTER, c.c_int32, c.POINTER(c.c_uint64),
-                               c.POINTER(c.c_uint64), _ERROR)),
-    ]  # fmt: skip
+_POINTER = c.c_void_p
 
 
 class Tensor(c.Structure):
@@ -63,7 +45,7 @@ class Plan(c.Structure):
         ("head", tables.Head), ("flags", c.c_uint32), ("n_scratch", c.c_uint32),
         ("scratch_bytes", c.POINTER(c.c_size_t)), ("random_blocks", c.c_uint64),
         ("run", c.CFUNCTYPE(c.c_int32, _POINTER, c.POINTER(KernelContext), c.POINTER(Tensor), c.c_uint32,
-                            c.POINTER(Tensor), c.POINTER(c.c_uint8), c.c_uint32, _ERROR)),
+                            c.POINTER(Tensor), c.POINTER(c.c_uint8), c.c_uint32, c.POINTER(tables.Error))),
         ("retain", _POINTER), ("release", _POINTER),
     ]  # fmt: skip
 
@@ -80,7 +62,7 @@ class GpuBench:
 
     def __init__(self, device_id: int = 0) -> None:
         self.context = gpu(device_id)
-        self.device = at(device.make_device().capsule, DeviceTable, "mx.device.v1")
+        self.device = at(device.make_device().capsule, DeviceApi, "mx.device.v1")
         self.memory = Memory(device.make_storage(), self.context)
         self.here = self.memory.context
         host = cpu()

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from mx_core import dtypes
-from mx_core import expression as X
 from mx_operators_cuda import ledger
 
 #: ‖out - reference‖ / ‖reference‖
@@ -51,8 +50,7 @@ def seconds(bench: Any, run: Any, times: int = 50) -> float:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["add float32", "add float16", "add bfloat16", "add int32", "gelu float32",
-                                  "gelu float16", "bias float16", "momentum float32"])  # fmt: skip
+@pytest.mark.parametrize("name", ledger.samples())
 def test_sample(name: str, gpu: Any) -> None:
     from device_memory import GpuBench, Tensor
 
@@ -60,31 +58,31 @@ def test_sample(name: str, gpu: Any) -> None:
     from mx_operators_cuda.launch import make_plan
 
     bench, sample = GpuBench(), ledger.samples()[name]
-    kind, dtype = name.split()
-    plan = make_plan("sample", bench.context, sample.inputs, sample.outputs, [sample.launch],
-                     n_scalars=sample.expression.n_scalars)  # fmt: skip
+    kind, *_, dtype = name.split()
+    plan = make_plan("sample", bench.context, sample.inputs, sample.outputs, sample.launches,
+                     n_scalars=len(sample.scalars), scratch=sample.scratch)  # fmt: skip
     rng = np.random.default_rng()
     scale = 100 if dtype == "int32" else 1
     arrays = [
-        (rng.standard_normal(s.shape, np.float32) * scale).astype(dtypes.numpy_dtype(s.dtype))
+        (rng.standard_normal(s.shape, np.float32) * scale + (kind == "mean")).astype(
+            dtypes.numpy_dtype(s.dtype)
+        )
         for s in sample.inputs
     ]
-    scalars = [0.5] * sample.expression.n_scalars
     blank = [np.full(s.shape, 77, dtypes.numpy_dtype(s.dtype)) for s in sample.outputs]
-    outputs = bench.run(plan, arrays, blank, None, scalars)
+    outputs = bench.run(plan, arrays, blank, None, sample.scalars)
     # a strip is enough for the slow reference of erf
     rows = slice(0, 64) if kind == "gelu" else slice(None)
     given = [np.asarray(x[rows] if x.ndim == 2 else x).astype(np.float64) for x in arrays]
     error = 0.0
-    for out, wanted in zip(outputs, X.evaluate(sample.expression, given, scalars), strict=True):
+    for out, wanted in zip(outputs, sample.reference(given), strict=True):
         found = out[rows].astype(np.float64)
         assert np.isfinite(found).all()
         error = max(error, float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted)))
     assert error <= LIMIT[dtype]
     blocks = [bench.copy_in(x) for x in (*arrays, *blank)]
     tensors = (Tensor * len(blocks))(*map(bench.tensor, (*arrays, *blank), blocks))
-    requests = [1] * len(blank)
-    spent = seconds(bench, lambda: bench.launch(plan, tensors, len(arrays), requests, scalars))
+    spent = seconds(bench, lambda: bench.launch(plan, tensors, len(arrays), [1] * len(blank), sample.scalars))
     moved = sum(x.nbytes for x in (*arrays, *blank))
     for block in blocks:
         bench.memory.free(block)

@@ -23,7 +23,7 @@ def entry(name: str, source: str) -> ledger.Entry:
 def test_readme_states_what_the_ledger_shows() -> None:
     states = ledger.states(ledger.load(LEDGER))
     verified = sum(state == "verified" for state in states.values())
-    claim = f"Verified on a GPU: {verified} of {len(states)} sample kernels"
+    claim = f"Verified on a GPU: {verified} of {len(states)} samples"
     assert claim in (PACKAGE / "README.md").read_text()
 
 

@@ -12,17 +12,20 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.errors import FileFormatError
 from mx_core.expression import Expression
 from mx_core.kernels import TensorSpec
+from mx_operators_cuda import reduce
+from mx_operators_cuda.codegen.reduction import runs_of
 from mx_operators_cuda.codegen.source import header
 from mx_operators_cuda.elementwise import kernel
 from mx_operators_cuda.launch import Launch
@@ -62,42 +65,78 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sample:
-    """A kernel the ledger is about."""
+    """Kernels the ledger is about, and what they should compute.
 
-    expression: Expression
+    Parameters
+    ----------
+    inputs, outputs : tuple of TensorSpec
+    launches : tuple of Launch
+    reference : callable
+        From arrays to the results.
+    scalars : tuple of float
+        Run-time scalars to give it.
+    scratch : tuple of int
+        Bytes of scratch memory.
+    """
+
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    launch: Launch
+    launches: tuple[Launch, ...]
+    reference: Callable[[Sequence[Any]], Sequence[Any]]
+    scalars: tuple[float, ...] = ()
+    scratch: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=1)
 def samples() -> dict[str, Sample]:
-    """Memory-bound, compute-bound, broadcast, several outputs."""
+    """Memory-bound, compute-bound, broadcast, several outputs, reductions; the type ends the name."""
     big, row = (4096, 8192), (8192,)
     gelu = X.trace(lambda x: x * 0.5 * (1 + X.erf(x * 0.7071067811865476)), 1)
     sgd = X.trace(lambda w, g, m, lr: (w - lr * (m * 0.9 + g), m * 0.9 + g), 3, 1)
     made = {
-        f"add {name}": _sample(X.trace(lambda x, y: x + y, 2), (big, big), name)
+        f"add {name}": _elementwise(X.trace(lambda x, y: x + y, 2), (big, big), name)
         for name in ("float32", "float16", "bfloat16", "int32")
     }
-    made |= {f"gelu {name}": _sample(gelu, (big,), name) for name in ("float32", "float16")}
-    made["bias float16"] = _sample(X.trace(lambda x, b: X.relu(x + b), 2), (big, row), "float16")
-    made["momentum float32"] = _sample(sgd, (big, big, big), "float32")
+    made |= {f"gelu {name}": _elementwise(gelu, (big,), name) for name in ("float32", "float16")}
+    made["bias float16"] = _elementwise(X.trace(lambda x, b: X.relu(x + b), 2), (big, row), "float16")
+    made["momentum float32"] = _elementwise(sgd, (big, big, big), "float32", (0.5,))
+    for axis, what in ((1, "rows"), (0, "columns"), (None, "all")):
+        made[f"mean of {what} float32"] = _mean(big, axis, "float32")
     return made
 
 
-def _sample(expression: Expression, shapes: tuple[Shape, ...], name: str) -> Sample:
+def _elementwise(
+    expression: Expression, shapes: tuple[Shape, ...], name: str, scalars: tuple[float, ...] = ()
+) -> Sample:
     code = dtypes.code(name)
     inputs = tuple(TensorSpec(shape, code) for shape in shapes)
     outputs = (TensorSpec(shapes[0], code),) * len(expression.outputs)
     launch = kernel("sample", expression, inputs, outputs)
     assert launch is not None
-    return Sample(expression, inputs, outputs, launch)
+
+    def reference(arrays: Sequence[Any]) -> Sequence[Any]:
+        return X.evaluate(expression, arrays, scalars)
+
+    return Sample(inputs, outputs, (launch,), reference, scalars)
+
+
+def _mean(shape: Shape, axis: int | None, name: str) -> Sample:
+    code = dtypes.code(name)
+    axes = tuple(range(len(shape))) if axis is None else (axis,)
+    kept = tuple(size for i, size in enumerate(shape) if i not in axes) or (1,)
+    launches, scratch = reduce.launches("sample", reduce.REDUCTIONS["mean"], runs_of(shape, axes), code)
+
+    def reference(arrays: Sequence[Any]) -> Sequence[Any]:
+        return [arrays[0].mean(axes).reshape(kept)]
+
+    inputs, outputs = (TensorSpec(shape, code),), (TensorSpec(kept, code),)
+    return Sample(inputs, outputs, tuple(launches), reference, (), tuple(scratch))
 
 
 def fingerprint(sample: Sample) -> str:
     """SHA-256 of everything NVRTC reads for a sample."""
-    return hashlib.sha256((header() + sample.launch.source.text).encode()).hexdigest()
+    texts = [header(), *(launch.source.text for launch in sample.launches)]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def load(path: Path) -> tuple[Entry, ...]:

@@ -18,7 +18,8 @@ from mx_core import dtypes, gpu
 from mx_core import expression as X
 from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, TensorSpec
-from mx_operators_cuda import generate
+from mx_operators_cuda import generate, ledger
+from mx_operators_cuda.launch import make_plan
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from device_memory import GpuBench
@@ -87,3 +88,13 @@ def test_a_gpu_that_there_is_not() -> None:
     spec = (TensorSpec((2,), 0),)
     with pytest.raises(MXNetError, match=r"gpu\(99\) cannot be used: this machine has gpu\(0\) to"):
         generate(X.trace(lambda x: x, 1), KernelCall(op, None, spec, spec, gpu(99)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["add float16", "bias float16", "momentum float32", "mean of all float32"])
+def test_samples_of_the_ledger(name: str) -> None:
+    """They load and become plans; `test_gpu.py` runs them."""
+    sample = ledger.samples()[name]
+    bench = GpuBench()
+    plan = make_plan("sample", bench.context, sample.inputs, sample.outputs, sample.launches,
+                     n_scalars=len(sample.scalars), scratch=sample.scratch)  # fmt: skip
+    assert "mx.plan.v1" in repr(plan)
