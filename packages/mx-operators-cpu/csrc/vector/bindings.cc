@@ -149,6 +149,7 @@ PYBIND11_MODULE(_vector, module) {
   module.def("dropout_plan", &dropout_plan, in, out, py::kw_only(), py::arg("p"),
              py::arg("active"), py::arg("blocks"), "A plan for dropout with its mask.");
   bind_order(module);
+  bind_resample(module);
 }
 
 }  // namespace mx::vector

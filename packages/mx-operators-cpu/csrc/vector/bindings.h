@@ -23,5 +23,6 @@ std::vector<Spec> specs(const PySpecs& given);
 py::object capsule(PlanPtr plan);
 
 void bind_order(py::module_& module);
+void bind_resample(py::module_& module);
 
 }  // namespace mx::vector

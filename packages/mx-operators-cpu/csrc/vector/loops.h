@@ -36,6 +36,8 @@ struct LoopTable {
   // Where row[i] is larger (smaller; or the first NaN), best[i] becomes it and found[i] `index`.
   void (*best_of[kComputeTypes])(void* best, int32_t* found, const void* row, int32_t index,
                                  bool largest, size_t n);
+  // y[i] += a * x[i], in float32 [0] and float64 [1].
+  void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 4 bytes.
   void (*transpose32)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);

@@ -84,6 +84,15 @@ void power_by_scalar(void* out, const void* a, const void* b, const void* c, siz
   binary<T, Pow, 2>(out, a, b, c, n);
 }
 
+template <class T>
+void add_scaled(void* y, const void* x, double a, size_t n) {
+  auto* to = static_cast<T*>(y);
+  auto* from = static_cast<const T*>(x);
+  const T factor = static_cast<T>(a);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
 template <class T, class F>
 void put_unary(Loop (&table)[kOpcodes][kForms], int opcode) {
   table[opcode][0] = unary<T, F>;
@@ -216,6 +225,8 @@ void fill_table(LoopTable& table, const char* name) {
   table.op[F32][MX_OP_TAN][0] = trigonometric<Tan32, Tan>;
   put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
   put_folds(table);
+  table.add_scaled[0] = add_scaled<float>;
+  table.add_scaled[1] = add_scaled<double>;
   table.stream = stream;
   table.philox = philox_words;
   table.uniform = uniform_numbers;

@@ -5,6 +5,8 @@ from typing import Any
 # Tensors are (shape, element type code); every function returns a capsule `mx.plan.v1` and raises
 # NoKernelError for element types without loops.
 _Tensors = Sequence[tuple[Sequence[int], int]]
+# A sparse matrix: where each row's entries begin (and the last ends), their columns and weights.
+_Mixing = tuple[Sequence[int], Sequence[int], Sequence[float]]
 _Move = tuple[int, int, Sequence[int], Sequence[int], Sequence[int], int, int]
 
 def instruction_set() -> str:
@@ -96,6 +98,11 @@ def order_plan(
     `results` says what each output is: values, positions, mask, or scatter: the first input's
     elements where these came from.
     """
+
+def resample_plan(
+    inputs: _Tensors, outputs: _Tensors, *, height: int, width: int, rows: _Mixing, columns: _Mixing
+) -> Any:
+    """rows · image · columnsᵀ of every image (height, width) of the first input."""
 
 def random_plan(
     inputs: _Tensors,

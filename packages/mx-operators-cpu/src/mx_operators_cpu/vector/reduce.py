@@ -18,7 +18,7 @@ from mx_operators_cpu.vector.movement import tile_shapes
 from mx_operators_cpu.vector.signature import Tensor, plain, tensors
 
 _BOOL, _UINT64 = dtypes.code("bool"), dtypes.code("uint64")
-_FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
+FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
 _OPS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min",
         "nansum": "nansum", "nanprod": "nanprod"}  # fmt: skip
 
@@ -51,7 +51,7 @@ def reduce(call: KernelCall) -> Any:
     name = call.op.name
     axes = reduced_axes(call.params, len(shape))
     empty = prod(shape[axis] for axis in axes) == 0
-    if name in ("max", "min") and (dtype == _UINT64 or (empty and dtype not in _FLOATS)):
+    if name in ("max", "min") and (dtype == _UINT64 or (empty and dtype not in FLOATS)):
         return None  # int64 loops do not hold the numbers
     if name == "mean" and dtype in (_UINT64, _BOOL):
         return None
@@ -62,7 +62,7 @@ def norm(call: KernelCall) -> Any:
     """L1 or L2 norm."""
     p: Any = call.params
     shape = call.inputs[0].shape
-    if call.inputs[0].dtype not in _FLOATS:
+    if call.inputs[0].dtype not in FLOATS:
         return None
     axes = reduced_axes(p, len(shape))
     op, root = ("sum_abs", False) if p.ord == 1 else ("sum_square", True)
@@ -122,7 +122,7 @@ def _divided(count: int) -> Expression:
 
 
 def _spread(call: KernelCall, expression: Expression, inputs: list[Tensor]) -> Any:
-    if not plain(*call.inputs, *call.outputs) or call.outputs[0].dtype not in _FLOATS:
+    if not plain(*call.inputs, *call.outputs) or call.outputs[0].dtype not in FLOATS:
         return None
     try:
         return _vector.expression_plan(expression.serialized, inputs, tensors(call.outputs))

@@ -64,6 +64,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("scatter_nd", "indexing:scatter_nd"),
     ("_scatter_set_nd", "indexing:scatter_set_nd"),
     ("where", "indexing:where"),
+    *((f"{kind}_contrib_{name}", f"resample:{make}") for kind, make in (("", "resample"), ("_backward", "backward"))
+      for name in ("AdaptiveAvgPooling2D", "BilinearResize2D")),
     *((name, f"order:{name}") for name in ("sort", "argsort", "topk")),
     ("_backward_sort", "order:backward_sort"),
     ("_backward_topk", "order:backward_topk"),
