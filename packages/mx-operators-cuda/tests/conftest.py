@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+# modules of this folder, which tests import by name once they are loaded
 sys.path.insert(0, str(Path(__file__).parent))
 import cuda_emulator as emulation
+import device_memory as device_memory
 import fake_machine
 
 sys.path.pop(0)

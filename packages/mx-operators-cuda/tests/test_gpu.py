@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_memory import GpuBench, Tensor
 
 from mx_core import dtypes
 from mx_operators_cuda import ledger
@@ -52,8 +53,6 @@ def seconds(bench: Any, run: Any, times: int = 50) -> float:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ledger.samples())
 def test_sample(name: str, gpu: Any) -> None:
-    from device_memory import GpuBench, Tensor
-
     from mx_operators_cuda import _native, driver, nvrtc
     from mx_operators_cuda.launch import make_plan
 

@@ -3,21 +3,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from device_memory import GpuBench
 
 from mx_core import dtypes, kernels
 from mx_core.testing.case import Case, make_case
 from mx_operators_cuda.register import KERNELS, UPDATES
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from device_memory import GpuBench
-
-sys.path.pop(0)
 
 CLIP = {"ftml_update": "clip_grad"}
 MORE = {"ftml_update": {"t": 3}}

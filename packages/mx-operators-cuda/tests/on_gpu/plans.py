@@ -6,13 +6,12 @@ Not collected by name: `test_fake_machine.py` runs this file on the fake driver,
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from device_memory import GpuBench
 
 from mx_core import dtypes, gpu
 from mx_core import expression as X
@@ -20,11 +19,6 @@ from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_operators_cuda import generate, ledger
 from mx_operators_cuda.launch import make_plan
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from device_memory import GpuBench
-
-sys.path.pop(0)
 
 NULL, WRITE, INPLACE, ADD = range(4)
 AXPY = X.trace(lambda x, y, s: (x * s + y, x - y), 2, 1)
