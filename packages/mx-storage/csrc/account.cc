@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "available_memory.h"
 #include "mx_core/failure.hpp"
 
 namespace mx::storage {
@@ -45,7 +46,7 @@ void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
   }
   if (block->data == nullptr) {
     used_.fetch_sub(bytes, std::memory_order_relaxed);
-    refuse(bytes, tag, "the system has no more");
+    refuse(bytes, tag, "the system has no more (" + std::to_string(available_memory()) + " available)");
   }
   if (Holder* mine = holder(tag)) {
     mine->bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
@@ -129,7 +130,7 @@ Holder* Account::holder(const char* tag) noexcept {
   return nullptr;
 }
 
-void Account::refuse(size_t bytes, const char* tag, const char* why) {
+void Account::refuse(size_t bytes, const char* tag, const std::string& why) {
   // The same text may come from several libraries under several addresses.
   std::map<std::string_view, int64_t> by_text;
   each_holder([&](const char* text, int64_t held) { by_text[text] += held; });

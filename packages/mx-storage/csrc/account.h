@@ -47,7 +47,7 @@ class Account {
   void raise_peak(uint64_t used) noexcept;
   void unreserve(const mx_block& block) noexcept;
   Holder* holder(const char* tag) noexcept;
-  [[noreturn]] void refuse(size_t bytes, const char* tag, const char* why);
+  [[noreturn]] void refuse(size_t bytes, const char* tag, const std::string& why);
 
   const mx_context context_;
   const std::string name_;

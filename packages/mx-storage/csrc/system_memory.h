@@ -12,7 +12,7 @@ void* heap_alloc(size_t bytes) noexcept;
 void heap_free(void* data) noexcept;
 
 // Pages of their own, to the end of the last page; from 4 MiB on aligned to 2 MiB and, where the
-// system does that on advice, backed by huge pages.  NULL when there is none.
+// system does that on advice, backed by huge pages.  NULL when there is none, or less than would be written.
 void* map_pages(size_t bytes) noexcept;
 void unmap_pages(void* data, size_t bytes) noexcept;
 
