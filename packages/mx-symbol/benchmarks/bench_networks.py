@@ -1,85 +1,146 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole networks beside PyTorch, torch.compile, ONNX Runtime, OpenVINO and MXNet 1.9.1, in turns.
+"""Networks beside other frameworks, float32, in one run and in turns.
 
-    bench_networks.py [NAME ...] [--turns N] [--seconds S]
-
-Prints samples a second, GFLOP/s of products and convolutions, and the ratio of ours to each.
+`python bench_networks.py [network/batch/mode ...]`, for example `resnet50_v1/1/inference`. Each row has images
+(sequences, steps) per second, GFLOP/s, and for inference the share of the sum of what each layer's oneDNN
+primitive takes alone in the same run. A training step is forward and backward; all parameters get gradients.
+Ratio: ours to the best rival.
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from contest import Result, compete, write_task
+import numpy as np
+import rivals
 from networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
+from rivals.loop import turn
 
-from mx_symbol import sym
-from mx_symbol.bound_graph import build
+from mx_ndarray import nd
 from mx_symbol.cost import flops
+from mx_symbol.executor import Executor
 
-Shapes = dict[str, tuple[int, ...]]
-
-
-def image(name: str, batch: int) -> tuple[sym.Symbol, Shapes, int]:
-    """An image network, its input, and no words."""
-    return IMAGE_NETWORKS[name](), {"data": (batch, 3, 224, 224)}, 0
-
-
-def rows() -> dict[str, tuple[sym.Symbol, Shapes, int, bool, int]]:
-    """By name: network, shapes, number of words, training, samples a step."""
-    lstm = (lstm_language_model(), {"data": (35, 20)}, 10_000)
-    encoder = (transformer_encoder(), {"data": (8, 128, 512)}, 0)
-    return {
-        "resnet50_v1-1": (*image("resnet50_v1", 1), False, 1),
-        "resnet50_v1-32": (*image("resnet50_v1", 32), False, 32),
-        "mobilenet1.0-1": (*image("mobilenet1.0", 1), False, 1),
-        "mobilenet1.0-32": (*image("mobilenet1.0", 32), False, 32),
-        "vgg16-1": (*image("vgg16", 1), False, 1),
-        "lstm": (*lstm, False, 20),
-        "encoder": (*encoder, False, 8),
-        "resnet18_v1-16-training": (*image("resnet18_v1", 16), True, 16),
-        "lstm-training": (*lstm, True, 20),
-        "encoder-training": (*encoder, True, 8),
-    }
+#: network, batch, mode
+ROWS = (
+    ("resnet50_v1", 1, "inference"), ("resnet50_v1", 32, "inference"), ("mobilenet1.0", 1, "inference"),
+    ("vgg16", 1, "inference"), ("transformer", 8, "inference"), ("lstm", 20, "inference"),
+    ("resnet18_v1", 16, "training"), ("transformer", 8, "training"), ("lstm", 20, "training"),
+)  # fmt: skip
+TURNS = 6
+#: between turns, seconds: until idle threads of the last one have stopped spinning
+PAUSE = 0.25
+STEPS = 35
+INFERENCE = ("torch.compile", "ONNX Runtime", "OpenVINO", "MXNet 1.9.1")
+TRAINING = ("PyTorch eager", "torch.compile", "MXNet 1.9.1")
+_LAYERS = ("Convolution", "_fused_Convolution", "FullyConnected", "batch_dot", "RNN")
 
 
-def work(net: sym.Symbol, shapes: Shapes, training: bool) -> float:
-    """Floating-point operations of a step."""
-    requests = {n: "write" for n in net.list_arguments() if n not in shapes} if training else {}
-    graph = build(net.entries, shapes, {}, requests)
-    return sum(flops(node, graph.specs) for node in graph.schedule)
+def network(name: str, batch: int) -> tuple[Any, dict[str, tuple[int, ...]], Callable[[Any], np.ndarray]]:
+    """A symbol, the shapes of its inputs, and how its data are drawn."""
+    if name == "transformer":
+        return (
+            transformer_encoder(),
+            {"data": (batch, 128, 512)},
+            lambda rng: rng.standard_normal((batch, 128, 512)),
+        )
+    if name == "lstm":
+        shapes = {"data": (STEPS, batch), "begin_h": (2, batch, 650), "begin_c": (2, batch, 650)}
+        return lstm_language_model(), shapes, lambda rng: rng.integers(0, 10_000, (STEPS, batch))
+    shape = (batch, 3, 224, 224)
+    return IMAGE_NETWORKS[name](), {"data": shape}, lambda rng: rng.standard_normal(shape)
 
 
-def report(name: str, results: list[Result], samples: int, operations: float) -> None:
-    """A line per framework."""
-    ours = next((r.seconds for r in results if r.framework == "mx"), None)
-    for r in results:
-        if r.seconds is None:
-            print(f"{name:24} {r.framework:14} does not run: {r.problem[:90]}")
-            continue
-        ratio = f"ratio {r.seconds / ours:5.2f}" if ours and r.framework != "mx" else ""
-        speed = operations / r.seconds / 1e9
-        print(f"{name:24} {r.framework:14} {samples / r.seconds:9.1f} /s {speed:8.1f} GFLOP/s "
-              f"mean |out| {r.checksum:.5g}  {ratio}")  # fmt: skip
+def values_of(executor: Executor, data: Callable[[Any], np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of the usual sizes by name."""
+    rng = np.random.default_rng(0)
+    result = {}
+    for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
+        fan = max(int(np.prod(array.shape[1:])), 1)
+        drawn = rng.standard_normal(array.shape) * (2 / fan) ** 0.5
+        if name.endswith(("gamma", "var")):
+            drawn = 1 + 0.1 * np.abs(rng.standard_normal(array.shape))
+        elif len(array.shape) == 1:
+            drawn = rng.uniform(-0.04, 0.04, array.shape)
+        result[name] = np.asarray(data(rng) if name == "data" else drawn, np.float32)
+        array[:] = result[name]
+    return result
+
+
+def layers_alone(executor: Executor) -> float:
+    """Seconds that the layers' primitives take, each run by itself again and again."""
+    program, nodes = executor.separate_program(False)
+    total = 0.0
+    for part, node in enumerate(nodes):
+        program.push(part)
+        if node.op is not None and node.op.name in _LAYERS:
+            best = min(turn_of(program, part) for _ in range(5))
+            total += best
+    return total
+
+
+def turn_of(program: Any, part: int) -> float:
+    """Seconds of one node."""
+    nd.waitall()
+    began = time.perf_counter()
+    program.push(part)
+    nd.waitall()
+    return time.perf_counter() - began
+
+
+def measure(name: str, batch: int, mode: str) -> None:
+    """A row of the table."""
+    net, shapes, data = network(name, batch)
+    training = mode == "training"
+    request = {n: "write" if training and n not in shapes else "null" for n in net.list_arguments()}
+    executor = net.simple_bind(grad_req=request, **shapes)
+    values = values_of(executor, data)
+    with tempfile.TemporaryDirectory() as folder:
+        rivals.export(Path(folder), net, executor._graph.specs, values)
+        np.save(Path(folder) / "expected.npy", executor.forward()[0].asnumpy())
+        running, missing = rivals.start(Path(folder), mode, TRAINING if training else INFERENCE)
+        head = nd.ones(executor.outputs[0].shape)
+
+        def run() -> None:
+            executor.forward(is_train=training)
+            if training:
+                executor.backward(head)
+            nd.waitall()
+
+        run()
+        times = {"mx": float("inf")} | {rival.name: float("inf") for rival in running}
+        for _ in range(TURNS):
+            times["mx"] = min(times["mx"], turn(run))
+            for rival in running:
+                time.sleep(PAUSE)
+                times[rival.name] = min(times[rival.name], rival.measure())
+            time.sleep(PAUSE)
+        for rival in running:
+            rival.stop()
+    graph = executor._graph
+    nodes = graph.schedule[: None if training else graph.n_forward]
+    work = sum(flops(node, graph.specs) for node in nodes)
+    items = batch * (STEPS if name == "lstm" else 1)
+    best = min((t for n, t in times.items() if n != "mx"), default=float("nan"))
+    columns = "  ".join(f"{n} {items / t:8.1f}" for n, t in times.items())
+    share = "" if training else f"  layers alone {layers_alone(executor) / times['mx']:.0%}"
+    speed = f"{work / times['mx'] / 1e9:.0f} GFLOP/s{share}"
+    print(f"{name}/{batch}/{mode}: {columns}  | {speed}  ratio {best / times['mx']:.2f}", flush=True)
+    for line in missing:
+        print(f"    missing: {line}", flush=True)
 
 
 def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", help="rows to measure; all by default")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--dtype", default="float32")
-    given = parser.parse_args()
-    for name, (net, shapes, words, training, samples) in rows().items():
-        if given.names and name not in given.names:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            task = write_task(Path(folder), net, shapes, training, given.dtype, words)
-            results = compete(task, seconds=given.seconds, turns=given.turns)
-        report(name, results, samples, work(net, shapes, training))
+    """All rows, or those named."""
+    wanted = [tuple(word.split("/")) for word in sys.argv[1:]]
+    print("per second (images, sequences, words), best of turns; ratio to the best rival")
+    for name, batch, mode in ROWS:
+        if not wanted or (name, str(batch), mode) in wanted:
+            measure(name, batch, mode)
 
 
 if __name__ == "__main__":

@@ -246,12 +246,15 @@ class Executor:
     def _program(self, mode: _Mode) -> Binding:
         program = self._programs.get(mode)
         if program is None:
-            graph, schedule = self._optimized(mode), self._schedule(mode)
-            arrays = self._arrays_of(graph) | prepared_arrays(graph, schedule, self._context)
-            compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train)
-            arena = self._arena.reserve(compiled.arena_bytes)
-            program = self._programs[mode] = compiled.bind(arrays, arena)
+            program = self._programs[mode] = self._compiled(mode)
         return program
+
+    def _compiled(self, mode: _Mode, separate: bool = False) -> Binding:
+        graph, schedule = self._optimized(mode), self._schedule(mode)
+        arrays = self._arrays_of(graph) | prepared_arrays(graph, schedule, self._context)
+        compiler = Compiler(graph, schedule, arrays, self._context)
+        compiled = compiler.compile(self._calls, mode.is_train, separate)
+        return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 
     # ---- parameters, shapes ----
 
@@ -318,6 +321,11 @@ class Executor:
     def nodes(self, is_train: bool | None = None) -> tuple[Node, ...]:
         """What runs, in order, after all passes; which program as in `memory_plan`."""
         return self._schedule(self._mode(is_train)).nodes
+
+    def separate_program(self, is_train: bool | None = None) -> tuple[Binding, tuple[Node, ...]]:
+        """The same program with a part per node, for measuring nodes one by one, and its nodes."""
+        mode = self._mode(is_train)
+        return self._compiled(mode, separate=True), self._schedule(mode).nodes
 
     def _mode(self, is_train: bool | None) -> _Mode:
         wanted = bool(self._graph.grads) if is_train is None else is_train
