@@ -26,7 +26,25 @@ Clock::time_point deadline_of(const std::optional<double>& seconds) {
   return deadline(static_cast<int64_t>(std::clamp(*seconds, 0.0, 1e9) * 1e9));
 }
 
+int64_t nanoseconds_until(Clock::time_point end) {
+  return std::max<int64_t>(0, std::chrono::nanoseconds(end - Clock::now()).count());
+}
+
 bool interrupted() { return PyErr_CheckSignals() != 0; }
+
+// Ctrl-C was pressed where Python drops exceptions, in a destructor or a fork hook: it is pressed
+// again when that is over.
+void interrupt_later() {
+  PyErr_Clear();
+  try {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      PyErr_SetInterrupt();  // needs no GIL
+    }).detach();
+  } catch (const std::system_error&) {  // no more threads
+    PyErr_SetInterrupt();
+  }
+}
 
 class PyEngine {
  public:
@@ -44,9 +62,15 @@ class PyEngine {
   }
   PyEngine(const PyEngine&) = delete;
   PyEngine& operator=(const PyEngine&) = delete;
+  // The end of an engine waits for its operations, if this was its last user; Ctrl-C leaves that
+  // to another thread.
   ~PyEngine() {
-    py::gil_scoped_release nogil;  // the end of an engine waits for its operations
-    engine_->release();
+    const py::error_scope kept;
+    const bool quiet =
+        !engine_->last_user() || Engine::on_own_thread() || drain_for(std::nullopt);
+    if (PyErr_Occurred() != nullptr) interrupt_later();
+    py::gil_scoped_release nogil;
+    engine_->release(quiet);
   }
   Engine* get() const noexcept { return engine_; }
 
@@ -172,22 +196,78 @@ class PyEngine {
     return {count, std::move(texts)};
   }
 
-  // Drains and stops the engine, and closes it for pushes of other threads.  False when operations
-  // were still pending after `timeout` seconds, or the fork happens inside one: the child's engine
-  // then starts without them.
-  bool before_fork(double timeout) {
+  // Waits until nothing is pending.  False when the time ran out, or, with the exception set, when
+  // Ctrl-C was pressed.
+  bool drain_for(const std::optional<double>& timeout) {
     const Clock::time_point end = deadline_of(timeout);
-    Engine* engine = get();
-    while (!Frame::any() && Clock::now() < end) {
+    for (;;) {
       {
         py::gil_scoped_release nogil;
-        if (!engine->drain(std::chrono::nanoseconds(end - Clock::now()).count())) break;
-        engine->stop();
+        const auto slice = std::min<Clock::duration>(end - Clock::now(), kSignalInterval);
+        const int64_t ns = std::chrono::nanoseconds(slice).count();
+        if (engine_->drain(std::max<int64_t>(0, ns))) return true;
       }
-      if (engine->try_close_for_fork(false)) return true;
+      if (interrupted() || Clock::now() >= end) return false;
     }
-    engine->try_close_for_fork(true);
-    return false;
+  }
+
+  bool drain(const std::optional<double>& timeout) {
+    const bool quiet = drain_for(timeout);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return quiet;
+  }
+
+  // Drains and ends the threads; False when that took longer than `timeout`.
+  bool stop(const std::optional<double>& timeout) {
+    const Clock::time_point end = deadline_of(timeout);
+    if (Engine::on_own_thread() || !drain(timeout)) return false;
+    py::gil_scoped_release nogil;
+    return engine_->stop(nanoseconds_until(end));
+  }
+
+  // Refuses pushes of other threads than the running operations', then drains.
+  bool close(const std::optional<double>& timeout) {
+    const Clock::time_point end = deadline_of(timeout);
+    for (;;) {
+      {
+        py::gil_scoped_release nogil;
+        const Clock::time_point slice = Clock::now() + kSignalInterval;
+        if (engine_->close(nanoseconds_until(std::min(end, slice)))) return true;
+      }
+      if (interrupted()) throw py::error_already_set();
+      if (Clock::now() >= end) return false;
+    }
+  }
+
+  // Drains and stops the engine, and closes it for pushes of other threads: "quiet".  "busy" when
+  // operations were still pending after `timeout` seconds or at Ctrl-C, "inside" when the fork
+  // happens inside an operation: the child's engine then starts without what was pending.
+  const char* before_fork(double timeout) {
+    const Clock::time_point end = deadline_of(timeout);
+    const bool inside = Frame::any();
+    while (!inside) {
+      if (!drain_for(std::chrono::duration<double>(end - Clock::now()).count())) break;
+      {
+        py::gil_scoped_release nogil;
+        engine_->stop(nanoseconds_until(end));
+      }
+      if (engine_->try_close_for_fork(false)) return "quiet";
+      if (Clock::now() >= end) break;
+    }
+    if (PyErr_Occurred() != nullptr) interrupt_later();
+    engine_->try_close_for_fork(true);
+    return inside ? "inside" : "busy";
+  }
+
+  // Operations that run now, as "name (pushed at file:line)".
+  std::vector<std::string> running() const {
+    std::vector<std::string> texts;
+    for (const Running& operation : engine_->running()) {
+      std::string text = operation.name == nullptr ? "unnamed" : operation.name;
+      if (operation.origin != nullptr) text += std::string(" (pushed at ") + operation.origin + ")";
+      texts.push_back(std::move(text));
+    }
+    return texts;
   }
 
   void after_fork() { get()->open_after_fork(); }
@@ -286,25 +366,13 @@ PYBIND11_MODULE(_core, module) {
            py::arg("for_write") = false, py::arg("timeout") = py::none())
       .def("wait_for_all", &PyEngine::wait_for_all, py::kw_only(),
            py::arg("timeout") = py::none())
-      .def("drain",
-           [](const PyEngine& e, double timeout) {
-             const auto left = deadline_of(timeout) - Clock::now();
-             py::gil_scoped_release nogil;
-             return e.get()->drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
-           },
-           py::arg("timeout"))
-      .def("stop", [](const PyEngine& e) { e.get()->stop(); },
-           py::call_guard<py::gil_scoped_release>())
+      .def("drain", &PyEngine::drain, py::arg("timeout"))
+      .def("stop", &PyEngine::stop, py::arg("timeout") = py::none())
       .def("start", [](const PyEngine& e) { e.get()->start(); })
-      .def("close",
-           [](const PyEngine& e, double timeout) {
-             const auto left = deadline_of(timeout) - Clock::now();
-             py::gil_scoped_release nogil;
-             return e.get()->close(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
-           },
-           py::arg("timeout"))
+      .def("close", &PyEngine::close, py::arg("timeout"))
       .def("notify_shutdown", [](const PyEngine& e) { e.get()->notify_shutdown(); })
       .def("unobserved", &PyEngine::unobserved)
+      .def("running", &PyEngine::running)
       .def("before_fork", &PyEngine::before_fork, py::arg("timeout"))
       .def("after_fork", &PyEngine::after_fork);
 }

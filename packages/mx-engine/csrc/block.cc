@@ -21,7 +21,9 @@ struct SharedList {
 };
 
 SharedList& shared_list() {
-  static auto* list = new SharedList;  // leaked: threads may end after static destruction
+  // Never destroyed: threads may end after static destruction.
+  alignas(SharedList) static unsigned char memory[sizeof(SharedList)];
+  static auto* list = new (memory) SharedList;
   return *list;
 }
 

@@ -29,7 +29,12 @@ void Stream::watch(Flight* flight) noexcept {
   bool watched = true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (thread_ == nullptr) {
+    if (ended_) {  // behind a stop
+      thread_->join();
+      thread_ = nullptr;
+      ended_ = false;
+    }
+    if (thread_ == nullptr && !abandoned_) {
       try {
         thread_ = std::make_unique<std::thread>([this] { main(); });
       } catch (...) {  // no memory or no more threads
@@ -49,6 +54,10 @@ void Stream::watch(Flight* flight) noexcept {
 void Stream::land(Flight* flight) noexcept {
   mx_error error{};
   const int32_t status = device->wait(device->self, flight->token, &error);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    awaited_ = nullptr;
+  }
   landings_.token_reached(
       flight, status == MX_OK ? nullptr
                               : make_failure(static_cast<mx_status>(status), error.message));
@@ -58,9 +67,13 @@ void Stream::land(Flight* flight) noexcept {
 Flight* Stream::pop() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   work_.wait(lock, [this] { return head_ != nullptr || stopping_ || abandoned_; });
-  if (abandoned_ || head_ == nullptr) return nullptr;
+  if (abandoned_ || head_ == nullptr) {
+    ended_ = true;
+    return nullptr;
+  }
   Flight* flight = head_;
   head_ = flight->next;
+  awaited_ = flight->block;
   return flight;
 }
 
@@ -71,16 +84,28 @@ void Stream::main() noexcept {
   while (Flight* flight = pop()) land(flight);
 }
 
-void Stream::stop() noexcept {
+bool Stream::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   stopping_ = true;
-  while (const std::unique_ptr<std::thread> thread = std::move(thread_)) {
-    work_.notify_one();
-    lock.unlock();
-    thread->join();
-    lock.lock();  // another flight may have brought another thread meanwhile
-  }
+  work_.notify_one();
+  lock.unlock();
+  const bool stopped = poll_until(deadline, [&] {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return thread_ == nullptr || ended_;
+  });
+  lock.lock();
   stopping_ = false;
+  if (thread_ == nullptr || !ended_) return stopped;
+  const std::unique_ptr<std::thread> thread = std::move(thread_);
+  ended_ = false;
+  lock.unlock();
+  thread->join();
+  return stopped;
+}
+
+void Stream::running(std::vector<Running>& found) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (awaited_ != nullptr) found.push_back({awaited_->name, awaited_->origin});
 }
 
 void Stream::abandon() noexcept {
@@ -93,7 +118,8 @@ void Stream::unlock_after_fork(bool child) noexcept {
   if (child) {  // the thread, what it watched and who waited for it are the parent's
     static_cast<void>(thread_.release());
     head_ = tail_ = nullptr;
-    stopping_ = false;
+    awaited_ = nullptr;
+    stopping_ = ended_ = false;
     new (&work_) std::condition_variable;
   }
   mutex_.unlock();
@@ -183,8 +209,14 @@ Stream* Devices::find(mx_context context, int32_t property, mx_error* error) noe
   return &node->stream;
 }
 
-void Devices::stop() noexcept {
-  each([](Stream& stream) { stream.stop(); });
+bool Devices::stop(std::chrono::steady_clock::time_point deadline) noexcept {
+  bool stopped = true;
+  each([&](Stream& stream) { stopped &= stream.stop(deadline); });
+  return stopped;
+}
+
+void Devices::running(std::vector<Running>& found) {
+  each([&](Stream& stream) { stream.running(found); });
 }
 
 void Devices::abandon() noexcept {

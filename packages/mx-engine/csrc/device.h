@@ -11,6 +11,7 @@
 
 #include "flight.h"
 #include "mx_core/device.h"
+#include "worker_pool.h"
 
 namespace mx::engine {
 
@@ -40,8 +41,11 @@ class Stream {
 
   // The flight's token was recorded: it is watched from now on.  Takes a reference.
   void watch(Flight* flight) noexcept;
-  // The watching thread ends once nothing is left to watch; `watch` brings another one.  Blocks.
-  void stop() noexcept;
+  // The watching thread ends once nothing is left to watch; `watch` brings another one.  Whether
+  // that was done in time.  Blocks.
+  bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
+  // What it waits for now goes to `found`.
+  void running(std::vector<Running>& found);
   // Whether the calling thread watches a stream.
   static bool watching() noexcept;
   // It ends after the token it waits for now.
@@ -64,6 +68,8 @@ class Stream {
   std::condition_variable work_;
   Flight* head_ = nullptr;
   Flight* tail_ = nullptr;
+  const Block* awaited_ = nullptr;  // the operation whose token is waited for
+  bool ended_ = false;              // the thread is about to
   bool stopping_ = false;
   bool abandoned_ = false;
   std::unique_ptr<std::thread> thread_;
@@ -81,7 +87,8 @@ class Devices {
   // The stream for operations of a context; NULL, with the error set, when there is none.
   Stream* find(mx_context context, int32_t property, mx_error* error) noexcept;
 
-  void stop() noexcept;
+  bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
+  void running(std::vector<Running>& found);
   void abandon() noexcept;
   void lock_for_fork() noexcept;
   void unlock_after_fork(bool child) noexcept;

@@ -100,7 +100,7 @@ int32_t Engine::enter(bool deletion, mx_error* error) noexcept {
     // Ordered against try_close_for_fork: either it sees the count or this sees the state.
     pending_.fetch_add(1, std::memory_order_seq_cst);
     const int state = state_.load(std::memory_order_seq_cst);
-    if (state == running || (state == closing && (deletion || Frame::any()))) return MX_OK;
+    if (state == accepting || (state == closing && (deletion || Frame::any()))) return MX_OK;
     leave();
     if (state == closing || state == shut_down) {
       return set_error(error, MX_ERROR_SHUTDOWN,
@@ -408,7 +408,7 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
   Poison* former = nullptr;
   variable->lock.lock();
   if (entry.write) {
-    ++variable->version;
+    if (!variable->dying) ++variable->version;
     // A failure nobody has seen yet is the first cause: neither a later failure nor the success
     // of an operation that ran in spite of it takes its place.
     if (variable->poison != poison && !failures_.active(variable->poison)) {
@@ -421,7 +421,9 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
     variable->give_back(entry.write);
   }
   variable->advance(ready);
+  const bool dies = variable->may_die();
   variable->lock.unlock();
+  if (dies) die(variable);
   engine::release(former);
 }
 
@@ -509,8 +511,14 @@ void Engine::delete_variable(Variable* variable, mx_context context, void (*dele
   Block* block = nullptr;
   try {
     block = make_block(operation);
-  } catch (const std::bad_alloc&) {
-    leave();  // nothing can be queued: the variable stays, and so does what its deleter frees
+  } catch (const std::bad_alloc&) {  // the variable itself remembers what is to be done
+    variable->lock.lock();
+    variable->dying = true;
+    variable->deleter = deleter;
+    variable->argument = argument;
+    const bool dies = variable->may_die();
+    variable->lock.unlock();
+    if (dies) die(variable);
     return;
   }
   variable->lock.lock();
@@ -523,13 +531,23 @@ void Engine::delete_variable(Variable* variable, mx_context context, void (*dele
 void Engine::execute_deletion(Block* block) noexcept {
   Variable* variable = block->entries[0].variable;
   if (block->destroy != nullptr) block->destroy(block->argument);
+  free_block(block);
+  end(variable);
+}
+
+// A dying variable that nobody uses any more; called by the last one who did.
+void Engine::die(Variable* variable) noexcept {
+  if (variable->deleter != nullptr) variable->deleter(variable->argument);
+  end(variable);
+}
+
+void Engine::end(Variable* variable) noexcept {
   if (monitor_ != nullptr) monitor_->died(variable);
   variable->lock.lock();
   variable->deleted = true;
   const bool last = variable->pins == 0;
   variable->lock.unlock();
   if (last) free_variable(variable);
-  free_block(block);
   leave();
 }
 

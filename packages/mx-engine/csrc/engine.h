@@ -58,9 +58,11 @@ class Engine final : private Runner, private Landings {
   Engine& operator=(const Engine&) = delete;
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether the one who asks is the only one left.
+  bool last_user() const noexcept { return references_.load(std::memory_order_acquire) == 1; }
   // The last release drains, joins and frees the engine, except after notify_shutdown, when it is
-  // left to the end of the process.
-  void release() noexcept;
+  // left to the end of the process.  `blocks`: the caller waits for that end.
+  void release(bool blocks = true) noexcept;
 
   // The C table; lives as long as the engine.
   mx_engine_api* table() noexcept { return &table_; }
@@ -102,7 +104,12 @@ class Engine final : private Runner, private Landings {
   uint64_t pending() noexcept;
   // Whether everything pushed finished within the time.
   bool drain(int64_t timeout_ns) noexcept;
-  void stop() noexcept;
+  // Whether the calling thread may be one that the end of an engine waits for.
+  static bool on_own_thread() noexcept;
+  // Waits for what is pending and ends the threads; whether that was done in time.
+  bool stop(int64_t timeout_ns = -1) noexcept;
+  // Operations that run now on threads of the engine, or on accelerators.
+  std::vector<Running> running();
   void start() noexcept {}
   void notify_shutdown() noexcept;
   // Refuses pushes from outside of operations from now on, then waits for what is pending.  Whether
@@ -122,7 +129,7 @@ class Engine final : private Runner, private Landings {
  private:
   friend class Bulk;
   // closing: only running operations push any more.
-  enum State : int { running, forking, closing, shut_down };
+  enum State : int { accepting, forking, closing, shut_down };
 
   ~Engine() = default;
   void run(Block* block, uint32_t worker) override;
@@ -151,6 +158,8 @@ class Engine final : private Runner, private Landings {
   void run_body(Block* block, uint32_t worker, ReadyList& ready);
   void conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept;
   void execute_deletion(Block* block) noexcept;
+  void die(Variable* variable) noexcept;
+  void end(Variable* variable) noexcept;
 
   // Operations of devices, in two steps.
   int32_t find_stream(const mx_context& context, const mx_operation& operation, Stream** stream,
@@ -183,8 +192,8 @@ class Engine final : private Runner, private Landings {
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<uint32_t> references_{1};
-  std::atomic<int> state_{running};
-  int state_before_fork_ = running;      // meaningful while state_ is forking
+  std::atomic<int> state_{accepting};
+  int state_before_fork_ = accepting;     // meaningful while state_ is forking
   std::atomic<std::thread::id> forking_thread_{};  // meaningful while state_ is forking
   std::atomic<uint32_t> visitors_{0};  // threads inside complete() or handing a bulk over
   std::atomic<uint32_t> waiting_{0};   // threads that wait for something; bulks hold nothing back

@@ -40,17 +40,16 @@ struct Registry {
   std::vector<Engine*> engines;  // guarded by mutex
 };
 
-// Whether the calling thread may be one that the end of an engine waits for.
-bool on_own_thread() noexcept {
-  return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
-}
-
 Registry& registry() {
   static auto* registry = new Registry;  // leaked: engines may outlive static destruction
   return *registry;
 }
 
 }  // namespace
+
+bool Engine::on_own_thread() noexcept {
+  return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
+}
 
 void Engine::before_fork() noexcept {
   registry().mutex.lock();
@@ -83,13 +82,13 @@ void Engine::delist() noexcept {
   all.engines.erase(std::find(all.engines.begin(), all.engines.end(), this));
 }
 
-void Engine::release() noexcept {
+void Engine::release(bool blocks) noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (state_.load(std::memory_order_acquire) == shut_down && pending() != 0) {
     abandon(this);
     return;
   }
-  if (!on_own_thread()) {
+  if (blocks && !on_own_thread()) {
     destroy();
     return;
   }
@@ -102,19 +101,27 @@ void Engine::release() noexcept {
 
 void Engine::destroy() noexcept {
   drain(-1);
-  lanes_.stop();
-  devices_.stop();
+  lanes_.stop(deadline(-1));
+  devices_.stop(deadline(-1));
   while (visitors_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   delist();
   for (const Kept& kept : kept_) kept.release(kept.object);
   delete this;
 }
 
-void Engine::stop() noexcept {
-  if (on_own_thread() || state_.load(std::memory_order_acquire) == shut_down) return;
-  drain(-1);
-  lanes_.stop();
-  devices_.stop();
+bool Engine::stop(int64_t timeout_ns) noexcept {
+  if (on_own_thread() || state_.load(std::memory_order_acquire) == shut_down) return false;
+  const auto end = deadline(timeout_ns);
+  if (!drain(timeout_ns)) return false;
+  const bool lanes = lanes_.stop(end);
+  return devices_.stop(end) && lanes;
+}
+
+std::vector<Running> Engine::running() {
+  std::vector<Running> found;
+  lanes_.running(found);
+  devices_.running(found);
+  return found;
 }
 
 void Engine::notify_shutdown() noexcept {
@@ -125,8 +132,8 @@ void Engine::notify_shutdown() noexcept {
 
 bool Engine::close(int64_t timeout_ns) noexcept {
   const auto end = deadline(timeout_ns);
-  for (int expected = running; !state_.compare_exchange_strong(expected, closing);
-       expected = running) {
+  for (int expected = accepting; !state_.compare_exchange_strong(expected, closing);
+       expected = accepting) {
     if (expected != forking) break;  // closed before
     if (std::chrono::steady_clock::now() >= end) return false;
     sleep();
@@ -142,7 +149,7 @@ int Engine::set_workers(int n) noexcept {
 }
 
 bool Engine::try_close_for_fork(bool force) noexcept {
-  int before = running;
+  int before = accepting;
   while (!state_.compare_exchange_weak(before, forking, std::memory_order_seq_cst)) {
     if (before == shut_down) return true;
     if (before == forking) return false;

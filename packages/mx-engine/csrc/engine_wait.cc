@@ -72,8 +72,10 @@ void Engine::finish_wait(Block* block, ReadyList& ready) noexcept {
   wait->poison = engine::retain(variable->poison);
   variable->give_back(wait->entry.write);
   variable->advance(ready);
+  const bool dies = variable->may_die();
   variable->lock.unlock();
   wait->waiter.signal();
+  if (dies) die(variable);
 }
 
 bool Engine::wait_until(VariableWait& wait,
@@ -97,7 +99,9 @@ int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
       wait.variable->lock.lock();
       removed = wait.variable->remove(&wait.entry);
       if (removed) wait.variable->advance(ready);
+      const bool dies = removed && wait.variable->may_die();
       wait.variable->lock.unlock();
+      if (dies) die(wait.variable);
       if (!removed) wait.waiter.wait();  // granted in this moment
     }
     unpin(wait.variable);

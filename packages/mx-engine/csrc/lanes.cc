@@ -80,17 +80,23 @@ void Lanes::set_compute_threads(int n) noexcept {
   }
 }
 
-void Lanes::stop() noexcept {
+bool Lanes::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   // Running operations may ask for a pool, so the lock is not held while threads are joined.
+  bool stopped = true;
   for (size_t i = 0;; ++i) {
     WorkerPool* pool = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (i >= lanes_.size()) return;
+      if (i >= lanes_.size()) return stopped;
       pool = &lanes_[i]->pool;
     }
-    pool->stop();
+    stopped &= pool->stop(deadline);
   }
+}
+
+void Lanes::running(std::vector<Running>& found) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& lane : lanes_) lane->pool.running(found);
 }
 
 void Lanes::abandon() noexcept {

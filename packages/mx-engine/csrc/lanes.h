@@ -33,7 +33,8 @@ class Lanes {
   int compute_threads() const noexcept { return compute_threads_.load(std::memory_order_relaxed); }
   void set_compute_threads(int n) noexcept;
 
-  void stop() noexcept;
+  bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
+  void running(std::vector<Running>& found);
   void abandon() noexcept;
   void lock_for_fork() noexcept;
   void unlock_after_fork(bool child) noexcept;

@@ -17,9 +17,13 @@ struct mx_variable {
   mx::engine::SpinLock lock;  // guards everything below
   bool writing = false;       // a write is granted
   bool deleted = false;       // freed when nobody pins it any more
+  bool dying = false;         // deleted without a place in the queue: `deleter` runs when it is idle
   uint32_t reading = 0;       // reads that are granted
   uint32_t pins = 0;          // threads that wait and will come back to the variable
-  uint64_t version = 0;       // finished writes
+  union {
+    uint64_t version = 0;  // finished writes
+    void* argument;        // of the deleter, once dying
+  };
   mx::engine::Entry* head = nullptr;
   mx::engine::Entry* tail = nullptr;
   // Written under the lock by the holder of the write grant; read without it under any grant.
@@ -27,6 +31,7 @@ struct mx_variable {
   // Launched on a device and not known to be done: the last write, and the reads since then.
   mx::engine::Flight* flying_write = nullptr;
   mx::engine::Flight::Reading* flying_reads = nullptr;
+  void (*deleter)(void*) = nullptr;  // once dying
 
   // All with the lock held.
   bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }
@@ -51,6 +56,7 @@ struct mx_variable {
   }
   // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.
   void advance(mx::engine::ReadyList& ready) noexcept;
+  bool may_die() const noexcept { return dying && idle(true); }
   // A launched operation gives its grant back and flies on.
   void take_off(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept;
   // It is done.

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
 namespace mx::engine {
 
@@ -16,6 +17,20 @@ inline std::chrono::steady_clock::time_point deadline(int64_t timeout_ns) noexce
   constexpr int64_t kYear = int64_t{365} * 24 * 3600 * 1000000000;
   const int64_t ns = timeout_ns < 0 || timeout_ns > kYear ? kYear : timeout_ns;
   return steady_clock::now() + std::chrono::nanoseconds(ns);
+}
+
+// Looks for something again and again, ever less often; whether it came about in time.
+template <class Condition>
+bool poll_until(std::chrono::steady_clock::time_point when, Condition condition) {
+  for (int round = 0; !condition(); ++round) {
+    if (round < 50) {
+      std::this_thread::yield();
+    } else {
+      if (std::chrono::steady_clock::now() >= when) return condition();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return true;
 }
 
 class Waiter {

@@ -83,12 +83,7 @@ bool WorkerPool::act(Action action) noexcept {
 bool WorkerPool::create_thread() noexcept {
   std::lock_guard<std::mutex> threads(threads_mutex_);
   try {
-    auto ended = [](std::unique_ptr<Worker>& worker) {
-      if (!worker->ended.load(std::memory_order_acquire)) return false;
-      worker->thread.join();
-      return true;
-    };
-    workers_.erase(std::remove_if(workers_.begin(), workers_.end(), ended), workers_.end());
+    join_ended();
     workers_.reserve(workers_.size() + 1);
     auto worker = std::make_unique<Worker>(this);
     worker->number = ++last_number_;
@@ -105,6 +100,25 @@ bool WorkerPool::create_thread() noexcept {
   }
 }
 
+// threads_mutex_ is held.
+void WorkerPool::join_ended() {
+  auto ended = [](std::unique_ptr<Worker>& worker) {
+    if (!worker->ended.load(std::memory_order_acquire)) return false;
+    worker->thread.join();
+    return true;
+  };
+  workers_.erase(std::remove_if(workers_.begin(), workers_.end(), ended), workers_.end());
+}
+
+void WorkerPool::running(std::vector<Running>& found) {
+  std::lock_guard<std::mutex> threads(threads_mutex_);
+  for (const auto& worker : workers_) {
+    if (!worker->busy.load(std::memory_order_acquire)) continue;
+    found.push_back({worker->name.load(std::memory_order_relaxed),
+                     worker->origin.load(std::memory_order_relaxed)});
+  }
+}
+
 void WorkerPool::main(Worker* worker) {
   current_worker = worker;
   bool searched = false;
@@ -116,7 +130,11 @@ void WorkerPool::main(Worker* worker) {
       const Action action = next_action();
       lock_.unlock();
       act(action);
+      worker->name.store(block->name, std::memory_order_relaxed);
+      worker->origin.store(block->origin, std::memory_order_relaxed);
+      worker->busy.store(true, std::memory_order_release);
       runner_.run(block, worker->number);
+      worker->busy.store(false, std::memory_order_release);
       searched = false;
     } else if (stopping_) {
       break;
@@ -173,28 +191,25 @@ void WorkerPool::wake_all() noexcept {
   while (Worker* worker = pop_idle()) worker->wake.signal();
 }
 
-void WorkerPool::stop() noexcept {
+bool WorkerPool::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   lock_.lock();
   stopping_ = true;
   wake_all();
   lock_.unlock();
-  for (int threads = 1; threads > 0;) {
-    std::vector<std::unique_ptr<Worker>> batch;
-    {
-      std::lock_guard<std::mutex> guard(threads_mutex_);
-      batch.swap(workers_);
-    }
-    for (auto& worker : batch) worker->thread.join();
+  const bool stopped = poll_until(deadline, [this] {
+    std::lock_guard<std::mutex> guard(threads_mutex_);
+    join_ended();
     lock_.lock();
-    threads = threads_;  // one may just be coming into being
+    const int threads = threads_;  // one may just be coming into being
     lock_.unlock();
-    if (threads > 0) std::this_thread::yield();
-  }
+    return threads == 0 && workers_.empty();
+  });
   lock_.lock();
   stopping_ = false;
   const Action action = next_action();
   lock_.unlock();
   act(action);
+  return stopped;
 }
 
 void WorkerPool::abandon() noexcept {

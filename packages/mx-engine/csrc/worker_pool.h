@@ -27,6 +27,12 @@ namespace mx::engine {
 
 class WorkerPool;
 
+// An operation that runs now: both live as long as the process.
+struct Running {
+  const char* name;
+  const char* origin;
+};
+
 // Executes blocks for a pool.  Called on the pool's threads, without a lock.
 class Runner {
  public:
@@ -45,6 +51,9 @@ struct Worker {
   Worker* next_idle = nullptr;  // guarded by the pool's lock
   bool woken_to_search = false;  // the same: the pool's `searching_` stands for this thread
   std::atomic<bool> ended{false};
+  std::atomic<bool> busy{false};  // running what the next two say
+  std::atomic<const char*> name{nullptr};
+  std::atomic<const char*> origin{nullptr};
   Waiter wake;
   std::thread thread;
 };
@@ -60,9 +69,11 @@ class WorkerPool {
   bool submit(ReadyList blocks) noexcept;
   Block* take() noexcept;
 
-  // Runs what is queued, then joins the threads; later submissions create new ones.  Blocks; not
-  // to be called on the pool's own threads.
-  void stop() noexcept;
+  // Runs what is queued, then ends the threads; later submissions create new ones.  Whether that
+  // was done in time.  Blocks; not to be called on the pool's own threads.
+  bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
+  // What the threads run now goes to `found`.
+  void running(std::vector<Running>& found);
   // The threads end after what they run now; what is queued stays unexecuted.
   void abandon() noexcept;
   void set_limit(int limit) noexcept;
@@ -86,6 +97,7 @@ class WorkerPool {
   Action next_action() noexcept;
   bool act(Action action) noexcept;  // false: a thread could not be created
   bool create_thread() noexcept;
+  void join_ended();
   void main(Worker* worker);
   Block* pop(Worker* worker) noexcept;
   void search() noexcept;

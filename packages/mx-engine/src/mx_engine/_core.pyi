@@ -212,21 +212,37 @@ class Engine:
         Exception
             The first failure that no wait has raised; all others count as seen.
         """
-    def drain(self, timeout: float) -> bool:
+    def drain(self, timeout: float | None) -> bool:
         """Blocks until nothing is pending, at most `timeout` seconds; raises no failures."""
-    def stop(self) -> None:
-        """Waits for pending work and ends the threads; the next push starts them again."""
+    def running(self) -> list[str]:
+        """Operations that run now on the engine's threads or on accelerators, each with the line
+        that pushed it."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """Waits for pending work and ends the threads; the next push starts them again.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        bool
+            False when something was still pending after that time (`running` says what), when it is
+            called by one of the engine's own threads, or after the engine was shut down.
+        """
     def start(self) -> None:
         """Nothing to do: threads start with the first operation that needs them."""
-    def close(self, timeout: float) -> bool:
+    def close(self, timeout: float | None) -> bool:
         """Refuses pushes from outside of operations from now on, then waits at most `timeout` seconds
         for what is pending, pushes of running operations included; False when the time ran out."""
     def notify_shutdown(self) -> None:
         """Closes the engine for good: pushes are refused, what is queued does not run."""
     def unobserved(self) -> tuple[int, list[str]]:
         """How many failures no wait has raised, and the texts of the first of them."""
-    def before_fork(self, timeout: float) -> bool:
-        """Drains and stops the engine and closes it until `after_fork`; False when operations were
-        still pending after `timeout` seconds, or the caller is inside one."""
+    def before_fork(self, timeout: float) -> str:
+        """Drains and stops the engine and closes it until `after_fork`: `quiet`. `busy` when
+        operations were still pending after `timeout` seconds or when Ctrl-C was pressed, `inside`
+        when the caller is inside one: the child's engine then starts without them."""
     def after_fork(self) -> None:
         """Opens the engine again, in the parent and in the child."""

@@ -34,7 +34,9 @@ class Keeper:
         limit = seconds("MX_FORK_TIMEOUT", 30.0)
         for engine in self.engines():
             self._closed.append(engine)
-            engine.before_fork(limit)
+            if engine.before_fork(limit) == "busy":
+                text = unfinished_text(engine, f"had not finished {limit:g} s after the fork began")
+                print(f"{text}; the child starts without them", file=sys.stderr)
 
     def after_fork(self, *, child: bool) -> None:
         """Opens the engines again; their threads come back with the next operation. In the child
@@ -58,14 +60,19 @@ class Keeper:
             if engine.close(limit):
                 engine.stop()
             else:
-                print(
-                    f"mx: {engine.pending} operations had not finished at exit and are given up",
-                    file=sys.stderr,
-                )
+                text = unfinished_text(engine, "had not finished at exit and are given up")
+                print(text, file=sys.stderr)
             engine.notify_shutdown()
             count, texts = engine.unobserved()
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)
+
+
+def unfinished_text(engine: Engine, what: str) -> str:
+    """What is said about operations that do not end."""
+    running = engine.running()
+    shown = ", ".join(running[:3]) + (f" and {len(running) - 3} more" if len(running) > 3 else "")
+    return f"mx: {engine.pending} operations {what}" + (f"; running: {shown}" if running else "")
 
 
 def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:

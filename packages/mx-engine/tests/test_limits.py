@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that hang: everything that waits for them has a limit, can be interrupted, and says what hangs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+import mx_engine
+from mx_core.testing import FakeDevice
+
+pytestmark = pytest.mark.timeout(60)
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_stop_has_a_limit_and_says_what_runs(engine: mx_engine.Engine) -> None:
+    gate = threading.Event()
+    engine.push(gate.wait, name="stuck")
+    start = time.monotonic()
+    while not engine.running():
+        time.sleep(0.001)
+    assert engine.stop(0.2) is False
+    assert time.monotonic() - start < 5
+    assert engine.running()[0].startswith("stuck (pushed at ") and "test_limits.py:" in engine.running()[0]
+    gate.set()
+    assert engine.stop(20) is True
+    assert engine.running() == []
+    engine.push(lambda: None)
+    assert engine.stop() is True
+
+
+def test_what_an_accelerator_does_not_finish_is_named(engine: mx_engine.Engine) -> None:
+    device, gate = FakeDevice(), threading.Event()
+    engine.attach_device(device.capsule)
+    engine.push(lambda: device.enqueue(gate.wait), context=device.context(), name="kernel")
+    assert engine.drain(0.1) is False
+    assert [text.split()[0] for text in engine.running()] == ["kernel"]
+    gate.set()
+    assert engine.stop(20)
+    assert device.tokens == 0
+
+
+def test_an_engine_does_not_stop_on_its_own_thread(engine: mx_engine.Engine) -> None:
+    answers = []
+    engine.push(lambda: answers.append(engine.stop()))
+    engine.wait_for_all()
+    assert answers == [False]
+
+
+def test_the_exit_says_what_hangs(python: Python) -> None:
+    done = python(
+        """
+        import time, mx_engine
+        engine = mx_engine.create(workers=2)
+        engine.push(lambda: time.sleep(1000), name="endless")
+        """,
+        MX_SHUTDOWN_TIMEOUT="0.3",
+    )
+    assert "1 operations had not finished at exit and are given up; running: endless" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_a_fork_does_not_wait_for_ever(python: Python, how: str) -> None:
+    done = python(
+        f"""
+        import os, time, threading, mx_engine
+        from mx_core import services
+        engine, gate = {how}, threading.Event()
+        engine.push(gate.wait, name="stuck")
+        start = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            engine.push(lambda: print("child", flush=True))
+            engine.wait_for_all()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print(time.monotonic() - start < 10)
+        gate.set()
+        engine.wait_for_all()
+        """,
+        MX_FORK_TIMEOUT="0.3",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "child\nTrue\n"
+    assert "had not finished 0.3 s after the fork began; running: stuck (pushed at" in done.stderr
+
+
+WAITS = {
+    "stop": "engine.stop()",
+    "drain": "engine.drain(1000)",
+    "close": "engine.close(1000)",
+    "end": "engine = None; time.sleep(0.5)",
+    "fork": "os.fork() or os._exit(0); time.sleep(1)",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
+def test_ctrl_c_ends_what_waits_for_a_hanging_operation(wait: str) -> None:
+    code = f"""
+    import os, threading, time, mx_engine
+    engine = mx_engine.create(workers=2)
+    gate = threading.Event()
+    engine.push(gate.wait)
+    print("waiting", flush=True)
+    try:
+        {wait}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    gate.set()
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.3)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - start < 2
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
