@@ -111,6 +111,8 @@ std::vector<TensorSpec> specs(const std::vector<PySpec>& given) {
   return made;
 }
 
+// (larger, smaller or -1, above, refusal)
+using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
 using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>>;
 
 Parameter parameter(const PyParameter& given) {
@@ -133,8 +135,11 @@ std::variant<Launch, Product> step(const PyStep& given) {
 py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<PySpec>& inputs,
                        const std::vector<PySpec>& outputs, const std::vector<PyStep>& steps,
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
-                       uint64_t random_blocks) {
-  Recipe recipe{name, gpu, specs(inputs), specs(outputs), n_scalars, scratch, random_blocks, {}};
+                       uint64_t random_blocks, const std::vector<PyCondition>& conditions) {
+  Recipe recipe{name, gpu, specs(inputs), specs(outputs), n_scalars, scratch, random_blocks, {}, {}};
+  for (const auto& [larger, smaller, above, refusal] : conditions) {
+    recipe.conditions.push_back({larger, smaller, above, refusal});
+  }
   for (const PyStep& given : steps) recipe.steps.push_back(step(given));
   auto plan = std::make_unique<LaunchPlan>(std::move(recipe));
   PyObject* made = PyCapsule_New(static_cast<mx_plan*>(plan.get()), MX_PLAN_CAPSULE, [](PyObject* self) {
@@ -226,6 +231,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
+             py::arg("conditions") = std::vector<PyCondition>{},
              "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
 }
 

@@ -87,6 +87,11 @@ LaunchPlan::LaunchPlan(Recipe recipe) : mx_plan{}, recipe_(std::move(recipe)) {
   for (const auto& step : recipe_.steps) {
     std::visit([&](const auto& one) { check_step(one, gpu); }, step);
   }
+  for (const Condition& c : recipe_.conditions) {
+    if (c.larger >= recipe_.n_scalars || c.smaller >= static_cast<int32_t>(recipe_.n_scalars)) {
+      refuse(recipe_, MX_ERROR_VALUE, "a condition of a scalar that there is not");
+    }
+  }
   head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
   n_scratch = static_cast<uint32_t>(recipe_.scratch.size());
   scratch_bytes = recipe_.scratch.data();
@@ -148,6 +153,14 @@ void LaunchPlan::check_call(const mx_kernel_context& context, const mx_tensor* i
     if (req[i] > MX_REQ_ADD) {
       refuse(r, MX_ERROR_VALUE, "request: expected 0 to 3, got " + std::to_string(req[i]));
     }
+  }
+  for (const Condition& c : r.conditions) {
+    const double larger = context.scalars[c.larger];
+    const double smaller = c.smaller < 0 ? 0 : context.scalars[c.smaller];
+    if (c.above ? larger > smaller : larger >= smaller) continue;
+    refuse(r, MX_ERROR_VALUE,
+           c.refusal + ": got " + std::to_string(larger) +
+               (c.smaller < 0 ? "" : " and " + std::to_string(smaller)));
   }
   if (context.stream == nullptr) refuse(r, MX_ERROR_VALUE, "the plan needs a stream of the device");
 }

@@ -32,6 +32,14 @@ struct TensorSpec {
   size_t bytes;
 };
 
+// What run-time scalars must satisfy: `larger` is at least, or above, `smaller` (-1: zero).
+struct Condition {
+  uint32_t larger;
+  int32_t smaller;
+  bool above;
+  std::string refusal;
+};
+
 // What a plan is made of.
 struct Recipe {
   std::string name;  // the operator's
@@ -40,6 +48,7 @@ struct Recipe {
   uint32_t n_scalars = 0;
   std::vector<size_t> scratch;
   uint64_t random_blocks = 0;
+  std::vector<Condition> conditions;
   std::vector<std::variant<Launch, Product>> steps;  // empty: there is nothing to compute
 };
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mx_core import dtypes
+from mx_core import dtypes, get_include
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import Launch
 from mx_operators_cuda.codegen import KernelSource
@@ -22,7 +22,16 @@ NULL, WRITE, INPLACE, ADD = range(4)
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
-_FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-shared", "-fPIC", "-w", f"-I{HERE}")
+_FLAGS = (
+    "-std=c++17",
+    "-O0",
+    "-ffp-contract=off",
+    "-shared",
+    "-fPIC",
+    "-w",
+    f"-I{HERE}",
+    f"-I{get_include()}",
+)
 
 
 class Emulator:

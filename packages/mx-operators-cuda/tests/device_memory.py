@@ -11,6 +11,7 @@ import numpy as np
 
 from mx_core import cpu, dtypes, gpu
 from mx_core.testing import tables
+from mx_core.testing.case import RANDOM_KEY
 from mx_core.testing.device import DeviceApi
 from mx_core.testing.storage import Memory
 from mx_operators_cuda import device
@@ -70,6 +71,7 @@ class GpuBench:
         stream = _POINTER()
         self.check(self.device.stream, device_id, 0, c.byref(stream))
         self.stream = stream
+        self._scratch: list[tables.Block] = []  # of launches not waited for
 
     def check(self, call: Any, *arguments: Any) -> None:
         """Calls a function of the device table that may fail."""
@@ -85,6 +87,9 @@ class GpuBench:
             self.check(self.device.wait, token)
         finally:
             self.device.release(self.device.self, token)
+        for block in self._scratch:
+            self.memory.free(block)
+        self._scratch.clear()
 
     def copy_in(self, array: np.ndarray) -> tables.Block:
         """A block with an array's bytes."""
@@ -135,7 +140,7 @@ class GpuBench:
         plan = at(capsule, Plan, "mx.plan.v1")
         scratch = [self.memory.alloc(plan.scratch_bytes[i]) for i in range(plan.n_scratch)]
         context = KernelContext(
-            size=c.sizeof(KernelContext), context=self.here, stream=self.stream, threads=1,
+            size=c.sizeof(KernelContext), context=self.here, stream=self.stream, threads=1, random_key=RANDOM_KEY,
             scratch=(_POINTER * len(scratch))(*(b.data for b in scratch)),
             scalars=(c.c_double * len(scalars))(*scalars), n_scalars=len(scalars),
         )  # fmt: skip
@@ -145,10 +150,7 @@ class GpuBench:
             c.addressof(plan), c.byref(context), tensors, n_inputs, outputs, (c.c_uint8 * n_outputs)(*req),
             n_outputs, c.byref(error),
         )  # fmt: skip
-        if scratch:
-            self.wait()
-            for block in scratch:
-                self.memory.free(block)
+        self._scratch += scratch
         if status:
             raise RuntimeError(error.message.decode())
 

@@ -39,6 +39,10 @@ inline float __double2float_rz(double x) {
   return std::fabs(static_cast<double>(y)) > std::fabs(x) ? std::nextafterf(y, 0.0f) : y;
 }
 
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 inline float rcbrtf(float x) { return 1 / std::cbrt(x); }
@@ -54,6 +58,7 @@ inline double erfinv(double x) {
 }
 inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 
+#include "mx_core/philox.hpp"
 #include "mx_operators_cuda/elementwise.cuh"
 
 namespace mx {

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mx_core import get_include
+
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
 
@@ -20,14 +22,14 @@ def build(folder: Path) -> dict[str, str]:
 
     include = Path(mx_operators_cuda.__file__).parent / "include"
     for name in ("fake_cuda", "fake_nvrtc", "fake_cublas"):
-        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w", f"-I{HERE}", f"-I{include}",
+        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w", f"-I{HERE}", f"-I{include}", f"-I{get_include()}",
                    str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
         if name == "fake_cublas":  # enqueues on the streams of the driver
             command += [f"-L{folder}", "-l:fake_cuda.so", "-Wl,-rpath,$ORIGIN"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
     # what every kernel includes, parsed once; the flags are those of fake_nvrtc.cc
-    command = [COMPILER, "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w", f"-I{include}", "-x", "c++-header",
+    command = [COMPILER, "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w", f"-I{include}", f"-I{get_include()}", "-x", "c++-header",
                str(HERE / "emulation.hpp"), "-o", str(folder / "emulation.hpp.gch")]  # fmt: skip
     subprocess.run(command, check=True)
     return {
@@ -35,7 +37,7 @@ def build(folder: Path) -> dict[str, str]:
         "MX_NVRTC": str(folder / "fake_nvrtc.so"),
         "MX_CUBLAS": str(folder / "fake_cublas.so"),
         "FAKE_NVRTC_FOLDER": str(folder),
-        "FAKE_NVRTC_INCLUDE": f"{folder}:{HERE}:{include}",
+        "FAKE_NVRTC_INCLUDE": f"{folder}:{HERE}:{include}:{get_include()}",
     }
 
 

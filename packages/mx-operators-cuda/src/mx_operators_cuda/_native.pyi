@@ -83,4 +83,5 @@ def launch_plan(
     n_scalars: int = 0,
     scratch: Sequence[int] = (),
     random_blocks: int = 0,
+    conditions: Sequence[tuple[int, int, bool, str]] = (),
 ) -> Any: ...

@@ -38,6 +38,7 @@ def plan(
     expression: Expression,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
+    random_blocks: int = 0,
 ) -> Any:
     """A plan of `call` that evaluates an expression over its first inputs, which may be looked at in
     another shape; see `generate`."""
@@ -48,8 +49,9 @@ def plan(
         return None
     launches = [launch] if launch.threads else []  # there is nothing to compute of no elements
     return make_plan(
-        call.op.name, call.context, call.inputs, call.outputs, launches, n_scalars=expression.n_scalars
-    )
+        call.op.name, call.context, call.inputs, call.outputs, launches, n_scalars=expression.n_scalars,
+        random_blocks=random_blocks,
+    )  # fmt: skip
 
 
 def kernel(

@@ -101,6 +101,28 @@ class Product:
     add: bool = False
 
 
+@dataclass(frozen=True)
+class Condition:
+    """What run-time scalars must satisfy: one is at least, or above, another one or 0.
+
+    Parameters
+    ----------
+    larger : int
+        Index of a scalar.
+    smaller : int or None
+        Index of another; None: 0.
+    above : bool
+        Equal is not enough.
+    refusal : str
+        What is said when it does not hold.
+    """
+
+    larger: int
+    smaller: int | None
+    above: bool
+    refusal: str
+
+
 def make_plan(
     name: str,
     context: Context,
@@ -110,6 +132,8 @@ def make_plan(
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),
+    random_blocks: int = 0,
+    conditions: Sequence[Condition] = (),
 ) -> Any:
     """A plan that enqueues kernels and products one after another; compiles and loads them now.
 
@@ -119,6 +143,10 @@ def make_plan(
         The operator's, for errors.
     scratch : sequence of int
         Bytes of each piece of scratch memory.
+    random_blocks : int
+        Random counters that one run takes.
+    conditions : sequence of Condition
+        Of the scalars, tested at each run.
 
     Returns
     -------
@@ -133,9 +161,11 @@ def make_plan(
 
     here = context.device_id
     made = [_launch(step, here) if isinstance(step, Launch) else _product(step) for step in steps]
+    tested = [(c.larger, -1 if c.smaller is None else c.smaller, c.above, c.refusal) for c in conditions]
     return _native.launch_plan(
-        name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch)
-    )
+        name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch),
+        random_blocks=random_blocks, conditions=tested,
+    )  # fmt: skip
 
 
 def _launch(launch: Launch, here: int) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.errors import MXNetError
-from mx_operators_cuda.codegen.source import HEADER, header
+from mx_operators_cuda.codegen.source import headers
 from mx_operators_cuda.libraries import places
 
 #: compiled for by default: Hopper (H100, H200)
@@ -87,7 +87,7 @@ def version() -> tuple[int, int]:
 def compile_kernel(
     text: str, name: str, architecture: str = ARCHITECTURE, options: Sequence[str] = ()
 ) -> Compiled:
-    """Compiles a source that may include `mx_operators_cuda/elementwise.cuh`.
+    """Compiles a source that may include `mx_operators_cuda/elementwise.cuh` and `mx_core/philox.hpp`.
 
     Takes some 0.1 s; equal questions are answered from memory. Threads: any.
 
@@ -108,10 +108,11 @@ def compile_kernel(
     MXNetError    NVRTC is not installed
     """
     nvrtc, program = library(), ctypes.c_void_p()
-    headers = (ctypes.c_char_p * 1)(header().encode())
-    header_names = (ctypes.c_char_p * 1)(HEADER.encode())
+    files = headers()
+    texts = (ctypes.c_char_p * len(files))(*(body.encode() for body in files.values()))
+    names = (ctypes.c_char_p * len(files))(*(file.encode() for file in files))
     made = nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), text.encode(), f"{name}.cu".encode(), 1, headers, header_names
+        ctypes.byref(program), text.encode(), f"{name}.cu".encode(), len(files), texts, names
     )
     _check(made)
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from mx_core import cpu, cpu_pinned, dtypes, gpu, num_gpus, services
 from mx_core.errors import MXNetError, NoKernelError, OutOfMemoryError
-from mx_ndarray import autograd, nd
+from mx_ndarray import autograd, nd, random
 
 GPUS = range(min(num_gpus(), 2))
 
@@ -147,6 +147,20 @@ def test_gradients_that_are_added(ctx: Any) -> None:
             y = x * x
         y.backward()
     np.testing.assert_allclose(x.grad.asnumpy(), [6, 12, 18])
+
+
+def test_random_numbers_are_those_of_the_cpu(ctx: Any) -> None:
+    drawn = []
+    for where in (ctx, cpu()):
+        random.seed(7, where)
+        x = nd.random.uniform(-1, 3, shape=(1001,), ctx=where)
+        n = nd.random.normal(2, 3, shape=(1001,), ctx=where)
+        with autograd.record():
+            kept = nd.Dropout(x, p=0.4)
+        drawn.append([x.asnumpy(), kept.asnumpy(), n.asnumpy()])
+    for found, wanted in zip(*drawn, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(drawn[0][0], drawn[1][0])
 
 
 def test_temporaries_are_used_again_only_when_done(ctx: Any) -> None:

@@ -52,6 +52,13 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     **{name: [(parameters | MORE.get(name, {}), [(7, 5), *STATES.get(name, ())]) for parameters in (
         {"lr": 0.1, "wd": 0.01, "rescale_grad": 0.5}, {"lr": 0.1, "wd": 0.01, CLIP.get(name, "clip_gradient"): 0.2})]
        for name in UPDATES},
+    **{f"_random_{name}{like}": [({**p, **({} if like else {"shape": shape})}, [shape] if like else [])
+                                 for shape in ((3, 7), (1,), (0, 4))]
+       for like in ("", "_like")
+       for name, p in (("uniform", {"low": -1, "high": 2}), ("normal", {"loc": 3, "scale": 0.5}), ("exponential", {"lam": 2}))},
+    "_random_randint": [({"low": -5, "high": 1000, "shape": (13,)}, []),
+                        ({"low": -(2**40), "high": 2**62, "shape": (4,), "dtype": "int64"}, [])],
+    "Dropout": [({"p": 0.3}, [(13, 7)]), ({"p": 0}, [(5,)]), ({"p": 1, "mode": "always"}, [(5,)])],
     **{name: [({}, [BIG]), ({"axis": (0,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG]),
               ({"axis": (2,), "exclude": True}, [(2, 3, 5)]), ({"axis": (0,)}, [(0, 3)])]
        for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")},
@@ -71,23 +78,37 @@ def test_every_kernel_has_cases() -> None:
     ("name", "dtype"),
     [
         *((name, "float32") for name in sorted(CASES)),
-        *((name, "float16") for name in ("Reshape", "mean", "max", "dot", "FullyConnected")),
+        *(
+            (name, "float16")
+            for name in (
+                "Reshape",
+                "mean",
+                "max",
+                "dot",
+                "FullyConnected",
+                "_random_uniform",
+                "_random_normal",
+                "Dropout",
+            )
+        ),
     ],
 )
 def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
     for params, shapes in CASES[name]:
-        if name.startswith("_") and not shapes:
+        if name.startswith("_") and not shapes and "int" not in name:
             params = {**params, "dtype": dtype}
         # second moments are not negative
         span = (0.99, 1.01) if "prod" in name else (0.1, 1.0) if name in UPDATES else (-1.0, 1.0)
         case = make_case(name, params, shapes, dtype=dtype, low=span[0], high=span[1])
-        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
+        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context, case.is_train)
         assert made.variant in ("nvrtc", "cublas") and made.plan is not None
         if name in UPDATES:
             compare_update(case, made.plan, bench)
             continue
         before = [np.full(s.shape, 3, dtypes.numpy_dtype(s.dtype)) for s in case.outputs]
-        wide = case.reference([x.astype(np.float64) for x in case.inputs])
+        # what is drawn depends on the type
+        given = case.inputs if case.op.is_random else [x.astype(np.float64) for x in case.inputs]
+        wide = [y.astype(np.float64) for y in case.reference(given)]
         rtol = 2e-2 if dtype == "float16" else 1e-4
         for req in (1, 3, 0):
             found = bench.run(made.plan, case.inputs, before, [req] * len(before), case.params.scalars)
@@ -96,6 +117,30 @@ def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
                 np.testing.assert_allclose(
                     x.astype(np.float64), wanted, rtol=rtol, atol=rtol, err_msg=f"{case.describe()} {req}"
                 )
+
+
+def test_numbers_are_those_of_the_cpu(bench: GpuBench) -> None:
+    """Every bit of uniforms and integers, for every type."""
+    for dtype in ("float16", "float32", "float64", "int32", "int64"):
+        name = "_random_randint" if "int" in dtype else "_random_uniform"
+        case = make_case(name, {"low": -3, "high": 5, "shape": (1001,), "dtype": dtype}, [])
+        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
+        blank = np.zeros(1001, dtype)
+        (found,) = bench.run(made.plan, [], [blank], None, case.params.scalars)
+        np.testing.assert_array_equal(found, case.reference()[0])
+
+
+def test_wrong_distributions_are_refused(bench: GpuBench) -> None:
+    for name, scalars, message in (
+        ("uniform", (2.0, 1.0), "high is below low: got 1.000000 and 2.000000"),
+        ("normal", (0.0, -1.0), "scale is below 0: got -1.000000"),
+        ("exponential", (0.0,), "lam is not above 0: got 0.000000"),
+        ("normal", (0.0, float("nan")), "scale is below 0"),
+    ):
+        case = make_case(f"_random_{name}", {"shape": (3,)}, [])
+        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
+        with pytest.raises(RuntimeError, match=rf"\[_random_{name}\] gpu\(0\): {message}"):
+            bench.run(made.plan, [], [np.zeros(3, np.float32)], None, scalars)
 
 
 def compare_update(case: Case, plan: Any, bench: GpuBench) -> None:

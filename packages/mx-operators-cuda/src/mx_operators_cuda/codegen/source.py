@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 
-from mx_core import dtypes
+from mx_core import dtypes, get_include
 from mx_core.expression import Expression, Opcode, compute_dtype
 from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.layout import Layout
@@ -17,8 +18,9 @@ from mx_operators_cuda.codegen.layout import Layout
 BLOCK = 256
 #: bytes a thread moves at once where the addresses allow
 VECTOR_BYTES = 16
-#: the include of generated sources, by name
+#: the includes of generated sources, by name
 HEADER = "mx_operators_cuda/elementwise.cuh"
+PHILOX = "mx_core/philox.hpp"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class KernelSource:
 def header() -> str:
     """Text of `HEADER`."""
     return resources.files("mx_operators_cuda").joinpath("include", HEADER).read_text()
+
+
+@lru_cache(maxsize=1)
+def headers() -> dict[str, str]:
+    """Texts of the files that generated sources include, by name."""
+    return {HEADER: header(), PHILOX: Path(get_include(), PHILOX).read_text()}
 
 
 def write_kernel(
