@@ -148,6 +148,7 @@ PYBIND11_MODULE(_vector, module) {
              "A plan that draws random numbers.");
   module.def("dropout_plan", &dropout_plan, in, out, py::kw_only(), py::arg("p"),
              py::arg("active"), py::arg("blocks"), "A plan for dropout with its mask.");
+  bind_composite(module);
   bind_order(module);
   bind_resample(module);
 }

@@ -22,6 +22,7 @@ using PySpecs = std::vector<std::pair<Shape, int>>;
 std::vector<Spec> specs(const PySpecs& given);
 py::object capsule(PlanPtr plan);
 
+void bind_composite(py::module_& module);
 void bind_order(py::module_& module);
 void bind_resample(py::module_& module);
 

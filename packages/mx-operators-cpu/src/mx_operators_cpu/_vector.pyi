@@ -7,6 +7,7 @@ from typing import Any
 _Tensors = Sequence[tuple[Sequence[int], int]]
 # A sparse matrix: where each row's entries begin (and the last ends), their columns and weights.
 _Mixing = tuple[Sequence[int], Sequence[int], Sequence[float]]
+_Part = tuple[Any, Sequence[int], Sequence[int], Sequence[tuple[float, int | None]], bool]
 _Move = tuple[int, int, Sequence[int], Sequence[int], Sequence[int], int, int]
 
 def instruction_set() -> str:
@@ -103,6 +104,14 @@ def resample_plan(
     inputs: _Tensors, outputs: _Tensors, *, height: int, width: int, rows: _Mixing, columns: _Mixing
 ) -> Any:
     """rows · image · columnsᵀ of every image (height, width) of the first input."""
+
+def composite_plan(
+    inputs: _Tensors, outputs: _Tensors, temporaries: _Tensors, parts: Sequence[_Part], n_scalars: int = 0
+) -> Any:
+    """Plans run one after the other: (plan, inputs, outputs, scalars, runs always).
+
+    Tensors are numbered: inputs, outputs, temporaries. A scalar is a number, or a run-time scalar.
+    """
 
 def random_plan(
     inputs: _Tensors,

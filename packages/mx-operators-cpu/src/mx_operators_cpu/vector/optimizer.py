@@ -16,6 +16,7 @@ from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
+from mx_operators_cpu.vector.composite import Composite, Scalar, runtime
 from mx_operators_cpu.vector.signature import plain, tensors
 
 Step = Callable[..., Sequence[Any]]
@@ -95,6 +96,57 @@ def _ftml(p: Any, w: Any, g: Any, d: Any, v: Any, z: Any) -> Sequence[Any]:
     return -z / new, new, v, z
 
 
+def _adamw(p: Any, w: Any, g: Any, mean: Any, var: Any, scale: Any) -> Sequence[Any]:
+    usable = X.logical_and(X.isfinite(scale), scale != 0)
+    g = _clipped(g * scale, p.clip_gradient)
+    new_mean = p.beta1 * mean + (1 - p.beta1) * g
+    new_var = p.beta2 * var + (1 - p.beta2) * X.square(g)
+    new = w - p.eta * (p.lr * new_mean / (X.sqrt(new_var) + p.epsilon) + p.wd * w)
+    return tuple(X.where(usable, a, b) for a, b in zip((new, new_mean, new_var), (w, mean, var), strict=True))
+
+
+def _mixed_adamw(p: Any, w: Any, g: Any, mean: Any, var: Any, master: Any, scale: Any) -> Sequence[Any]:
+    new, mean, var = _adamw(p, master, g, mean, var, scale)
+    usable = X.logical_and(X.isfinite(scale), scale != 0)
+    return X.where(usable, new, w), mean, var, new
+
+
+def _lamb_direction(p: Any, w: Any, g: Any, mean: Any, var: Any) -> Sequence[Any]:
+    g = _scaled(p, g)
+    mean = p.beta1 * mean + (1 - p.beta1) * g
+    var = p.beta2 * var + (1 - p.beta2) * X.square(g)
+    first, second = mean, var
+    if p.bias_correction:
+        first, second = mean / (1 - X.power(p.beta1, p.t)), var / (1 - X.power(p.beta2, p.t))
+    return first / (X.sqrt(second) + p.epsilon) + p.wd * w, mean, var
+
+
+def _mixed_lamb_direction(p: Any, w: Any, g: Any, mean: Any, var: Any, master: Any) -> Sequence[Any]:
+    return _lamb_direction(p, master, g, mean, var)
+
+
+def _lamb_step(p: Any, w: Any, g: Any, r1: Any, r2: Any) -> Sequence[Any]:
+    r1 = X.where(p.lower_bound >= 0, X.maximum(r1, p.lower_bound), r1)
+    r1 = X.where(p.upper_bound >= 0, X.minimum(r1, p.upper_bound), r1)
+    ratio = X.where(X.logical_or(r1 == 0, r2 == 0), 1.0, r1 / r2)
+    return (w - p.lr * ratio * g,)
+
+
+def _mixed_lamb_step(p: Any, w: Any, g: Any, r1: Any, r2: Any, master: Any) -> Sequence[Any]:
+    (new,) = _lamb_step(p, master, g, r1, r2)
+    return new, new
+
+
+def _mixed(rule: Step) -> Step:
+    """The rule on the master copy, the last state; the weight is rounded from it."""
+
+    def step(p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
+        new = rule(p, states[-1], g, *states[:-1])
+        return (*new, new[0])
+
+    return step
+
+
 STEPS: dict[str, Step] = {
     "sgd_update": _sgd,
     "sgd_mom_update": _sgd_momentum,
@@ -106,24 +158,41 @@ STEPS: dict[str, Step] = {
     "rmspropalex_update": _rmsprop_alex,
     "ftrl_update": _ftrl,
     "ftml_update": _ftml,
+    "mp_sgd_update": _mixed(_sgd),
+    "mp_sgd_mom_update": _mixed(_sgd_momentum),
+    "mp_nag_mom_update": _mixed(_nag),
+    "_adamw_update": _adamw,
+    "_mp_adamw_update": _mixed_adamw,
+    "lamb_update_phase1": _lamb_direction,
+    "mp_lamb_update_phase1": _mixed_lamb_direction,
+    "lamb_update_phase2": _lamb_step,
+    "mp_lamb_update_phase2": _mixed_lamb_step,
 }
 
 
 @cache
-def _traced(name: str, scalars: tuple[str, ...], n_inputs: int) -> Expression:
+def _traced(
+    name: str, scalars: tuple[str, ...], fixed: tuple[tuple[str, Any], ...], n_inputs: int
+) -> Expression:
     def step(*values: Any) -> Sequence[Any]:
-        p = SimpleNamespace(**dict(zip(scalars, values[n_inputs:], strict=True)))
+        p = SimpleNamespace(**dict(zip(scalars, values[n_inputs:], strict=True)), **dict(fixed))
         return STEPS[name](p, *values[:n_inputs])
 
     return X.trace(step, n_inputs, len(scalars))
 
 
+def _expression(name: str, p: Any, n_inputs: int) -> Expression:
+    scalars = tuple(info.name for info in p.fields() if info.runtime)
+    fixed = tuple((info.name, getattr(p, info.name)) for info in p.fields() if not info.runtime)
+    return _traced(name, scalars, fixed, n_inputs)
+
+
 def update(call: KernelCall) -> Any:
-    """A plan of one optimizer step; the states are the inputs behind weight and gradient."""
-    if not plain(*call.inputs, *call.outputs) or len({spec.shape for spec in call.inputs}) > 1:
+    """A plan of one optimizer step; some inputs behind weight and gradient are states."""
+    shapes = {spec.shape for spec in call.inputs if spec.shape != (1,)}
+    if not plain(*call.inputs, *call.outputs) or len(shapes) > 1:
         return None
-    scalars = tuple(info.name for info in call.params.fields() if info.runtime)
-    expression = _traced(call.op.name, scalars, len(call.inputs))
+    expression = _expression(call.op.name, call.params, len(call.inputs))
     states = call.op.mutated_inputs(call.params)
     try:
         return _vector.expression_plan(
@@ -135,3 +204,25 @@ def update(call: KernelCall) -> Any:
         )
     except NoKernelError:
         return None
+
+
+def multi_update(call: KernelCall) -> Any:
+    """A step of each weight; the arrays of one follow each other, rates and decays are fixed."""
+    op: Any = call.op
+    p: Any = call.params
+    if not plain(*call.inputs, *call.outputs):
+        return None
+    k = len(op.rule.arguments)
+    expression = _expression(op.rule.name, op.rule.Param(lr=0.0), k)
+    own = [info.name for info in p.fields() if info.runtime]
+    made = Composite(call)
+    for i, (lr, wd) in enumerate(zip(p.lrs, p.wds, strict=True)):
+        given: dict[str, Scalar] = {"lr": lr, "wd": wd}
+        given |= {name: runtime(own.index(name)) for name in own}
+        scalars = [given[info.name] for info in op.rule.Param.fields() if info.runtime]
+        inputs = range(i * k, (i + 1) * k)
+        try:
+            made.evaluate(expression, inputs, [made.output(i)], scalars, mutated=range(2, k))
+        except NoKernelError:
+            return None
+    return made.plan()

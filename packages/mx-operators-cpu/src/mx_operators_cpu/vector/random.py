@@ -9,9 +9,7 @@ from mx_core import dtypes
 from mx_core.errors import ArgumentError
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.signature import plain, tensors
-
-_FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
+from mx_operators_cpu.vector.signature import FLOATS, plain, tensors
 
 
 def _blocks(call: KernelCall) -> int:
@@ -29,12 +27,12 @@ def _draw(call: KernelCall, distribution: str, **more: int) -> Any:
 
 def uniform(call: KernelCall) -> Any:
     """Uniform in [low, high)."""
-    return _draw(call, "uniform") if call.outputs[0].dtype in _FLOATS else None
+    return _draw(call, "uniform") if call.outputs[0].dtype in FLOATS else None
 
 
 def normal(call: KernelCall) -> Any:
     """Normal with mean and standard deviation."""
-    return _draw(call, "normal") if call.outputs[0].dtype in _FLOATS else None
+    return _draw(call, "normal") if call.outputs[0].dtype in FLOATS else None
 
 
 def exponential(call: KernelCall) -> Any:
@@ -54,7 +52,7 @@ def integers(call: KernelCall) -> Any:
 def dropout(call: KernelCall) -> Any:
     """Data with elements zeroed, and the scaled mask; shared masks are left to the reference."""
     p: Any = call.params
-    if p.axes or not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in _FLOATS:
+    if p.axes or not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in FLOATS:
         return None
     active = call.is_train or p.mode == "always"
     return _vector.dropout_plan(

@@ -15,10 +15,9 @@ from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
 from mx_operators_cpu.vector.movement import tile_shapes
-from mx_operators_cpu.vector.signature import Tensor, plain, tensors
+from mx_operators_cpu.vector.signature import FLOATS, Tensor, plain, tensors
 
 _BOOL, _UINT64 = dtypes.code("bool"), dtypes.code("uint64")
-FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
 _OPS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min",
         "nansum": "nansum", "nanprod": "nanprod"}  # fmt: skip
 

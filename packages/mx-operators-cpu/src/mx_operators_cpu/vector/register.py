@@ -10,7 +10,8 @@ PRIORITY = 10  # portable native code
 #: operator, "module:function" of this folder
 KERNELS: tuple[tuple[str, str], ...] = (
     *((name, "movement:copy") for name in (
-        "Reshape", "_backward_reshape", "Flatten", "expand_dims", "squeeze", "reshape_like")),
+        "Reshape", "_backward_reshape", "Flatten", "expand_dims", "squeeze", "reshape_like",
+        "MakeLoss", "make_loss")),
     ("transpose", "movement:transpose"),
     ("SwapAxis", "movement:swap_axes"),
     ("reverse", "movement:reverse"),
@@ -66,6 +67,16 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("where", "indexing:where"),
     *((f"{kind}_contrib_{name}", f"resample:{make}") for kind, make in (("", "resample"), ("_backward", "backward"))
       for name in ("AdaptiveAvgPooling2D", "BilinearResize2D")),
+    ("LeakyReLU", "activation:prelu"),
+    ("_backward_LeakyReLU", "activation:backward_prelu"),
+    *((f"{name}RegressionOutput", "movement:copy") for name in ("Linear", "MAE")),
+    *((f"_backward_{name}RegressionOutput", "loss:backward_regression") for name in ("Linear", "Logistic", "MAE")),
+    ("LogisticRegressionOutput", "loss:logistic"),
+    ("softmax_cross_entropy", "loss:softmax_cross_entropy"),
+    ("_backward_softmax_cross_entropy", "loss:backward_softmax_cross_entropy"),
+    ("L2Normalization", "normalize:l2_normalization"),
+    ("_backward_L2Normalization", "normalize:backward_l2_normalization"),
+    ("_contrib_div_sqrt_dim", "normalize:div_sqrt_dim"),
     *((name, f"order:{name}") for name in ("sort", "argsort", "topk")),
     ("_backward_sort", "order:backward_sort"),
     ("_backward_topk", "order:backward_topk"),
@@ -78,7 +89,11 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("Dropout", "random:dropout"),
     *((name, "optimizer:update") for name in (
         "sgd_update", "sgd_mom_update", "nag_mom_update", "signsgd_update", "signum_update",
-        "adam_update", "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update")),
+        "adam_update", "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+        "mp_sgd_update", "mp_sgd_mom_update", "mp_nag_mom_update", "_adamw_update", "_mp_adamw_update",
+        "lamb_update_phase1", "mp_lamb_update_phase1", "lamb_update_phase2", "mp_lamb_update_phase2")),
+    *((f"multi_{name}", "optimizer:multi_update") for name in (
+        "sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update")),
 )  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.reduce import FLOATS
-from mx_operators_cpu.vector.signature import plain, tensors
+from mx_operators_cpu.vector.signature import real, tensors
 
 
 def _sparse(matrix: Any) -> tuple[list[int], list[int], list[float]]:
@@ -27,14 +26,10 @@ def _plan(call: KernelCall, rows: Any, columns: Any) -> Any:
     )  # fmt: skip
 
 
-def _supported(call: KernelCall) -> bool:
-    return plain(*call.inputs, *call.outputs) and call.outputs[0].dtype in FLOATS
-
-
 def resample(call: KernelCall) -> Any:
     """A Resample operator."""
     op: Any = call.op
-    if not _supported(call):
+    if not real(call):
         return None
     extents = zip(call.inputs[0].shape[2:], call.outputs[0].shape[2:], strict=True)
     return _plan(call, *(op.weights(call.params, old, new) for old, new in extents))
@@ -43,7 +38,7 @@ def resample(call: KernelCall) -> Any:
 def backward(call: KernelCall) -> Any:
     """Its gradient: the matrices transposed."""
     op: Any = call.op
-    if not _supported(call):
+    if not real(call):
         return None
     extents = zip(call.outputs[0].shape[2:], call.inputs[0].shape[2:], strict=True)
     return _plan(call, *(op.forward.weights(call.params, old, new).T for old, new in extents))

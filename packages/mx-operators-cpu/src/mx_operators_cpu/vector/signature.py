@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from mx_core.kernels import TensorSpec
+from mx_core import dtypes
+from mx_core.kernels import KernelCall, TensorSpec
 
 Tensor: TypeAlias = tuple[tuple[int, ...], int]
 COMPLEX = 13  # the first of the type codes without loops
@@ -20,3 +21,18 @@ def tensors(specs: Iterable[TensorSpec]) -> list[Tensor]:
 def plain(*specs: TensorSpec) -> bool:
     """True if all are real and row-major."""
     return all(spec.layout == 0 and 0 <= spec.dtype < COMPLEX for spec in specs)
+
+
+FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
+_DOUBLE = dtypes.code("float64")
+
+
+def real(call: KernelCall) -> bool:
+    """True if everything is row-major, and data and outputs are floating-point numbers."""
+    specs = (call.inputs[0], *call.outputs)
+    return plain(*call.inputs, *call.outputs) and all(spec.dtype in FLOATS for spec in specs)
+
+
+def accumulator(dtype: int) -> int:
+    """The type that intermediate results of a floating-point type have."""
+    return _DOUBLE if dtype == _DOUBLE else dtypes.code("float32")
