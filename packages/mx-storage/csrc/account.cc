@@ -48,6 +48,10 @@ void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
     used_.fetch_sub(bytes, std::memory_order_relaxed);
     refuse(bytes, tag, "the system has no more (" + std::to_string(available_memory()) + " available)");
   }
+  record(bytes, tag, block);
+}
+
+void Account::record(size_t bytes, const char* tag, mx_block* block) noexcept {
   if (Holder* mine = holder(tag)) {
     mine->bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
     block->handle = mine;

@@ -25,6 +25,20 @@ class Account {
 
   // Throws mx::Error (MX_ERROR_MEMORY).  Threads: any, for all.
   void alloc(size_t bytes, const char* tag, mx_block* block);
+  // The same for memory that `get` finds elsewhere, and that the allocator can free.
+  template <class Get>
+  void adopt(size_t bytes, const char* tag, const Get& get, mx_block* block) {
+    *block = {nullptr, bytes, context_, nullptr};
+    if (bytes == 0) return;
+    reserve(bytes, tag);
+    try {
+      block->data = get();
+    } catch (...) {
+      used_.fetch_sub(bytes, std::memory_order_relaxed);
+      throw;
+    }
+    record(bytes, tag, block);
+  }
   void free(const mx_block& block) noexcept;
   void direct_free(const mx_block& block) noexcept;
   void release() noexcept { allocator_->release(); }
@@ -45,6 +59,7 @@ class Account {
 
   void reserve(size_t bytes, const char* tag);
   void raise_peak(uint64_t used) noexcept;
+  void record(size_t bytes, const char* tag, mx_block* block) noexcept;
   void unreserve(const mx_block& block) noexcept;
   Holder* holder(const char* tag) noexcept;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const std::string& why);

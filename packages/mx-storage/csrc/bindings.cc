@@ -26,9 +26,9 @@ const char* intern(const std::optional<std::string>& text) {
   return texts->insert(*text).first->c_str();
 }
 
-// An mx_core.context.Context, or None for cpu(0).
-mx_context context_of(const py::object& context) {
-  if (context.is_none()) return {MX_CPU, 0};
+// An mx_core.context.Context, or `none` for None.
+mx_context context_of(const py::object& context, mx_context none = {MX_CPU, 0}) {
+  if (context.is_none()) return none;
   return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
 }
 
@@ -36,8 +36,9 @@ PoolType pool_type(const std::string& name) {
   if (name == "pooled") return PoolType::kPooled;
   if (name == "best_fit") return PoolType::kBestFit;
   if (name == "naive") return PoolType::kNaive;
+  if (name == "shared") return PoolType::kShared;
   throw Error(MX_ERROR_VALUE,
-              "[StorageManager] pool: expected pooled, best_fit or naive, got '" + name + "'");
+              "[StorageManager] pool: expected pooled, best_fit, naive or shared, got '" + name + "'");
 }
 
 using SharedManager = std::shared_ptr<Manager>;
@@ -100,13 +101,10 @@ class PyManager {
   PyManager(std::string name, const std::string& pool)
       : name_(std::move(name)), manager_(std::make_shared<Manager>(pool_type(pool))) {}
 
-  // Keeps the manager alive.
-  py::capsule capsule() const {
-    auto capsule = py::capsule(manager_->table(), MX_STORAGE_CAPSULE, [](PyObject* object) {
-      delete static_cast<SharedManager*>(PyCapsule_GetContext(object));
-    });
-    PyCapsule_SetContext(capsule.ptr(), new SharedManager(manager_));
-    return capsule;
+  py::capsule capsule() const { return capsule_of(manager_->table(), MX_STORAGE_CAPSULE); }
+  py::object shared_capsule() const {
+    const mx_shared_api* table = manager_->shared_table();
+    return table == nullptr ? py::none() : py::object(capsule_of(table, MX_SHARED_CAPSULE));
   }
   const std::string& name() const noexcept { return name_; }
 
@@ -122,9 +120,42 @@ class PyManager {
     account(context).each_holder([&](const char* tag, int64_t bytes) { held[tag] += bytes; });
     return held;
   }
-  Account& account(const py::object& context) { return manager_->account(context_of(context)); }
+  Account& account(const py::object& context) {
+    const int32_t none = manager_->shared_table() == nullptr ? MX_CPU : MX_CPU_SHARED;
+    return manager_->account(context_of(context, {none, 0}));
+  }
+
+  mx_segment segment(uintptr_t address) const {
+    mx_segment found{};
+    mx_error error{};
+    raise_unless_ok(shared().segment(shared().self, reinterpret_cast<void*>(address), &found, &error), error);
+    return found;
+  }
+  std::unique_ptr<Block> attach(int fd, uint64_t bytes, const std::optional<std::string>& tag) {
+    mx_block block{};
+    mx_error error{};
+    raise_unless_ok(shared().attach(shared().self, fd, bytes, intern(tag), &block, &error), error);
+    return std::make_unique<Block>(manager_, block);
+  }
 
  private:
+  const mx_shared_api& shared() const {
+    if (const mx_shared_api* table = manager_->shared_table()) return *table;
+    throw Error(MX_ERROR_UNSUPPORTED, "[StorageManager] " + name_ + " has no memory shared between processes");
+  }
+  static void raise_unless_ok(int32_t status, const mx_error& error) {
+    if (status != MX_OK) throw Error(static_cast<mx_status>(status), error.message);
+  }
+  // Keeps the manager alive.
+  template <class Table>
+  py::capsule capsule_of(const Table* table, const char* name) const {
+    auto capsule = py::capsule(table, name, [](PyObject* object) {
+      delete static_cast<SharedManager*>(PyCapsule_GetContext(object));
+    });
+    PyCapsule_SetContext(capsule.ptr(), new SharedManager(manager_));
+    return capsule;
+  }
+
   const std::string name_;
   const SharedManager manager_;
 };
@@ -185,10 +216,19 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("allocations", &mx_storage_stats::allocations)
       .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
 
+  py::class_<mx_segment>(module, "Segment", py::module_local())
+      .def_readonly("fd", &mx_segment::fd)
+      .def_readonly("nbytes", &mx_segment::bytes)
+      .def_readonly("inode", &mx_segment::inode)
+      .def_readonly("offset", &mx_segment::offset);
+
   py::class_<PyManager>(module, "StorageManager", py::module_local())
       .def(py::init<std::string, const std::string&>(), py::arg("name"), py::kw_only(),
            py::arg("pool") = "pooled")
       .def_property_readonly("capsule", &PyManager::capsule)
+      .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
+      .def("segment", &PyManager::segment, py::arg("address"))
+      .def("attach", &PyManager::attach, py::arg("fd"), py::arg("nbytes"), py::arg("tag") = none)
       .def_property_readonly("name", &PyManager::name)
       .def("alloc", &PyManager::alloc, py::arg("nbytes"), py::arg("ctx") = none,
            py::arg("tag") = none)

@@ -24,7 +24,8 @@ std::unique_ptr<Allocator> make_allocator(PoolType type) {
   switch (type) {
     case PoolType::kPooled: return make_pooled_allocator();
     case PoolType::kBestFit: return make_best_fit_allocator();
-    case PoolType::kNaive: break;
+    case PoolType::kNaive:
+    case PoolType::kShared: break;
   }
   return make_direct_allocator();
 }
@@ -57,6 +58,27 @@ Manager::Manager(PoolType type) : type_(type) {
   t.set_limit = [](void* self, mx_context context, uint64_t bytes) {
     on_account(self, context, [&](Account& account) { account.set_limit(bytes); });
   };
+  if (type == PoolType::kShared) {
+    auto allocator = std::make_unique<SharedAllocator>();
+    shared_ = allocator.get();
+    shared_account_ = std::make_unique<Account>(mx_context{MX_CPU_SHARED, 0}, "cpu_shared(0)", std::move(allocator));
+    fill_shared_table();
+  }
+}
+
+void Manager::fill_shared_table() noexcept {
+  mx_shared_api& t = shared_table_;
+  t.head = {sizeof t, MX_SHARED_MAJOR, MX_SHARED_MINOR};
+  t.self = this;
+  t.segment = [](void* self, const void* data, mx_segment* segment, mx_error* error) {
+    return guarded(error, [&] { *segment = of(self).shared_->segment(data); });
+  };
+  t.attach = [](void* self, int32_t fd, uint64_t bytes, const char* tag, mx_block* block, mx_error* error) {
+    return guarded(error, [&] {
+      Manager& manager = of(self);
+      manager.shared_account_->adopt(bytes, tag, [&] { return manager.shared_->attach(fd, bytes); }, block);
+    });
+  };
 }
 
 Manager::~Manager() {
@@ -66,6 +88,11 @@ Manager::~Manager() {
 }
 
 Account& Manager::account(mx_context context) {
+  if (type_ == PoolType::kShared) {
+    if (context.type == MX_CPU_SHARED) return *shared_account_;  // one for all ids: it is the same memory
+    throw Error(MX_ERROR_VALUE, "[storage] device type " + std::to_string(context.type) +
+                                    ": expected cpu_shared (" + std::to_string(MX_CPU_SHARED) + ")");
+  }
   const bool plain = context.type == MX_CPU;
   if ((plain || context.type == MX_CPU_PINNED) && context.id >= 0 && context.id < kIds) {
     Account* found = (plain ? plain_ : pinned_)[context.id].load(std::memory_order_acquire);
@@ -74,7 +101,7 @@ Account& Manager::account(mx_context context) {
   if (context.type == MX_CPU_SHARED) {
     throw Error(MX_ERROR_UNSUPPORTED,
                 "[storage] cpu_shared: this storage manager has no memory shared between processes; "
-                "use cpu, or install a storage manager for cpu_shared");
+                "the one of services.storage('cpu_shared') has");
   }
   if (!plain && context.type != MX_CPU_PINNED) {
     throw Error(MX_ERROR_VALUE, "[storage] device type " + std::to_string(context.type) +

@@ -7,10 +7,12 @@
 #include <memory>
 
 #include "account.h"
+#include "shared_allocator.h"
 
 namespace mx::storage {
 
-enum class PoolType { kPooled, kBestFit, kNaive };
+// kShared is for cpu_shared, the others are for cpu and cpu_pinned.
+enum class PoolType { kPooled, kBestFit, kNaive, kShared };
 
 class Manager {
  public:
@@ -22,15 +24,22 @@ class Manager {
   // Made on first use.  Throws mx::Error for a context that is not host memory.  Threads: any.
   Account& account(mx_context context);
   const mx_storage_api* table() const noexcept { return &table_; }
+  // NULL where the memory is not shared.
+  const mx_shared_api* shared_table() const noexcept { return shared_ == nullptr ? nullptr : &shared_table_; }
 
  private:
   static constexpr int32_t kIds = 64;
   Account& open(mx_context context);
 
+  void fill_shared_table() noexcept;
+
   const PoolType type_;
+  std::unique_ptr<Account> shared_account_;
+  SharedAllocator* shared_ = nullptr;  // the account's
   std::atomic<Account*> plain_[kIds] = {};
   std::atomic<Account*> pinned_[kIds] = {};
   mx_storage_api table_{};
+  mx_shared_api shared_table_{};
 };
 
 }  // namespace mx::storage

@@ -139,6 +139,19 @@ AT(mx_storage_api, stats, 48);
 AT(mx_storage_api, reset_peak, 56);
 AT(mx_storage_api, set_limit, 64);
 
+SIZE(mx_segment, 32);
+AT(mx_segment, size, 0);
+AT(mx_segment, fd, 4);
+AT(mx_segment, bytes, 8);
+AT(mx_segment, inode, 16);
+AT(mx_segment, offset, 24);
+
+SIZE(mx_shared_api, 32);
+AT(mx_shared_api, head, 0);
+AT(mx_shared_api, self, 8);
+AT(mx_shared_api, segment, 16);
+AT(mx_shared_api, attach, 24);
+
 SIZE(mx_resource_api, 40);
 AT(mx_resource_api, head, 0);
 AT(mx_resource_api, self, 8);

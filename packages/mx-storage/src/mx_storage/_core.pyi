@@ -41,16 +41,47 @@ class Stats:
     @property
     def pool_hits(self) -> int: ...
 
+class Segment:
+    """Memory that processes share: `fd` is the manager's, `offset` that of the address asked for."""
+
+    @property
+    def fd(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def inode(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
 class StorageManager:
     """Host memory by context; `ctx` None is `cpu(0)`. Threads: any."""
 
     def __init__(self, name: str, *, pool: str = "pooled") -> None:
-        """`pool`: `"pooled"`, `"best_fit"` or `"naive"` (none)."""
+        """`pool`: `"pooled"`, `"best_fit"` or `"naive"` (none); or `"shared"`, for `cpu_shared`."""
     @property
     def capsule(self) -> Any:
         """The C table, `mx.storage.v1`; keeps the manager alive."""
     @property
+    def shared_capsule(self) -> Any:
+        """The C table `mx.shared.v1`; None where the memory is not shared."""
+    @property
     def name(self) -> str: ...
+    def segment(self, address: int) -> Segment:
+        """The segment of shared memory in which an address lies.
+
+        Raises
+        ------
+        ArgumentError
+            It lies in none.
+        """
+    def attach(self, fd: int, nbytes: int, tag: str | None = None) -> Block:
+        """Maps a segment of another process through a descriptor, which stays the caller's.
+
+        Raises
+        ------
+        ArgumentError
+            The descriptor is no segment, or of a smaller one.
+        """
     def alloc(self, nbytes: int, ctx: Context | None = None, tag: str | None = None) -> Block:
         """`nbytes` of memory aligned to 64, contents undefined; `tag` names the holder.
 

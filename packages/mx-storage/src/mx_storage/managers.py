@@ -26,6 +26,11 @@ def naive() -> StorageManager:
     return _watched(StorageManager("Naive", pool="naive"))
 
 
+def shared() -> StorageManager:
+    """The manager of memory that processes share."""
+    return _watched(StorageManager("Shared", pool="shared"))
+
+
 def _watched(manager: StorageManager) -> StorageManager:
     _made.add(manager)
     return manager

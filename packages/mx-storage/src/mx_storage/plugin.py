@@ -23,12 +23,13 @@ def mx_register_storage_managers(registry: Any) -> None:
         registry.add("cpu", name, f"mx_storage.managers:{make}", priority=priority)
         # page-locked memory comes from a device's package, which goes before these
         registry.add("cpu_pinned", name, f"mx_storage.managers:{make}", priority=priority - 20)
+    registry.add("cpu_shared", "Shared", "mx_storage.managers:shared", priority=10)
 
 
 @hookimpl
 def mx_register_resources(registry: Any) -> None:
     """Counters of random streams, which are the same thing on every device."""
-    for device, priority in (("cpu", 10), ("cpu_pinned", 10), ("gpu", -10)):
+    for device, priority in (("cpu", 10), ("cpu_pinned", 10), ("cpu_shared", 10), ("gpu", -10)):
         registry.add("random", device, "mx_storage.managers:random", priority=priority)
 
 
@@ -41,7 +42,8 @@ def mx_diagnostics() -> dict[str, str]:
     lines = {}
     for manager in managers.managers():
         stats = manager.stats()
-        lines[f"storage {manager.name} cpu(0)"] = (
+        where = "cpu(0)" if manager.shared_capsule is None else "cpu_shared(0)"
+        lines[f"storage {manager.name} {where}"] = (
             f"{stats.bytes_in_use} bytes in use, {stats.bytes_pooled} pooled, peak {stats.bytes_peak}"
         )
     return lines

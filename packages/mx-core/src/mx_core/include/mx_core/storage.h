@@ -55,6 +55,33 @@ typedef struct mx_storage_api {
   void (*set_limit)(void* self, mx_context context, uint64_t bytes);
 } mx_storage_api;
 
+#define MX_SHARED_CAPSULE "mx.shared.v1"
+#define MX_SHARED_MAJOR 1
+#define MX_SHARED_MINOR 0
+
+/* A piece of memory that processes share.  It lives as long as one of them has it mapped or holds
+ * its descriptor, and no longer: nothing is left behind by a process that dies. */
+typedef struct mx_segment {
+  uint32_t size;
+  int32_t fd;      /* of this process and the manager's: duplicate it to keep it */
+  uint64_t bytes;
+  uint64_t inode;  /* equal for all descriptors of one segment */
+  uint64_t offset; /* of the address that was asked for */
+} mx_segment;
+
+/* What a storage manager for cpu_shared offers beside its own table. */
+typedef struct mx_shared_api {
+  mx_table_head head;
+  void* self;
+
+  /* The segment in which an address lies.  Fails with MX_ERROR_VALUE for other memory. */
+  int32_t (*segment)(void* self, const void* data, mx_segment* segment, mx_error* error);
+  /* Maps a segment of another process through a descriptor of it, which stays the caller's.  The
+   * block is freed like any other of the manager.  Refused: what is no segment, or a smaller one. */
+  int32_t (*attach)(void* self, int32_t fd, uint64_t bytes, const char* tag, mx_block* block,
+                    mx_error* error);
+} mx_shared_api;
+
 #define MX_RESOURCE_CAPSULE "mx.resource.v1"
 #define MX_RESOURCE_MAJOR 1
 #define MX_RESOURCE_MINOR 0
