@@ -6,10 +6,10 @@
 
 namespace mx::symbol {
 
-// One push of one segment.
+// One push of one segment; used again and again, so that a push allocates nothing.
 struct Binding::Job {
-  std::shared_ptr<Binding> binding;
-  uint32_t segment;
+  std::shared_ptr<Binding> binding;  // while it is pending
+  uint32_t segment = 0;
   uint64_t random_key = 0;
   uint64_t random_offset = 0;
 
@@ -17,8 +17,24 @@ struct Binding::Job {
     const auto* job = static_cast<const Job*>(argument);
     return job->binding->run_segment(*job, *context);
   }
-  static void destroy(void* argument) { delete static_cast<Job*>(argument); }
+  static void destroy(void* argument) {
+    std::unique_ptr<Job> job(static_cast<Job*>(argument));
+    const std::shared_ptr<Binding> binding = std::move(job->binding);
+    const std::lock_guard<std::mutex> lock(binding->jobs_mutex_);
+    binding->idle_jobs_.push_back(std::move(job));  // there is room: see take_job
+  }
 };
+
+std::unique_ptr<Binding::Job> Binding::take_job() {
+  const std::lock_guard<std::mutex> lock(jobs_mutex_);
+  if (idle_jobs_.empty()) {
+    idle_jobs_.reserve(++n_jobs_);
+    return std::make_unique<Job>();
+  }
+  std::unique_ptr<Job> job = std::move(idle_jobs_.back());
+  idle_jobs_.pop_back();
+  return job;
+}
 
 Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays,
                  std::shared_ptr<Memo> memo)
@@ -105,7 +121,9 @@ void Binding::push_segment(uint32_t index, int32_t priority) {
   const Bound& bound = segments_[index];
   if (bound.writes.empty()) return;  // nobody would see what it computes
   const Tables& tables = program_->tables();
-  auto job = std::make_unique<Job>(Job{shared_from_this(), index});
+  std::unique_ptr<Job> job = take_job();
+  job->binding = shared_from_this();
+  job->segment = index;
   if (segment.random_blocks != 0) {
     tables.random->reserve_random(tables.random->self, program_->context(), segment.random_blocks,
                                   &job->random_key, &job->random_offset);

@@ -3,6 +3,8 @@
 // A program with arrays: what is pushed to the engine.
 #pragma once
 
+#include <mutex>
+
 #include "program.hpp"
 
 namespace mx::symbol {
@@ -80,6 +82,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   };
   struct Job;
 
+  std::unique_ptr<Job> take_job();
   void check_arrays() const;
   void bind_segment(const Segment& segment);
   mx_tensor describe(uint32_t slot) const;
@@ -99,6 +102,9 @@ class Binding : public std::enable_shared_from_this<Binding> {
   // write the same variables.
   std::vector<Bound> segments_;
   std::vector<Step> steps_;
+  std::mutex jobs_mutex_;
+  size_t n_jobs_ = 0;                           // guarded by jobs_mutex_
+  std::vector<std::unique_ptr<Job>> idle_jobs_;  // the same; as many as ever were pending at once
 };
 
 }  // namespace mx::symbol
