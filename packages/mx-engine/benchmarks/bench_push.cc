@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question: how many empty native operations a second go through the engine, with inlining off,
-// two workers, one pusher, construction included?
+// two workers, one pusher, construction included, beside a flow graph of oneTBB?
 //
-// Target `bench_push` of tests/cpp/CMakeLists.txt; configured with -DMX_BENCH_TBB=<prefix of oneTBB>
-// (`pip install tbb-devel` puts it into the environment's prefix) it asks a flow graph of oneTBB the
-// same question in the same run and prints the ratio.
+// Target `bench_push` of tests/cpp/CMakeLists.txt, configured with -DMX_BENCH_TBB=<prefix of
+// oneTBB> (`pip install tbb-devel` puts it into the environment's prefix); bench_native.py does so.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "engine.h"
+#include "measure.h"
 
 #ifdef MX_BENCH_TBB
 #include <oneapi/tbb/flow_graph.h>
@@ -24,141 +22,91 @@
 
 namespace {
 
-using mx::engine::Engine;
-using mx::engine::EngineOptions;
+using namespace mx::engine;
 
 constexpr int kWorkers = 2;
-constexpr int kOperations = 200000;
-constexpr int kRepeats = 5;
+constexpr int kOperations = 100000;
+constexpr int kRepeats = 9;
 
-// Which earlier operations an operation follows: as variables, and as edges.
-struct Graph {
-  const char* name;
-  std::vector<std::vector<int>> reads, writes;  // variables
-  std::vector<std::vector<int>> before;         // operations, for the baseline
-  int variables;
-};
-
-Graph independent() {
-  Graph g{"independent", {}, {}, {}, kOperations};
-  for (int i = 0; i < kOperations; ++i) {
-    g.reads.push_back({});
-    g.writes.push_back({i});
-    g.before.push_back({});
-  }
-  return g;
-}
-
-Graph chain() {
-  Graph g{"one variable", {}, {}, {}, 1};
-  for (int i = 0; i < kOperations; ++i) {
-    g.reads.push_back({});
-    g.writes.push_back({0});
-    g.before.push_back(i == 0 ? std::vector<int>() : std::vector<int>{i - 1});
-  }
-  return g;
-}
-
-// Every operation writes a new variable and reads two of the last thousand.
-Graph random_graph() {
-  Graph g{"random graph", {}, {}, {}, kOperations};
-  std::mt19937 random(7);
-  for (int i = 0; i < kOperations; ++i) {
-    std::vector<int> from;
-    if (i > 2) {
-      const int span = std::min(i, 1000);
-      const int a = i - 1 - static_cast<int>(random() % span);
-      const int b = i - 1 - static_cast<int>(random() % span);
-      from.push_back(a);
-      if (b != a) from.push_back(b);
-    }
-    g.reads.push_back(from);
-    g.writes.push_back({i});
-    g.before.push_back(from);
-  }
-  return g;
-}
-
-double best_of(const std::function<void()>& body) {
-  double best = 1e9;
+// Medians of what is measured in turns.
+std::vector<double> medians(const std::vector<std::function<double()>>& measures) {
+  std::vector<std::vector<double>> all(measures.size());
   for (int i = 0; i < kRepeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    for (size_t m = 0; m < measures.size(); ++m) all[m].push_back(measures[m]());
   }
-  return best;
-}
-
-mx_failure* nothing(void*, const mx_run_context*) { return nullptr; }
-
-void run_engine(const mx_engine_api* api, const Graph& g, uint32_t flags) {
-  std::vector<mx_variable*> variables;
-  for (int i = 0; i < g.variables; ++i) variables.push_back(api->new_variable(api->self));
-  mx_operation operation{};
-  operation.size = sizeof operation;
-  operation.context = {MX_CPU, 0};
-  operation.name = "nothing";
-  operation.flags = flags;
-  operation.run = nothing;
-  std::vector<mx_variable*> reads, writes;
-  for (int i = 0; i < kOperations; ++i) {
-    reads.clear();
-    writes.clear();
-    for (const int v : g.reads[i]) reads.push_back(variables[v]);
-    for (const int v : g.writes[i]) writes.push_back(variables[v]);
-    operation.reads = reads.data();
-    operation.writes = writes.data();
-    operation.n_reads = static_cast<uint32_t>(reads.size());
-    operation.n_writes = static_cast<uint32_t>(writes.size());
-    api->push(api->self, &operation, nullptr, nullptr);
+  std::vector<double> found;
+  for (auto& times : all) {
+    std::nth_element(times.begin(), times.begin() + kRepeats / 2, times.end());
+    found.push_back(times[kRepeats / 2]);
   }
-  api->wait_for_all(api->self, -1, nullptr, nullptr);
-  for (mx_variable* v : variables) {
-    api->delete_variable(api->self, v, {MX_CPU, 0}, nullptr, nullptr);
-  }
+  return found;
 }
 
 #ifdef MX_BENCH_TBB
-void run_baseline(const Graph& g) {
-  using Node = oneapi::tbb::flow::continue_node<oneapi::tbb::flow::continue_msg>;
-  oneapi::tbb::flow::graph graph;
+double run_baseline(const Workload& workload, bool chained) {
+  namespace flow = oneapi::tbb::flow;
+  using Node = flow::continue_node<flow::continue_msg>;
+  const auto begin = std::chrono::steady_clock::now();
+  auto graph = std::make_unique<flow::graph>();
   std::vector<std::unique_ptr<Node>> nodes;
   nodes.reserve(kOperations);
-  oneapi::tbb::flow::broadcast_node<oneapi::tbb::flow::continue_msg> start(graph);
+  flow::broadcast_node<flow::continue_msg> start(*graph);
   for (int i = 0; i < kOperations; ++i) {
-    nodes.push_back(std::make_unique<Node>(graph, [](const oneapi::tbb::flow::continue_msg&) {}));
-    for (const int b : g.before[i]) oneapi::tbb::flow::make_edge(*nodes[b], *nodes[i]);
-    if (g.before[i].empty()) oneapi::tbb::flow::make_edge(start, *nodes[i]);
+    nodes.push_back(std::make_unique<Node>(*graph, [](const flow::continue_msg&) {}));
+    if (chained && i > 0) flow::make_edge(*nodes[i - 1], *nodes[i]);
+    for (const int b : workload.reads[i]) flow::make_edge(*nodes[b], *nodes[i]);
+    if (workload.reads[i].empty() && !(chained && i > 0)) flow::make_edge(start, *nodes[i]);
   }
   start.try_put({});
-  graph.wait_for_all();
+  graph->wait_for_all();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 #endif
+
+double millions(double seconds) { return kOperations / seconds / 1e6; }
 
 }  // namespace
 
 int main() {
   EngineOptions options;
   options.limits.compute = kWorkers;
-  auto* engine = new Engine(options);
-  const mx_engine_api* api = engine->table();
+  const mx_engine_api* engine = (new Engine(options))->table();
 #ifdef MX_BENCH_TBB
-  const oneapi::tbb::global_control limit(oneapi::tbb::global_control::max_allowed_parallelism, kWorkers);
+  const oneapi::tbb::global_control limit(oneapi::tbb::global_control::max_allowed_parallelism,
+                                          kWorkers);
 #endif
-  std::printf("%d empty operations, %d workers, best of %d\n", kOperations, kWorkers, kRepeats);
-  for (const Graph& g : {independent(), chain(), random_graph()}) {
-    const double ours = best_of([&] { run_engine(api, g, 0); });
-    std::printf("%-14s %6.2f M/s", g.name, kOperations / ours / 1e6);
+  std::printf("%d empty native operations, %d workers, medians of %d in turns\n", kOperations,
+              kWorkers, kRepeats);
+  const struct {
+    const char* name;
+    Workload workload;
+    bool chained;
+  } cases[] = {{"independent", independent(kOperations), false},
+               {"one variable", one_variable(kOperations), true},
+               {"random graph", random_graph(kOperations), false}};
+  for (const auto& c : cases) {
+    const auto bulk = [&] {
+      engine->set_bulk_size(engine->self, 15);
+      const double seconds = run(engine, c.workload, 0);
+      engine->set_bulk_size(engine->self, 0);
+      return seconds;
+    };
+    std::vector<std::function<double()>> measures = {
+        [&] { return run(engine, c.workload, 0); },
+        [&] { return run(engine, c.workload, MX_PUSH_INLINE); }, bulk};
 #ifdef MX_BENCH_TBB
-    const double baseline = best_of([&] { run_baseline(g); });
-    std::printf("   oneTBB flow graph %6.2f M/s   ratio %.2f", kOperations / baseline / 1e6, baseline / ours);
+    measures.push_back([&] { return run_baseline(c.workload, c.chained); });
 #endif
-    const double inlined = best_of([&] { run_engine(api, g, MX_PUSH_INLINE); });
-    std::printf("   inline %.0f ns", inlined / kOperations * 1e9);
-    api->set_bulk_size(api->self, 15);
-    const double bulk = best_of([&] { run_engine(api, g, 0); });
-    api->set_bulk_size(api->self, 0);
-    std::printf("   bulks of 15 %.2f M/s\n", kOperations / bulk / 1e6);
+    const std::vector<double> times = medians(measures);
+    std::printf("%-14s %6.2f M/s   inline %4.0f ns   bulks of 15 %5.2f M/s", c.name,
+                millions(times[0]), times[1] / kOperations * 1e9, millions(times[2]));
+#ifdef MX_BENCH_TBB
+    std::printf("   oneTBB flow graph %5.2f M/s   ratio %.2f", millions(times[3]),
+                times[3] / times[0]);
+#endif
+    std::printf("\n");
   }
-  api->release(api->self);
+  const double seconds = medians({[&] { return hand_over(engine, 2000); }})[0];
+  std::printf("push and wait  %6.2f us\n", seconds * 1e6);
+  engine->release(engine->self);
 }

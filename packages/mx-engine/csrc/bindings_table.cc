@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What works with any engine's table: the recorder of events, bulk scopes.
+#include <algorithm>
 #include <cstring>
 
 #include "bindings.h"
+#include "measure.h"
 #include "recorder.h"
 
 namespace mx::engine {
@@ -57,9 +59,39 @@ py::list events(const Recorder& recorder) {
   return list;
 }
 
+Workload workload(const std::string& graph, int operations) {
+  if (operations < 1) {
+    raise_status(MX_ERROR_VALUE, "[run_empty] operations: expected at least 1");
+    throw py::error_already_set();
+  }
+  if (graph == "independent") return independent(operations);
+  if (graph == "one variable") return one_variable(operations);
+  if (graph == "random graph") return random_graph(operations);
+  const std::string text = "[run_empty] graph: expected independent, one variable or random graph, "
+                           "got '" + graph + "'";
+  raise_status(MX_ERROR_VALUE, text.c_str());
+  throw py::error_already_set();
+}
+
+double run_empty(const py::object& capsule, const std::string& graph, int operations, bool inlined) {
+  const mx_engine_api* engine = table_of(capsule);
+  const Workload made = workload(graph, operations);
+  const py::gil_scoped_release nogil;
+  return run(engine, made, inlined ? MX_PUSH_INLINE : 0);
+}
+
+double measure_hand_over(const py::object& capsule, int rounds) {
+  const mx_engine_api* engine = table_of(capsule);
+  const py::gil_scoped_release nogil;
+  return hand_over(engine, std::max(1, rounds));
+}
+
 }  // namespace
 
 void bind_table_tools(py::module_& module) {
+  module.def("run_empty", &run_empty, py::arg("capsule"), py::arg("graph"), py::arg("operations"),
+             py::kw_only(), py::arg("inline") = false);
+  module.def("hand_over", &measure_hand_over, py::arg("capsule"), py::arg("rounds"));
   module.def("set_bulk_size", &set_bulk_size, py::arg("capsule"), py::arg("size"));
   py::class_<Recorder>(module, "Recorder", py::module_local())
       .def(py::init<size_t>(), py::arg("capacity"))

@@ -246,3 +246,10 @@ class Engine:
         when the caller is inside one: the child's engine then starts without them."""
     def after_fork(self) -> None:
         """Opens the engine again, in the parent and in the child."""
+
+def run_empty(capsule: Any, graph: str, operations: int, *, inline: bool = False) -> float:
+    """Seconds that empty native operations take an engine's table, construction included; `graph`
+    is one of `mx_engine.measure.NATIVE`."""
+
+def hand_over(capsule: Any, rounds: int) -> float:
+    """Seconds from the push of an empty native operation to the return of the wait for it."""

@@ -15,7 +15,7 @@ from mx_core.hookspecs import PluginInfo, hookimpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mx_core.registrars import EngineRegistrar, ProfilerSinkRegistrar
+    from mx_core.registrars import CommandRegistrar, EngineRegistrar, ProfilerSinkRegistrar
     from mx_engine._core import Engine
     from mx_engine.lifecycle import Keeper
     from mx_engine.profiler.recording import Recording
@@ -59,6 +59,12 @@ def mx_register_engines(registry: EngineRegistrar) -> None:
 def mx_register_profiler_sinks(registry: ProfilerSinkRegistrar) -> None:
     """Recordings of `mx_engine.profiler` as Chrome trace JSON."""
     registry.add("chrome_trace", _chrome_trace)
+
+
+@hookimpl
+def mx_register_commands(registry: CommandRegistrar) -> None:
+    """`mx engine`."""
+    registry.add("engine", "mx_engine.command:engine")
 
 
 def _chrome_trace() -> Sink:
