@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 PRIORITY = 20  # a vendor library
+WIDENED = 15  # between it and portable native code
 
 #: operator, module:function, module:function that says whether the call is supported
 KERNELS = (
@@ -55,7 +56,11 @@ def register_passes(registry: Any) -> None:
 
 
 def register(registry: Any) -> None:
-    """Adds every kernel of this folder."""
+    """Adds every kernel of this folder, and behind it the same between casts from and to 16-bit types."""
+    widened = f"{__package__.rpartition('.')[0]}.widened"
     for op, *names in KERNELS:
         make, supports = (f"{__package__}.{name}" for name in names)
         registry.add(op, "cpu", "onednn", make, priority=PRIORITY, supports=supports)
+        registry.add(
+            op, "cpu", "widened", f"{widened}:make", priority=WIDENED, supports=f"{widened}:supported"
+        )
