@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node costs in a program, beside the same operators called one by one.
 
-A chain of additions on 16 elements, where computing costs nothing. Prints microseconds per node and the ratio.
+A chain of additions on 16 elements, where computing costs nothing, without fusion. Prints microseconds per node and the ratio.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     net = sym.Variable("x")
     for _ in range(NODES):
         net = net + 1
-    executor = net.simple_bind(grad_req="null", x=(16,))
+    executor = net.simple_bind(grad_req="null", passes="none", x=(16,))
     x = nd.ones((16,))
 
     def symbolic() -> None:
