@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time goes: every operation of the process's engine, and what the program adds.
+"""Where the time and the memory go: operations of the engine, calls, and what the program adds.
 
 MXNet's `mx.profiler`. Recordings are written as Chrome trace JSON (`dump`; open it in Perfetto or
 chrome://tracing) and summed up as tables (`dumps`). While the profiler does not run, an operation
@@ -26,7 +26,10 @@ from __future__ import annotations
 
 from mx_core.errors import ArgumentError
 from mx_engine.profiler import statistics
+from mx_engine.profiler.former_names import dump_profile, profiler_set_config, profiler_set_state
 from mx_engine.profiler.objects import Counter, Domain, Event, Frame, Marker, Task
+from mx_engine.profiler.scopes import scope
+from mx_engine.profiler.servers import set_kvstore_handle, to_servers
 from mx_engine.profiler.session import Config, current
 
 __all__ = [
@@ -37,10 +40,15 @@ __all__ = [
     "Marker",
     "Task",
     "dump",
+    "dump_profile",
     "dumps",
     "pause",
+    "profiler_set_config",
+    "profiler_set_state",
     "resume",
+    "scope",
     "set_config",
+    "set_kvstore_handle",
     "set_state",
     "start",
     "stop",
@@ -67,18 +75,23 @@ def set_config(
     ----------
     filename : str
         Where `dump` writes.
-    profile_all, profile_symbolic, profile_imperative : bool
+    profile_all : bool
+        All of the following.
+    profile_symbolic, profile_imperative : bool
         Record the engine's operations if any of them is set. The engine does not know which
         front end pushed an operation.
-    profile_memory, profile_api, aggregate_stats : bool
-        Accepted for scripts written for MXNet, without effect: memory and calls of the C interface
-        are not recorded; tables are always there.
+    profile_memory : bool
+        Record how many bytes are in use and pooled, as counters per device.
+    profile_api : bool
+        Record the program's calls into mx. It slows Python down while the profiler runs.
     continuous_dump : bool
         Also write every `dump_period` seconds while the profiler runs.
     dump_period : float
         Seconds, more than 0.
-    profile_process : str
-        Only `worker`: this process.
+    aggregate_stats : bool
+        Accepted for scripts written for MXNet: tables are always there.
+    profile_process : {'worker', 'server'}
+        This process, or the servers of the store given to `set_kvstore_handle`.
     sinks : tuple of str
         Who writes the recording: names registered by plug-ins (`mx_register_profiler_sinks`), each
         called with a `mx_engine.profiler.recording.Recording` and the path.
@@ -88,13 +101,28 @@ def set_config(
     ArgumentError
         A period of 0 or less, or another process.
     """
-    _check_process("set_config", profile_process)
     if not dump_period > 0:
         raise ArgumentError(f"[profiler.set_config] dump_period: expected > 0, got {dump_period}")
+    if to_servers(
+        "set_config",
+        profile_process,
+        filename=str(filename),
+        profile_all=profile_all,
+        profile_symbolic=profile_symbolic,
+        profile_imperative=profile_imperative,
+        profile_memory=profile_memory,
+        profile_api=profile_api,
+        continuous_dump=continuous_dump,
+        dump_period=dump_period,
+        sinks=tuple(sinks),
+    ):
+        return
     current().configure(
         Config(
             filename=str(filename),
             operations=profile_all or profile_symbolic or profile_imperative,
+            calls=profile_all or profile_api,
+            memory=profile_all or profile_memory,
             sinks=tuple(sinks),
             dump_period=dump_period if continuous_dump else None,
         )
@@ -110,11 +138,12 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     Raises
     ------
     ArgumentError
-        Another state, or another process than `worker`.
+        Another state, or no such process.
     """
-    _check_process("set_state", profile_process)
     if state not in ("run", "stop"):
         raise ArgumentError(f"[profiler.set_state] state: expected 'run' or 'stop', got {state!r}")
+    if to_servers("set_state", profile_process, state=state):
+        return
     if state == "run":
         current().run()
     else:
@@ -133,14 +162,14 @@ def stop() -> None:
 
 def pause(profile_process: str = "worker") -> None:
     """Records nothing until `resume`; keeps what there is. Periodic dumps go on."""
-    _check_process("pause", profile_process)
-    current().pause()
+    if not to_servers("pause", profile_process):
+        current().pause()
 
 
 def resume(profile_process: str = "worker") -> None:
     """Goes on recording after `pause`."""
-    _check_process("resume", profile_process)
-    current().run()
+    if not to_servers("resume", profile_process):
+        current().run()
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
@@ -151,6 +180,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     finished : bool
         Ends recording; the next run starts a new recording. Otherwise it goes on, and a later
         dump holds all of it.
+    profile_process : {'worker', 'server'}
 
     Raises
     ------
@@ -159,8 +189,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     PluginError
         A sink is not installed.
     """
-    _check_process("dump", profile_process)
-    current().dump(finished=finished)
+    if not to_servers("dump", profile_process, finished=finished):
+        current().dump(finished=finished)
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:
@@ -178,7 +208,8 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     -------
     str
         One table per category: `operator` (run times), `operator queue` (from the push to the
-        start), and the domains of the program. Times in milliseconds.
+        start), `api` (calls), and the domains of the program, times in milliseconds; counters, memory
+        among them, with their least, largest and mean values.
 
     Raises
     ------
@@ -189,11 +220,3 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     if reset:
         current().clear()
     return text
-
-
-def _check_process(function: str, profile_process: str) -> None:
-    if profile_process != "worker":
-        raise ArgumentError(
-            f"[profiler.{function}] profile_process: expected 'worker' (this process), "
-            f"got {profile_process!r}"
-        )

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.context import Context
-from mx_engine.profiler.recording import Operation, Recording
+from mx_engine.profiler.recording import Memory, Operation, Recording
 
 _SCOPES = {"global": "g", "process": "p", "thread": "t"}
 #: categories that are not called after their domain
-_DURATION = {"event": "event", "frame": "frame"}
+_DURATION = {"event": "event", "frame": "frame", "api": "api"}
 
 
 class _Processes:
@@ -47,10 +47,10 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def device_name(operation: Operation) -> str:
+def device_name(event: Operation | Memory) -> str:
     """`cpu/0`, `gpu/1`, ..."""
-    kind = Context.devtype2str.get(operation.device_type, f"device {operation.device_type}")
-    return f"{kind}/{operation.device_id}"
+    kind = Context.devtype2str.get(event.device_type, f"device {event.device_type}")
+    return f"{kind}/{event.device_id}"
 
 
 def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
@@ -85,6 +85,16 @@ def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
             "pid": processes.number(v.domain),
             "ts": v.moment / 1e3,
             "args": {v.name: v.value},
+        }
+    for memory in recording.memory:
+        device = device_name(memory)
+        yield {
+            "ph": "C",
+            "cat": "memory",
+            "name": f"memory of {device}",
+            "pid": processes.number(device),
+            "ts": memory.moment / 1e3,
+            "args": {"in use": memory.in_use, "pooled": memory.pooled},
         }
     for m in recording.marks:
         yield {

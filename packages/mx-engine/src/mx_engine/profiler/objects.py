@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from mx_core.errors import ArgumentError
 from mx_engine.profiler.recording import Mark, Span, Value
+from mx_engine.profiler.scopes import scoped
 from mx_engine.profiler.session import current
 
 
@@ -78,7 +79,7 @@ class _Duration:
             Span(
                 self._kind,
                 self._domain.name,
-                self.name,
+                scoped(self.name),
                 threading.get_native_id(),
                 started,
                 time.monotonic_ns(),
@@ -196,7 +197,7 @@ class Marker:
             known = "global, process, thread, task"
             raise ArgumentError(f"[Marker.mark] scope: expected one of {known}, got {scope!r}")
         thread = threading.get_native_id()
-        current().add(Mark(self._domain.name, self.name, thread, time.monotonic_ns(), scope))
+        current().add(Mark(self._domain.name, scoped(self.name), thread, time.monotonic_ns(), scope))
 
 
 _EVENTS = Domain("event")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -21,9 +21,9 @@ class Operation(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A finished task, frame or event of the program; times as in `Operation`."""
+    """A finished task, frame, event or call of the program; times as in `Operation`."""
 
-    kind: str  # task, frame, event
+    kind: str  # task, frame, event, api
     domain: str
     name: str
     thread: int
@@ -50,6 +50,18 @@ class Mark(NamedTuple):
     scope: str  # global, process, thread
 
 
+class Memory(NamedTuple):
+    """An allocation, or a release (negative bytes); time as in `Operation`."""
+
+    moment: int
+    device_type: int
+    device_id: int
+    bytes: int
+    in_use: int  # on the device, afterwards
+    pooled: int
+    tag: str | None
+
+
 @dataclass(frozen=True)
 class Recording:
     """Everything recorded; what profiler sinks get."""
@@ -58,5 +70,6 @@ class Recording:
     spans: list[Span]
     values: list[Value]
     marks: list[Mark]
-    #: operations that were not kept because the recording was full
+    memory: list[Memory] = field(default_factory=list)
+    #: operations and memory events that were not kept because the recording was full
     dropped: int = 0

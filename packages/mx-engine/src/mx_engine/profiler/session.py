@@ -11,7 +11,8 @@ from typing import Any
 
 from mx_core import plugins
 from mx_engine._core import Recorder
-from mx_engine.profiler.recording import Mark, Operation, Recording, Span, Value
+from mx_engine.profiler.api_calls import ApiCalls
+from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value
 
 #: operations kept, about 60 bytes each
 CAPACITY = 4_000_000
@@ -23,6 +24,8 @@ class Config:
 
     filename: str = "profile.json"
     operations: bool = True
+    memory: bool = False
+    calls: bool = False
     sinks: tuple[str, ...] = ("chrome_trace",)
     dump_period: float | None = None
 
@@ -35,12 +38,14 @@ class Session:
         #: read without the lock by the objects of the program, for speed
         self.running = False
         self._recorder = Recorder(CAPACITY)
+        self._calls = ApiCalls(self.add)
         self._lock = threading.RLock()
         self._spans: list[Span] = []
         self._values: list[Value] = []
         self._marks: list[Mark] = []
         self._finished = False
         self._periodic: threading.Event | None = None
+        self._managers: list[Any] = []
 
     def configure(self, config: Config) -> None:
         """What the next run does."""
@@ -54,14 +59,20 @@ class Session:
 
             # Without the lock: making the engine may ask for it (autostart).
             engine = services.engine()
+        managers = _storage_managers() if self.config.memory else []
         with self._lock:
             if self.running:
                 return
             if self._finished:
                 self.clear()
+            self._managers = managers
+            for manager in managers:
+                manager.listen(CAPACITY)
             if engine is not None:
                 self._recorder.attach(engine.capsule)
             self.running = True
+            if self.config.calls:
+                self._calls.start()
             if self.config.dump_period is not None and self._periodic is None:
                 self._periodic = threading.Event()
                 threading.Thread(
@@ -75,6 +86,7 @@ class Session:
         """Records nothing until the next `run`."""
         with self._lock:
             self.running = False
+            self._calls.stop()
             self._recorder.detach()
 
     def stop(self) -> None:
@@ -103,13 +115,16 @@ class Session:
             list(self._spans),
             list(self._values),
             list(self._marks),
-            self._recorder.dropped,
+            [Memory(*event) for manager in self._managers for event in manager.events()],
+            self._recorder.dropped + sum(manager.dropped for manager in self._managers),
         )
 
     def clear(self) -> None:
         """Forgets what was recorded."""
         with self._lock:
             self._recorder.clear()
+            for manager in self._managers:
+                manager.forget()
             self._spans, self._values, self._marks = [], [], []
             self._finished = False
 
@@ -134,6 +149,14 @@ class Session:
             with self._lock:
                 if not ended.is_set():
                     self.dump(finished=False)
+
+
+def _storage_managers() -> list[Any]:
+    """The storage managers of this process that tell what they do: the host's, and those in use."""
+    from mx_core import services
+
+    found = [services.storage("cpu"), *services.made("storage")]
+    return [m for m in dict.fromkeys(found) if hasattr(m, "listen")]
 
 
 _current = Session()

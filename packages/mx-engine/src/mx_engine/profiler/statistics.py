@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from mx_core.errors import ArgumentError
+from mx_engine.profiler.chrome_trace import device_name
 from mx_engine.profiler.recording import Recording
 
 SORT_KEYS = ("total", "avg", "min", "max", "count")
@@ -65,12 +66,49 @@ def render(recording: Recording, format: str, sort_by: str, ascending: bool) -> 
         )
         for category, lines in tables(recording).items()
     }
+    memory = usage(recording)
     if format == "json":
-        return _as_json(ordered)
-    return _as_text(ordered)
+        return _as_json(ordered, memory)
+    return _as_text(ordered) + _memory_text(memory)
 
 
-def _as_json(ordered: Tables) -> str:
+@dataclass
+class Usage:
+    """What one tag was given, or what a device held at most; bytes."""
+
+    count: int = 0
+    total: int = 0
+    peak: int = 0
+
+
+def usage(recording: Recording) -> dict[str, Usage]:
+    """`allocated: TAG` and `in use: DEVICE` -> usage."""
+    found: dict[str, Usage] = {}
+    for event in recording.memory:
+        if event.bytes > 0:
+            line = found.setdefault(f"allocated: {event.tag or 'untagged'}", Usage())
+            line.count += 1
+            line.total += event.bytes
+            line.peak = max(line.peak, event.bytes)
+    for event in recording.memory:
+        line = found.setdefault(f"in use: {device_name(event)}", Usage())
+        line.count += 1
+        line.total = event.in_use
+        line.peak = max(line.peak, event.in_use)
+    return found
+
+
+def _memory_text(memory: dict[str, Usage]) -> str:
+    if not memory:
+        return ""
+    width = max(24, *map(len, memory))
+    heads = ("Total Count", "Bytes", "Largest")
+    lines = ["", "memory", "======", f"{'Name':<{width}}" + "".join(f"{head:>15}" for head in heads)]
+    lines += [f"{name:<{width}}{u.count:>15}{u.total:>15}{u.peak:>15}" for name, u in memory.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(ordered: Tables, memory: dict[str, Usage]) -> str:
     time = {
         category: {
             name: {
@@ -84,7 +122,8 @@ def _as_json(ordered: Tables) -> str:
         }
         for category, lines in ordered.items()
     }
-    return json.dumps({"Time": time, "Unit": {"Time": "ms"}})
+    sizes = {n: {"Count": u.count, "Bytes": u.total, "Largest": u.peak} for n, u in memory.items()}
+    return json.dumps({"Time": time, "Memory": sizes, "Unit": {"Time": "ms", "Memory": "bytes"}})
 
 
 def _as_text(ordered: Tables) -> str:

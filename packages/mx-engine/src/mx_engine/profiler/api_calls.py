@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program calls: one span for every call from outside into a package of mx.
+
+Python's profiling hook (`sys.setprofile`) tells of each call; those made inside of mx are skipped, so a
+span is what the program itself wrote. The hook sees functions and methods, not operators such as
+`a + b` that a type implements in C: those appear as the operations they push. It slows every Python
+call down while it is on, and is absent otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from mx_engine.profiler.recording import Span
+from mx_engine.profiler.scopes import scoped
+
+Hook = Callable[[FrameType, str, Any], None]
+
+#: the domain of these spans
+DOMAIN = "api"
+_OWN = __name__.rpartition(".")[0]  # calls of the profiler itself are not told
+
+
+def _is_ours(module: object) -> bool:
+    if not isinstance(module, str) or module.startswith(_OWN):
+        return False
+    package = module.partition(".")[0]
+    return package == "mx" or package.startswith("mx_")
+
+
+def _code_name(frame: FrameType) -> str:
+    """`mx_ndarray.NDArray.asnumpy`; empty for what is not a function of mx."""
+    module, name = frame.f_globals.get("__name__"), frame.f_code.co_qualname
+    if not _is_ours(module) or name.startswith("<") or name.endswith("__del__"):
+        return ""
+    return f"{str(module).partition('.')[0]}.{name}"
+
+
+def _builtin_name(function: Any) -> str:
+    module, name = getattr(function, "__module__", None), function.__name__
+    if module is None:  # a method of a type written in C
+        owner = type(function.__self__)
+        module, name = owner.__module__, f"{owner.__name__}.{name}"
+    return f"{module.partition('.')[0]}.{name}" if _is_ours(module) else ""
+
+
+class ApiCalls:
+    """Hands the calls of the starting thread, and of Python threads that begin later, to `keep`.
+
+    From Python 3.12 on, threads that run already are seen too.
+    """
+
+    def __init__(self, keep: Callable[[Span], None]) -> None:
+        self._keep = keep
+        self._names: dict[CodeType, str] = {}
+        self._on = False
+
+    def start(self) -> None:
+        """Begins; replaces a profiling hook that another tool has set."""
+        self._on = True
+        if sys.version_info >= (3, 12):
+            threading.setprofile_all_threads(self._first)
+        else:
+            threading.setprofile(self._first)
+            sys.setprofile(self._first)
+
+    def stop(self) -> None:
+        """Ends; other threads remove their hooks at their next call."""
+        if not self._on:
+            return
+        self._on = False
+        threading.setprofile(None)
+        sys.setprofile(None)
+
+    def _first(self, frame: FrameType, event: str, argument: Any) -> None:
+        # Each thread gets a hook of its own, whose state needs no lock.
+        hook = self._hook()
+        sys.setprofile(hook)
+        hook(frame, event, argument)
+
+    def _hook(self) -> Hook:
+        thread = threading.get_native_id()
+        names, keep, now = self._names, self._keep, time.monotonic_ns
+        depth = started = 0  # calls under way from the outermost call of mx on, and when that began
+        name = ""
+
+        def hook(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal depth, started, name
+            if event == "call" or event == "c_call":
+                if depth:
+                    depth += 1
+                elif not self._on:
+                    sys.setprofile(None)
+                else:
+                    if event == "c_call":
+                        name = _builtin_name(argument)
+                    else:
+                        known = names.get(frame.f_code)
+                        name = names.setdefault(frame.f_code, _code_name(frame)) if known is None else known
+                    if name:
+                        depth, started = 1, now()
+            elif depth:
+                depth -= 1
+                if not depth:
+                    keep(Span("api", DOMAIN, scoped(name), thread, started, now()))
+
+        return hook
