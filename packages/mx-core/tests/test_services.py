@@ -119,6 +119,14 @@ def test_a_device_is_attached_to_the_engine_once(site, engine_source):
     assert services.engine().attached == [npu.capsule]
 
 
+def test_services_that_were_made_are_known(site):
+    site.add("all", SERVICES)
+    assert services.made("storage") == []
+    found = [services.storage("npu"), services.storage("cpu")]
+    services.random("cpu")
+    assert services.made("storage") == found
+
+
 def test_reset_chooses_anew(site, engine_source):
     site.add("a", engine_source("A"))
     first = services.engine()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -291,3 +292,53 @@ def test_a_forked_child_is_not_profiled(python: Callable[..., Any], tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     assert [e["name"] for e in trace(tmp_path / "p.json", "X")] == ["parent"]
+
+
+class Storage:
+    """A storage manager that tells: one allocation of weights, one of nothing named, one release."""
+
+    dropped = 0
+
+    def __init__(self) -> None:
+        self.capacity = 0
+
+    def listen(self, capacity: int) -> None:
+        self.capacity = capacity
+
+    def events(self) -> list[tuple[int, int, int, int, int, int, str | None]]:
+        return [
+            (1000, 1, 0, 64, 64, 0, "weights"),
+            (2000, 1, 0, 8, 72, 0, None),
+            (3000, 1, 0, -64, 8, 64, None),
+        ]
+
+    def forget(self) -> None:
+        """Nothing to forget."""
+
+
+def test_memory_is_recorded_where_it_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage()
+    monkeypatch.setattr(services, "made", lambda kind: [storage, object()])
+    profiler.set_config(filename=str(path), profile_memory=True)
+    profiler.set_state("run")
+    assert storage.capacity > 0
+    text = profiler.dumps()
+    assert re.search(r"allocated: weights +1 +64 +64", text)
+    assert re.search(r"in use: cpu/0 +3 +8 +72", text)
+    sizes = json.loads(profiler.dumps(format="json"))["Memory"]
+    assert sizes["in use: cpu/0"] == {"Count": 3, "Bytes": 8, "Largest": 72}
+    profiler.dump()
+    assert storage.capacity == 0
+    assert [(e["name"], e["args"]) for e in trace(path, "C")] == [
+        ("memory of cpu/0", {"in use": 64, "pooled": 0}),
+        ("memory of cpu/0", {"in use": 72, "pooled": 0}),
+        ("memory of cpu/0", {"in use": 8, "pooled": 64}),
+    ]
+
+
+def test_memory_is_not_recorded_otherwise(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage()
+    monkeypatch.setattr(services, "made", lambda kind: [storage])
+    profiler.set_state("run")
+    assert storage.capacity == 0
+    assert "memory" not in profiler.dumps()

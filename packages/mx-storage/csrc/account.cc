@@ -26,8 +26,8 @@ void raise_to(std::atomic<uint64_t>& maximum, uint64_t value) noexcept {
 
 }  // namespace
 
-Account::Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator)
-    : context_(context), name_(std::move(name)), allocator_(std::move(allocator)) {
+Account::Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal)
+    : context_(context), name_(std::move(name)), allocator_(std::move(allocator)), journal_(journal) {
   allocator_->set_bound(kSlack);
 }
 
@@ -56,6 +56,11 @@ void Account::record(size_t bytes, const char* tag, mx_block* block) noexcept {
     mine->bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
     block->handle = mine;
   }
+  if (journal_.on()) tell(static_cast<int64_t>(bytes), tag);
+}
+
+void Account::tell(int64_t bytes, const char* tag) noexcept {
+  journal_.add({0, context_, bytes, used_.load(std::memory_order_relaxed), allocator_->counts().pooled, tag});
 }
 
 void Account::reserve(size_t bytes, const char* tag) {
@@ -97,12 +102,14 @@ void Account::free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
   unreserve(block);
   allocator_->free(block.data, block.bytes);
+  if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
 }
 
 void Account::direct_free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
   unreserve(block);
   allocator_->direct_free(block.data, block.bytes);
+  if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
 }
 
 mx_storage_stats Account::stats() noexcept {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "allocator.h"
+#include "journal.h"
 #include "mx_core/storage.h"
 
 namespace mx::storage {
@@ -21,7 +22,7 @@ struct Holder {
 
 class Account {
  public:
-  Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator);
+  Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal);
 
   // Throws mx::Error (MX_ERROR_MEMORY).  Threads: any, for all.
   void alloc(size_t bytes, const char* tag, mx_block* block);
@@ -60,6 +61,7 @@ class Account {
   void reserve(size_t bytes, const char* tag);
   void raise_peak(uint64_t used) noexcept;
   void record(size_t bytes, const char* tag, mx_block* block) noexcept;
+  void tell(int64_t bytes, const char* tag) noexcept;
   void unreserve(const mx_block& block) noexcept;
   Holder* holder(const char* tag) noexcept;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const std::string& why);
@@ -67,6 +69,7 @@ class Account {
   const mx_context context_;
   const std::string name_;
   const std::unique_ptr<Allocator> allocator_;
+  Journal& journal_;
   std::atomic<uint64_t> used_{0};
   std::atomic<uint64_t> peak_{0};        // the statistic, can be reset
   std::atomic<uint64_t> high_water_{0};  // the highest ever, bounds the pool

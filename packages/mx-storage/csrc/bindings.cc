@@ -125,6 +125,21 @@ class PyManager {
     return manager_->account(context_of(context, {none, 0}));
   }
 
+  void listen(size_t capacity) { manager_->journal().listen(capacity); }
+  uint64_t dropped() const { return manager_->journal().dropped(); }
+  void forget() { manager_->journal().clear(); }
+  // (time in ns, device type, device id, bytes, in use, pooled, tag)
+  py::list events() const {
+    const std::vector<MemoryEvent> all = manager_->journal().events();
+    py::list list(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const MemoryEvent& e = all[i];
+      const py::object tag = e.tag == nullptr ? py::none() : py::object(py::str(e.tag));
+      list[i] = py::make_tuple(e.time, e.context.type, e.context.id, e.bytes, e.in_use, e.pooled, tag);
+    }
+    return list;
+  }
+
   mx_segment segment(uintptr_t address) const {
     mx_segment found{};
     mx_error error{};
@@ -227,6 +242,10 @@ PYBIND11_MODULE(_core, module) {
            py::arg("pool") = "pooled")
       .def_property_readonly("capsule", &PyManager::capsule)
       .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
+      .def("listen", &PyManager::listen, py::arg("capacity"))
+      .def("events", &PyManager::events)
+      .def("forget", &PyManager::forget)
+      .def_property_readonly("dropped", &PyManager::dropped)
       .def("segment", &PyManager::segment, py::arg("address"))
       .def("attach", &PyManager::attach, py::arg("fd"), py::arg("nbytes"), py::arg("tag") = none)
       .def_property_readonly("name", &PyManager::name)

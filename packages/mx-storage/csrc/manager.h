@@ -24,6 +24,7 @@ class Manager {
   // Made on first use.  Throws mx::Error for a context that is not host memory.  Threads: any.
   Account& account(mx_context context);
   const mx_storage_api* table() const noexcept { return &table_; }
+  Journal& journal() noexcept { return journal_; }
   // NULL where the memory is not shared.
   const mx_shared_api* shared_table() const noexcept { return shared_ == nullptr ? nullptr : &shared_table_; }
 
@@ -34,6 +35,7 @@ class Manager {
   void fill_shared_table() noexcept;
 
   const PoolType type_;
+  Journal journal_;
   std::unique_ptr<Account> shared_account_;
   SharedAllocator* shared_ = nullptr;  // the account's
   std::atomic<Account*> plain_[kIds] = {};

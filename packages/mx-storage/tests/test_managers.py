@@ -289,3 +289,28 @@ def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MX_CPU_MEM_POOL_TYPE", "Buddy")
     with pytest.raises(ArgumentError, match="MX_CPU_MEM_POOL_TYPE.*Buddy"):
         chosen()
+
+
+def test_allocations_and_releases_are_told_while_somebody_listens():
+    manager = StorageManager("test")
+    manager.alloc(10)
+    assert manager.events() == []
+    manager.listen(3)
+    block = manager.alloc(1000, tag="weights")
+    kept = manager.alloc(50)
+    block.free()
+    kept.free()
+    found = manager.events()
+    assert [event[1:6] for event in found] == [
+        (1, 0, 1000, 1000, 64),
+        (1, 0, 50, 1050, 0),
+        (1, 0, -1000, 50, 1024),
+    ]
+    assert [event[6] for event in found] == ["weights", None, None]
+    assert found[0][0] <= found[1][0] <= found[2][0] <= time.monotonic_ns()
+    assert manager.dropped == 1
+    manager.listen(0)
+    manager.alloc(10)
+    assert len(manager.events()) == 3
+    manager.forget()
+    assert manager.events() == [] and manager.dropped == 0

@@ -94,6 +94,12 @@ def device_count(device_type: str) -> int:
         raise PluginError(f"device {entry.name!r} of {entry} cannot be probed: {error!r}") from error
 
 
+def made(kind: str) -> list[Any]:
+    """The services of a kind (`engine`, `storage`, `random`, `device`) that were made so far."""
+    with _lock:
+        return [service for (found, _), service in _made.items() if found == kind]
+
+
 def reset() -> None:
     """Forgets the choices (the objects live on with who holds them); for tests."""
     with _lock:

@@ -66,6 +66,18 @@ class StorageManager:
         """The C table `mx.shared.v1`; None where the memory is not shared."""
     @property
     def name(self) -> str: ...
+    def listen(self, capacity: int) -> None:
+        """Notes every allocation and release from now on, `capacity` at most; 0 ends it."""
+    def events(
+        self,
+    ) -> list[tuple[int, int, int, int, int, int, str | None]]:
+        """What was noted, in order: time (ns of `time.monotonic_ns`), device type and id, bytes (negative:
+        given back), bytes in use and pooled afterwards, tag."""
+    def forget(self) -> None:
+        """Drops what was noted."""
+    @property
+    def dropped(self) -> int:
+        """Events that found no room."""
     def segment(self, address: int) -> Segment:
         """The segment of shared memory in which an address lies.
 

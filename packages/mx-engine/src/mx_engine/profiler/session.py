@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mx_core import plugins
+from mx_core.errors import PluginError
 from mx_engine._core import Recorder
 from mx_engine.profiler.api_calls import ApiCalls
 from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value
@@ -155,8 +157,9 @@ def _storage_managers() -> list[Any]:
     """The storage managers of this process that tell what they do: the host's, and those in use."""
     from mx_core import services
 
-    found = [services.storage("cpu"), *services.made("storage")]
-    return [m for m in dict.fromkeys(found) if hasattr(m, "listen")]
+    with contextlib.suppress(PluginError):  # there is none
+        services.storage("cpu")
+    return [manager for manager in services.made("storage") if hasattr(manager, "listen")]
 
 
 _current = Session()

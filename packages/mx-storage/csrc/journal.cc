@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "journal.h"
+
+#include <chrono>
+
+#include "registry.h"
+
+namespace mx::storage {
+
+Journal::Journal() {
+  const std::lock_guard<std::mutex> lock(registry_mutex());
+  enlist(&mutex_);
+}
+
+Journal::~Journal() {
+  const std::lock_guard<std::mutex> lock(registry_mutex());
+  delist(&mutex_);
+}
+
+void Journal::listen(size_t capacity) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  capacity_ = capacity;
+  on_.store(capacity > 0, std::memory_order_relaxed);
+}
+
+void Journal::add(MemoryEvent event) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (capacity_ == 0) return;
+  event.time = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                   std::chrono::steady_clock::now().time_since_epoch())
+                   .count();
+  if (events_.size() < capacity_) {
+    try {
+      events_.push_back(event);
+      return;
+    } catch (...) {  // no memory: counted below
+    }
+  }
+  ++dropped_;
+}
+
+std::vector<MemoryEvent> Journal::events() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return events_;
+}
+
+uint64_t Journal::dropped() const noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return dropped_;
+}
+
+void Journal::clear() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  events_.clear();
+  dropped_ = 0;
+}
+
+}  // namespace mx::storage
