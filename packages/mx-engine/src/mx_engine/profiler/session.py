@@ -90,6 +90,8 @@ class Session:
             self.running = False
             self._calls.stop()
             self._recorder.detach()
+            for manager in self._managers:
+                manager.listen(0)
 
     def stop(self) -> None:
         """As `pause`, and ends the periodic dumps."""
