@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -197,7 +198,7 @@ def test_tables() -> None:
     [
         (lambda: profiler.set_state("go"), "expected 'run' or 'stop', got 'go'"),
         (lambda: profiler.set_config(dump_period=0), "dump_period: expected > 0, got 0"),
-        (lambda: profiler.set_config(profile_process="server"), "expected 'worker'"),
+        (lambda: profiler.set_config(profile_process="scheduler"), "expected 'worker'"),
         (lambda: profiler.dumps(format="xml"), "expected 'table' or 'json', got 'xml'"),
         (lambda: profiler.dumps(sort_by="name"), "expected one of total, avg, min, max, count"),
         (lambda: profiler.Event("e").stop(), "event 'e' was stopped, but not started"),
@@ -342,3 +343,208 @@ def test_memory_is_not_recorded_otherwise(path: Path, monkeypatch: pytest.Monkey
     profiler.set_state("run")
     assert storage.capacity == 0
     assert "memory" not in profiler.dumps()
+
+
+def calls() -> list[str]:
+    return [s.name for s in session.current().recording().spans if s.kind == "api"]
+
+
+def test_calls_from_outside_are_recorded_and_those_inside_are_not(path: Path) -> None:
+    engine = services.engine()
+    profiler.set_config(filename=str(path), profile_api=True)
+    profiler.set_state("run")
+    services.storage("cpu")
+    engine.push(len, name="fails")
+    with pytest.raises(TypeError), profiler.scope("first"):
+        engine.wait_for_all()
+    profiler.set_state("stop")
+    services.storage("cpu")
+    names = calls()
+    assert names.count("mx_core.storage") == 1
+    assert names.count("first:mx_engine.wait_for_all") == 1
+    assert not [name for name in names if "profiler" in name]
+    profiler.dump()
+    spans = [e for e in trace(path, "X") if e["cat"] == "api"]
+    assert len(spans) == len(names) and all(e["dur"] >= 0 for e in spans)
+    assert "mx_core.storage" in json.loads(profiler.dumps(format="json"))["Time"]["api"]
+
+
+def test_calls_of_threads_that_begin_later_are_recorded() -> None:
+    profiler.set_config(profile_api=True)
+    profiler.set_state("run")
+    thread = threading.Thread(target=services.engine)
+    thread.start()
+    thread.join()
+    profiler.set_state("stop")
+    spans = [s for s in session.current().recording().spans if s.name == "mx_core.engine"]
+    assert len({s.thread for s in spans} - {threading.get_native_id()}) == 1
+
+
+def test_calls_cost_nothing_when_they_are_not_asked_for() -> None:
+    profiler.set_config()
+    profiler.set_state("run")
+    assert sys.getprofile() is None
+    services.engine()
+    assert calls() == []
+
+
+def test_scopes_nest_and_end() -> None:
+    profiler.set_state("run")
+    domain = profiler.Domain("d")
+    with profiler.scope("a"), profiler.scope("b:") as both:
+        assert both == "a:b:"
+        with domain.new_task("t"):
+            pass
+        with profiler.scope("c", append_mode=False):
+            domain.new_marker("m").mark()
+        with profiler.scope() as unnamed:
+            assert unnamed == "a:b:"
+    with profiler.scope() as alone:
+        assert alone == "<unk>:"
+    with profiler.Event("e"):
+        pass
+    recording = session.current().recording()
+    assert [s.name for s in recording.spans] == ["a:b:t", "e"]
+    assert [m.name for m in recording.marks] == ["c:m"]
+
+
+class Store:
+    """A distributed store, as far as profiles go."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, dict[str, Any]]] = []
+
+    def profile_servers(self, command: str, arguments: dict[str, Any]) -> None:
+        self.got.append((command, arguments))
+
+
+def test_servers_are_told_through_their_store() -> None:
+    with pytest.raises(ArgumentError, match="no store with servers"):
+        profiler.set_state("run", profile_process="server")
+    with pytest.raises(ArgumentError, match="a method profile_servers.*got int"):
+        profiler.set_kvstore_handle(3)
+    store = Store()
+    profiler.set_kvstore_handle(store)
+    try:
+        profiler.set_config(filename="s.json", profile_process="server")
+        profiler.set_state("run", profile_process="server")
+        profiler.pause(profile_process="server")
+        profiler.resume(profile_process="server")
+        profiler.dump(False, profile_process="server")
+    finally:
+        profiler.set_kvstore_handle(None)
+    assert [command for command, _ in store.got] == ["set_config", "set_state", "pause", "resume", "dump"]
+    assert store.got[0][1]["filename"] == "s.json" and store.got[4][1] == {"finished": False}
+    assert not session.current().running and session.current().config.filename != "s.json"
+
+
+def test_names_of_old_scripts(tmp_path: Path) -> None:
+    target = tmp_path / "old.json"
+    with pytest.warns(DeprecationWarning, match="profiler.set_config"):
+        profiler.profiler_set_config(mode="all", filename=str(target))
+    with pytest.warns(DeprecationWarning, match="profiler.set_state"):
+        profiler.profiler_set_state("run")
+    services.engine().push(lambda: None, name="seen")
+    services.engine().wait_for_all()
+    with pytest.warns(DeprecationWarning, match="profiler.dump"):
+        profiler.dump_profile()
+    assert [e["name"] for e in trace(target, "X")] == ["seen"]
+    with pytest.warns(DeprecationWarning), pytest.raises(ArgumentError, match="'symbolic' or 'all'"):
+        profiler.profiler_set_config(mode="none")
+
+
+#: per phase, what the trace-event format asks for besides ph, pid and name
+_NEEDED = {
+    "X": {"ts", "dur", "tid", "cat"},
+    "b": {"ts", "id", "cat"},
+    "e": {"ts", "id", "cat"},
+    "C": {"ts", "args"},
+    "i": {"ts", "tid", "s"},
+    "M": {"args"},
+}
+
+
+def check_trace(path: Path) -> None:
+    """The rules by which Perfetto reads: fields by phase, pairs, spans of a lane nest or follow."""
+    document = json.loads(path.read_text())
+    assert document["displayTimeUnit"] in ("ms", "ns")
+    open_tasks: dict[tuple[Any, ...], int] = {}
+    lanes: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in document["traceEvents"]:
+        assert set(event) >= _NEEDED[event["ph"]] | {"pid", "name"}, event
+        assert isinstance(event["pid"], int) and isinstance(event["name"], str)
+        assert event.get("ts", 0) >= 0 and event.get("dur", 0) >= 0
+        if event["ph"] == "C":
+            assert event["args"] and all(isinstance(v, int | float) for v in event["args"].values())
+        if event["ph"] in "be":
+            key = (event["cat"], event["id"], event["name"])
+            open_tasks[key] = open_tasks.get(key, 0) + (1 if event["ph"] == "b" else -1)
+            assert open_tasks[key] >= 0
+        if event["ph"] == "X":
+            lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    assert not any(open_tasks.values())
+    for spans in lanes.values():
+        ends: list[float] = []
+        for begin, duration in sorted(spans, key=lambda s: (s[0], -s[1])):
+            while ends and ends[-1] <= begin + 0.002:  # rounded to doubles of microseconds
+                ends.pop()
+            assert not ends or begin + duration <= ends[-1] + 0.002
+            ends.append(begin + duration)
+
+
+def test_the_trace_keeps_the_format(path: Path) -> None:
+    engine = services.engine()
+    profiler.set_config(filename=str(path), profile_all=True)
+    profiler.set_state("run")
+    domain = profiler.Domain("d")
+    block = services.storage("cpu").alloc(1000, tag="test")
+    variables = [engine.new_variable() for _ in range(3)]
+    with domain.new_task("t"), domain.new_frame("f"), profiler.Event("e"), profiler.Event("inner"):
+        for i in range(300):
+            name = 'odd "name" \\ \n ü' if i == 7 else f"op{i % 5}"
+            engine.push(lambda: None, reads=[variables[i % 3]], writes=[variables[(i + 1) % 3]], name=name)
+        domain.new_counter("c", 1).increment(0.5)
+        domain.new_marker("m").mark("thread")
+        engine.wait_for_all()
+    block.free()
+    profiler.dump()
+    check_trace(path)
+    assert len([e for e in trace(path, "X") if e["cat"] == "operator"]) == 300
+
+
+PLUGIN = """
+from mx_core import hookimpl
+
+@hookimpl
+def mx_register_profiler_sinks(registry):
+    registry.add("names", make)
+
+def make():
+    def write(recording, path):
+        path.with_suffix(".names").write_text(" ".join(o.name for o in recording.operations))
+    return write
+"""
+
+
+def test_a_sink_of_another_distribution(python: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "acme_sinks.py").write_text(PLUGIN)
+    info = tmp_path / "acme_sinks-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-sinks\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mx.plugins.v1]\nacme_sinks = acme_sinks\n")
+    done = python(
+        f"""
+        from mx_core import services
+        from mx_engine import profiler
+        profiler.set_config(filename={str(tmp_path / "p.json")!r}, sinks=("names", "chrome_trace"))
+        profiler.set_state("run")
+        for name in ("a", "b"):
+            services.engine().push(lambda: None, name=name)
+            services.engine().wait_for_all()
+        profiler.dump()
+        """,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p.names").read_text() == "a b"
+    assert len(trace(tmp_path / "p.json", "X")) == 2
