@@ -135,8 +135,10 @@ std::variant<Launch, Product> step(const PyStep& given) {
 py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<PySpec>& inputs,
                        const std::vector<PySpec>& outputs, const std::vector<PyStep>& steps,
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
-                       uint64_t random_blocks, const std::vector<PyCondition>& conditions) {
-  Recipe recipe{name, gpu, specs(inputs), specs(outputs), n_scalars, scratch, random_blocks, {}, {}};
+                       uint64_t random_blocks, const std::vector<PyCondition>& conditions,
+                       bool adds) {
+  Recipe recipe{name,    gpu,           specs(inputs), specs(outputs), n_scalars,
+                scratch, random_blocks, adds,          {},             {}};
   for (const auto& [larger, smaller, above, refusal] : conditions) {
     recipe.conditions.push_back({larger, smaller, above, refusal});
   }
@@ -231,7 +233,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
-             py::arg("conditions") = std::vector<PyCondition>{},
+             py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true,
              "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
 }
 

@@ -45,13 +45,12 @@ size_t limit_of(const Recipe& recipe, Parameter::Kind kind) {
     case Parameter::kOutput:
     case Parameter::kRequest: return recipe.outputs.size();
     case Parameter::kScalar: return recipe.n_scalars;
-    case Parameter::kScratch: return recipe.scratch.size();
-    default: return ~size_t{0};
+    default: return recipe.scratch.size();
   }
 }
 
 void check_parameter(const Recipe& recipe, const Parameter& p, const std::string& owner) {
-  if (p.number >= limit_of(recipe, p.kind)) {
+  if (p.kind <= Parameter::kScratch && p.number >= limit_of(recipe, p.kind)) {
     refuse(recipe, MX_ERROR_VALUE, owner + " has a parameter out of range");
   }
 }
@@ -152,6 +151,9 @@ void LaunchPlan::check_call(const mx_kernel_context& context, const mx_tensor* i
     check_tensor(r, "output", i, outputs[i], r.outputs[i]);
     if (req[i] > MX_REQ_ADD) {
       refuse(r, MX_ERROR_VALUE, "request: expected 0 to 3, got " + std::to_string(req[i]));
+    }
+    if (req[i] == MX_REQ_ADD && !r.adds) {
+      refuse(r, MX_ERROR_UNSUPPORTED, "nothing is added to an output that is written in parts");
     }
   }
   for (const Condition& c : r.conditions) {

@@ -48,6 +48,7 @@ struct Recipe {
   uint32_t n_scalars = 0;
   std::vector<size_t> scratch;
   uint64_t random_blocks = 0;
+  bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
   std::vector<std::variant<Launch, Product>> steps;  // empty: there is nothing to compute
 };

@@ -84,4 +84,5 @@ def launch_plan(
     scratch: Sequence[int] = (),
     random_blocks: int = 0,
     conditions: Sequence[tuple[int, int, bool, str]] = (),
+    adds: bool = True,
 ) -> Any: ...

@@ -134,6 +134,7 @@ def make_plan(
     scratch: Sequence[int] = (),
     random_blocks: int = 0,
     conditions: Sequence[Condition] = (),
+    adds: bool = True,
 ) -> Any:
     """A plan that enqueues kernels and products one after another; compiles and loads them now.
 
@@ -147,6 +148,8 @@ def make_plan(
         Random counters that one run takes.
     conditions : sequence of Condition
         Of the scalars, tested at each run.
+    adds : bool
+        False: a run that is asked to add to an output is refused.
 
     Returns
     -------
@@ -164,7 +167,7 @@ def make_plan(
     tested = [(c.larger, -1 if c.smaller is None else c.smaller, c.above, c.refusal) for c in conditions]
     return _native.launch_plan(
         name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch),
-        random_blocks=random_blocks, conditions=tested,
+        random_blocks=random_blocks, conditions=tested, adds=adds,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
-_ZERO = Expression(0, 0, (0.0,), (), (0,))
+ZERO = Expression(0, 0, (0.0,), (), (0,))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def multiply(
     if elements == 0 or (a.columns == 0 and add):
         return []
     if a.columns == 0:  # cuBLAS takes no empty sums
-        fill = elementwise.kernel("zeros", _ZERO, [], [TensorSpec((elements,), code)])
+        fill = elementwise.kernel("zeros", ZERO, [], [TensorSpec((elements,), code)])
         assert fill is not None
         return [fill.taking({(Kind.OUTPUT, 0): c.place, (Kind.REQUEST, 0): (Kind.REQUEST, c.place[1])})]
     sizes = (c.rows, c.columns, a.columns)

@@ -33,7 +33,7 @@ Recipe recipe(int32_t gpu = 0) {
   static const size_t sizes[] = {8, 8, 4, 8, 4};
   fake_register("scale", scale, sizes, 5);
   static const auto kernel = std::make_shared<Kernel>("scale", "FAKE:registered");
-  return {"scale", gpu, {{{4}, MX_FLOAT32, 16}}, {{{4}, MX_FLOAT32, 16}}, 1, {}, 0, {},
+  return {"scale", gpu, {{{4}, MX_FLOAT32, 16}}, {{{4}, MX_FLOAT32, 16}}, 1, {}, 0, true, {},
           {Launch{kernel, 1, 32, 0,
                   {{Parameter::kInput, 0}, {Parameter::kOutput, 0}, {Parameter::kRequest, 0},
                    {Parameter::kScalar, 0}, {Parameter::kUint32, 4}}}}};

@@ -86,6 +86,35 @@ def test_shapes_and_reductions(ctx: Any) -> None:
         np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_parts(ctx: Any) -> None:
+    a, b = numbers(6, 4, 5), numbers(6, 4, 5, seed=1)
+    x, y = nd.array(a, ctx=ctx), nd.array(b, ctx=ctx)
+    for found, wanted in (
+        (x.T, a.T), (x.transpose((1, 0, 2)), a.transpose(1, 0, 2)), (x[:, 1:3], a[:, 1:3]), (x[:, ::-1], a[:, ::-1]),
+        (nd.concat(x, y, dim=1), np.concatenate([a, b], 1)), (nd.stack(x, y, axis=2), np.stack([a, b], 2)),
+        (nd.split(x, num_outputs=2, axis=0)[1], a[3:]), (nd.flip(x, axis=1), a[:, ::-1]),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(found.asnumpy(), wanted)
+    x[:, 1] = 7
+    x[2:4, :, 3] = y[2:4, :, 3]
+    a[:, 1] = 7
+    a[2:4, :, 3] = b[2:4, :, 3]
+    np.testing.assert_array_equal(x.asnumpy(), a)
+
+
+def test_gradients_of_parts(ctx: Any) -> None:
+    found = []
+    for where in (ctx, cpu()):
+        x = nd.array(numbers(4, 6), ctx=where)
+        x.attach_grad()
+        with autograd.record():
+            y = nd.concat(x[:, 1:3] * 2, x.T[:4, :2], dim=0)
+            z = nd.slice_axis(y, axis=0, begin=1, end=7) * nd.broadcast_to(x[:1, :2], shape=(6, 2))
+        z.backward()
+        found.append(x.grad.asnumpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
 def test_between_contexts() -> None:
     a = numbers(100, 10)
     x = nd.array(a, ctx=cpu_pinned())

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements moved on a GPU: axes permuted, parts taken and written, arrays joined and cut.
+
+What moves where is asked of the operators' references: given a NumPy array they return views of it,
+and a view says where its elements lie. No element of the arrays is read, so their memory is never
+touched. Writing into a part is the reading of that part, turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mx_core import operators
+from mx_core.operator.property import ReferenceContext
+from mx_operators_cuda import elementwise
+from mx_operators_cuda.codegen import names
+from mx_operators_cuda.codegen.move import View, numbers, walk, write_move
+from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
+from mx_operators_cuda.product import ZERO
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall, TensorSpec
+
+Array = npt.NDArray[np.uint8]
+
+
+def _arrays(specs: Sequence[TensorSpec]) -> list[Array]:
+    """Arrays of some shapes, one byte an element, whose memory is never touched."""
+    return [np.empty(spec.shape, np.uint8) for spec in specs]
+
+
+def _views(name: str, params: Any, arrays: Sequence[Array]) -> list[View]:
+    """What an operator's reference looks at of its first input, per output."""
+    made = operators.get(name).reference(params, arrays, ReferenceContext())
+    return [View.of(view, arrays[0]) for view in made]
+
+
+def _whole(spec: TensorSpec) -> View:
+    (array,) = _arrays([spec])
+    return View.of(array, array)
+
+
+def _move(call: KernelCall, place: Parameter, source: View, target: View, output: int = 0) -> list[Launch]:
+    """The copy of one view to another one; none of no elements."""
+    way = walk(source, target)
+    if way.elements == 0:
+        return []
+    scalar = place[0] is Kind.SCALAR
+    symbol = elementwise.symbol(call.op.name)
+    text = write_move(symbol, call.outputs[output].dtype, len(way.sizes), scalar)
+    head: tuple[Parameter, ...] = (place, (Kind.OUTPUT, output), (Kind.REQUEST, output))
+    given = ((Kind.UINT64, value) for value in numbers(way, source, target))
+    return [Launch(text, way.elements, (*head, *given))]
+
+
+def _plan(call: KernelCall, steps: Sequence[Launch], n_scalars: int = 0, adds: bool = True) -> Any:
+    specs = (*call.inputs, *call.outputs)
+    if any(spec.layout or spec.dtype not in names.STORAGE for spec in specs):
+        return None
+    if len({spec.dtype for spec in specs}) > 1:
+        return None
+    return make_plan(
+        call.op.name, call.context, call.inputs, call.outputs, steps, n_scalars=n_scalars, adds=adds
+    )
+
+
+def take(call: KernelCall) -> Any:
+    """Every output is a view of the first input."""
+    views = _views(call.op.name, call.params, _arrays(call.inputs))
+    steps = []
+    for o, (view, spec) in enumerate(zip(views, call.outputs, strict=True)):
+        steps += _move(call, (Kind.INPUT, 0), view, _whole(spec), o)
+    return _plan(call, steps)
+
+
+def put(call: KernelCall) -> Any:
+    """The first input in a part of the output, zeros elsewhere: the gradient of a part."""
+    taken = operators.get(call.op.name.removeprefix("_backward_"))
+    params = call.params if isinstance(call.params, taken.Param) else taken.Param.parse({})
+    # the operator whose gradient this is took its part of an array like the output
+    arrays = [*_arrays(call.outputs), *_arrays(call.inputs[:1])]
+    (part,) = _views(taken.name, params, arrays)
+    zeros = elementwise.kernel(call.op.name, ZERO, [], call.outputs)
+    assert zeros is not None
+    background = [zeros] if zeros.threads else []
+    return _plan(call, [*background, *_move(call, (Kind.INPUT, 0), _whole(call.inputs[0]), part)])
+
+
+def concat(call: KernelCall) -> Any:
+    """Each input in its part of the output."""
+    parts = _views("_backward_Concat", call.params, _arrays([*call.outputs, *call.inputs]))
+    return _join(call, parts)
+
+
+def stack(call: KernelCall) -> Any:
+    """Each input at its index of a new axis."""
+    p: Any = call.params
+    (whole,) = _arrays(call.outputs)
+    return _join(call, [View.of(part, whole) for part in np.moveaxis(whole, p.axis, 0)])
+
+
+def _join(call: KernelCall, parts: Sequence[View]) -> Any:
+    steps = []
+    for i, (part, spec) in enumerate(zip(parts, call.inputs, strict=True)):
+        steps += _move(call, (Kind.INPUT, i), _whole(spec), part)
+    return _plan(call, steps)
+
+
+def assign(call: KernelCall) -> Any:
+    """The first input with the second, or a run-time number, written into a part of it."""
+    p: Any = call.params
+    (part,) = _views("slice", p, _arrays(call.outputs))
+    kept = elementwise.kernel(call.op.name, elementwise.identity(), call.inputs[:1], call.outputs)
+    if kept is None:
+        return None
+    steps = [kept] if kept.threads else []
+    if len(call.inputs) > 1:
+        return _plan(call, [*steps, *_move(call, (Kind.INPUT, 1), _whole(call.inputs[1]), part)], adds=False)
+    scalar = View(part.shape, (0,) * len(part.shape), 0)
+    return _plan(call, [*steps, *_move(call, (Kind.SCALAR, 0), scalar, part)], n_scalars=1, adds=False)
