@@ -136,6 +136,7 @@ PYBIND11_MODULE(_core, module) {
       "Whether a thread of this process is about to fork.");
   register_array(module);
   register_exchange(module);
+  register_dlpack(module);
   register_operator(module);
   register_function(module);
   register_autograd(module);

@@ -87,6 +87,7 @@ py::tuple shape_tuple(const Shape& shape);
 Shape shape_of(const py::handle& shape);
 void register_array(py::module_& module);
 void register_exchange(py::module_& module);
+void register_dlpack(py::module_& module);
 
 // ---- views (bindings_views.cc) ----
 

@@ -259,7 +259,7 @@ PyObject* wrap(Value value) {
   self->array = value.array.detach();
   self->node = value.node.detach();
   self->index = value.index;
-  self->writable = true;
+  self->writable = !self->array->chunk().read_only();
   self->weak_references = nullptr;
   return object;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory to and from NumPy and DLPack; views and copies.
+// Memory to and from NumPy; views and copies.
 #include "bindings.hpp"
-#include "dlpack.hpp"
 
 namespace mx::nd {
 namespace {
@@ -99,89 +98,6 @@ void copy_arrays(const py::object& from, const py::object& to) {
   copy(array_of(from), array_of(to), origin());
 }
 
-// ---- DLPack ----
-
-struct Exported {
-  DLManagedTensor tensor{};
-  Ref<Array> array;
-};
-
-int32_t dlpack_device(mx_context context) {
-  return context.type == MX_GPU ? kDLCUDA : context.type == MX_CPU_PINNED ? kDLCUDAHost : kDLCPU;
-}
-
-void delete_exported(DLManagedTensor* tensor) { delete static_cast<Exported*>(tensor->manager_ctx); }
-
-void delete_capsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;  // taken over by a consumer
-  auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
-  if (tensor != nullptr && tensor->deleter != nullptr) tensor->deleter(tensor);
-}
-
-py::object to_dlpack(const py::object& object, bool for_write) {
-  Array& array = array_of(object);
-  wait(array, for_write);
-  settle(array);
-  const DLDataType type = dlpack_type(array.dtype());
-  auto exported = std::make_unique<Exported>();
-  exported->array = Ref<Array>::share(&array);
-  DLTensor& tensor = exported->tensor.dl_tensor;
-  tensor.data = array.allocate(true);
-  tensor.device = {dlpack_device(array.context()), array.context().id};
-  tensor.ndim = array.shape().ndim();
-  tensor.dtype = type;
-  tensor.shape = const_cast<int64_t*>(array.shape().data());
-  tensor.strides = nullptr;
-  tensor.byte_offset = 0;
-  exported->tensor.manager_ctx = exported.get();
-  exported->tensor.deleter = &delete_exported;
-  PyObject* capsule = owned(PyCapsule_New(&exported->tensor, "dltensor", &delete_capsule));
-  exported.release();
-  return py::reinterpret_steal<py::object>(capsule);
-}
-
-bool is_contiguous(const DLTensor& tensor) noexcept {
-  if (tensor.strides == nullptr) return true;
-  int64_t expected = 1;
-  for (int32_t i = tensor.ndim; i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    expected *= tensor.shape[i];
-  }
-  return true;
-}
-
-py::object from_dlpack(const py::object& capsule) {
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) {
-    throw Error(MX_ERROR_VALUE,
-                "[from_dlpack] expected a capsule named 'dltensor' that nobody has consumed yet");
-  }
-  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  const DLTensor& tensor = managed->dl_tensor;
-  if (tensor.device.device_type != kDLCPU && tensor.device.device_type != kDLCUDAHost &&
-      tensor.device.device_type != kDLCUDA) {
-    throw Error(MX_ERROR_UNSUPPORTED, "[from_dlpack] device type " +
-                                          std::to_string(tensor.device.device_type) +
-                                          " is not known");
-  }
-  if (!is_contiguous(tensor)) {
-    throw Error(MX_ERROR_VALUE, "[from_dlpack] expected a row-major contiguous tensor; copy it first");
-  }
-  const int32_t dtype = dtype_of(tensor.dtype);
-  const Shape shape(tensor.ndim, tensor.shape);
-  const mx_context context{tensor.device.device_type == kDLCUDA ? MX_GPU : MX_CPU,
-                           tensor.device.device_id};
-  const size_t bytes = byte_size(shape, dtype);
-  Ref<Chunk> chunk = Chunk::foreign(
-      context, static_cast<char*>(tensor.data) + tensor.byte_offset, bytes, managed, [](void* held) {
-        auto* taken = static_cast<DLManagedTensor*>(held);
-        if (taken->deleter == nullptr) return;
-        const Gil gil;
-        taken->deleter(taken);
-      });
-  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-  return new_array(Array::wrap(std::move(chunk), 0, dtype, shape));
-}
-
 }  // namespace
 
 void register_exchange(py::module_& module) {
@@ -202,12 +118,6 @@ void register_exchange(py::module_& module) {
   });
   module.def("copy", [](const py::object& from, const py::object& to) {
     translated([&] { copy_arrays(from, to); });
-  });
-  module.def("to_dlpack", [](const py::object& array, bool for_write) {
-    return translated([&] { return to_dlpack(array, for_write); });
-  });
-  module.def("from_dlpack", [](const py::object& capsule) {
-    return translated([&] { return from_dlpack(capsule); });
   });
 }
 

@@ -29,9 +29,10 @@ Ref<Chunk> Chunk::lazy(mx_context context, size_t bytes) {
 }
 
 Ref<Chunk> Chunk::foreign(mx_context context, void* data, size_t bytes, void* owner,
-                          void (*release)(void*)) {
+                          void (*release)(void*), bool read_only) {
   auto* chunk = new Chunk(context, bytes);
   chunk->owner_ = owner;
+  chunk->read_only_ = read_only;
   chunk->release_owner_ = release;
   chunk->data_.store(data, std::memory_order_release);
   return Ref<Chunk>::adopt(chunk);

@@ -19,7 +19,7 @@ class Chunk : public Counted {
   static Ref<Chunk> lazy(mx_context context, size_t bytes);
   // Memory somebody else owns; `release(owner)` is called when nobody uses it any more.
   static Ref<Chunk> foreign(mx_context context, void* data, size_t bytes, void* owner,
-                            void (*release)(void* owner));
+                            void (*release)(void* owner), bool read_only = false);
 
   void retain() noexcept { add_reference(); }
   void release() noexcept;
@@ -27,6 +27,8 @@ class Chunk : public Counted {
   mx_variable* variable() const noexcept { return variable_; }
   mx_context context() const noexcept { return context_; }
   size_t bytes() const noexcept { return bytes_; }
+  // Its owner said so: operators may not write it.
+  bool read_only() const noexcept { return read_only_; }
   // NULL while there is none.
   void* data() const noexcept { return data_.load(std::memory_order_acquire); }
   // The memory; `zero` clears it if it is new and the host can reach it.  Throws Error.
@@ -46,6 +48,7 @@ class Chunk : public Counted {
   mx_variable* variable_;
   mx_context context_;
   size_t bytes_;
+  bool read_only_ = false;
   std::atomic<void*> data_{nullptr};
   mx_block block_{};
   void* owner_ = nullptr;

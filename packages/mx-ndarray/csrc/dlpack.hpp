@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layout of DLPack 0.x tensors (https://dmlc.github.io/dlpack) and how types map.
+// The layout of DLPack tensors, with versions (1.x) and without (https://dmlc.github.io/dlpack), and
+// how types and devices map.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ namespace mx::nd {
 constexpr int32_t kDLCPU = 1;
 constexpr int32_t kDLCUDA = 2;
 constexpr int32_t kDLCUDAHost = 3;
+constexpr int32_t kDLCUDAManaged = 13;
 
 struct DLDevice {
   int32_t device_type;
@@ -39,7 +41,69 @@ struct DLManagedTensor {
   void* manager_ctx;
   void (*deleter)(DLManagedTensor* self);
 };
-static_assert(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64, "the layout is fixed");
+struct DLPackVersion {
+  uint32_t major;
+  uint32_t minor;
+};
+struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensorVersioned* self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+};
+static_assert(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64 &&
+                  sizeof(DLManagedTensorVersioned) == 80,
+              "the layouts are fixed");
+
+constexpr DLPackVersion kDLPackVersion = {1, 1};  // what we write; any 1.x is read
+constexpr uint64_t kDLReadOnly = 1;
+constexpr uint64_t kDLCopied = 2;
+
+// Capsules of either kind: their names before and after somebody took the tensor.
+template <class Managed>
+struct DLCapsule;
+template <>
+struct DLCapsule<DLManagedTensor> {
+  static constexpr const char* kName = "dltensor";
+  static constexpr const char* kUsed = "used_dltensor";
+};
+template <>
+struct DLCapsule<DLManagedTensorVersioned> {
+  static constexpr const char* kName = "dltensor_versioned";
+  static constexpr const char* kUsed = "used_dltensor_versioned";
+};
+
+inline DLDevice dlpack_device(mx_context context) {
+  switch (context.type) {
+    case MX_GPU: return {kDLCUDA, context.id};
+    case MX_CPU_PINNED: return {kDLCUDAHost, 0};
+    case MX_CPU: case MX_CPU_SHARED: return {kDLCPU, 0};
+    default: return {0, 0};  // DLPack has no number for it
+  }
+}
+
+inline mx_context context_of(DLDevice device) {
+  switch (device.device_type) {
+    case kDLCPU: return {MX_CPU, 0};
+    case kDLCUDAHost: return {MX_CPU_PINNED, 0};
+    case kDLCUDA: case kDLCUDAManaged: return {MX_GPU, device.device_id};
+    default:
+      throw Error(MX_ERROR_UNSUPPORTED, "[from_dlpack] device type " +
+                                            std::to_string(device.device_type) + " is not known");
+  }
+}
+
+inline bool is_contiguous(const DLTensor& tensor) noexcept {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  for (int32_t i = tensor.ndim; i-- > 0;) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
 
 inline DLDataType dlpack_type(int32_t dtype) {
   constexpr DLDataType kTypes[] = {

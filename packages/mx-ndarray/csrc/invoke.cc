@@ -43,6 +43,15 @@ mx_context place_of(const Invocation& invocation) {
   return invocation.context;
 }
 
+// States are written, whoever owns them.
+void check_mutated(const Operator& op, const Call& call, Array* const* inputs) {
+  for (const uint32_t i : call.mutated) {
+    if (!inputs[i]->chunk().read_only()) continue;
+    throw Error(MX_ERROR_VALUE, "[" + op.name + "] input " + std::to_string(i) +
+                                    " is written, but its memory is read-only; pass a copy");
+  }
+}
+
 void check_outputs(const Operator& op, const Call& call, const Invocation& invocation) {
   const bool wrong = invocation.outputs_inform ? invocation.n_outputs != call.visible_outputs
                                                : invocation.n_outputs > call.visible_outputs;
@@ -85,6 +94,7 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   // Shared: a nested invocation may empty the cache.
   const Ref<Call> call = Ref<Call>::share(&op.call(signature));
   check_outputs(op, *call, invocation);
+  check_mutated(op, *call, inputs.data());
 
   const auto n_outputs = static_cast<uint32_t>(call->outputs.size());
   const uint32_t visible = call->visible_outputs;

@@ -79,23 +79,3 @@ def test_zero_copy_from_numpy_shares_memory() -> None:
     assert copied.dtype == np.int64
     with pytest.raises(ArgumentError, match="contiguous"):
         nd.from_numpy(np.ones((3, 3))[:, ::2])
-
-
-def test_dlpack_shares_memory_both_ways() -> None:
-    a = nd.array([1, 2, 3])
-    view = np.from_dlpack(a)
-    b = nd.from_dlpack(a)
-    a += 1
-    a.wait_to_read()
-    assert view.tolist() == b.asnumpy().tolist() == [2, 3, 4]
-    source = np.arange(4, dtype=np.int32)
-    c = nd.from_dlpack(source)
-    assert (c.dtype, c.asnumpy().tolist()) == (np.int32, [0, 1, 2, 3])
-    del source
-    assert c.asnumpy().tolist() == [0, 1, 2, 3]
-    capsule = a.to_dlpack_for_read()
-    nd.from_dlpack(capsule)
-    with pytest.raises(ArgumentError, match="consumed"):
-        nd.from_dlpack(capsule)
-    with pytest.raises(MXNetError, match="contiguous"):
-        nd.from_dlpack(np.ones((3, 3))[:, ::2])

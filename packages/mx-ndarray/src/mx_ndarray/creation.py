@@ -160,9 +160,3 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     shared = _core.share_numpy(ndarray, code)
     ndarray.flags["WRITEABLE"] = False
     return shared
-
-
-def from_dlpack(dlpack: Any) -> NDArray:
-    """An array that shares the memory of a DLPack capsule or of an object with `__dlpack__`."""
-    capsule = dlpack.__dlpack__() if hasattr(dlpack, "__dlpack__") else dlpack
-    return _core.from_dlpack(capsule)

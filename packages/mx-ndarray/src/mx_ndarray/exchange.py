@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's universal functions on NDArrays."""
+"""NDArrays among the arrays of other libraries: NumPy's universal functions, DLPack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mx_core import operators
+from mx_core import dtypes, operators
+from mx_core.context import cpu
+from mx_core.errors import ArgumentError
+from mx_ndarray import _core
 from mx_ndarray.ndarray import NDArray, operand
 from mx_ndarray.operator_functions import function
 
@@ -50,3 +53,90 @@ def _alike(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _number(x: Any) -> Any:
     return x.item() if isinstance(x, (np.generic, np.ndarray)) else x
+
+
+_CPU, _CUDA = (1, 0), 2
+
+
+def export(
+    array: NDArray,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> object:
+    """What `__dlpack__` returns. Blocks until nobody writes or reads the memory any more.
+
+    From then on the two libraries share it: each must wait for the other before it writes.
+
+    Parameters
+    ----------
+    stream : int, optional
+        The consumer's; every one will do, as the values are there.
+    max_version : tuple of int, optional
+        A versioned capsule from (1, 0) on, which can say that an array is read-only.
+    dl_device : tuple of int, optional
+        Where the consumer wants it: where it is, or main memory, (1, 0).
+    copy : bool, optional
+        True: a copy; False: never one; None: one where the device demands it.
+
+    Raises
+    ------
+    BufferError  DLPack has no way to say it
+    """
+    place = _core.dlpack_device(array)
+    wanted = place if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+    if wanted not in (place, _CPU) or wanted[0] == 0:
+        raise BufferError(
+            f"[dlpack] an array on {array.context} cannot be given to DLPack device {wanted}; "
+            "main memory is (1, 0)"
+        )
+    if stream is not None and place == _CPU == wanted and stream != -1:
+        raise BufferError(f"[dlpack] main memory has no streams, got stream {stream!r}")
+    moved = wanted != place
+    if moved and copy is False:
+        raise BufferError(f"[dlpack] an array on {array.context} reaches main memory by a copy only")
+    source = array.copyto(cpu()) if moved else array.copy() if copy else array
+    versioned = max_version is not None and max_version[0] >= 1
+    if not source.writable and not versioned:
+        raise BufferError("[dlpack] a read-only array needs a consumer of DLPack 1.0 or later")
+    return _core.to_dlpack(source, True, versioned, source is not array)
+
+
+def from_dlpack(dlpack: Any, copy: bool | None = None) -> NDArray:
+    """An array on the memory of a DLPack capsule or of an object with `__dlpack__`.
+
+    Parameters
+    ----------
+    copy : bool, optional
+        True: a copy; False: never one; None: one where the memory is not row-major.
+
+    Raises
+    ------
+    ArgumentError
+        The capsule was consumed before, or would have to be copied and `copy` is False.
+    """
+    capsule = _capsule(dlpack, copy) if hasattr(dlpack, "__dlpack__") else dlpack
+    taken = _core.from_dlpack(capsule)
+    if isinstance(taken, NDArray):
+        return taken.copy() if copy and not hasattr(dlpack, "__dlpack__") else taken
+    if copy is False:
+        raise ArgumentError("[from_dlpack] the memory is not row-major and copy=False forbids a copy")
+    place = cpu()
+    return _core.from_numpy(taken, dtypes.code(taken.dtype), (place.device_typeid, place.device_id))
+
+
+def _capsule(producer: Any, copy: bool | None) -> Any:
+    """Asks for a capsule as new as the producer can make one."""
+    device, number = producer.__dlpack_device__()
+    arguments: dict[str, Any] = {}
+    if int(device) == _CUDA:
+        arguments["stream"] = _core.gpu_stream(int(number))
+    wish = {} if copy is None else {"copy": copy}
+    try:
+        return producer.__dlpack__(**arguments, max_version=(1, 1), **wish)
+    except TypeError:  # made before versions
+        capsule = producer.__dlpack__(**arguments)
+    if copy:
+        return _core.from_dlpack(capsule).copy().__dlpack__()
+    return capsule

@@ -195,21 +195,29 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
         return apply_ufunc(ufunc, method, inputs, kwargs)
 
-    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
-        """A DLPack capsule that shares the memory; waits for readers and writers."""
-        return _core.to_dlpack(self, True)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule; see `exchange.export`."""
+        from mx_ndarray.exchange import export
+
+        return export(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kinds = {"gpu": 2, "cpu_pinned": 3}
-        return kinds.get(self.context.device_type, 1), self.context.device_id
+        return _core.dlpack_device(self)
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule for reading; waits for writers."""
-        return _core.to_dlpack(self, False)
+        return _core.to_dlpack(self, False, False, False)
 
     def to_dlpack_for_write(self) -> Any:
         """A DLPack capsule for writing; waits for readers and writers."""
-        return _core.to_dlpack(self, True)
+        return _core.to_dlpack(self, True, False, False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from mx_ndarray.records import dump_record, restore

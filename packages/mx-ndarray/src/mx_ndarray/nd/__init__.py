@@ -9,13 +9,13 @@ from mx_ndarray.creation import arange as arange
 from mx_ndarray.creation import array as array
 from mx_ndarray.creation import empty as empty
 from mx_ndarray.creation import eye as eye
-from mx_ndarray.creation import from_dlpack as from_dlpack
 from mx_ndarray.creation import from_numpy as from_numpy
 from mx_ndarray.creation import full as full
 from mx_ndarray.creation import linspace as linspace
 from mx_ndarray.creation import ones as ones
 from mx_ndarray.creation import zeros as zeros
 from mx_ndarray.custom import Custom as Custom
+from mx_ndarray.exchange import from_dlpack as from_dlpack
 from mx_ndarray.functions import add as add
 from mx_ndarray.functions import concatenate as concatenate
 from mx_ndarray.functions import divide as divide
