@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node costs in a program, beside the same operators called one by one.
 
-A chain of additions on 16 elements, where computing costs nothing, without fusion. Prints microseconds per node and the ratio.
+A chain of additions on 16 elements, where computing costs nothing, without fusion. Prints microseconds per
+node and the ratio.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ A pass is a function from `mx_symbol.ir.Graph` to such a graph, registered with 
 - `program`: the whole graph of every program, its gradients included; runs last.
 
 `MX_PASSES`, and the argument `passes` of bind, choose among them: `-fuse,-cse` leaves two out,
-`fuse` runs that one alone, `none` runs none, `all` all.
+`fuse` runs that one alone, `none` runs none, `all` all. Passes that change results (`OPTIONAL`) run only when
+they are named: `+bfloat16` adds one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.ir import Graph
 
 STAGES = ("graph", "inference", "program")
+#: what changes results by more than rounding in another order
+OPTIONAL = frozenset({"bfloat16"})
 #: the environment variable
 VARIABLE = "MX_PASSES"
 
@@ -43,7 +46,7 @@ class Passes:
     only : if given, the names that run
     """
 
-    off: frozenset[str] = frozenset()
+    off: frozenset[str] = OPTIONAL
     only: frozenset[str] | None = None
 
     @classmethod
@@ -61,18 +64,20 @@ class Passes:
         known = set(plugins.registry("graph_passes").names())
         off: set[str] = set()
         only: set[str] = set()
+        added: set[str] = set()
         for word in words:
-            name = word.removeprefix("-")
+            name = word.lstrip("+-")
             if name not in known | {"all", "none"}:
                 close = difflib.get_close_matches(name, known, 1)
                 hint = (
                     f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(known))}"
                 )
                 raise ArgumentError(f"[passes] no graph pass is named {name!r}{hint}")
-            (off if word.startswith("-") else only).add(name)
+            (off if word.startswith("-") else added if word.startswith("+") else only).add(name)
         if "none" in only or "all" in off:
-            return cls(only=frozenset())
-        return cls(frozenset(off), frozenset(only) if only - {"all"} else None)
+            return cls(frozenset(off), frozenset(added))
+        off |= OPTIONAL - added - only
+        return cls(frozenset(off), frozenset(only | added) if only - {"all"} else None)
 
     def has(self, name: str) -> bool:
         """True when the pass runs."""

@@ -64,8 +64,8 @@ class FusedConvolution(OperatorProperty):
             s.unify(["residual", "output"])
 
     def infer_type(self, p: Any, t: Any) -> None:
-        """All of one type; a packed weight is float32."""
-        t.unify([n for n in (*self.inputs(p), "output") if not (p.packed and n == "weight")])
+        """All of one type, but for the bias of 16-bit data, which may be float32; a packed weight is float32."""
+        t.unify([n for n in (*self.inputs(p), "output") if n != "bias" and not (p.packed and n == "weight")])
 
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
         """The sum may overwrite the residual."""

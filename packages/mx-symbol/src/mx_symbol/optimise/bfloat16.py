@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference in bfloat16 where it is safe (Micikevicius et al., Mixed Precision Training, ICLR 2018).
+
+Convolutions and fully connected layers read and write bfloat16 and accumulate in float32; poolings, joins,
+changes of shape and elementwise operators between them stay in it. Everything else, and every output of the
+graph, is float32. Weights are cast by prepared nodes. It changes results by about 1 %, so it is off unless
+it is asked for: `passes="+bfloat16"`.
+"""
+
+from __future__ import annotations
+
+from mx_core import dtypes
+from mx_core.kernels import prepare
+from mx_core.operator.simple import Elementwise
+from mx_symbol.graph import Entry, Node
+from mx_symbol.ir import PREPARED, Graph
+
+_LOW, _FLOAT32 = dtypes.code("bfloat16"), dtypes.code("float32")
+#: inputs of an operator that become bfloat16; the others stay as they are
+_LAYERS = {"_fused_Convolution": ("data", "weight", "residual"), "FullyConnected": ("data", "weight", "bias")}
+_FOLLOWERS = frozenset(
+    {"Pooling", "Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel"}
+)
+#: elementwise operators that would lose too much
+_EXACT = frozenset({"exp", "expm1", "log", "log1p", "rsqrt", "reciprocal", "erfinv", "gamma", "gammaln"})
+
+
+def bfloat16(graph: Graph) -> Graph:
+    """Moves layers, and what lies between them, to bfloat16."""
+    return _Region(graph).run()
+
+
+class _Region:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._low: dict[Entry, Entry] = {}
+        self._mapping: dict[Entry, Entry] = {}
+
+    def run(self) -> Graph:
+        """The graph with its regions moved."""
+        for node in self._graph.nodes:
+            assert node.op is not None
+            if PREPARED in node.attrs or node.mutated:
+                continue
+            made = self._layer(node) if node.op.name in _LAYERS else self._follower(node)
+            if made is None:
+                continue
+            for i, low in enumerate(made):
+                self._low[Entry(node, i)] = low
+                self._mapping[Entry(node, i)] = self._cast(low, "float32", node.name)
+        return self._graph.replace(self._mapping)
+
+    def _cast(self, entry: Entry, dtype: str, name: str) -> Entry:
+        fixed = entry.node.is_variable or PREPARED in entry.node.attrs
+        attrs = {PREPARED: "1"} if fixed and dtype == "bfloat16" and self._is_parameter(entry) else {}
+        return self._graph.apply("Cast", (entry,), f"{name}_{dtype}", attrs=attrs, dtype=dtype)[0]
+
+    def _is_parameter(self, entry: Entry) -> bool:
+        """True when layers read an entry only as a weight or bias."""
+        return all(position > 0 and node.op is not None and node.op.name in _LAYERS
+                   for node, position in self._graph.readers[entry])  # fmt: skip
+
+    def _lowered(self, entry: Entry) -> Entry:
+        if entry not in self._low:
+            self._low[entry] = self._cast(entry, "bfloat16", entry.node.name)
+        return self._low[entry]
+
+    def _layer(self, node: Node) -> tuple[Entry, ...] | None:
+        assert node.op is not None
+        if any(self._graph.specs[entry].dtype != _FLOAT32 for entry in node.inputs):
+            return None
+        chosen = _LAYERS[node.op.name]
+        inputs = [
+            self._lowered(entry) if name in chosen else entry
+            for name, entry in zip(node.input_names, node.inputs, strict=True)
+        ]
+        return self._with_kernel(node, inputs)
+
+    def _follower(self, node: Node) -> tuple[Entry, ...] | None:
+        assert node.op is not None
+        elementwise = (
+            isinstance(node.op, Elementwise) and node.op.name not in _EXACT and node.num_outputs == 1
+        )
+        if not elementwise and node.op.name not in _FOLLOWERS:
+            return None
+        if not node.inputs or not all(e in self._low for e in node.inputs):
+            return None
+        if any(self._graph.specs[e].dtype != _FLOAT32 for e in self._graph.outputs_of(node)):
+            return None
+        return self._with_kernel(node, [self._low[e] for e in node.inputs])
+
+    def _with_kernel(self, node: Node, inputs: list[Entry]) -> tuple[Entry, ...] | None:
+        assert node.op is not None and node.params is not None
+        made = self._graph.apply(node.op, inputs, node.name, node.params, node.attrs)
+        if any(self._graph.specs[entry].dtype != _LOW for entry in made):
+            return None
+        specs = [self._graph.specs[e] for e in inputs], [self._graph.specs[e] for e in made]
+        found = prepare(node.op, node.params, *specs, self._graph.context)
+        return None if found.variant == "reference" else made
