@@ -90,6 +90,11 @@ py::object prepare_rnn(const PySpecs& inputs, const PySpecs& outputs, const std:
   });
 }
 
+template <PlanPtr (*Kernel)(const Signature&, const AttentionOptions&)>
+py::object prepare_attention(const PySpecs& inputs, const PySpecs& outputs, int64_t heads, int64_t parts) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {heads, parts}); });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_onednn, m) {
@@ -180,6 +185,13 @@ PYBIND11_MODULE(_onednn, m) {
   };
   recurrent("rnn", &prepare_rnn<rnn>);
   recurrent("rnn_backward", &prepare_rnn<rnn_backward>);
+  const auto attention = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("heads"), py::arg("parts"));
+  };
+  attention("attention_scores", &prepare_attention<attention_scores>);
+  attention("attention_scores_backward", &prepare_attention<attention_scores_backward>);
+  attention("attention_values", &prepare_attention<attention_values>);
+  attention("attention_values_backward", &prepare_attention<attention_values_backward>);
   m.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
   m.def("version", [] {
     const dnnl_version_t* v = dnnl_version();

@@ -120,6 +120,19 @@ PlanPtr rnn(const Signature& signature, const RnnOptions& options);
 // the forward inputs
 PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options);
 
+struct AttentionOptions {
+  int64_t heads = 1;
+  int64_t parts = 3;  // of the projections that hold keys and values: 3 with queries, 2 without
+};
+// queries_keys_values, or queries and keys_values -> scores
+PlanPtr attention_scores(const Signature& signature, const AttentionOptions& options);
+// out_grad, the forward inputs -> their gradients
+PlanPtr attention_scores_backward(const Signature& signature, const AttentionOptions& options);
+// the projection with values, attention -> output
+PlanPtr attention_values(const Signature& signature, const AttentionOptions& options);
+// out_grad, the forward inputs -> their gradients
+PlanPtr attention_values_backward(const Signature& signature, const AttentionOptions& options);
+
 enum class Normalization { none, batch, valid };
 
 struct SoftmaxOutputOptions {

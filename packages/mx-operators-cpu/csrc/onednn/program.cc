@@ -76,8 +76,8 @@ class Program final : public Plan {
       const auto index = static_cast<size_t>(slot.index);
       void* data = nullptr;
       switch (slot.kind) {
-        case Kind::input: data = call.inputs[index].data; break;
-        case Kind::output: data = substitutes.of(index); break;
+        case Kind::input: data = static_cast<char*>(call.inputs[index].data) + slot.offset; break;
+        case Kind::output: data = static_cast<char*>(substitutes.of(index)) + slot.offset; break;
         case Kind::scratch: data = scratch + slot.offset; break;
       }
       frame.data[i] = data;
@@ -125,23 +125,33 @@ ProgramBuilder::ProgramBuilder(Signature signature, const Cost& cost)
 
 namespace {
 
+// Bytes from the first element to behind the last one; oneDNN rounds up to whole strides.
+size_t reach(const MemoryDesc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked || desc.get_inner_nblks() > 0 || desc.get_size() == 0)
+    return desc.get_size();
+  const Dims dims = desc.get_dims(), strides = desc.get_strides();
+  int64_t last = 0;
+  for (size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
+  return static_cast<size_t>(last + 1) * dnnl::memory::data_type_size(desc.get_data_type());
+}
+
 // A kernel may not read or write beyond what the signature says a tensor has.
-void require_within(const std::vector<Spec>& specs, int index, const MemoryDesc& desc) {
+void require_within(const std::vector<Spec>& specs, int index, const MemoryDesc& desc, size_t offset) {
   const auto i = static_cast<size_t>(index);
-  if (i >= specs.size() || desc.get_size() > specs[i].bytes()) throw Unsupported{};
+  if (i >= specs.size() || offset + reach(desc) > specs[i].bytes()) throw Unsupported{};
 }
 
 }  // namespace
 
-Slot ProgramBuilder::input(int index, const MemoryDesc& desc) {
-  require_within(signature_.inputs, index, desc);
-  slots_.push_back({Kind::input, index, desc});
+Slot ProgramBuilder::input(int index, const MemoryDesc& desc, size_t offset) {
+  require_within(signature_.inputs, index, desc, offset);
+  slots_.push_back({Kind::input, index, desc, offset});
   return static_cast<Slot>(slots_.size()) - 1;
 }
 
-Slot ProgramBuilder::output(int index, const MemoryDesc& desc) {
-  require_within(signature_.outputs, index, desc);
-  slots_.push_back({Kind::output, index, desc});
+Slot ProgramBuilder::output(int index, const MemoryDesc& desc, size_t offset) {
+  require_within(signature_.outputs, index, desc, offset);
+  slots_.push_back({Kind::output, index, desc, offset});
   return static_cast<Slot>(slots_.size()) - 1;
 }
 

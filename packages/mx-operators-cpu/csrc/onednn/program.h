@@ -30,8 +30,9 @@ class ProgramBuilder {
 
   ProgramBuilder(Signature signature, const Cost& cost);
 
-  Slot input(int index, const MemoryDesc& desc);
-  Slot output(int index, const MemoryDesc& desc);
+  // `offset`: bytes from the beginning of the argument.
+  Slot input(int index, const MemoryDesc& desc, size_t offset = 0);
+  Slot output(int index, const MemoryDesc& desc, size_t offset = 0);
   Slot scratch(const MemoryDesc& desc);
 
   // Appends a primitive; its user-mode scratchpad is added to the arguments.
@@ -62,7 +63,7 @@ class ProgramBuilder {
     Kind kind;
     int index;          // of the argument
     MemoryDesc desc;
-    size_t offset = 0;  // of the scratch
+    size_t offset = 0;  // in the argument or the scratch, bytes
   };
   struct Step {
     dnnl::primitive primitive;  // empty: `host` runs

@@ -45,9 +45,13 @@ KERNELS = (
     ("_backward_SoftmaxActivation", "softmax:softmax_activation_backward", "signature:floating"),
     ("SoftmaxOutput", "softmax:softmax_output", "signature:floating"),
     ("_backward_SoftmaxOutput", "softmax:softmax_output_backward", "signature:floating"),
+    *((f"{kind}_contrib_interleaved_matmul_{pair}_{what}", f"attention:{make}", "signature:floating")
+      for pair in ("selfatt", "encdec") for kind, what, make in (
+          ("", "qk", "scores"), ("_backward", "qk", "scores_backward"),
+          ("", "valatt", "values"), ("_backward", "valatt", "values_backward"))),
     ("RNN", "rnn:rnn", "signature:floating"),
     ("_backward_RNN", "rnn:rnn_backward", "signature:floating"),
-)
+)  # fmt: skip
 
 
 def register_passes(registry: Any) -> None:
