@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core import PluginInfo, hookimpl
@@ -53,12 +54,20 @@ def mx_register_kernels(registry: Any) -> None:
 
 
 @hookimpl
-def mx_select_kernel(call: KernelCall) -> None:
-    """Explains what a gpu context lacks, in place of "no kernel"."""
-    if call.context.device_type == "gpu":
-        from mx_operators_cuda.device import require
+def mx_select_kernel(call: KernelCall, candidates: Sequence[Any]) -> None:
+    """Explains what a gpu context lacks, or that this package has no kernel, in place of "no kernel"."""
+    if call.context.device_type != "gpu":
+        return
+    from mx_core.errors import NoKernelError
+    from mx_operators_cuda.device import require
 
-        require(call.context)
+    require(call.context)
+    if not candidates:
+        types = ", ".join(map(str, call.inputs))
+        raise NoKernelError(
+            f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}): neither "
+            "mx-operators-cuda nor another plug-in has one for GPUs"
+        )
 
 
 @hookimpl
