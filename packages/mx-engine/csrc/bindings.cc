@@ -48,13 +48,14 @@ void interrupt_later() {
 
 class PyEngine {
  public:
-  PyEngine(const std::string& name, bool naive, bool per_device, bool debug, int compute,
-           int priority, int copy, int python) {
+  PyEngine(const std::string& name, bool naive, bool per_device, bool debug, bool sticky,
+           int compute, int priority, int copy, int python) {
     EngineOptions options;
     options.name = name;
     options.naive = naive;
     options.per_device = per_device;
     options.debug = debug;
+    options.sticky = sticky;
     options.limits = {compute, priority, copy, python};
     options.thread_ends = end_python_thread;
     options.sleep = sleep_without_gil;
@@ -312,9 +313,10 @@ PYBIND11_MODULE(_core, module) {
   bind_table_tools(module);
   py::class_<PyVariable>(module, "Variable", py::module_local());
   py::class_<PyEngine>(module, "Engine", py::module_local())
-      .def(py::init<const std::string&, bool, bool, bool, int, int, int, int>(), py::arg("name"),
+      .def(py::init<const std::string&, bool, bool, bool, bool, int, int, int, int>(), py::arg("name"),
            py::kw_only(), py::arg("naive") = false, py::arg("per_device") = true,
            py::arg("debug") = false,
+           py::arg("sticky") = false,
            py::arg("workers") = 1, py::arg("priority_workers") = 4, py::arg("copy_workers") = 2,
            py::arg("python_workers") = 1)
       .def_property_readonly("capsule", &PyEngine::capsule)

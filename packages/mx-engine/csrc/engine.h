@@ -27,6 +27,7 @@ struct EngineOptions {
   bool naive = false;       // runs everything at the push on the pushing thread
   bool per_device = true;   // pools per device, or one for all
   bool debug = false;       // finds undeclared writes and circular waits
+  bool sticky = false;      // every wait raises a failure, not the first alone
   LaneLimits limits;
   void (*thread_ends)() = nullptr;  // called on each pool thread before it ends
   // Sleeps for a moment, on a thread that waits for another one's fork.  Whatever the forking
@@ -188,7 +189,7 @@ class Engine final : private Runner, private Landings {
   const EngineOptions options_;
   Lanes lanes_;
   Devices devices_{*this};
-  FailureLedger failures_;
+  FailureLedger failures_{options_.sticky};
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<uint32_t> references_{1};

@@ -43,8 +43,9 @@ void FailureLedger::forget_delivered() {
 }
 
 FailureRef FailureLedger::deliver(Poison* poison) noexcept {
-  if (!active(poison) || poison->delivered.exchange(true, std::memory_order_acq_rel)) return {};
-  return poison->failure;
+  const bool first =
+      active(poison) && !poison->delivered.exchange(true, std::memory_order_acq_rel);
+  return first || (sticky_ && poison != nullptr) ? poison->failure : FailureRef();
 }
 
 FailureRef FailureLedger::deliver_all() noexcept {

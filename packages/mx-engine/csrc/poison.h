@@ -39,7 +39,8 @@ inline void release(Poison* poison) noexcept {
 // Threads: any.
 class FailureLedger {
  public:
-  FailureLedger() = default;
+  // `sticky`: a failure is delivered to everybody who asks, not to the first alone.
+  explicit FailureLedger(bool sticky) noexcept : sticky_(sticky) {}
   FailureLedger(const FailureLedger&) = delete;
   FailureLedger& operator=(const FailureLedger&) = delete;
   ~FailureLedger() {
@@ -56,7 +57,8 @@ class FailureLedger {
            poison->generation == generation_.load(std::memory_order_acquire);
   }
 
-  // The failure, for the one caller who is first to ask; NULL for everybody else.
+  // The failure, for the one caller who is first to ask; NULL for everybody else, unless it is
+  // sticky.
   FailureRef deliver(Poison* poison) noexcept;
   // The first failure nobody has seen; all of them count as seen then.
   FailureRef deliver_all() noexcept;
@@ -72,6 +74,7 @@ class FailureLedger {
 
   void forget_delivered();
 
+  const bool sticky_;
   mutable std::mutex mutex_;
   std::vector<Poison*> kept_;  // guarded by mutex_; a reference each
   size_t uncounted_ = 0;       // guarded by mutex_: failures beyond kKept

@@ -174,3 +174,18 @@ def test_hundreds_of_engines_come_and_go() -> None:
         assert log == [1]
         engine.stop()
     assert threading.active_count() <= before
+
+
+def test_sticky_failures_are_raised_by_every_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MX_ERRORS", "sticky")
+    engine = mx_engine.create(workers=2)
+    a, b = engine.new_variable(), engine.new_variable()
+    engine.push(lambda: 1 // 0, writes=(a,))
+    engine.push(lambda: None, reads=(a,), writes=(b,))
+    for _ in range(2):
+        for variable in (a, b):
+            with pytest.raises(ZeroDivisionError):
+                engine.wait_for_variable(variable)
+    engine.push(lambda: None, writes=(a,))
+    assert engine.wait_for_variable(a)
+    assert engine.unobserved() == (0, [])

@@ -70,6 +70,7 @@ class Engine:
         naive: bool = False,
         per_device: bool = True,
         debug: bool = False,
+        sticky: bool = False,
         workers: int = 1,
         priority_workers: int = 4,
         copy_workers: int = 2,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mx_core.errors import ArgumentError
 from mx_engine import lifecycle
 from mx_engine._core import Engine
@@ -57,14 +59,16 @@ def make(name: str, keeper: lifecycle.Keeper, workers: int | None = None) -> Eng
         raise ArgumentError(f"[engine] unknown type {name!r}; known: {', '.join(TYPES)}")
     if workers is not None and workers < 1:
         raise ArgumentError(f"[{name}] workers: expected at least 1, got {workers}")
+    sticky = os.environ.get("MX_ERRORS") == "sticky"
     if name == "NaiveEngine":
-        engine = Engine(name, naive=True)
+        engine = Engine(name, naive=True, sticky=sticky)
     else:
         n = workers or max(1, integer("MXNET_CPU_WORKER_NTHREADS", default_workers()))
         engine = Engine(
             name,
             per_device=name != "ThreadedEngine",
             debug=name == "DebugEngine",
+            sticky=sticky,
             workers=n,
             priority_workers=max(1, integer("MXNET_CPU_PRIORITY_NTHREADS", 4)),
             copy_workers=max(1, integer("MXNET_GPU_COPY_NTHREADS", 2)),
