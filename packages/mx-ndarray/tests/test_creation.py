@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mx_core import context
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError
 from mx_ndarray import nd
 
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "bfloat16")

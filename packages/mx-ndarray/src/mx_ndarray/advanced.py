@@ -69,7 +69,8 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
     place = advanced[0] if together else 0  # of the block among the axes of the result
     shape: list[int] = []
-    axes: list[tuple[_Item, int]] = []  # sliced axes and where they are in the result
+    parts: dict[int, Index] = {}
+    sliced: list[tuple[int, int, range]] = []  # axis, its place in the result, what is taken of it
     for k, item in enumerate(items):
         if k == (advanced[0] if together else 0):
             place = len(shape)
@@ -77,14 +78,13 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
         if item.advanced:
             continue
         if isinstance(item.index, slice):
-            axes.append((item, len(shape)))
-            shape.append(len(range(*item.index.indices(dims[item.axis]))))
+            taken = range(*item.index.indices(dims[item.axis]))
+            sliced.append((item.axis, len(shape), taken))
+            shape.append(len(taken))
         else:
             shape.append(1)
-    parts: dict[int, Index] = {}
-    for item, at in axes:
-        steps = np.arange(*item.index.indices(dims[item.axis]), dtype=np.int64)
-        parts[item.axis] = steps.reshape((-1, *(1,) * (len(shape) - at - 1)))
+    for axis, at, taken in sliced:
+        parts[axis] = np.array(taken, np.int64).reshape((-1, *(1,) * (len(shape) - at - 1)))
     behind = len(shape) - place - len(block)
     for k in advanced:
         index = _checked(items[k].index, dims[items[k].axis], items[k].axis)

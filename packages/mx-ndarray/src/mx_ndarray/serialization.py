@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`save` and `load`: lists and dictionaries of arrays in MXNet's `.params` files.
+"""`save` and `load`: lists and dictionaries of arrays in MXNet's `.params` files, and in others'.
 
 Source: the format of MXNet's `NDArray::Save` for lists; see `records` for single arrays.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_core.files import atomic_write
+from mx_ndarray import formats
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.records import Reader, dump_record, read_record
 
@@ -28,14 +29,21 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
 
     Parameters
     ----------
+    fname : path
+        A name that ends in `.npy`, `.npz` or `.safetensors` gets that format (the last needs the
+        library `safetensors`), every other one MXNet's.
     data : an array, a list, or a dictionary with string keys
 
     Raises
     ------
-    ArgumentError, TypeError  `data` is something else
+    ArgumentError, TypeError  `data` is something else, or the format cannot hold it
     """
     arrays, names = _listed(data)
+    write = formats.WRITERS.get(Path(fname).suffix)
     with atomic_write(fname) as file:
+        if write is not None:
+            write(file, arrays, names)
+            return
         for piece in _pieces(arrays, names):
             file.write(piece)
 
@@ -66,23 +74,40 @@ def _pieces(arrays: Sequence[NDArray], names: Sequence[str]) -> Iterable[bytes]:
         yield struct.pack("<Q", len(encoded)) + encoded
 
 
-def load(fname: str | os.PathLike[str]) -> list[NDArray | None] | dict[str, NDArray | None]:
+Loaded = list[NDArray | None] | dict[str, NDArray | None]
+
+
+def load(fname: str | os.PathLike[str]) -> Any:
     """Arrays of a `.params` file: a dictionary if they have names, else a list.
+
+    Files of NumPy are known by their content: `.npz` gives a dictionary, `.npy` an array. Names
+    that end in `.safetensors` give a dictionary.
 
     Raises
     ------
     FileFormatError  the file is truncated or corrupt; names file, byte, expected and got
     """
     path = Path(fname)
-    return _read(Reader(path.read_bytes(), str(path)))
+    data = path.read_bytes()
+    if path.suffix == ".safetensors":
+        return formats.read_safetensors(data, str(path))
+    return _load(data, str(path))
 
 
-def load_frombuffer(buf: bytes) -> list[NDArray | None] | dict[str, NDArray | None]:
+def load_frombuffer(buf: bytes) -> Any:
     """The same from bytes in memory."""
-    return _read(Reader(buf, "buffer"))
+    return _load(buf, "buffer")
 
 
-def _read(reader: Reader) -> list[NDArray | None] | dict[str, NDArray | None]:
+def _load(data: bytes, name: str) -> NDArray | Mapping[str, NDArray] | Loaded:
+    if data.startswith(formats.NPY_MAGIC):
+        return formats.read_npy(data, name)
+    if data.startswith((formats.ZIP_MAGIC, formats.EMPTY_ZIP_MAGIC)):
+        return formats.read_npz(data, name)
+    return _read(Reader(data, name))
+
+
+def _read(reader: Reader) -> Loaded:
     magic = reader.number("Q", "magic number")
     if magic != _MAGIC:
         reader.position = 0
