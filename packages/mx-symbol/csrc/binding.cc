@@ -2,6 +2,8 @@
 #include "binding.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <iterator>
 
 namespace mx::symbol {
@@ -130,7 +132,8 @@ void Binding::push_segment(uint32_t index, int32_t priority) {
   }
   mx_operation operation{};
   operation.size = sizeof operation;
-  operation.flags = segment.python ? MX_PUSH_PYTHON : MX_PUSH_PARALLEL;
+  const bool brief = segment.microseconds < kInlineMicroseconds;
+  operation.flags = segment.python ? MX_PUSH_PYTHON : brief ? MX_PUSH_INLINE : MX_PUSH_PARALLEL;
   operation.context = program_->context();
   operation.property = MX_FN_NORMAL;
   operation.priority = priority;
@@ -216,19 +219,64 @@ mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) 
   return failing([&] { remember(job.segment); });
 }
 
+namespace {
+
+// Tells a profiler, if one listens, of the node that runs while this lives.
+class Span {
+ public:
+  Span(const Tables& tables, const Node& node, const mx_run_context& run) noexcept
+      : tables_(tables), node_(node), run_(run) {
+    constexpr size_t kNeeded = offsetof(mx_run_context, reporter) + sizeof run.reporter;
+    if (run.size >= kNeeded && run.report != nullptr) started_ = now();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+  ~Span() {
+    if (started_ == 0) return;
+    const mx_engine_api* engine = tables_.engine;
+    mx_engine_event event{};
+    event.size = sizeof event;
+    event.name = tables_.invoke->call_name(tables_.invoke->self, node_.call);
+    event.label = engine->intern(engine->self, node_.name.c_str());
+    event.context = run_.context;
+    event.pushed = event.started = started_;
+    event.finished = now();
+    event.failed = failed_ ? 1 : 0;
+    run_.report(run_.reporter, &event);
+  }
+  void fail() noexcept { failed_ = true; }
+
+ private:
+  static int64_t now() noexcept {
+    const auto time = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  }
+  const Tables& tables_;
+  const Node& node_;
+  const mx_run_context& run_;
+  int64_t started_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
 mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& context) {
   const mx_invoke_api* invoke = program_->tables().invoke;
   const Segment& segment = program_->segments()[job.segment];
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
     const Step& step = steps_[i];
+    Span span(program_->tables(), node, context);
     mx_failure* failure = invoke->run(
         invoke->self, node.call, &context, step.inputs.data(),
         static_cast<uint32_t>(step.inputs.size()), step.outputs.data(), node.req.data(),
         static_cast<uint32_t>(step.outputs.size()), node.scalars.data(),
         static_cast<uint32_t>(node.scalars.size()), node.is_train ? 1 : 0, job.random_key,
         job.random_offset + program_->random_before(i));
-    if (failure != nullptr) return named(failure, node);
+    if (failure != nullptr) {
+      span.fail();
+      return named(failure, node);
+    }
   }
   return nullptr;
 }

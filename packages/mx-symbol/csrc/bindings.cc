@@ -65,11 +65,12 @@ uint32_t add_slot(Program& program, int64_t array, size_t offset, int32_t dtype,
 void add_node(Program& program, std::string name, const py::capsule& call,
               std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint8_t> req,
               std::vector<uint32_t> mutated, std::vector<uint32_t> unread,
-              std::vector<double> scalars, bool is_train, bool prepared) {
+              std::vector<double> scalars, bool is_train, bool prepared,
+              double microseconds) {
   translated([&] {
     program.add_node({std::move(name), call_of(call), std::move(inputs), std::move(outputs),
                       std::move(req), std::move(mutated), std::move(unread), std::move(scalars),
-                      is_train, prepared});
+                      is_train, prepared, microseconds});
   });
 }
 
@@ -117,7 +118,8 @@ PYBIND11_MODULE(_core, module) {
            "A value at a byte offset of an array, or (array -1) without memory; returns its number.")
       .def("add_node", &add_node, py::arg("name"), py::arg("call"), py::arg("inputs"),
            py::arg("outputs"), py::arg("req"), py::arg("mutated"), py::arg("unread"),
-           py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false, "Appends a call.")
+           py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false,
+           py::arg("microseconds") = 0.0, "Appends a call.")
       .def("seal",
            [](Program& program, const std::vector<uint32_t>& ends) {
              translated([&] { program.seal(ends); });

@@ -130,6 +130,7 @@ void Program::make_segments(uint32_t begin, uint32_t end) {
       segment.prepared = prepared;
     }
     segment.end = i + 1;
+    segment.microseconds += nodes_[i].microseconds;
     random_before_.push_back(segment.random_blocks);
     segment.random_blocks += invoke->call_random_blocks(invoke->self, nodes_[i].call);
   }

@@ -28,6 +28,9 @@ struct Tables {
   const mx_resource_api* random = nullptr;  // NULL: no node may be random
 };
 
+// A segment that takes less may run on the pushing thread: handing it over would take as long.
+constexpr double kInlineMicroseconds = 20;
+
 // Memory of no one: an output that nobody reads, or nothing at all.
 constexpr uint32_t kNoArray = UINT32_MAX;
 
@@ -52,6 +55,7 @@ struct Node {
   std::vector<double> scalars;
   bool is_train = false;
   bool prepared = false;  // runs only when something it reads has changed
+  double microseconds = 0;  // about what it takes
 };
 
 // Consecutive nodes that one engine operation runs.
@@ -60,6 +64,7 @@ struct Segment {
   uint32_t end = 0;
   bool python = false;
   bool prepared = false;
+  double microseconds = 0;
   uint64_t random_blocks = 0;
   std::vector<uint32_t> reads;   // numbers of arrays that are only read
   std::vector<uint32_t> writes;  // numbers of arrays that are written

@@ -286,3 +286,24 @@ def test_a_gradient_of_two_arguments_is_added_to_each():
         executor.backward(nd.ones((2,)))
         for name in "ab":
             np.testing.assert_array_equal(executor.grad_dict[name].asnumpy(), [rounds, 0])
+
+
+def test_forward_node_by_node():
+    net = sym.FullyConnected(sym.tanh(sym.Variable("x") * 2), num_hidden=3, name="fc")
+    whole, stepped = (net.simple_bind(x=(2, 4)) for _ in range(2))
+    for executor in (whole, stepped):
+        for i, array in enumerate(executor.arg_arrays):
+            array[:] = nd.array(np.linspace(-1, 1 + i, array.size).reshape(array.shape))
+    whole.forward(is_train=True)
+    step, left = 0, 1
+    while left:
+        left = stepped.partial_forward(is_train=True, step=step)
+        step += 1
+    assert step > 1
+    np.testing.assert_array_equal(stepped.outputs[0].asnumpy(), whole.outputs[0].asnumpy())
+    for executor in (whole, stepped):
+        executor.backward(nd.ones((2, 3)))
+    for a, b in zip(stepped.grad_arrays, whole.grad_arrays, strict=True):
+        np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+    with pytest.raises(IndexError, match="step: expected 0 to"):
+        stepped.partial_forward(step=99)

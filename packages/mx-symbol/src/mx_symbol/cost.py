@@ -16,6 +16,8 @@ from mx_symbol.graph import Entry, Node
 
 #: floating-point operations that a CPU does while it moves a byte
 FLOPS_PER_BYTE = 16.0
+#: bytes that one core moves in a microsecond, and what calling a kernel takes
+BYTES_PER_MICROSECOND, CALL_MICROSECONDS = 8e3, 0.1
 
 #: operators whose every output element is a product with a row of the second input
 _WEIGHTED = frozenset({"Convolution", "FullyConnected"})
@@ -49,3 +51,8 @@ def cost(node: Node, specs: Mapping[Entry, TensorSpec]) -> float:
     moved = sum(bytes_of(specs[entry]) for entry in node.inputs)
     moved += sum(bytes_of(specs[Entry(node, i)]) for i in range(node.num_visible_outputs))
     return max(float(moved), flops(node, specs) / FLOPS_PER_BYTE)
+
+
+def microseconds(node: Node, specs: Mapping[Entry, TensorSpec]) -> float:
+    """About what a node takes on one core, its call included."""
+    return CALL_MICROSECONDS + cost(node, specs) / BYTES_PER_MICROSECOND

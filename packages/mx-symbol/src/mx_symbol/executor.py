@@ -10,7 +10,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.context import Context
-from mx_core.errors import ArgumentError, MXNetError, ShapeError
+from mx_core.errors import ArgumentError, IndexOutOfBoundsError, MXNetError, ShapeError
 from mx_ndarray import NDArray, nd
 from mx_symbol.bound_graph import BoundGraph, optimized
 from mx_symbol.graph import Entry, Node
@@ -69,6 +69,8 @@ class Executor:
         self._graphs: dict[_Mode, BoundGraph] = {}
         self._schedules: dict[_Mode, Schedule] = {}
         self._programs: dict[_Mode, Binding] = {}
+        self._separate: dict[_Mode, Binding] = {}
+        self._prepared: dict[_Mode, dict[Entry, NDArray]] = {}
         self._last: _Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
@@ -150,6 +152,29 @@ class Executor:
         else:
             self._program(self._last).push(0)
         return self.outputs
+
+    def partial_forward(self, is_train: bool = False, step: int = 0) -> int:
+        """Runs one node of the forward part; asynchronous. Steps must come in order, from 0.
+
+        Returns
+        -------
+        int
+            How many steps are left. After the last one `backward` may follow.
+
+        Raises
+        ------
+        IndexOutOfBoundsError  there is no such step
+        """
+        mode = _Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
+        n = self._schedule(mode).n_forward
+        if not 0 <= step < n:
+            raise IndexOutOfBoundsError(f"[partial_forward] step: expected 0 to {n - 1}, got {step}")
+        program = self._separate.get(mode)
+        if program is None:
+            program = self._separate[mode] = self._compiled(mode, separate=True)
+        program.push(step)
+        self._last = mode
+        return n - step - 1
 
     def backward(self, out_grads: OutGrads = None, is_train: bool = True) -> None:
         """Computes the gradients, as each argument's `grad_req` says; asynchronous.
@@ -251,7 +276,9 @@ class Executor:
 
     def _compiled(self, mode: _Mode, separate: bool = False) -> Binding:
         graph, schedule = self._optimized(mode), self._schedule(mode)
-        arrays = self._arrays_of(graph) | prepared_arrays(graph, schedule, self._context)
+        if mode not in self._prepared:
+            self._prepared[mode] = prepared_arrays(graph, schedule, self._context)
+        arrays = self._arrays_of(graph) | self._prepared[mode]
         compiler = Compiler(graph, schedule, arrays, self._context)
         compiled = compiler.compile(self._calls, mode.is_train, separate)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))

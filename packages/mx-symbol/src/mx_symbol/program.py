@@ -13,6 +13,7 @@ from mx_core.errors import PluginError
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.bound_graph import BoundGraph
+from mx_symbol.cost import microseconds
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED
 from mx_symbol.schedule import Schedule, unread_inputs
@@ -162,6 +163,7 @@ class Compiler:
             node.params.scalars,
             is_train,
             PREPARED in node.attrs,
+            microseconds(node, self._graph.specs),
         )
 
     def _slot(self, entry: Entry) -> int:

@@ -108,7 +108,9 @@ class Fakes {
     for (mx_variable* v : reads) order[v] = false;
     for (mx_variable* v : writes) order[v] = true;
     for (auto& [v, writing] : order) writing ? v->mutex.lock() : v->mutex.lock_shared();
-    const mx_run_context context{sizeof(mx_run_context), 0, operation.context, nullptr};
+    mx_run_context context{};
+    context.size = sizeof context;
+    context.context = operation.context;
     mx_failure* result = operation.run(operation.argument, &context);
     for (auto& [v, writing] : order) {
       if (writing) ++v->version;

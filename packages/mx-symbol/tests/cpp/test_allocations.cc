@@ -34,7 +34,9 @@ using namespace mx::symbol;
 
 // An engine that only runs what it gets.
 int32_t run_at_once(void*, const mx_operation* operation, mx_failure** failure, mx_error*) {
-  const mx_run_context context{sizeof(mx_run_context), 0, operation->context, nullptr};
+  mx_run_context context{};
+  context.size = sizeof context;
+  context.context = operation->context;
   *failure = operation->run(operation->argument, &context);
   operation->destroy(operation->argument);
   return MX_OK;

@@ -93,7 +93,7 @@ void python_nodes_are_segments_of_their_own() {
   binding->push(1, 0);
   CHECK(out.values[0] == 12);
   CHECK(fakes.pushed.size() == 3);
-  CHECK(fakes.pushed[1].flags == MX_PUSH_PYTHON && fakes.pushed[0].flags == MX_PUSH_PARALLEL);
+  CHECK(fakes.pushed[1].flags == MX_PUSH_PYTHON && fakes.pushed[0].flags == MX_PUSH_INLINE);
 }
 
 void memory_may_move_between_runs() {
@@ -291,7 +291,28 @@ void prepared_nodes_run_when_what_they_read_has_changed() {
   CHECK(a.references == 1);
 }
 
+void brief_segments_may_run_on_the_pushing_thread() {
+  for (const double microseconds : {1.0, 15.0}) {
+    Fakes fakes;
+    mx_call one;
+    one.body = plus(1);
+    auto program = std::make_shared<Program>(fakes.tables(), kHost, "brief");
+    program->add_array();
+    const uint32_t value = program->add_slot(window(0), 4);
+    for (int i = 0; i < 2; ++i) {
+      Node made = node("add", one, {value}, {value});
+      made.microseconds = microseconds;
+      program->add_node(std::move(made));
+    }
+    program->seal({2});
+    mx_array array(1);
+    std::make_shared<Binding>(program, std::vector<mx_array*>{&array})->push(0, 0);
+    CHECK(fakes.pushed[0].flags == (microseconds < 10 ? MX_PUSH_INLINE : MX_PUSH_PARALLEL));
+  }
+}
+
 int main() {
+  brief_segments_may_run_on_the_pushing_thread();
   prepared_nodes_run_when_what_they_read_has_changed();
   parts_run_in_order();
   python_nodes_are_segments_of_their_own();
