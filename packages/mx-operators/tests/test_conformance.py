@@ -70,7 +70,8 @@ def test_reference_equals_recorded_case(case: dict[str, Any]) -> None:
     with np.errstate(all="ignore"):
         results = replay.forward(op, attrs, inputs, case.get("is_train", False))
     outputs = results[: len(declared.outputs(p))]
-    assert [r.shape for r in outputs] == list(shapes)
+    if not declared.dynamic_output:
+        assert [r.shape for r in outputs] == list(shapes)
     assert [dtypes.code(r.dtype) for r in outputs] == list(types)
     for i in range(case["outputs"]):
         close(outputs[i], data[f"{key}/out/{i}"], op)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that are told another gradient than their own.
+
+Source: Bengio, Léonard, Courville, Estimating or Propagating Gradients Through Stochastic Neurons,
+2013; Ganin and Lempitsky, Unsupervised Domain Adaptation by Backpropagation, ICML 2015.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core import expression as X
+from mx_core.operator import OperatorProperty, SimpleOp, opt, param
+
+
+@param
+class GradientMultiplierParam:
+    """The factor."""
+
+    scalar: float = opt(1.0, "factor of the gradient", runtime=True)
+    is_int: bool = opt(True, "accepted for compatibility")
+
+
+class GradientMultiplier(SimpleOp):
+    """data; its gradient is that of the output times `scalar` (−1 reverses it)."""
+
+    name = "_contrib_gradientmultiplier"
+    Param = GradientMultiplierParam
+
+    def function(self, p: Any, data: Any) -> Any:
+        """The identity."""
+        return data
+
+    def gradient_function(self, p: Any, out_grad: Any) -> Any:
+        """Scaled."""
+        return out_grad * p.scalar
+
+
+class _StraightThrough(SimpleOp):
+    def gradient_function(self, p: Any, out_grad: Any) -> Any:
+        """As if it were the identity."""
+        return out_grad
+
+
+class RoundStraightThrough(_StraightThrough):
+    """The nearest integer, halves away from zero; the gradient passes unchanged."""
+
+    name = "_contrib_round_ste"
+    aliases = ("_sparse__contrib_round_ste",)
+
+    def function(self, p: Any, data: Any) -> Any:
+        """round."""
+        return X.round(data)
+
+
+class SignStraightThrough(_StraightThrough):
+    """−1, 0 or 1, and 0 for NaN; the gradient passes unchanged."""
+
+    name = "_contrib_sign_ste"
+    aliases = ("_sparse__contrib_sign_ste",)
+
+    def function(self, p: Any, data: Any) -> Any:
+        """sign."""
+        return X.where(X.isnan(data), 0.0, X.sign(data))
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (
+    GradientMultiplier, RoundStraightThrough, SignStraightThrough,
+)  # fmt: skip
