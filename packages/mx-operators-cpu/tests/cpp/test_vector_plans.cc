@@ -4,8 +4,6 @@
 // that share a plan.
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,66 +11,11 @@
 #include "index.h"
 #include "loops.h"
 #include "movement.h"
-#include "mx_core/expression.h"
+#include "plans.h"
 #include "random.h"
 #include "reduce.h"
 
-using namespace mx::vector;
-
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-      std::exit(1);                                                             \
-    }                                                                           \
-  } while (false)
-
 namespace {
-
-constexpr uint32_t kUnused = 0xffffffffu;
-
-std::string expression(uint32_t n_inputs, std::vector<mx_instruction> steps,
-                       std::vector<uint32_t> outputs) {
-  const mx_expression_head head{MX_EXPRESSION_MAGIC, 1, 0, n_inputs, 0, 0,
-                                static_cast<uint32_t>(steps.size()),
-                                static_cast<uint32_t>(outputs.size()), 0};
-  std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
-  bytes.append(reinterpret_cast<const char*>(steps.data()), steps.size() * sizeof steps[0]);
-  bytes.append(reinterpret_cast<const char*>(outputs.data()), outputs.size() * 4);
-  return bytes;
-}
-
-struct Released {
-  void operator()(Plan* plan) const { plan->release(plan); }
-};
-using Shared = std::unique_ptr<Plan, Released>;
-Shared shared(PlanPtr plan) { return Shared(plan.release()); }
-
-template <class T>
-mx_tensor tensor(std::vector<T>& data, int dtype) {
-  static const int64_t none = 0;
-  mx_tensor t{};
-  t.data = data.data();
-  t.shape = &none;
-  t.bytes = data.size() * sizeof(T);
-  t.dtype = dtype;
-  return t;
-}
-
-int32_t run(const Shared& plan, const std::vector<mx_tensor>& inputs,
-            const std::vector<mx_tensor>& outputs, uint32_t threads = 2) {
-  mx_kernel_context context{};
-  context.size = sizeof context;
-  context.threads = threads;
-  const double scalars[] = {0.0, 1.0};
-  context.scalars = scalars;
-  context.n_scalars = 2;
-  context.random_key = 7;
-  const std::vector<uint8_t> req(outputs.size(), MX_REQ_WRITE);
-  mx_error error{};
-  return plan->run(plan.get(), &context, inputs.data(), static_cast<uint32_t>(inputs.size()),
-                   outputs.data(), req.data(), static_cast<uint32_t>(outputs.size()), &error);
-}
 
 void many_threads_share_a_plan() {
   const int64_t n = 300'000;
