@@ -344,9 +344,18 @@ void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
   run_body(block, worker, ready);
 }
 
+namespace {
+
+void report_part(void* profile, const mx_engine_event* part) {
+  static_cast<Profile*>(profile)->report_part(*part);
+}
+
+}  // namespace
+
 void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
   const mx_run_context context{sizeof(mx_run_context), worker, block->context,
-                               block->stream == nullptr ? nullptr : block->stream->handle};
+                               block->stream == nullptr ? nullptr : block->stream->handle,
+                               block->pushed == 0 ? nullptr : &report_part, &profile_};
   if (block->run_async != nullptr) {
     block->unfinished_parts.store(2, std::memory_order_relaxed);
     {

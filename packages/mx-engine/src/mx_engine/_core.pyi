@@ -44,9 +44,10 @@ class Recorder:
         """Listens to the engine behind `capsule`, and no more to another one."""
     def detach(self) -> None:
         """Listens no more; an operation that is being recorded is waited for."""
-    def events(self) -> list[tuple[str, int, int, int, int, int, int, bool]]:
+    def events(self) -> list[tuple[str, int, int, int, int, int, int, bool, str | None]]:
         """In the order they began: name, device type, device number, number of the executing
-        thread, when pushed, started, finished (ns of `time.monotonic_ns`), whether it failed."""
+        thread, when pushed, started, finished (ns of `time.monotonic_ns`), whether it failed, and of
+        a part of an operation its label."""
     def clear(self) -> None:
         """Forgets the operations and how many were not kept."""
     @property
