@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile.h"
 
+#include <algorithm>
+#include <cstring>
 #include <mutex>
 
 namespace mx::engine {
@@ -34,6 +36,15 @@ void Profile::report(const Block& block, bool failed) noexcept {
   event.property = block.property;
   event.failed = failed ? 1 : 0;
   sink_(argument_, &event);
+}
+
+void Profile::report_part(const mx_engine_event& part) noexcept {
+  mx_engine_event event{};
+  std::memcpy(&event, &part, std::min<size_t>(part.size, sizeof event));  // callers may be older
+  event.size = sizeof event;
+  event.thread = thread_number();
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  if (sink_ != nullptr) sink_(argument_, &event);
 }
 
 }  // namespace mx::engine

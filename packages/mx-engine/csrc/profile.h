@@ -27,6 +27,8 @@ class Profile {
   // After it returns the former sink is not called any more.
   void set_sink(mx_engine_sink sink, void* argument) noexcept;
   void report(const Block& block, bool failed) noexcept;
+  // A part of an operation that the calling thread runs; its thread's number is filled in.
+  void report_part(const mx_engine_event& part) noexcept;
 
  private:
   std::atomic<bool> on_{false};

@@ -2,6 +2,7 @@
 #include "recorder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -31,7 +32,8 @@ void Recorder::record(const mx_engine_event& event) noexcept {
     Shard& shard = shards_[event.thread % kShards];
     const std::lock_guard<SpinLock> lock(shard.lock);
     try {
-      shard.events.push_back(event);
+      mx_engine_event& kept = shard.events.emplace_back();
+      std::memcpy(&kept, &event, std::min<size_t>(event.size, sizeof kept));  // engines may be older
       return;
     } catch (...) {  // no memory: counted below
     }

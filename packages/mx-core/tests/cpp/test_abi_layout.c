@@ -49,11 +49,13 @@ AT(mx_tensor, dtype, 32);
 AT(mx_tensor, ndim, 36);
 AT(mx_tensor, layout, 40);
 
-SIZE(mx_run_context, 24);
+SIZE(mx_run_context, 40);
 AT(mx_run_context, size, 0);
 AT(mx_run_context, worker, 4);
 AT(mx_run_context, context, 8);
 AT(mx_run_context, stream, 16);
+AT(mx_run_context, report, 24);
+AT(mx_run_context, reporter, 32);
 
 SIZE(mx_operation, 96);
 AT(mx_operation, size, 0);
@@ -72,7 +74,7 @@ AT(mx_operation, run_async, 72);
 AT(mx_operation, argument, 80);
 AT(mx_operation, destroy, 88);
 
-SIZE(mx_engine_event, 56);
+SIZE(mx_engine_event, 64);
 AT(mx_engine_event, size, 0);
 AT(mx_engine_event, thread, 4);
 AT(mx_engine_event, name, 8);
@@ -82,6 +84,7 @@ AT(mx_engine_event, started, 32);
 AT(mx_engine_event, finished, 40);
 AT(mx_engine_event, property, 48);
 AT(mx_engine_event, failed, 52);
+AT(mx_engine_event, label, 56);
 
 SIZE(mx_engine_api, 216);
 AT(mx_engine_api, head, 0);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <string>
 #include <thread>
 
 #include "support.h"
@@ -90,6 +92,45 @@ void what_does_not_fit_is_counted() {
   recorder.detach();
 }
 
+void parts_of_operations_are_told_while_somebody_listens() {
+  const Table table(2);
+  std::atomic<int> told{0}, untold{0};
+  const auto body = [&](const mx_run_context& run) -> mx_failure* {
+    if (run.report == nullptr) {
+      ++untold;
+      return nullptr;
+    }
+    mx_engine_event part{};
+    part.size = sizeof part;
+    part.name = "Convolution";
+    part.label = "conv0";
+    part.pushed = part.started = 10;
+    part.finished = 20;
+    run.report(run.reporter, &part);
+    part.size = offsetof(mx_engine_event, label);  // of a caller built before there were labels
+    run.report(run.reporter, &part);
+    ++told;
+    return nullptr;
+  };
+  table.push({}, body);
+  table.quiet();
+  Recorder recorder(100);
+  recorder.attach(table.operator->());
+  for (int i = 0; i < 3; ++i) table.push({}, body);
+  table.quiet();
+  recorder.detach();
+  table.push({}, body);
+  table.quiet();
+  CHECK(told == 3 && untold == 2);
+  int labelled = 0, plain = 0;
+  for (const mx_engine_event& event : recorder.events()) {
+    if (event.started != 10) continue;
+    CHECK(event.thread != 0 && std::string(event.name) == "Convolution");
+    (event.label == nullptr ? plain : labelled) += 1;
+  }
+  CHECK(labelled == 3 && plain == 3);
+}
+
 // A sink may hold its lock, and the engine's, while another thread forks.
 void a_child_is_not_told_to_a_sink_that_was_busy() {
   const Table table(2);
@@ -125,6 +166,7 @@ int main() {
       {"comes and goes", it_comes_and_goes_while_others_work},
       {"keeps the engine", it_keeps_the_engine},
       {"what does not fit", what_does_not_fit_is_counted},
+      {"parts", parts_of_operations_are_told_while_somebody_listens},
       {"a forked child", a_child_is_not_told_to_a_sink_that_was_busy},
   });
 }

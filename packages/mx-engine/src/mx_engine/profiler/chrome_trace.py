@@ -61,12 +61,12 @@ def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
         yield {
             "ph": "X",
             "cat": "operator",
-            "name": o.name,
+            "name": o.label or o.name,
             "pid": pid,
             "tid": processes.lane(pid, o.thread),
             "ts": o.started / 1e3,
             "dur": (o.finished - o.started) / 1e3,
-            "args": {"queued_us": (o.started - o.pushed) / 1e3, "failed": o.failed},
+            "args": {"operator": o.name, "queued_us": (o.started - o.pushed) / 1e3, "failed": o.failed},
         }
     for i, s in enumerate(recording.spans):
         common = {"name": s.name, "pid": processes.number(s.domain), "tid": s.thread}

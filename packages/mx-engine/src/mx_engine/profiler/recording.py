@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Operation(NamedTuple):
-    """One finished operation of the engine; times in ns of `time.monotonic_ns`."""
+    """One finished operation of the engine, or a part of one; times in ns of `time.monotonic_ns`."""
 
     name: str
     device_type: int
@@ -18,6 +18,7 @@ class Operation(NamedTuple):
     started: int
     finished: int
     failed: bool
+    label: str | None = None  # of a part, a node of a program say: which one
 
 
 class Span(NamedTuple):

@@ -47,7 +47,8 @@ def tables(recording: Recording) -> Tables:
     for o in recording.operations:
         add("operator", o.name, o.finished - o.started)
     for o in recording.operations:
-        add("operator queue", o.name, o.started - o.pushed)
+        if o.label is None:  # a part was not queued
+            add("operator queue", o.name, o.started - o.pushed)
     for s in recording.spans:
         add(s.domain, s.name, s.finished - s.started)
     return found

@@ -34,12 +34,18 @@ typedef enum mx_fn_property {
   MX_FN_NO_SKIP = 7 /* runs even when an input is poisoned */
 } mx_fn_property;
 
+struct mx_engine_event;
+
 /* Where an operation runs; valid during the call only. */
 typedef struct mx_run_context {
   uint32_t size;
   uint32_t worker; /* 0 when inline on the pushing thread */
   mx_context context;
   void* stream; /* the device's stream handle, NULL on the host */
+  /* NULL unless a profiler listens: tells it of a part of this operation, such as a node of a
+   * program, that this thread has just run.  Engines built before it have a smaller `size`. */
+  void (*report)(void* reporter, const struct mx_engine_event* part);
+  void* reporter;
 } mx_run_context;
 
 /* Returns NULL on success, else a failure whose reference passes to the engine.
@@ -77,7 +83,8 @@ typedef struct mx_operation {
   void (*destroy)(void* argument); /* may be NULL */
 } mx_operation;
 
-/* One finished operation, for profiler sinks.  Times: nanoseconds of a monotonic clock. */
+/* One finished operation, or a part of one, for profiler sinks.  Times: nanoseconds of the monotonic
+ * clock (CLOCK_MONOTONIC).  Strings live as long as the process. */
 typedef struct mx_engine_event {
   uint32_t size;
   uint32_t thread; /* small stable number of the executing thread */
@@ -86,6 +93,7 @@ typedef struct mx_engine_event {
   int64_t pushed, started, finished;
   int32_t property;
   int32_t failed;
+  const char* label; /* of a part: which one (a node's name), while `name` is its operator's; else NULL */
 } mx_engine_event;
 typedef void (*mx_engine_sink)(void* sink, const mx_engine_event* event);
 
