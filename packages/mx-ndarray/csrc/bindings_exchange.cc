@@ -50,18 +50,20 @@ py::object from_numpy(const py::array& values, int32_t dtype, ContextPair contex
 }
 
 // An array on the memory of a NumPy array, which lives as long.
-Ref<Array> shared(const py::array& values, int32_t dtype) {
+Ref<Array> shared(const py::array& values, int32_t dtype, mx_context context = {MX_CPU, 0}) {
   PyObject* owner = values.inc_ref().ptr();
   Ref<Chunk> chunk =
-      Chunk::foreign({MX_CPU, 0}, const_cast<void*>(values.data()),
+      Chunk::foreign(context, const_cast<void*>(values.data()),
                      static_cast<size_t>(values.nbytes()), owner,
                      [](void* held) { Reaper::instance().drop(static_cast<PyObject*>(held)); });
   return Array::wrap(std::move(chunk), 0, dtype, shape_of(values.attr("shape")));
 }
 
-py::object share_numpy(const py::array& values, int32_t dtype) {
+py::object share_numpy(const py::array& values, int32_t dtype, ContextPair context) {
   check_matches(values, dtype);
-  return new_array(shared(values, dtype));
+  const mx_context place{context.first, context.second};
+  if (!on_host(place)) throw Error(MX_ERROR_VALUE, "[NDArray] NumPy's memory is the host's");
+  return new_array(shared(values, dtype, place));
 }
 
 py::array as_numpy(const py::object& object) {
@@ -107,9 +109,9 @@ void register_exchange(py::module_& module) {
   module.def("from_numpy", [](const py::array& values, int32_t dtype, ContextPair context) {
     return translated([&] { return from_numpy(values, dtype, context); });
   });
-  module.def("share_numpy", [](const py::array& values, int32_t dtype) {
-    return translated([&] { return share_numpy(values, dtype); });
-  });
+  module.def("share_numpy", [](const py::array& values, int32_t dtype, ContextPair context) {
+    return translated([&] { return share_numpy(values, dtype, context); });
+  }, py::arg("values"), py::arg("dtype"), py::arg("context") = ContextPair{MX_CPU, 0});
   module.def("as_numpy",
              [](const py::object& array) { return translated([&] { return as_numpy(array); }); });
   module.def("view", [](const py::object& array, size_t offset, int32_t dtype,

@@ -14,7 +14,7 @@ import pytest
 
 from mx_core import services
 from mx_core.context import Context, cpu
-from mx_core.errors import ArgumentError, MXNetError, NoKernelError, OutOfMemoryError, PluginError
+from mx_core.errors import ArgumentError, NoKernelError, OutOfMemoryError
 from mx_ndarray import NDArray, autograd, nd, random, waitall
 
 pytestmark = pytest.mark.timeout(120)
@@ -155,8 +155,8 @@ def test_mixed_contexts_are_refused_at_the_call(device: Context) -> None:
 
 def test_what_the_device_cannot_compute_names_the_operator_and_a_way_out(device: Context) -> None:
     x = nd.ones((2, 3), ctx=device)
-    with pytest.raises(NoKernelError, match=r"no kernel for 'topk'.*as_in_context\(cpu\(\)\)"):
-        nd.topk(x)
+    with pytest.raises(NoKernelError, match=r"no kernel for '_linalg_gelqf'.*as_in_context\(cpu\(\)\)"):
+        nd.linalg_gelqf(x)
 
 
 def test_a_context_that_is_not_there_fails_at_the_call(device: Context) -> None:
@@ -164,8 +164,6 @@ def test_a_context_that_is_not_there_fails_at_the_call(device: Context) -> None:
         ArgumentError, match=rf"{NAME}\(7\) does not exist: there is {NAME}\(0\) to {NAME}\(1\)"
     ):
         nd.empty((2,), ctx=Context(NAME, 7))
-    with pytest.raises((PluginError, MXNetError), match="cpu_shared"):
-        nd.empty((2,), ctx=Context("cpu_shared"))
 
 
 def test_a_full_device(device: Context, accelerator: Any) -> None:
