@@ -32,6 +32,13 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("stack", "moves:stack"),
     ("_slice_assign", "moves:assign"),
     ("_slice_assign_scalar", "moves:assign"),
+    *((f"{kind}{name}", "rows:softmax") for kind in ("", "_backward_")
+      for name in ("softmax", "softmin", "log_softmax")),
+    ("SoftmaxActivation", "rows:softmax_activation"),
+    ("_backward_SoftmaxActivation", "rows:softmax_activation"),
+    *((name, "rows:arg") for name in ("argmax", "argmin", "argmax_channel")),
+    ("pick", "rows:pick"),
+    ("_backward_pick", "rows:backward_pick"),
     *((name, "optimizer:update") for name in UPDATES),
     *((f"_random_{name}", f"random:{name}") for name in ("uniform", "normal", "exponential")),
     *((f"_random_{name}_like", f"random:{name}") for name in ("uniform", "normal", "exponential")),

@@ -168,6 +168,32 @@ def test_training(ctx: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+def classified(ctx: Any) -> list[np.ndarray]:
+    """Losses and weights of a softmax classifier with dropped inputs, trained by Adam."""
+    rng = np.random.default_rng(3)
+    x = nd.array(rng.normal(size=(32, 10)).astype(np.float32), ctx=ctx)
+    label = nd.array(rng.integers(0, 4, 32).astype(np.float32), ctx=ctx)
+    w = nd.array(rng.normal(size=(4, 10)).astype(np.float32), ctx=ctx)
+    mean, var = nd.zeros(w.shape, ctx=ctx), nd.zeros(w.shape, ctx=ctx)
+    w.attach_grad()
+    random.seed(5, ctx)
+    losses = []
+    for _ in range(4):
+        with autograd.record():
+            z = nd.log_softmax(nd.FullyConnected(nd.Dropout(x, p=0.2), w, no_bias=True, num_hidden=4))
+            loss = -nd.pick(z, label).mean()
+        loss.backward()
+        nd.adam_update(w, w.grad, mean, var, lr=0.05, out=w)
+        losses.append(loss)
+    right = (nd.argmax(nd.dot(x, w, transpose_b=True), axis=1) == label).mean()
+    return [w.asnumpy(), right.asnumpy(), *(loss.asnumpy() for loss in losses)]
+
+
+def test_classifier(ctx: Any) -> None:
+    for found, wanted in zip(classified(ctx), classified(cpu()), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
+
+
 def test_gradients_that_are_added(ctx: Any) -> None:
     x = nd.array([1.0, 2.0, 3.0], ctx=ctx)
     x.attach_grad(grad_req="add")

@@ -17,6 +17,7 @@ CLIP = {"ftml_update": "clip_grad"}
 MORE = {"ftml_update": {"t": 3}}
 #: a second moment that exceeds the square of the first
 STATES = {"rmspropalex_update": [(7, 5), np.full((7, 5), 2.0)]}
+TIES = np.array([[1.0, 3, 3, 2], [5, 5, 5, 5], [0, -1, -1, 0]])
 X, BIG = (4, 1, 6), (3, 70, 2, 40)
 #: operator -> parameters and shapes of the inputs
 CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
@@ -75,6 +76,17 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "stack": [({"num_args": 2, "axis": 1}, [(3, 4), (3, 4)]), ({"num_args": 2, "axis": -1}, [(3,), (3,)])],
     "_slice_assign": [({"begin": (0, 1), "end": (None, 3)}, [(4, 5), (4, 2)])],
     "_slice_assign_scalar": [({"begin": (0, 1), "end": (None, 5), "step": (1, 2), "scalar": 2.5}, [(4, 5)])],
+    **{name: [({}, [(3, 40)]), ({"axis": 1, "temperature": 2.0}, [(2, 5, 3)]), ({"axis": 0}, [(4,)])]
+       for name in ("softmax", "softmin", "log_softmax")},
+    **{f"_backward_{name}": [({}, [(3, 40), (3, 40)]), ({"axis": 1, "temperature": 2.0}, [(2, 5, 3)] * 2)]
+       for name in ("softmax", "softmin", "log_softmax")},
+    "SoftmaxActivation": [({}, [(2, 3, 4)]), ({"mode": "channel"}, [(2, 3, 4)])],
+    "_backward_SoftmaxActivation": [({}, [(2, 3, 4)] * 2), ({"mode": "channel"}, [(2, 3, 4)] * 2)],
+    **{name: [({"axis": 1}, [(4, 70)]), ({"axis": 0}, [(5, 3)]), ({}, [(6, 2)]), ({"axis": 1, "keepdims": True}, [TIES])]
+       for name in ("argmax", "argmin")},
+    "argmax_channel": [({}, [(4, 7)])],
+    "pick": [({}, [(4, 7), np.array([0, 6, 9, -1])]), ({"axis": 1, "mode": "wrap", "keepdims": True}, [(2, 3, 2), np.array([[[0, 4]], [[-1, 2]]])])],
+    "_backward_pick": [({}, [(4,), (4, 7), np.array([0, 6, 9, -1])])],
     **{name: [({}, [BIG]), ({"axis": (0,)}, [BIG]), ({"axis": (1, 3), "keepdims": True}, [BIG]),
               ({"axis": (2,), "exclude": True}, [(2, 3, 5)]), ({"axis": (0,)}, [(0, 3)])]
        for name in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")},

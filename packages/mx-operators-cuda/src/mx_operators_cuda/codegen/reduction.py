@@ -18,7 +18,7 @@ from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.source import BLOCK, HEADER, KernelSource, write_function
 
 #: what folding starts with
-_START = {Opcode.ADD: 0.0, Opcode.MUL: 1.0, Opcode.MAXIMUM: -float("inf"), Opcode.MINIMUM: float("inf")}
+START = {Opcode.ADD: 0.0, Opcode.MUL: 1.0, Opcode.MAXIMUM: -float("inf"), Opcode.MINIMUM: float("inf")}
 #: with fewer elements in a row than this, most threads of a block would have none
 _SHORT = 32
 
@@ -116,7 +116,7 @@ def write_reduction(
     output = "(task / segments)" if runs.by_rows else "(task % outputs)"
     kept, walked = _offset(runs, False, output), _offset(runs, True, "k")
     accumulate = [
-        f"Value folded = {names.literal(_START[fold], compute)};",
+        f"Value folded = {names.literal(START[fold], compute)};",
         "for (Index k = first + BEGIN; k < last; k += STEP) {",
         "  Value v;",
         f"  load(mx::convert<Value>(line[{walked}]), v);",

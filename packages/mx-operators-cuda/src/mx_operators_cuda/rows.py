@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators over rows on a GPU: softmax and its kin, positions of extrema, one element per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, prod
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core import expression as X
+from mx_core.expression import Expression, Opcode, compute_dtype
+from mx_operators_cuda import elementwise
+from mx_operators_cuda.codegen.rows import RowTensor, write_rows
+from mx_operators_cuda.codegen.source import BLOCK
+from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+Fold = tuple[Opcode, Callable[..., Any]]
+_FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
+#: types whose positions and labels are exact in float64
+_LABELS = _FLOATS | frozenset(dtypes.code(n) for n in ("uint8", "int8", "int32", "int64"))
+
+
+def _plan(
+    call: KernelCall,
+    axis: int,
+    inputs: Sequence[tuple[int, bool]],
+    folds: Sequence[Fold],
+    result: Callable[..., Any],
+    *,
+    shape: tuple[int, ...],
+    per_row: bool = False,
+) -> Any:
+    """A plan over the rows of `shape` along `axis`.
+
+    `inputs` are (input of the call, whether it has one element per row); folds and result are functions of
+    them, the position and the folds so far.
+    """
+    specs = [call.inputs[i] for i, _ in inputs]
+    (output,) = call.outputs
+    if any(s.layout for s in (*specs, output)) or not {s.dtype for s in (*specs, output)} <= _LABELS:
+        return None
+    stride, extent = prod(shape[axis + 1 :]), shape[axis]
+    rows = prod(shape[:axis]) * stride
+    compute = compute_dtype(tuple(s.dtype for s in specs))
+    if compute not in (0, 1):
+        return None
+    known = len(inputs) + 1
+    traced: list[tuple[Opcode, Expression]] = [
+        (opcode, X.trace(function, known + j)) for j, (opcode, function) in enumerate(folds)
+    ]
+    source = write_rows(
+        elementwise.symbol(call.op.name), compute,
+        [RowTensor(s.dtype, once) for s, (_, once) in zip(specs, inputs, strict=True)],
+        RowTensor(output.dtype, per_row), traced, X.trace(result, known + len(folds)),
+    )  # fmt: skip
+    head: tuple[Parameter, ...] = (*((Kind.INPUT, i) for i, _ in inputs), (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
+    numbers = tuple((Kind.UINT64, n) for n in (rows, extent, max(stride, 1)))
+    steps = [Launch(source, rows * BLOCK, (*head, *numbers))] if rows and extent else []
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps)
+
+
+# ---- softmax ----
+
+
+def _same_type(call: KernelCall) -> bool:
+    """One floating-point type for all, and no lengths per row."""
+    types = {spec.dtype for spec in (*call.inputs, *call.outputs)}
+    return len(types) == 1 and types <= _FLOATS and not getattr(call.params, "use_length", False)
+
+
+def _softmax(call: KernelCall, axis: int, shape: tuple[int, ...], scale: float, logarithm: bool) -> Any:
+    if not _same_type(call):
+        return None
+    largest: Fold = (Opcode.MAXIMUM, lambda x, k: x * scale)
+    total: Fold = (Opcode.ADD, lambda x, k, m: X.exp(x * scale - m))
+
+    def result(x: Any, k: Any, m: Any, s: Any) -> Any:
+        return x * scale - m - X.log(s) if logarithm else X.exp(x * scale - m) / s
+
+    return _plan(call, axis, [(0, False)], [largest, total], result, shape=shape)
+
+
+def _softmax_backward(
+    call: KernelCall, axis: int, shape: tuple[int, ...], scale: float, logarithm: bool
+) -> Any:
+    if not _same_type(call):
+        return None
+    total: Fold = (Opcode.ADD, (lambda g, y, k: g) if logarithm else (lambda g, y, k: g * y))
+
+    def result(g: Any, y: Any, k: Any, s: Any) -> Any:
+        return (g - X.exp(y) * s) * scale if logarithm else y * (g - s) * scale
+
+    return _plan(call, axis, [(0, False), (1, False)], [total], result, shape=shape)
+
+
+#: operator -> sign of the data, whether the logarithm is wanted
+_KINDS = {"softmax": (1.0, False), "softmin": (-1.0, False), "log_softmax": (1.0, True)}
+
+
+def softmax(call: KernelCall) -> Any:
+    """softmax, softmin, log_softmax and their gradients along an axis."""
+    p: Any = call.params
+    shape = call.outputs[0].shape
+    if not shape:
+        return None
+    name = call.op.name.removeprefix("_backward_")
+    sign, logarithm = _KINDS[name]
+    make = _softmax if name == call.op.name else _softmax_backward
+    return make(call, p.axis % len(shape), shape, sign / (p.temperature or 1.0), logarithm)
+
+
+def softmax_activation(call: KernelCall) -> Any:
+    """softmax of everything but the first axis, or of axis 1, and its gradient."""
+    p: Any = call.params
+    shape = call.outputs[0].shape
+    view = shape if p.mode == "channel" else (shape[0], prod(shape[1:]))
+    make = _softmax if call.op.name == "SoftmaxActivation" else _softmax_backward
+    return make(call, 1, view, 1.0, False)
+
+
+# ---- positions ----
+
+
+def arg(call: KernelCall) -> Any:
+    """argmax, argmin, argmax_channel: the first position of the extremum; NaN is one."""
+    p: Any = call.params
+    shape = call.inputs[0].shape
+    axis = 1 if call.op.name == "argmax_channel" else p.axis
+    if axis is None:
+        shape, axis = (prod(shape),), 0
+    opcode = Opcode.MINIMUM if call.op.name == "argmin" else Opcode.MAXIMUM
+    extremum: Fold = (opcode, lambda x, k: x)
+    first: Fold = (Opcode.MINIMUM, lambda x, k, m: X.where(X.logical_or(x == m, X.isnan(x)), k, inf))
+    if prod(shape) == 0 or shape[axis % len(shape)] >= 1 << 24:
+        return None  # float32 does not hold the positions
+    return _plan(call, axis % len(shape), [(0, False)], [extremum, first], lambda x, k, m, f: f,
+                 shape=shape, per_row=True)  # fmt: skip
+
+
+def _place(index: Any, extent: int, mode: str) -> Any:
+    """The position an index means."""
+    whole = X.trunc(index)
+    if mode == "wrap":
+        return whole - X.floor(whole / float(extent)) * float(extent)
+    return X.minimum(X.maximum(whole, 0.0), float(extent - 1))
+
+
+def pick(call: KernelCall) -> Any:
+    """One element of every row."""
+    p: Any = call.params
+    shape = call.inputs[0].shape
+    if p.axis is None or prod(shape) == 0 or shape[p.axis] >= 1 << 24:
+        return None
+    axis = p.axis % len(shape)
+    chosen: Fold = (
+        Opcode.ADD, lambda x, index, k: X.where(_place(index, shape[axis], p.mode) == k, x, 0.0),
+    )  # fmt: skip
+    return _plan(call, axis, [(0, False), (1, True)], [chosen], lambda x, index, k, f: f,
+                 shape=shape, per_row=True)  # fmt: skip
+
+
+def backward_pick(call: KernelCall) -> Any:
+    """The gradient where it was picked, zeros elsewhere."""
+    p: Any = call.params
+    shape = call.outputs[0].shape
+    if p.axis is None or prod(shape) == 0 or shape[p.axis] >= 1 << 24:
+        return None
+    axis = p.axis % len(shape)
+
+    def result(g: Any, index: Any, k: Any) -> Any:
+        return X.where(_place(index, shape[axis], p.mode) == k, g, 0.0)
+
+    return _plan(call, axis, [(0, True), (2, True)], [], result, shape=shape)
