@@ -109,7 +109,8 @@ def build(
     after = run_stage(before, "graph", chosen, observe)
     heads = own_outputs(after, before.outputs)
     order = topological_order(entry.node for entry in heads)
-    order += [node for node in original if node.is_variable and node not in set(order)]
+    needed = set(order)
+    order += [node for node in original if node.is_variable and node not in needed]
     forward = [node for node in order if node.op is not None]
     wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
     if not wanted:
@@ -178,11 +179,15 @@ def optimized(
 def own_outputs(graph: Graph, original: Sequence[Entry]) -> tuple[Entry, ...]:
     """Outputs that are apart and computed where the original ones were: copies where passes merged them."""
     result: list[Entry] = []
+    seen_old: set[Entry] = set()
+    taken: set[Entry] = set()
     for old, new in zip(original, graph.outputs, strict=True):
-        repeated = new in result and original.index(old) == len(result)
+        repeated = new in taken and old not in seen_old
         rarely = PREPARED in new.node.attrs  # what the caller may overwrite is computed every time
         if repeated or rarely or (new.node.is_variable and not old.node.is_variable):
             new = graph.apply("_copy", (new,), old.node.name)[0]
+        seen_old.add(old)
+        taken.add(new)
         result.append(new)
     return tuple(result)
 

@@ -58,6 +58,11 @@ class Graph:
         return (*self.outputs, *self.grads)
 
     @cached_property
+    def head_set(self) -> frozenset[Entry]:
+        """The same, for asking."""
+        return frozenset(self.heads)
+
+    @cached_property
     def forward(self) -> frozenset[Node]:
         """The nodes that the outputs need, variables included."""
         return frozenset(topological_order(entry.node for entry in self.outputs))
@@ -120,7 +125,7 @@ class Graph:
     def only_reader(self, entry: Entry) -> tuple[Node, int] | None:
         """The one node that reads an entry, if it is one and the entry is no head."""
         found = self.readers.get(entry, [])
-        return found[0] if len(found) == 1 and entry not in self.heads else None
+        return found[0] if len(found) == 1 and entry not in self.head_set else None
 
     def apply(
         self,

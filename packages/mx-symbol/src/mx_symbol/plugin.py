@@ -35,3 +35,11 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
 def mx_register_commands(registry: CommandRegistrar) -> None:
     """`mx graph`."""
     registry.add("graph", "mx_symbol.command:graph")
+
+
+@hookimpl
+def mx_read_graph(graph: str) -> object:
+    """A symbol from JSON text."""
+    from mx_symbol.json_reader import load_json
+
+    return load_json(graph)

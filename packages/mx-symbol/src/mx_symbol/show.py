@@ -88,7 +88,7 @@ def svg(graph: Graph) -> str:
 
 def _read_outputs(graph: Graph, node: Node) -> list[Entry]:
     entries = [Entry(node, i) for i in range(node.num_outputs)]
-    return [entry for entry in entries if entry in graph.readers or entry in graph.heads]
+    return [entry for entry in entries if entry in graph.readers or entry in graph.head_set]
 
 
 def _application(node: Node) -> str:

@@ -25,7 +25,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
     for node in graph.find("BatchNorm"):
         vectors = node.inputs[1:]
         fixed = all(entry.node.is_variable for entry in vectors)
-        alone = not any(Entry(node, i) in graph.readers or Entry(node, i) in graph.heads for i in (1, 2))
+        alone = not any(Entry(node, i) in graph.readers or Entry(node, i) in graph.head_set for i in (1, 2))
         if not fixed or not alone or graph.specs[Entry(node)].dtype not in _FLOATS:
             continue
         affine = _affine(graph, node)

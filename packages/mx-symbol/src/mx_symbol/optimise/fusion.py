@@ -128,12 +128,11 @@ def borders(graph: Graph, members: list[Node]) -> tuple[list[Entry], list[Entry]
     """What a group reads from outside, and what is read of it outside."""
     inside = set(members)
     inputs = dict.fromkeys(e for node in members for e in node.inputs if e.node not in inside)
-    heads = set(graph.heads)
     outputs = [
         entry
         for node in members
         for entry in (Entry(node, i) for i in range(node.num_outputs))
-        if entry in heads or any(reader not in inside for reader, _ in graph.readers.get(entry, ()))
+        if entry in graph.head_set or any(reader not in inside for reader, _ in graph.readers.get(entry, ()))
     ]
     return list(inputs), outputs
 
