@@ -151,6 +151,7 @@ PYBIND11_MODULE(_vector, module) {
   bind_composite(module);
   bind_order(module);
   bind_resample(module);
+  bind_rows(module);
 }
 
 }  // namespace mx::vector

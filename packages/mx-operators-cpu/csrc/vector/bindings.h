@@ -25,5 +25,6 @@ py::object capsule(PlanPtr plan);
 void bind_composite(py::module_& module);
 void bind_order(py::module_& module);
 void bind_resample(py::module_& module);
+void bind_rows(py::module_& module);
 
 }  // namespace mx::vector

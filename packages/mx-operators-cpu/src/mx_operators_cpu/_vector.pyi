@@ -113,6 +113,24 @@ def composite_plan(
     Tensors are numbered: inputs, outputs, temporaries. A scalar is a number, or a run-time scalar.
     """
 
+def row_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    op: str,
+    rule: str,
+    steps: int,
+    batch: int,
+    inner: int,
+    batch_first: bool = False,
+    lengths: int | None = None,
+) -> Any:
+    """Rows of `inner` elements of sequences (steps, batch), or (batch, steps), copied by a rule.
+
+    `rule` is mask (scalar 0 behind the end), last, spread (the gradient of last), reverse or
+    shuffle; `lengths` the input with the sequences' lengths.
+    """
+
 def random_plan(
     inputs: _Tensors,
     outputs: _Tensors,
