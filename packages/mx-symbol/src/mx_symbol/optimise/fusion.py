@@ -8,6 +8,8 @@ group and comes back. Forward and backward nodes stay apart, since they run apar
 
 from __future__ import annotations
 
+from typing import Any
+
 from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
 from mx_core.kernels import prepare
@@ -31,8 +33,9 @@ def fuse(graph: Graph) -> Graph:
     for time, node in enumerate(graph.nodes):
         groups.add(time, node)
     mapping: dict[Entry, Entry] = {}
+    known: dict[Any, bool] = {}
     for members in groups.found():
-        mapping.update(_fused(graph, members))
+        mapping.update(_fused(graph, members, known))
     return graph.replace(mapping)
 
 
@@ -54,6 +57,7 @@ class _Groups:
         self._graph = graph
         self._times: dict[Node, int] = {}
         self._of: dict[Node, _Group] = {}
+        self._kinds: dict[Node, object] = {}
 
     def found(self) -> list[list[Node]]:
         """Groups of more than one node."""
@@ -63,12 +67,12 @@ class _Groups:
     def add(self, time: int, node: Node) -> None:
         """Puts the next node into a group, if it may be in one, together with groups that it connects."""
         self._times[node] = time
-        kind = self._kind(node)
+        kind = self._kinds[node] = self._kind(node)
         if kind is None:
             return
         joined = _Group(time, [node])
         for group in dict.fromkeys(self._of[e.node] for e in node.inputs if e.node in self._of):
-            if kind == self._kind(group.members[0]):
+            if kind == self._kinds[group.members[0]]:
                 together = group.joined(joined, self._times)
                 if self._fits(together.members) and not self._returns(together):
                     joined = together
@@ -137,8 +141,11 @@ def borders(graph: Graph, members: list[Node]) -> tuple[list[Entry], list[Entry]
     return list(inputs), outputs
 
 
-def _fused(graph: Graph, members: list[Node]) -> dict[Entry, Entry]:
-    """The entries of a group and those of the node that replaces it."""
+def _fused(graph: Graph, members: list[Node], known: dict[Any, bool]) -> dict[Entry, Entry]:
+    """The entries of a group and those of the node that replaces it.
+
+    `known` remembers for which signatures there are kernels: deep networks repeat themselves.
+    """
     inputs, outputs = borders(graph, members)
     scalars = [s for node in members if node.params is not None for s in node.params.scalars]
     builder = Builder(len(inputs), len(scalars))
@@ -151,7 +158,11 @@ def _fused(graph: Graph, members: list[Node]) -> dict[Entry, Entry]:
     names = [node.op.name for node in members if node.op is not None]
     params = FusedParams(expression, scalars, types, names)
     specs = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
-    if prepare(FUSED, params, *specs, graph.context, graph.is_train).variant == "reference":
+    key = (params.key, tuple(specs[0]), tuple(specs[1]))
+    if key not in known:
+        found = prepare(FUSED, params, *specs, graph.context, graph.is_train)
+        known[key] = found.variant != "reference"
+    if not known[key]:
         return {}  # each alone may have a kernel where all together have none
     attrs = {k: v for k, v in members[-1].attrs.items() if k in ("__ctx_group__", PREPARED)}
     made = graph.apply(FUSED, inputs, members[-1].name, params, attrs)
