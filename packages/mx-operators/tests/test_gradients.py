@@ -24,8 +24,10 @@ spec.loader.exec_module(replay)
 #: functions of symmetric matrices: only symmetric directions mean anything
 SYMMETRIC = frozenset(("_linalg_potrf",))
 STOPPED = frozenset(("BlockGrad", "Cast"))
-#: their gradient is another one than their own
-REPLACED = frozenset(("_contrib_gradientmultiplier", "_contrib_round_ste", "_contrib_sign_ste"))
+#: their gradient is another one than their own, by definition
+REPLACED = frozenset(
+    ("_contrib_gradientmultiplier", "_contrib_round_ste", "_contrib_sign_ste", "_contrib_box_nms")
+)
 
 
 @cache

@@ -76,8 +76,14 @@ def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     scalars = [info.name for info in op.Param.fields() if info.runtime]
     runtime = [-1] * len(values)
     for name, number in attributes.items():
-        info = fields[name]
-        if info.runtime and info.lower is None and info.upper is None and info.choices is None:
+        info = fields.get(name)  # None: one that the parameter class takes beyond its fields
+        if (
+            info is not None
+            and info.runtime
+            and info.lower is None
+            and info.upper is None
+            and info.choices is None
+        ):
             runtime[number] = scalars.index(name)
     return Binding(params, inputs, out, tuple(runtime), context)
 

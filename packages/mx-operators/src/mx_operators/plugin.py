@@ -27,6 +27,8 @@ MODULES = (
     "optimizer.lamb", "optimizer.adamw", "nn.attention", "array.ravel",
     "contrib.boolean_mask", "contrib.index", "contrib.allclose", "contrib.straight_through",
     "contrib.columns", "contrib.fourier", "contrib.count_sketch", "contrib.batch_norm", "loss.ctc",
+    "vision.box_iou", "vision.box_nms", "vision.box_codec", "vision.multibox", "vision.proposal",
+    "vision.roi_align",
 )  # fmt: skip
 
 
