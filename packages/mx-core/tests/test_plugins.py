@@ -252,6 +252,15 @@ def test_select_kernel_asks_the_hook(site):
     assert plugins.select_kernel(None, None, ["a", "b"]) == "b"
 
 
+def test_read_graph_asks_the_hook(site):
+    site.add("none", GOOD)
+    with pytest.raises(PluginError, match="mx-symbol"):
+        plugins.read_graph("{}")
+    plugins.reset()
+    site.add("reader", "def mx_read_graph(graph):\n    return 'symbol of ' + graph\n")
+    assert plugins.read_graph("{}") == "symbol of {}"
+
+
 def test_diagnostics_survive_a_hook_that_fails(site):
     site.add("fine", "def mx_diagnostics():\n    return {'driver': 12}\n")
     site.add("sick", "def mx_diagnostics():\n    raise OSError('no driver')\n")

@@ -8,11 +8,6 @@
 namespace mx::nd {
 namespace {
 
-constexpr const char* kNotRecorded =
-    "[autograd] cannot differentiate: the array is not in a computational graph; compute it inside "
-    "autograd.record() from arrays with attach_grad(), and pass retain_graph=True to "
-    "differentiate the same graph twice";
-
 class ModeScope {
  public:
   ModeScope(bool recording, bool training) : saved_(mode()) {
@@ -58,36 +53,10 @@ class Backward {
     bool owned = false;  // made here: may be added to in place
   };
 
-  // Depth first, without recursion: a node comes behind everything it was computed from.
   void sort() {
-    struct Frame {
-      Node* node;
-      size_t next;
-    };
-    std::vector<Frame> stack;
-    std::unordered_map<Node*, bool> seen;
-    for (const Value& head : request_.heads) {
-      Node* start = head.node.get();
-      if (start == nullptr || start->freed) throw Error(MX_ERROR, kNotRecorded);
-      if (!seen.emplace(start, true).second) continue;
-      stack.push_back({start, 0});
-      while (!stack.empty()) {
-        Frame& frame = stack.back();
-        if (frame.next < frame.node->inputs.size()) {
-          Node* below = frame.node->inputs[frame.next++].node.get();
-          if (below == nullptr || !seen.emplace(below, true).second) continue;
-          if (below->freed) {
-            throw Error(MX_ERROR,
-                        "[autograd] part of this graph was freed by an earlier backward; pass "
-                        "retain_graph=True there, or detach() the arrays that link the two");
-          }
-          stack.push_back({below, 0});
-        } else {
-          position_.emplace(frame.node, order_.size());
-          order_.push_back(Ref<Node>::share(frame.node));
-          stack.pop_back();
-        }
-      }
+    order_ = in_order(request_.heads);
+    for (size_t position = 0; position < order_.size(); ++position) {
+      position_.emplace(order_[position].get(), position);
     }
     sums_.resize(order_.size());
     uses_.assign(order_.size(), 0);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recording state, leaves, backward, functions with a gradient written in Python.
+#include <unordered_map>
+
 #include "bindings.hpp"
 
 namespace mx::nd {
@@ -105,6 +107,33 @@ void record_view(const py::object& property, const py::object& params, const py:
   set_node(output, result.node, result.index);
 }
 
+// The graph below an array: per node (property, parameters, inputs) in the order of computation;
+// inputs are (node, output), None where the graph begins.  Leaves have no property.
+py::list graph_of(const py::object& head) {
+  const std::vector<Ref<Node>> order = in_order({value_of(head)});
+  std::unordered_map<const Node*, size_t> position;
+  py::list nodes;
+  for (const Ref<Node>& node : order) {
+    position.emplace(node.get(), position.size());
+    if (node->kind == Node::Kind::kCustom) {
+      throw Error(MX_ERROR, "[autograd.get_symbol] the graph holds an autograd.Function, which is no "
+                            "operator");
+    }
+    py::list inputs;
+    for (const Edge& edge : node->inputs) {
+      inputs.append(edge.node ? py::object(py::make_tuple(position.at(edge.node.get()), edge.index))
+                              : py::object(py::none()));
+    }
+    if (node->kind == Node::Kind::kVariable) {
+      nodes.append(py::make_tuple(py::none(), py::none(), inputs));
+    } else {
+      nodes.append(py::make_tuple(static_cast<PyOperator&>(*node->op).property,
+                                  static_cast<PyParams&>(*node->params).instance, inputs));
+    }
+  }
+  return nodes;
+}
+
 }  // namespace
 
 void register_autograd(py::module_& module) {
@@ -128,6 +157,12 @@ void register_autograd(py::module_& module) {
   module.def("record_custom", [](const py::list& inputs, const py::list& outputs,
                                  const py::object& function) {
     translated([&] { record_custom(inputs, outputs, function); });
+  });
+  module.def("graph_of", [](const py::object& head) {
+    return translated([&] { return graph_of(head); });
+  });
+  module.def("output_index", [](const py::object& array) {
+    return translated([&] { return value_of(array).index; });
   });
   module.def("record_view", [](const py::object& property, const py::object& params,
                                const py::object& source, const py::object& view) {

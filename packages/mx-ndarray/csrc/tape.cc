@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tape.hpp"
 
+#include <unordered_set>
+
 namespace mx::nd {
 
 Mode& mode() noexcept {
@@ -94,6 +96,40 @@ void record(Operator& op, Params& params, const Value* inputs, uint32_t n_inputs
     visible[i].node = node;
     visible[i].index = i;
   }
+}
+
+// Depth first, without recursion: graphs are as deep as computations are long.
+std::vector<Ref<Node>> in_order(const std::vector<Value>& heads) {
+  struct Frame {
+    Node* node;
+    size_t next;
+  };
+  std::vector<Ref<Node>> order;
+  std::vector<Frame> stack;
+  std::unordered_set<Node*> seen;
+  for (const Value& head : heads) {
+    Node* start = head.node.get();
+    if (start == nullptr || start->freed) throw Error(MX_ERROR, kNotRecorded);
+    if (!seen.insert(start).second) continue;
+    stack.push_back({start, 0});
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      if (frame.next < frame.node->inputs.size()) {
+        Node* below = frame.node->inputs[frame.next++].node.get();
+        if (below == nullptr || !seen.insert(below).second) continue;
+        if (below->freed) {
+          throw Error(MX_ERROR,
+                      "[autograd] part of this graph was freed by an earlier backward; pass "
+                      "retain_graph=True there, or detach() the arrays that link the two");
+        }
+        stack.push_back({below, 0});
+      } else {
+        order.push_back(Ref<Node>::share(frame.node));
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
 }
 
 }  // namespace mx::nd

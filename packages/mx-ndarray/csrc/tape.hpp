@@ -87,6 +87,15 @@ class Node final : public Counted {
 void record(Operator& op, Params& params, const Value* inputs, uint32_t n_inputs,
             Array* const* outputs, uint32_t n_outputs, Value* visible, uint32_t n_visible);
 
+inline constexpr const char* kNotRecorded =
+    "[autograd] cannot differentiate: the array is not in a computational graph; compute it inside "
+    "autograd.record() from arrays with attach_grad(), and pass retain_graph=True to "
+    "differentiate the same graph twice";
+
+// The nodes below `heads`, each behind everything it was computed from.  Throws Error for heads that
+// are in no graph and for graphs of which a part was freed.
+std::vector<Ref<Node>> in_order(const std::vector<Value>& heads);
+
 struct BackwardRequest {
   std::vector<Value> heads;
   std::vector<Value> head_grads;  // empty values: ones

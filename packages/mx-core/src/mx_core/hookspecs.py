@@ -136,6 +136,11 @@ def mx_select_kernel(
     """Asked once per signature: the candidate to try first, or None for the priorities' order."""
 
 
+@hookspec(firstresult=True)
+def mx_read_graph(graph: str) -> object:
+    """A symbol from the JSON text of a graph: how what was recorded becomes symbolic."""
+
+
 @hookspec
 def mx_fork(stage: str) -> None:
     """`"before"`, `"parent"` or `"child"` around `os.fork`; on the forking thread."""

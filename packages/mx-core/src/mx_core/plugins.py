@@ -29,6 +29,7 @@ __all__ = [
     "discover",
     "missing_hint",
     "plugins",
+    "read_graph",
     "registry",
     "reset",
     "select_kernel",
@@ -161,6 +162,19 @@ def select_kernel(
         return None
     chosen: KernelSpec | None = state.manager.hook.mx_select_kernel(op=op, call=call, candidates=candidates)
     return chosen
+
+
+def read_graph(graph: str) -> Any:
+    """A symbol from the JSON text of a graph, by hook `mx_read_graph`.
+
+    Raises
+    ------
+    PluginError  no plug-in makes symbols
+    """
+    symbol = _get().manager.hook.mx_read_graph(graph=graph)
+    if symbol is None:
+        raise PluginError("no plug-in reads graphs; pip install mx-symbol")
+    return symbol
 
 
 def diagnostics() -> dict[str, dict[str, str]]:

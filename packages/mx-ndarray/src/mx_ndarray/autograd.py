@@ -191,6 +191,23 @@ def grad(
     return grads[0] if isinstance(variables, NDArray) else grads
 
 
+def get_symbol(x: NDArray) -> Any:
+    """The recorded graph of an array as a Symbol, whose arguments stand for the arrays it began with.
+
+    Leaves are named `var0`, …, other arrays `null1`, …; an array that entered twice without a
+    gradient has two names.
+
+    Raises
+    ------
+    MXNetError   the array is in no graph, or its graph was freed or holds a `Function`
+    PluginError  no plug-in makes symbols; mx-symbol does
+    """
+    from mx_core import plugins
+    from mx_ndarray.recorded_graph import to_json
+
+    return plugins.read_graph(to_json(x))
+
+
 class Function:
     """A differentiable function written in Python.
 
