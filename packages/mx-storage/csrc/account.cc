@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "account.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "available_memory.h"
 #include "mx_core/failure.hpp"
@@ -12,6 +15,7 @@ namespace mx::storage {
 namespace {
 
 constexpr uint64_t kLargestBlock = uint64_t{1} << 46;  // half of the address space
+constexpr size_t kNamedHolders = 4;  // in a refusal
 constexpr uint64_t kSlack = uint64_t{64} << 20;
 
 // What the pool may hold beside the blocks in use: a quarter of the most that ever was in use, so
@@ -145,22 +149,22 @@ void Account::refuse(size_t bytes, const char* tag, const std::string& why) {
   // The same text may come from several libraries under several addresses.
   std::map<std::string_view, int64_t> by_text;
   each_holder([&](const char* text, int64_t held) { by_text[text] += held; });
-  std::string_view largest;
-  int64_t most = 0;
+  std::vector<std::pair<int64_t, std::string_view>> largest;
   for (const auto& [text, held] : by_text) {
-    if (held > most) {
-      largest = text;
-      most = held;
-    }
+    if (held > 0) largest.emplace_back(held, text);
   }
+  std::sort(largest.begin(), largest.end(), std::greater<>());
+  if (largest.size() > kNamedHolders) largest.resize(kNamedHolders);
   const mx_storage_stats now = stats();
   std::string text = "[storage] " + name_ + ": cannot allocate " + std::to_string(bytes) + " bytes";
   if (tag != nullptr) text += std::string(" for ") + tag;
   text += std::string(", ") + why + ": " + std::to_string(now.bytes_in_use) + " in use, " +
           std::to_string(now.bytes_pooled) + " pooled, limit ";
   text += now.bytes_limit == 0 ? "none" : std::to_string(now.bytes_limit);
-  if (most > 0) {
-    text += "; most is held by " + std::string(largest) + " (" + std::to_string(most) + ")";
+  const char* before = "; most is held by ";
+  for (const auto& [held, holder] : largest) {
+    text += before + std::string(holder) + " (" + std::to_string(held) + ")";
+    before = ", ";
   }
   throw Error(MX_ERROR_MEMORY, text);
 }

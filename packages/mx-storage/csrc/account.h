@@ -44,6 +44,7 @@ class Account {
   void direct_free(const mx_block& block) noexcept;
   void release() noexcept { allocator_->release(); }
   mx_storage_stats stats() noexcept;
+  AllocatorCounts counts() noexcept { return allocator_->counts(); }
   void reset_peak() noexcept { peak_.store(used_.load()); }
   void set_limit(uint64_t bytes) noexcept;
   // Calls visit(tag, bytes) for every tag that ever held memory.

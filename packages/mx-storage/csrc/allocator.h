@@ -13,6 +13,16 @@ struct AllocatorCounts {
   uint64_t pooled = 0;       // bytes kept for reuse
   uint64_t allocations = 0;  // calls of alloc
   uint64_t hits = 0;         // of these, answered from the pool
+  uint64_t shared = 0;       // calls, frees among them, that took a lock which other threads take too
+};
+
+// Which sizes are one, for pools of buckets.
+struct Rounding {
+  bool powers = false;               // to powers of two, or to the next page
+  size_t page = 4096;                // the least size; a power of two, at least 64
+  size_t large = size_t{2} << 20;    // pages: sizes beyond are multiples of this
+  uint32_t cutoff = 24;              // powers: sizes beyond 2^cutoff are multiples of that
+  size_t operator()(size_t bytes) const noexcept;
 };
 
 // Threads: any, for every method.
@@ -36,6 +46,8 @@ class Allocator {
 std::unique_ptr<Allocator> make_direct_allocator();
 // Arenas that are cut to size and grow together again.
 std::unique_ptr<Allocator> make_best_fit_allocator();
+// Buckets of rounded sizes.
+std::unique_ptr<Allocator> make_bucket_allocator(const Rounding& rounding);
 // Size classes with thread caches up to 1 MiB, recycled mappings beyond.
 std::unique_ptr<Allocator> make_pooled_allocator();
 

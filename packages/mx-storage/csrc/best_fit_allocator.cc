@@ -73,7 +73,7 @@ class BestFitAllocator final : public Allocator {
   }
   AllocatorCounts counts() noexcept override {
     const Guard lock(mutex_);
-    return {pooled_, allocations_, hits_};
+    return {pooled_, allocations_, hits_, allocations_};
   }
 
  private:

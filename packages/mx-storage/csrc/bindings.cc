@@ -11,6 +11,7 @@
 #include "manager.h"
 #include "mx_core/python.hpp"
 #include "random.h"
+#include "size_class.h"
 
 namespace mx::storage {
 namespace {
@@ -35,10 +36,28 @@ mx_context context_of(const py::object& context, mx_context none = {MX_CPU, 0}) 
 PoolType pool_type(const std::string& name) {
   if (name == "pooled") return PoolType::kPooled;
   if (name == "best_fit") return PoolType::kBestFit;
+  if (name == "round" || name == "pages") return PoolType::kBuckets;
   if (name == "naive") return PoolType::kNaive;
   if (name == "shared") return PoolType::kShared;
   throw Error(MX_ERROR_VALUE,
-              "[StorageManager] pool: expected pooled, best_fit, naive or shared, got '" + name + "'");
+              "[StorageManager] pool: expected pooled, best_fit, round, pages, naive or shared, got '" + name + "'");
+}
+
+Rounding rounding(bool powers, size_t page, size_t large, uint32_t cutoff) {
+  const auto is_power = [](size_t n) { return n != 0 && (n & (n - 1)) == 0; };
+  const auto refuse = [](const std::string& what) {
+    throw Error(MX_ERROR_VALUE, "[StorageManager] " + what);
+  };
+  if (!is_power(page) || page < kAlignment || page > size_t{1} << 20) {
+    refuse("page_size: expected a power of two from 64 to 2^20, got " + std::to_string(page));
+  }
+  if (!is_power(large) || large < page || large > size_t{1} << 34) {
+    refuse("large_size: expected a power of two from the page size to 2^34, got " + std::to_string(large));
+  }
+  if (cutoff < 20 || cutoff > 34) {
+    refuse("linear_cutoff: expected a number from 20 to 34, got " + std::to_string(cutoff));
+  }
+  return {powers, page, large, cutoff};
 }
 
 using SharedManager = std::shared_ptr<Manager>;
@@ -98,8 +117,11 @@ void set_up_buffer(PyHeapTypeObject* type) {
 
 class PyManager {
  public:
-  PyManager(std::string name, const std::string& pool)
-      : name_(std::move(name)), manager_(std::make_shared<Manager>(pool_type(pool))) {}
+  PyManager(std::string name, const std::string& pool, size_t page_size, size_t large_size,
+            uint32_t linear_cutoff)
+      : name_(std::move(name)),
+        manager_(std::make_shared<Manager>(
+            pool_type(pool), rounding(pool == "round", page_size, large_size, linear_cutoff))) {}
 
   py::capsule capsule() const { return capsule_of(manager_->table(), MX_STORAGE_CAPSULE); }
   py::object shared_capsule() const {
@@ -238,8 +260,9 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("offset", &mx_segment::offset);
 
   py::class_<PyManager>(module, "StorageManager", py::module_local())
-      .def(py::init<std::string, const std::string&>(), py::arg("name"), py::kw_only(),
-           py::arg("pool") = "pooled")
+      .def(py::init<std::string, const std::string&, size_t, size_t, uint32_t>(), py::arg("name"),
+           py::kw_only(), py::arg("pool") = "pooled", py::arg("page_size") = Rounding().page,
+           py::arg("large_size") = Rounding().large, py::arg("linear_cutoff") = Rounding().cutoff)
       .def_property_readonly("capsule", &PyManager::capsule)
       .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
       .def("listen", &PyManager::listen, py::arg("capacity"))

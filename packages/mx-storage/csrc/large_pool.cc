@@ -105,7 +105,7 @@ uint64_t LargePool::footprint() noexcept {
 
 AllocatorCounts LargePool::counts() noexcept {
   const Guard lock(mutex_);
-  return {pooled_, allocations_, hits_};
+  return {pooled_, allocations_, hits_, allocations_};
 }
 
 }  // namespace mx::storage

@@ -20,10 +20,11 @@ std::string name_of(mx_context context) {
   return (context.type == MX_CPU ? "cpu(" : "cpu_pinned(") + std::to_string(context.id) + ")";
 }
 
-std::unique_ptr<Allocator> make_allocator(PoolType type) {
+std::unique_ptr<Allocator> make_allocator(PoolType type, const Rounding& rounding) {
   switch (type) {
     case PoolType::kPooled: return make_pooled_allocator();
     case PoolType::kBestFit: return make_best_fit_allocator();
+    case PoolType::kBuckets: return make_bucket_allocator(rounding);
     case PoolType::kNaive:
     case PoolType::kShared: break;
   }
@@ -32,7 +33,7 @@ std::unique_ptr<Allocator> make_allocator(PoolType type) {
 
 }  // namespace
 
-Manager::Manager(PoolType type) : type_(type) {
+Manager::Manager(PoolType type, const Rounding& rounding) : type_(type), rounding_(rounding) {
   mx_storage_api& t = table_;
   t.head = {sizeof t, MX_STORAGE_MAJOR, MX_STORAGE_MINOR};
   t.self = this;
@@ -112,7 +113,7 @@ Account& Manager::account(mx_context context) {
 }
 
 Account& Manager::open(mx_context context) {
-  auto made = std::make_unique<Account>(context, name_of(context), make_allocator(type_), journal_);
+  auto made = std::make_unique<Account>(context, name_of(context), make_allocator(type_, rounding_), journal_);
   auto& slot = (context.type == MX_CPU ? plain_ : pinned_)[context.id];
   Account* found = nullptr;
   if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {

@@ -12,11 +12,12 @@
 namespace mx::storage {
 
 // kShared is for cpu_shared, the others are for cpu and cpu_pinned.
-enum class PoolType { kPooled, kBestFit, kNaive, kShared };
+enum class PoolType { kPooled, kBestFit, kBuckets, kNaive, kShared };
 
 class Manager {
  public:
-  explicit Manager(PoolType type);
+  // `rounding` is that of buckets.
+  explicit Manager(PoolType type, const Rounding& rounding = {});
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
   ~Manager();
@@ -35,6 +36,7 @@ class Manager {
   void fill_shared_table() noexcept;
 
   const PoolType type_;
+  const Rounding rounding_;
   Journal journal_;
   std::unique_ptr<Account> shared_account_;
   SharedAllocator* shared_ = nullptr;  // the account's

@@ -41,7 +41,7 @@ class PooledAllocator final : public Allocator {
   AllocatorCounts counts() noexcept override {
     const AllocatorCounts small = small_.counts(), large = large_.counts();
     return {small.pooled + large.pooled, small.allocations + large.allocations,
-            small.hits + large.hits};
+            small.hits + large.hits, small.shared + large.shared};
   }
 
  private:

@@ -111,6 +111,7 @@ void* SmallPool::take(size_t bytes) noexcept {
   ThreadCache* mine = cache();
   if (mine == nullptr) {
     const Guard lock(mutex_);
+    ++visits_;
     ++allocations_;
     if (central_[index].empty()) return nullptr;
     ++hits_;
@@ -130,6 +131,7 @@ void SmallPool::put(void* data, size_t bytes) noexcept {
   ThreadCache* mine = cache();
   if (mine == nullptr) {
     const Guard lock(mutex_);
+    ++visits_;
     central_bytes_ += class_bytes(index);
     central_[index].push(data);
     return;
@@ -147,6 +149,7 @@ void SmallPool::put(void* data, size_t bytes) noexcept {
 
 bool SmallPool::refill(ThreadCache& mine, uint32_t index) noexcept {
   const Guard lock(mutex_);
+  ++visits_;
   const uint64_t moved = central_[index].move_to(mine.lists[index], (capacity(index) + 1) / 2);
   central_bytes_ -= moved * class_bytes(index);
   mine.bytes += moved * class_bytes(index);
@@ -155,6 +158,7 @@ bool SmallPool::refill(ThreadCache& mine, uint32_t index) noexcept {
 
 void SmallPool::flush(ThreadCache& mine, uint32_t index, uint32_t n) noexcept {
   const Guard lock(mutex_);
+  ++visits_;
   const uint64_t moved = mine.lists[index].move_to(central_[index], n);
   central_bytes_ += moved * class_bytes(index);
   mine.bytes -= moved * class_bytes(index);
@@ -201,6 +205,7 @@ AllocatorCounts SmallPool::counts() noexcept {
   total.pooled += central_bytes_;
   total.allocations += allocations_;
   total.hits += hits_;
+  total.shared = visits_;
   return total;
 }
 

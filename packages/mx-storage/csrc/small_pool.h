@@ -85,6 +85,7 @@ class SmallPool {
   uint64_t central_bytes_ = 0;
   uint64_t allocations_ = 0;  // of threads that ended or have no cache
   uint64_t hits_ = 0;
+  uint64_t visits_ = 0;  // to this lock
 };
 
 }  // namespace mx::storage

@@ -32,6 +32,16 @@ class TestBestFit(StorageContract):
         return managers.best_fit()
 
 
+class TestRound(StorageContract):
+    def make_storage(self) -> Any:
+        return managers.rounded()
+
+
+class TestPages(StorageContract):
+    def make_storage(self) -> Any:
+        return managers.pages()
+
+
 class TestNaive(StorageContract):
     def make_storage(self) -> Any:
         return managers.naive()
@@ -167,7 +177,7 @@ def test_a_block_outlives_its_manager() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(
-    st.sampled_from([managers.pooled, managers.best_fit, managers.naive]),
+    st.sampled_from([managers.pooled, managers.best_fit, managers.rounded, managers.naive]),
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4 * MIB)), max_size=60),
 )
 def test_random_programs_never_share_memory(
@@ -265,16 +275,15 @@ def test_a_forked_child_can_allocate_while_others_did() -> None:
 def test_the_service_is_the_pooled_manager() -> None:
     assert isinstance(services.storage("cpu"), StorageManager)
     code = "from mx_core import services; print(services.storage('cpu').name)"
-    for value, name in (
-        (None, "Pooled"),
-        ("Round", "Pooled"),
-        ("naive", "Naive"),
-        ("BestFit", "BestFit"),
-        ("Unpooled", "Naive"),
+    ours, theirs = "MX_CPU_MEM_POOL_TYPE", "MXNET_CPU_MEM_POOL_TYPE"
+    for variables, name in (
+        ({}, "Pooled"),
+        ({ours: "naive", theirs: "Round"}, "Naive"),
+        ({ours: "BestFit"}, "BestFit"),
+        ({theirs: "naive"}, "Pages"),
+        ({theirs: "Round"}, "Round"),
     ):
-        environment = {k: v for k, v in os.environ.items() if k != "MX_CPU_MEM_POOL_TYPE"}
-        if value is not None:
-            environment["MX_CPU_MEM_POOL_TYPE"] = value
+        environment = {k: v for k, v in os.environ.items() if k not in (ours, theirs)} | variables
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
         )
@@ -289,6 +298,24 @@ def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MX_CPU_MEM_POOL_TYPE", "Buddy")
     with pytest.raises(ArgumentError, match="MX_CPU_MEM_POOL_TYPE.*Buddy"):
         chosen()
+
+
+def test_the_environment_gives_the_sizes_of_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXNET_CPU_MEM_POOL_PAGE_SIZE", "1024")
+    monkeypatch.setenv("MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF", "20")
+    manager = managers.rounded()
+    for size, pooled in ((1, 1024), (3 * MIB - 5, 1024 + 3 * MIB)):
+        manager.alloc(size).free()
+        assert manager.stats().bytes_pooled == pooled
+    monkeypatch.setenv("MXNET_CPU_MEM_POOL_PAGE_SIZE", "1000")
+    with pytest.raises(ArgumentError, match="page_size: expected a power of two.*got 1000"):
+        managers.pages()
+    monkeypatch.setenv("MXNET_CPU_MEM_POOL_PAGE_SIZE", "4k")
+    with pytest.raises(ArgumentError, match="MXNET_CPU_MEM_POOL_PAGE_SIZE.*'4k'"):
+        managers.pages()
+    for wrong in ({"linear_cutoff": 35}, {"large_size": 1024}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            StorageManager("x", pool="round", **wrong)
 
 
 def test_allocations_and_releases_are_told_while_somebody_listens():

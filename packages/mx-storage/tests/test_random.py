@@ -4,7 +4,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mx_core import context, services
+import numpy as np
+import pytest
+
+from mx_core import context, philox, services
 from mx_core.testing import RandomContract
 from mx_storage import Random
 
@@ -53,6 +56,27 @@ def test_threads_never_share_a_counter() -> None:
     for thread in threads:
         thread.join(10)
     assert sorted(taken) == list(range(0, 6000, 3))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_numbers_do_not_depend_on_how_many_threads_make_them(threads: int) -> None:
+    random = Random("test")
+    random.seed(11, context.cpu(0))
+    key, first = random.reserve(1000)
+    expected = philox.words(key, first, 1000)
+    made = np.zeros((1000, 4), np.uint32)
+
+    def work(part: int) -> None:
+        # in turns of ten counters, so that every thread works all over the array
+        for begin in range(part * 10, 1000, threads * 10):
+            made[begin : begin + 10] = philox.words(key, first + begin, 10)
+
+    workers = [threading.Thread(target=work, args=(part,)) for part in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(10)
+    assert (made == expected).all() and len(np.unique(made)) > 3990
 
 
 def test_one_seed_reaches_every_device() -> None:

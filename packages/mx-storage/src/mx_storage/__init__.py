@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from mx_storage._core import Block, Random, Stats, StorageManager
+from mx_storage.temp_space import TempSpace, temp_space
 
 __version__ = "0.1.0"
 
-__all__ = ["Block", "Random", "Stats", "StorageManager"]
+__all__ = ["Block", "Random", "Stats", "StorageManager", "TempSpace", "temp_space"]

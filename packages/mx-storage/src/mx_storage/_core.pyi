@@ -56,8 +56,26 @@ class Segment:
 class StorageManager:
     """Host memory by context; `ctx` None is `cpu(0)`. Threads: any."""
 
-    def __init__(self, name: str, *, pool: str = "pooled") -> None:
-        """`pool`: `"pooled"`, `"best_fit"` or `"naive"` (none); or `"shared"`, for `cpu_shared`."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        pool: str = "pooled",
+        page_size: int = 4096,
+        large_size: int = 2097152,
+        linear_cutoff: int = 24,
+    ) -> None:
+        """`pool`: `"pooled"`, `"best_fit"`, `"round"`, `"pages"` or `"naive"` (none); or `"shared"`,
+        for `cpu_shared`.
+
+        `"round"` has a bucket per power of two from `page_size` to 2**`linear_cutoff`, beyond that per
+        multiple of it; `"pages"` one per multiple of `page_size`, beyond `large_size` of that.
+
+        Raises
+        ------
+        ArgumentError
+            Another pool; sizes that are no powers of two or out of range.
+        """
     @property
     def capsule(self) -> Any:
         """The C table, `mx.storage.v1`; keeps the manager alive."""

@@ -1,27 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which storage manager the environment asks for."""
+"""Which storage manager the environment asks for.
+
+MX_CPU_MEM_POOL_TYPE has this package's names. MXNET_CPU_MEM_POOL_TYPE has MXNet's, where `Naive` is a
+pool of page-rounded sizes and `Unpooled` is none.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import TypedDict
 
 from mx_core.errors import ArgumentError
 
-#: Environment variable that names the pool; the counterpart of MXNET_GPU_MEM_POOL_TYPE.
-VARIABLE = "MX_CPU_MEM_POOL_TYPE"
-_TYPES = {"pooled": "Pooled", "round": "Pooled", "bestfit": "BestFit", "naive": "Naive", "unpooled": "Naive"}
+#: variable -> accepted name -> manager; the first that is set counts
+_CHOICES = {
+    "MX_CPU_MEM_POOL_TYPE": {
+        "Pooled": "Pooled",
+        "Round": "Round",
+        "Pages": "Pages",
+        "BestFit": "BestFit",
+        "Naive": "Naive",
+        "Unpooled": "Naive",
+    },
+    "MXNET_CPU_MEM_POOL_TYPE": {"Naive": "Pages", "Round": "Round", "Unpooled": "Naive"},
+}
+
+#: what `mx doctor` says of each variable
+VARIABLES = {
+    "MX_CPU_MEM_POOL_TYPE": "pool of main memory: Pooled (default), Round, Pages, BestFit or Naive (none)",
+    "MXNET_CPU_MEM_POOL_TYPE": "the same in MXNet's words: Naive (pages), Round or Unpooled",
+    "MXNET_CPU_TEMP_COPY": "temp spaces without a name that operations take in turn",
+    "MXNET_CPU_MEM_POOL_PAGE_SIZE": "least size of a bucket of Round and Pages, bytes",
+    "MXNET_CPU_MEM_LARGE_ALLOC_ROUND_SIZE": "Pages: larger sizes are multiples of this, bytes",
+    "MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF": "Round: sizes beyond 2 to this are multiples of that",
+}
 
 
 def chosen() -> str:
-    """`"Pooled"`, `"BestFit"` or `"Naive"`, as the environment says; Pooled by default.
+    """`"Pooled"`, `"Round"`, `"Pages"`, `"BestFit"` or `"Naive"`; Pooled when nothing is set.
 
     Raises
     ------
     ArgumentError
-        The variable holds another name.
+        A variable holds another name.
     """
-    text = os.environ.get(VARIABLE, "").strip() or "Pooled"
-    name = _TYPES.get(text.lower())
-    if name is None:
-        raise ArgumentError(f"[{VARIABLE}] expected Pooled, Round, BestFit, Naive or Unpooled, got {text!r}")
-    return name
+    for variable, names in _CHOICES.items():
+        text = os.environ.get(variable, "").strip()
+        if not text:
+            continue
+        for name, manager in names.items():
+            if text.lower() == name.lower():
+                return manager
+        raise ArgumentError(f"[{variable}] expected one of {', '.join(names)}, got {text!r}")
+    return "Pooled"
+
+
+class Sizes(TypedDict):
+    """Arguments of `StorageManager` for pools of buckets."""
+
+    page_size: int
+    large_size: int
+    linear_cutoff: int
+
+
+def sizes() -> Sizes:
+    """What the environment says of buckets, or MXNet's defaults.
+
+    Raises
+    ------
+    ArgumentError
+        A variable holds no whole number.
+    """
+    return {
+        "page_size": integer("MXNET_CPU_MEM_POOL_PAGE_SIZE", 4096),
+        "large_size": integer("MXNET_CPU_MEM_LARGE_ALLOC_ROUND_SIZE", 2 << 20),
+        "linear_cutoff": integer("MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF", 24),
+    }
+
+
+def integer(variable: str, default: int) -> int:
+    """The whole number in an environment variable.
+
+    Raises
+    ------
+    ArgumentError
+        It holds something else.
+    """
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise ArgumentError(f"[{variable}] expected a whole number, got {text!r}")
+    return int(text)

@@ -7,6 +7,7 @@ import functools
 import weakref
 
 from mx_storage._core import Random, StorageManager
+from mx_storage.choice import sizes
 
 _made: weakref.WeakSet[StorageManager] = weakref.WeakSet()
 
@@ -19,6 +20,16 @@ def pooled() -> StorageManager:
 def best_fit() -> StorageManager:
     """A manager that cuts large mappings to size: for sizes that seldom repeat."""
     return _watched(StorageManager("BestFit", pool="best_fit"))
+
+
+def rounded() -> StorageManager:
+    """A manager with a bucket per power of two."""
+    return _watched(StorageManager("Round", pool="round", **sizes()))
+
+
+def pages() -> StorageManager:
+    """A manager with a bucket per number of pages: MXNet's `Naive`."""
+    return _watched(StorageManager("Pages", pool="pages", **sizes()))
 
 
 def naive() -> StorageManager:

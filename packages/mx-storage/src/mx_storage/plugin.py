@@ -9,16 +9,28 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mx_core import hookimpl
+from mx_core import PluginInfo, hookimpl
+from mx_storage.choice import VARIABLES, chosen
+
+MX_PLUGIN = PluginInfo(
+    summary="Pools of main memory, memory shared between processes, random streams", variables=VARIABLES
+)
+MX_HOOK_API = (1, 0)
+
+_MANAGERS = {
+    "Pooled": "pooled",
+    "Round": "rounded",
+    "Pages": "pages",
+    "BestFit": "best_fit",
+    "Naive": "naive",
+}
 
 
 @hookimpl
 def mx_register_storage_managers(registry: Any) -> None:
     """The managers for host memory; the environment's choice has the higher priority."""
-    from mx_storage.choice import chosen
-
     selected = chosen()
-    for name, make in (("Pooled", "pooled"), ("BestFit", "best_fit"), ("Naive", "naive")):
+    for name, make in _MANAGERS.items():
         priority = 10 if name == selected else 0
         registry.add("cpu", name, f"mx_storage.managers:{make}", priority=priority)
         # page-locked memory comes from a device's package, which goes before these

@@ -28,7 +28,9 @@ constexpr mx_context kCpu{MX_CPU, 0};
 // A manager seen through its table only.
 class Memory {
  public:
-  explicit Memory(mx::storage::PoolType type = mx::storage::PoolType::kPooled) : manager_(type) {}
+  explicit Memory(mx::storage::PoolType type = mx::storage::PoolType::kPooled,
+                  const mx::storage::Rounding& rounding = {})
+      : manager_(type, rounding) {}
   const mx_storage_api* operator->() const { return manager_.table(); }
   void* self() const { return manager_.table()->self; }
 
@@ -52,6 +54,8 @@ class Memory {
   void free(const mx_block& block) const { (*this)->free(self(), &block); }
   void direct_free(const mx_block& block) const { (*this)->direct_free(self(), &block); }
   void release() const { (*this)->release_all(self(), kCpu); }
+  // Not in the table: how often threads met at a lock.
+  mx::storage::AllocatorCounts counts() { return manager_.account(kCpu).counts(); }
   mx_storage_stats stats() const {
     mx_storage_stats stats{};
     mx_error error{};

@@ -134,6 +134,48 @@ void arenas_are_cut_and_grow_together() {
   memory.free(end);
 }
 
+void sizes_are_rounded_to_buckets() {
+  const Rounding powers{true, 4096, size_t{2} << 20, 20};
+  for (const auto& [asked, size] : {std::pair<size_t, size_t>{1, 4096}, {4097, 8192}, {1 << 20, 1 << 20},
+                                    {(1 << 20) + 1, 2 << 20}, {(5 << 20) - 7, 5 << 20}}) {
+    CHECK(powers(asked) == size && powers(size) == size);
+  }
+  const Rounding pages{false, 4096, size_t{2} << 20, 24};
+  for (const auto& [asked, size] : {std::pair<size_t, size_t>{1, 4096}, {4097, 8192}, {12288, 12288},
+                                    {2 << 20, 2 << 20}, {(2 << 20) + 1, 4 << 20}}) {
+    CHECK(pages(asked) == size && pages(size) == size);
+  }
+  for (const Rounding& rounding : {powers, pages}) {
+    Memory memory(PoolType::kBuckets, rounding);
+    const mx_block block = memory.alloc(5000);
+    std::memset(block.data, 1, 5000);
+    memory.free(block);
+    CHECK(memory.stats().bytes_pooled == 8192);
+    const mx_block again = memory.alloc(8192);
+    CHECK(again.data == block.data && memory.stats().pool_hits == 1);
+    memory.direct_free(again);
+    CHECK(memory.stats().bytes_pooled == 0);
+    for (size_t mib = 1; mib < 200; mib += 3) memory.free(memory.alloc(mib << 20));
+    const mx_storage_stats stats = memory.stats();
+    CHECK(stats.bytes_pooled <= stats.bytes_peak + stats.bytes_peak / 4 + (64 << 20));
+  }
+}
+
+void a_refusal_names_the_largest_holders() {
+  const Memory memory;
+  const char* tags[] = {"a", "bb", "ccc", "dddd", "eeeee"};
+  std::vector<mx_block> blocks(5);
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(memory.try_alloc(100 * (i + 1), &blocks[i], nullptr, test::kCpu, tags[i]) == MX_OK);
+  }
+  mx_block block{};
+  std::string text;
+  CHECK(memory.try_alloc(~size_t{0}, &block, &text) == MX_ERROR_MEMORY);
+  CHECK(text.find("most is held by eeeee (500), dddd (400), ccc (300), bb (200)") != std::string::npos);
+  CHECK(text.find(" a (") == std::string::npos);
+  for (const mx_block& held : blocks) memory.free(held);
+}
+
 void many_tags() {
   const Memory memory;
   std::vector<std::string> names;
@@ -157,6 +199,8 @@ int main() {
       {"refusals_explain", refusals_explain},
       {"the_system_runs_out", the_system_runs_out},
       {"arenas_are_cut_and_grow_together", arenas_are_cut_and_grow_together},
+      {"sizes_are_rounded_to_buckets", sizes_are_rounded_to_buckets},
+      {"a_refusal_names_the_largest_holders", a_refusal_names_the_largest_holders},
       {"many_tags", many_tags},
   });
 }

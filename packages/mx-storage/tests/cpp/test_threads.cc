@@ -168,6 +168,63 @@ void forks_in_the_middle(PoolType type) {
 void forks_in_the_middle(PoolType) {}  // ThreadSanitizer does not support threads on both sides of a fork
 #endif
 
+// What training does again and again: a few dozen blocks of some sizes, freed in another order.
+void a_steady_state_takes_no_common_lock() {
+  Memory memory;
+  std::vector<std::thread> threads;
+  std::atomic<int> warm{0};
+  std::atomic<bool> go{false};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      const auto step = [&] {
+        std::vector<mx_block> held;
+        for (size_t bytes : {64UL, 1000UL, 4096UL, 40'000UL}) {
+          for (int i = 0; i < 4; ++i) held.push_back(memory.alloc(bytes));
+        }
+        for (size_t i = 0; i < held.size(); ++i) memory.free(held[i * 5 % held.size()]);
+      };
+      for (int i = 0; i < 10; ++i) step();
+      ++warm;
+      while (!go) std::this_thread::yield();
+      for (int i = 0; i < 2000; ++i) step();
+      --warm;
+      while (warm != 0) std::this_thread::yield();  // the end of a thread gives its cache back
+    });
+  }
+  while (warm != 4) std::this_thread::yield();
+  const uint64_t before = memory.counts().shared;
+  go = true;
+  while (warm != 0) std::this_thread::yield();
+  const uint64_t during = memory.counts().shared - before;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(during <= 52 * 4);  // the caches going back, of threads that have ended already
+  CHECK(memory.stats().bytes_in_use == 0);
+  CHECK(memory.stats().pool_hits >= 4 * 2000 * 16);
+}
+
+// One thread allocates what another frees, as a pushing thread and a worker do: one visit per batch.
+void pairs_of_threads_meet_once_per_batch() {
+  Memory memory;
+  constexpr int kBlocks = 20'000;
+  Exchange exchange;
+  std::thread consumer([&] {
+    Marked m;
+    for (int n = 0; n < kBlocks;) {
+      if (!exchange.take(&m)) {
+        std::this_thread::yield();
+        continue;
+      }
+      memory.free(m.block);
+      ++n;
+    }
+  });
+  for (int n = 0; n < kBlocks; ++n) exchange.give({memory.alloc(256), 0});
+  consumer.join();
+  // refills that find nothing fall to the system; what moves, moves by the half cache of 32
+  const mx_storage_stats stats = memory.stats();
+  CHECK(memory.counts().shared <= (kBlocks - stats.pool_hits) + 2 * kBlocks / 16 + 2 * 52);
+}
+
 void counters_are_never_shared() {
   mx::storage::Random random;
   std::vector<std::vector<uint64_t>> taken(4);
@@ -193,9 +250,13 @@ int main() {
       {"stress, pooled, 7 threads", [] { stress(PoolType::kPooled, 7); }},
       {"stress, best fit, 3 threads", [] { stress(PoolType::kBestFit, 3); }},
       {"stress, naive, 3 threads", [] { stress(PoolType::kNaive, 3); }},
+      {"stress, buckets, 3 threads", [] { stress(PoolType::kBuckets, 3); }},
+      {"a_steady_state_takes_no_common_lock", a_steady_state_takes_no_common_lock},
+      {"pairs_of_threads_meet_once_per_batch", pairs_of_threads_meet_once_per_batch},
       {"threads_outlive_managers", threads_outlive_managers},
       {"forks, pooled", [] { forks_in_the_middle(PoolType::kPooled); }},
       {"forks, best fit", [] { forks_in_the_middle(PoolType::kBestFit); }},
+      {"forks, buckets", [] { forks_in_the_middle(PoolType::kBuckets); }},
       {"counters_are_never_shared", counters_are_never_shared},
   });
 }
