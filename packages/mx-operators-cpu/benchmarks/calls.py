@@ -24,7 +24,12 @@ def _buffers(arrays: Sequence[np.ndarray]) -> list[Any]:
 
 
 def caller(
-    name: str, attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], *, is_train: bool = True
+    name: str,
+    attrs: Mapping[str, Any],
+    inputs: Sequence[np.ndarray],
+    *,
+    is_train: bool = True,
+    threads: int = THREADS,
 ) -> tuple[Callable[[], object], list[np.ndarray], str]:
     """A function that runs the operator once, its outputs, and the kernel's variant."""
     op = operators.get(name)
@@ -41,7 +46,7 @@ def caller(
 
     def run() -> None:
         _native.run_plan(
-            made.plan, given, taken, requests, is_train=is_train, scalars=p.scalars, threads=THREADS
+            made.plan, given, taken, requests, is_train=is_train, scalars=p.scalars, threads=threads
         )
 
     return run, outputs, made.variant
