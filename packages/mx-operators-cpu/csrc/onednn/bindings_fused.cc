@@ -32,9 +32,22 @@ Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims
   return {std::move(inputs), std::move(outputs), options};
 }
 
+py::object prepare_fully_connected(const PySpecs& inputs, const PySpecs& outputs, bool biased, bool residual,
+                                   const std::string& activation, double alpha, double beta) {
+  FusedOptions options;
+  options.biased = biased;
+  options.residual = residual;
+  options.activation = activation;
+  options.alpha = alpha;
+  options.beta = beta;
+  return prepare(inputs, outputs, [&](const Signature& s) { return fused_fully_connected(s, options); });
+}
+
 }  // namespace
 
 void bind_fused(py::module_& m) {
+  m.def("fused_fully_connected", &prepare_fully_connected, py::arg("inputs"), py::arg("outputs"), py::kw_only(),
+        py::arg("biased"), py::arg("residual"), py::arg("activation"), py::arg("alpha"), py::arg("beta"));
   py::class_<Fused>(m, "FusedConvolution", py::module_local())
       .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel"),
            py::arg("stride"), py::arg("dilate"), py::arg("pad"), py::arg("groups"), py::arg("channels_last"),

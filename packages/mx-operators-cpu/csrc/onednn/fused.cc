@@ -21,11 +21,22 @@ void append_activation(dnnl::post_ops& ops, const FusedOptions& o) {
       {"relu", algorithm::eltwise_relu},       {"sigmoid", algorithm::eltwise_logistic},
       {"tanh", algorithm::eltwise_tanh},       {"softrelu", algorithm::eltwise_soft_relu},
       {"leaky", algorithm::eltwise_relu},      {"clip", algorithm::eltwise_clip},
+      {"gelu", algorithm::eltwise_gelu_erf},
   };
   const auto found = known.find(o.activation);
   if (found == known.end()) throw Unsupported{};
   const double alpha = o.activation == "softrelu" ? 1 : o.alpha;
   ops.append_eltwise(found->second, static_cast<float>(alpha), static_cast<float>(o.beta));
+}
+
+dnnl::primitive_attr attributes(const FusedOptions& o, Residual residual, const MemoryDesc& out) {
+  dnnl::primitive_attr attr = ProgramBuilder::attributes();
+  dnnl::post_ops ops;
+  if (residual == Residual::summed) ops.append_sum(1.f);
+  if (residual == Residual::separate) ops.append_binary(algorithm::binary_add, out);
+  append_activation(ops, o);
+  attr.set_post_ops(ops);
+  return attr;
 }
 
 // The problem of one call: tensors in the memory they have, the weight as the primitive wants it.
@@ -38,12 +49,7 @@ struct Problem {
   }
 
   Descriptor descriptor(const FusedOptions& o, Residual residual) const {
-    dnnl::primitive_attr attr = ProgramBuilder::attributes();
-    dnnl::post_ops ops;
-    if (residual == Residual::summed) ops.append_sum(1.f);
-    if (residual == Residual::separate) ops.append_binary(algorithm::binary_add, shape.out);
-    append_activation(ops, o);
-    attr.set_post_ops(ops);
+    const dnnl::primitive_attr attr = attributes(o, residual, shape.out);
     const Window& w = shape.window;
     return {cpu_engine(), dnnl::prop_kind::forward_inference, shape.kind, shape.data, any_layout(shape.weight),
             bias, shape.out, w.stride, w.dilate, w.pad, shape.pad_end, attr};
@@ -133,6 +139,44 @@ PlanPtr pack_convolution(const Signature& signature, const Signature& convolutio
   const Slot weight = builder.input(0, problem.shape.weight), packed = builder.output(0, wanted);
   builder.deliver(weight, packed, 1);
   return builder.build();
+}
+
+namespace {
+
+// A few rows are bound by reading the weight, which plain loops do as well.
+constexpr int64_t kFewRows = 4;
+
+PlanPtr product_plan(const Signature& s, const FusedOptions& o, Residual residual) {
+  const Spec &x = s.inputs[0], &w = s.inputs[1];
+  const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0), rows = x.size() / depth;
+  if (rows <= kFewRows) throw Unsupported{};
+  const MemoryDesc data = plain({rows, depth}, x.type), out = plain({rows, hidden}, x.type);
+  const MemoryDesc weight = plain({hidden, depth}, w.type).permute_axes({1, 0});
+  const MemoryDesc bias = o.biased ? plain({1, hidden}, s.inputs[2].type) : MemoryDesc();
+  const auto m = static_cast<double>(rows), k = static_cast<double>(depth), n = static_cast<double>(hidden);
+  ProgramBuilder builder(s, {2 * m * k * n, 4 * (m * k + k * n + m * n)});
+  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, data)},
+                                         {DNNL_ARG_WEIGHTS, builder.input(1, weight)},
+                                         {DNNL_ARG_DST, builder.output(0, out)}};
+  if (o.biased) arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, bias));
+  if (residual == Residual::separate) {
+    const int index = static_cast<int>(s.inputs.size()) - 1;
+    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.input(index, out));
+  }
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), data, weight, bias, out, attributes(o, residual, out)),
+               std::move(arguments), 1);
+  return builder.build();
+}
+
+}  // namespace
+
+PlanPtr fused_fully_connected(const Signature& signature, const FusedOptions& options) {
+  const size_t expected = 2 + (options.biased ? 1 : 0) + (options.residual ? 1 : 0);
+  if (signature.inputs.size() != expected) throw Unsupported{};
+  if (!options.residual) return product_plan(signature, options, Residual::none);
+  const auto flops = 2 * static_cast<double>(signature.inputs[0].size()) * static_cast<double>(extent(signature.inputs[1].shape, 0));
+  return std::make_unique<SumOrAdd>(signature, Cost{flops, 0}, product_plan(signature, options, Residual::summed),
+                                    product_plan(signature, options, Residual::separate));
 }
 
 }  // namespace mx::onednn

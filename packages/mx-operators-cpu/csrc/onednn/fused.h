@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution with everything that may follow it in one primitive: bias, a residual that is added,
+// A convolution, or fully connected layer, with everything that may follow it in one primitive: bias, a residual that is added,
 // an activation; and its weight packed beforehand.
 #pragma once
 
@@ -18,6 +18,8 @@ struct FusedOptions {
   double alpha = 0, beta = 0;  // of the activation
 };
 
+// A product instead of a convolution: only biased, residual and the activation count.
+PlanPtr fused_fully_connected(const Signature& signature, const FusedOptions& options);
 // data, weight[, bias][, residual] -> output.  A packed weight is a vector of float32.
 PlanPtr fused_convolution(const Signature& signature, const FusedOptions& options);
 // How many numbers the packed weight has for that signature, with a weight that is not packed.

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
+def fused_fully_connected(
+    inputs: _Specs, outputs: _Specs, *, biased: bool, residual: bool, activation: str, alpha: float, beta: float
+) -> object | None: ...
+
 class FusedConvolution:
     def __init__(
         self,

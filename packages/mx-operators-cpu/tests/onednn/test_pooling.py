@@ -57,3 +57,11 @@ def test_pooling_of_any_geometry(
 
 def test_the_first_maximum_gets_the_gradient() -> None:
     plans.verify("Pooling", {"kernel": (2, 2), "stride": (1, 1)}, [np.ones((1, 1, 4, 4), np.float32)])
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize(
+    "window", [{"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0)}, {"global_pool": True}, {"kernel": (2, 2)}]
+)
+def test_channels_last(kind: dict, window: dict) -> None:
+    plans.verify("Pooling", kind | window | {"layout": "NHWC"}, [_data((2, 7, 8, 5))])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions take in bias, residual and activation; weights are packed when they were written, not at each run."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -46,6 +47,7 @@ ACTIVATIONS = {
     "softrelu": lambda x: sym.Activation(x, act_type="softrelu"),
     "leaky": lambda x: sym.LeakyReLU(x, act_type="leaky", slope=0.1),
     "clip": lambda x: sym.clip(x, 0.0, 6.0),
+    "gelu": lambda x: sym.LeakyReLU(x, act_type="gelu"),
 }  # fmt: skip
 
 
@@ -58,6 +60,17 @@ def test_every_activation(name, residual):
     names = operators_after(net, "layers", {"data": (2, 3, 8, 8)})
     assert names.count("_fused_Convolution") == 1 and "Convolution" not in names
     assert_same(net, (2, 3, 8, 8), "all")
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_fully_connected_layers_too(name, bias):
+    x = sym.tanh(sym.Variable("data"))
+    y = sym.FullyConnected(x, num_hidden=6, no_bias=not bias, flatten=False, name="fc")
+    for net in (ACTIVATIONS[name](y), ACTIVATIONS[name](y + x), y + x):
+        names = operators_after(net, "layers", {"data": (3, 5, 6)})
+        assert names == ["tanh", "_fused_FullyConnected"]
+        assert_same(net, (3, 5, 6), "all")
 
 
 def test_a_result_that_is_read_twice_is_not_taken_in():
@@ -96,11 +109,12 @@ def test_the_reference_is_the_composition(activation):
     context = ReferenceContext()
     (found,) = FUSED_CONVOLUTION.reference(p, [x, w, b, r], context)
     convolution = operators.get("Convolution")
-    (y,) = convolution.reference(FUSED_CONVOLUTION.convolution(p), [x, w, b], context)
+    (y,) = convolution.reference(FUSED_CONVOLUTION.layer_params(p), [x, w, b], context)
     y = y + r
     expected = {
         None: lambda v: v, "relu": lambda v: np.maximum(v, 0), "tanh": np.tanh,
         "sigmoid": lambda v: 1 / (1 + np.exp(-v)), "softrelu": lambda v: np.log1p(np.exp(v)),
         "leaky": lambda v: np.where(v > 0, v, 0.1 * v), "clip": lambda v: np.clip(v, 0.1, 6),
+        "gelu": np.vectorize(lambda v: 0.5 * v * (1 + math.erf(v / 2**0.5))),
     }[activation](y)  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

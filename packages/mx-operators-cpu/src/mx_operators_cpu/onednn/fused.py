@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions with bias, residual and activation in one primitive, and their weights packed beforehand.
+"""Layers with bias, residual and activation in one primitive; weights of convolutions packed beforehand.
 
 `pack_weights` is a graph pass: where a weight is known before a run, the reorder that the primitive would
 do each time becomes a node that runs only when the weight was written.
@@ -40,6 +40,15 @@ def convolution(call: KernelCall) -> object | None:
     """data, weight[, bias][, residual] -> output."""
     plan: object | None = _described(call).plan()
     return plan
+
+
+def fully_connected(call: KernelCall) -> object | None:
+    """data, weight[, bias][, residual] -> output."""
+    p: Any = call.params
+    return native.fused_fully_connected(
+        specs(call.inputs), specs(call.outputs), biased=not p.no_bias, residual=p.residual,
+        activation=p.activation or "", alpha=p.alpha, beta=p.beta,
+    )  # fmt: skip
 
 
 class PackParam(Params):

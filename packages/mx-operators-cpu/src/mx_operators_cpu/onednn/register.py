@@ -12,6 +12,7 @@ WIDENED = 15  # between it and portable native code
 KERNELS = (
     ("Convolution", "convolution:convolution", "signature:floating"),
     ("_fused_Convolution", "fused:convolution", "signature:floating"),
+    ("_fused_FullyConnected", "fused:fully_connected", "signature:floating"),
     ("_onednn_pack_Convolution", "fused:pack", "signature:floating"),
     ("_backward_Convolution", "convolution:convolution_backward", "signature:floating"),
     ("Deconvolution", "convolution:deconvolution", "signature:floating"),

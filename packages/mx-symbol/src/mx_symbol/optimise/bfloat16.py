@@ -17,7 +17,11 @@ from mx_symbol.ir import PREPARED, Graph
 
 _LOW, _FLOAT32 = dtypes.code("bfloat16"), dtypes.code("float32")
 #: inputs of an operator that become bfloat16; the others stay as they are
-_LAYERS = {"_fused_Convolution": ("data", "weight", "residual"), "FullyConnected": ("data", "weight", "bias")}
+_LAYERS = {
+    "_fused_Convolution": ("data", "weight", "residual"),
+    "_fused_FullyConnected": ("data", "weight", "bias", "residual"),
+    "FullyConnected": ("data", "weight", "bias"),
+}
 _FOLLOWERS = frozenset(
     {"Pooling", "Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel"}
 )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator that a convolution becomes with what follows it."""
+"""The operators that convolutions and fully connected layers become with what follows them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mx_core.expression import functions as f
 from mx_core.operator import OperatorProperty, Shape, infer_shapes, opt, param, required
 from mx_core.operator.property import ReferenceContext
 
-ACTIVATIONS = ("relu", "sigmoid", "tanh", "softrelu", "leaky", "clip")
+ACTIVATIONS = ("relu", "sigmoid", "tanh", "softrelu", "leaky", "clip", "gelu")
 
 
 @param
@@ -36,36 +36,44 @@ class FusedConvolutionParam:
     packed: Shape = opt((), "shape of the weight, where it comes in the order that the kernel wants")
 
 
-class FusedConvolution(OperatorProperty):
-    """activation(Convolution(data, weight, bias) + residual)."""
+@param
+class FusedFullyConnectedParam:
+    """Those of FullyConnected, and what follows."""
 
-    name = "_fused_Convolution"
-    Param = FusedConvolutionParam
+    num_hidden: int = required("columns of the result", lower=1)
+    no_bias: bool = opt(False, "without bias")
+    flatten: bool = opt(True, "all axes but the first are one")
+    residual: bool = opt(False, "the last input is added to the result")
+    activation: str | None = opt(None, "applied last", choices=(*ACTIVATIONS, None))
+    alpha: float = opt(0.0, "of the activation: slope, or lower bound")
+    beta: float = opt(0.0, "of the activation: upper bound")
+
+
+class FusedLayer(OperatorProperty):
+    """activation(layer(data, weight, bias) + residual)."""
+
+    #: the operator it begins with, and the parameters that it has from there
+    layer: ClassVar[str]
+    taken: ClassVar[tuple[str, ...]]
     arguments = ("data", "weight", "bias", "residual")
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """bias unless no_bias, residual if there is one."""
         return ("data", "weight", *(() if p.no_bias else ("bias",)), *(("residual",) if p.residual else ()))
 
-    def convolution(self, p: Any) -> Any:
-        """The parameters of the convolution alone."""
-        names = ("kernel", "stride", "dilate", "pad", "num_filter", "num_group", "no_bias", "layout")
-        return operators.get("Convolution").Param.parse({name: getattr(p, name) for name in names})
+    def layer_params(self, p: Any) -> Any:
+        """The parameters of the layer alone."""
+        return operators.get(self.layer).Param.parse({name: getattr(p, name) for name in self.taken})
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As the convolution; a packed weight is a vector of whatever length."""
-        if not p.packed:
-            operators.get("Convolution").infer_shape(self.convolution(p), s)
-        elif s.known("data") is not None:
-            data, window = s.known("data"), self.convolution(p)
-            known = [data, p.packed, *(() if p.no_bias else ((p.num_filter,),))]
-            s.assign("output", infer_shapes(operators.get("Convolution"), window, known)[1][0])
+        """As the layer."""
+        operators.get(self.layer).infer_shape(self.layer_params(p), s)
         if p.residual:
             s.unify(["residual", "output"])
 
     def infer_type(self, p: Any, t: Any) -> None:
-        """All of one type, but for the bias of 16-bit data, which may be float32; a packed weight is float32."""
-        t.unify([n for n in (*self.inputs(p), "output") if n != "bias" and not (p.packed and n == "weight")])
+        """All of one type, but for the bias of 16-bit data, which may be float32."""
+        t.unify([name for name in (*self.inputs(p), "output") if name != "bias"])
 
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
         """The sum may overwrite the residual."""
@@ -74,7 +82,7 @@ class FusedConvolution(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """One after the other."""
         layer = inputs[: 2 if p.no_bias else 3]
-        (y,) = operators.get("Convolution").reference(self.convolution(p), layer, ctx)
+        (y,) = operators.get(self.layer).reference(self.layer_params(p), layer, ctx)
         if p.residual:
             y = (y + inputs[-1]).astype(y.dtype)
         if p.activation is None:
@@ -82,13 +90,55 @@ class FusedConvolution(OperatorProperty):
         return evaluate(trace(lambda x: _activation(p, x), 1), [np.asarray(y)])
 
 
+class FusedConvolution(FusedLayer):
+    """activation(Convolution(data, weight, bias) + residual)."""
+
+    name = "_fused_Convolution"
+    Param = FusedConvolutionParam
+    layer = "Convolution"
+    taken = ("kernel", "stride", "dilate", "pad", "num_filter", "num_group", "no_bias", "layout")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As the convolution; a packed weight is a vector of whatever length."""
+        if not p.packed:
+            super().infer_shape(p, s)
+            return
+        data = s.known("data")
+        if data is not None:
+            known = [data, p.packed, *(() if p.no_bias else ((p.num_filter,),))]
+            s.assign("output", infer_shapes(operators.get(self.layer), self.layer_params(p), known)[1][0])
+        if p.residual:
+            s.unify(["residual", "output"])
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """As any layer; a packed weight is float32."""
+        if not p.packed:
+            super().infer_type(p, t)
+            return
+        t.unify([name for name in (*self.inputs(p), "output") if name not in ("bias", "weight")])
+
+
+class FusedFullyConnected(FusedLayer):
+    """activation(FullyConnected(data, weight, bias) + residual)."""
+
+    name = "_fused_FullyConnected"
+    Param = FusedFullyConnectedParam
+    layer = "FullyConnected"
+    taken = ("num_hidden", "no_bias", "flatten")
+
+
 def _activation(p: Any, x: Any) -> Any:
     if p.activation == "clip":
         return f.minimum(f.maximum(x, p.alpha), p.beta)
     if p.activation == "leaky":
         return f.where(x > 0, x, x * p.alpha)
+    if p.activation == "gelu":
+        return 0.5 * x * (1 + f.erf(x * 2**-0.5))
     name = {"softrelu": "softplus"}.get(p.activation, p.activation)
     return getattr(f, name)(x)
 
 
 FUSED_CONVOLUTION = FusedConvolution()
+FUSED_FULLY_CONNECTED = FusedFullyConnected()
+#: by the layer that they begin with
+FUSED_LAYERS: dict[str, FusedLayer] = {op.layer: op for op in (FUSED_CONVOLUTION, FUSED_FULLY_CONNECTED)}

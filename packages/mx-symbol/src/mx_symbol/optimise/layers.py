@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution, the addition behind it and the activation behind that as one operator.
+"""A convolution or fully connected layer, the addition behind it and the activation behind that as one operator.
 
 Vendor libraries apply both while a tile of the result is in registers. It is done where a kernel for
-`_fused_Convolution` takes the result; elsewhere the graph stays as it is.
+`_fused_Convolution` or `_fused_FullyConnected` takes the result; elsewhere the graph stays as it is.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 from mx_core.kernels import prepare
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import Graph
-from mx_symbol.optimise.fused_layers import FUSED_CONVOLUTION
+from mx_symbol.optimise.fused_layers import FUSED_LAYERS
 
 _ADDITIONS = ("elemwise_add", "broadcast_add", "_grad_add")
 
 
 def fuse_layers(graph: Graph) -> Graph:
-    """Makes `_fused_Convolution` of convolutions and what follows each."""
+    """Makes one operator of each layer and what follows it."""
     mapping: dict[Entry, Entry] = {}
     absorbed: set[Node] = set()
-    for node in reversed(list(graph.find("Convolution"))):
+    for node in reversed(list(graph.find(*FUSED_LAYERS))):
         chain = _chain(graph, node, absorbed)
-        made = _apply(graph, node, chain)
+        alone = not chain.nodes and node.op is not None and node.op.name == "FullyConnected"
+        made = None if alone else _apply(graph, node, chain)  # convolutions gain from packed weights
         if made is not None:
             mapping[chain.end] = made
             absorbed.update(chain.nodes)
@@ -31,7 +32,7 @@ def fuse_layers(graph: Graph) -> Graph:
 
 
 class _Chain(NamedTuple):
-    """What follows a convolution."""
+    """What follows a layer."""
 
     end: Entry
     residual: Entry | None
@@ -75,20 +76,22 @@ def activation_of(node: Node) -> dict[str, Any]:
         return {"activation": p.act_type}
     if name == "LeakyReLU" and p.act_type == "leaky":
         return {"activation": "leaky", "alpha": p.slope}
+    if name == "LeakyReLU" and p.act_type == "gelu":
+        return {"activation": "gelu"}
     if name == "clip":
         return {"activation": "clip", "alpha": p.a_min, "beta": p.a_max}
     return {}
 
 
 def _apply(graph: Graph, node: Node, chain: _Chain) -> Entry | None:
-    p: Any = node.params
-    names = ("kernel", "stride", "dilate", "pad", "num_filter", "num_group", "no_bias", "layout")
-    values = {name: getattr(p, name) for name in names} | chain.activation
-    kind: Any = FUSED_CONVOLUTION.Param
+    assert node.op is not None
+    op, p = FUSED_LAYERS[node.op.name], node.params
+    values = {name: getattr(p, name) for name in op.taken} | chain.activation
+    kind: Any = op.Param
     params = kind.parse({**values, "residual": chain.residual is not None})
     inputs = [*node.inputs, *(() if chain.residual is None else (chain.residual,))]
     specs = [graph.specs[e] for e in inputs]
-    found = prepare(FUSED_CONVOLUTION, params, specs, [graph.specs[chain.end]], graph.context)
+    found = prepare(op, params, specs, [graph.specs[chain.end]], graph.context)
     if found.variant == "reference":
         return None
-    return graph.apply(FUSED_CONVOLUTION, inputs, chain.end.node.name, params, attrs=node.attrs)[0]
+    return graph.apply(op, inputs, chain.end.node.name, params, attrs=node.attrs)[0]
