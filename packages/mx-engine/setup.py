@@ -11,7 +11,7 @@ setup(
             "mx_engine._core",
             sorted(glob("csrc/*.cc")),
             compile_flags=("-pthread",),
-            link_flags=("-pthread",),
+            link_flags=("-pthread", "-ldl"),
             depends=sorted(glob("csrc/*.h")),
         )
     ]

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "frame.h"
+#include "openmp.h"
 
 namespace mx::engine {
 namespace {
@@ -327,6 +328,13 @@ PYBIND11_MODULE(_core, module) {
           "workers", [](const PyEngine& e) { return e.get()->workers(); },
           [](PyEngine& e, int n) { e.get()->set_workers(n); })
       .def("attach_device", &PyEngine::attach_device, py::arg("capsule"))
+      .def_property(
+          "num_omp_threads_per_worker",
+          [](const PyEngine& e) {
+            const int n = e.get()->omp_threads();
+            return n != 0 ? n : openmp_threads();
+          },
+          [](PyEngine& e, int n) { e.get()->set_omp_threads(std::clamp(n, 0, 1024)); })
       .def("new_variable",
            [](const py::object& self) {
              return std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get());

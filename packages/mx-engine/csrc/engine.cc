@@ -11,6 +11,7 @@
 #include "bulk.h"
 #include "frame.h"
 #include "lock_order.h"
+#include "openmp.h"
 #include "table.h"
 
 namespace mx::engine {
@@ -449,6 +450,9 @@ void Engine::complete(Block* block, mx_failure* failure) {
 }
 
 void Engine::run(Block* block, uint32_t worker) {
+  thread_local int applied = 0;
+  const int threads = omp_threads();
+  if (threads != applied && threads != 0) set_openmp_threads(applied = threads);
   if (block->bulk != 0) {
     run_bulk(block, worker);
     return;

@@ -119,6 +119,10 @@ class Engine final : private Runner, private Landings {
   int set_workers(int n) noexcept;
   int workers() const noexcept { return options_.naive ? 0 : lanes_.compute_threads(); }
 
+  // Threads of parallel regions in operations, per worker; 0: what the runtime says.
+  void set_omp_threads(int n) noexcept { omp_threads_.store(n, std::memory_order_relaxed); }
+  int omp_threads() const noexcept { return omp_threads_.load(std::memory_order_relaxed); }
+
   FailureLedger& failures() noexcept { return failures_; }
   Profile& profile() noexcept { return profile_; }
 
@@ -192,6 +196,7 @@ class Engine final : private Runner, private Landings {
   FailureLedger failures_{options_.sticky};
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
+  std::atomic<int> omp_threads_{0};
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{accepting};
   int state_before_fork_ = accepting;     // meaningful while state_ is forking

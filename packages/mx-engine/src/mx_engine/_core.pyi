@@ -95,6 +95,15 @@ class Engine:
         """Compute threads per CPU device; 0 for a naive engine, which ignores assignments."""
     @workers.setter
     def workers(self, n: int) -> None: ...
+    @property
+    def num_omp_threads_per_worker(self) -> int:
+        """Threads of an OpenMP parallel region inside an operation, on each of the engine's threads.
+
+        Assigning changes it from the next operation on; 0 leaves it to the runtime. Kernels that
+        choose their number of threads themselves, as those of mx do, are not concerned.
+        """
+    @num_omp_threads_per_worker.setter
+    def num_omp_threads_per_worker(self, n: int) -> None: ...
     def attach_device(self, capsule: Any) -> None:
         """Teaches the engine an accelerator, so that operations on its contexts can be pushed.
 

@@ -74,5 +74,6 @@ def make(name: str, keeper: lifecycle.Keeper, workers: int | None = None) -> Eng
             copy_workers=max(1, integer("MXNET_GPU_COPY_NTHREADS", 2)),
             python_workers=max(1, integer("MX_PYTHON_WORKER_NTHREADS", n)),
         )
+    engine.num_omp_threads_per_worker = integer("MXNET_OMP_MAX_THREADS", 0)
     keeper.add(engine)
     return engine

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
     Sink = Callable[[Recording, Path], None]
 
-MX_PLUGIN = PluginInfo(summary="Dependency engine: threaded per device, threaded, naive, debugging")
+MX_PLUGIN = PluginInfo(
+    summary="Dependency engine: threaded per device, threaded, naive, debugging",
+    variables={
+        "MX_FORK_TIMEOUT": "seconds a fork waits for pending operations",
+        "MX_PYTHON_WORKER_NTHREADS": "engine threads for Python operations",
+        "MX_SHUTDOWN_TIMEOUT": "seconds the exit waits for pending operations",
+        "MXNET_OMP_MAX_THREADS": "threads of a parallel region in an operation",
+        "MXNET_PROFILER_AUTOSTART": "1: profile from the start",
+    },
+)
 MX_HOOK_API = (1, 0)
 
 
