@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Question: what does the profiler cost, off and on?
+
+Microseconds per empty Python operation, per pair of allocation and release, and per call, best of several in
+turns; the ratio is to the same with no profiler in the process (first line, which is 1 by definition).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from mx_core import services
+from mx_engine import profiler
+
+OPERATIONS = 5_000
+
+
+def push() -> None:
+    engine = services.engine()
+    for _ in range(OPERATIONS):
+        engine.push(_nothing)
+    engine.wait_for_all()
+
+
+def allocate() -> None:
+    manager = services.storage("cpu")
+    for _ in range(OPERATIONS):
+        manager.alloc(1000)
+
+
+def call() -> None:
+    for _ in range(OPERATIONS):
+        services.engine()
+
+
+def _nothing() -> None:
+    pass
+
+
+def measured(work: Callable[[], None]) -> float:
+    begin = time.perf_counter()
+    work()
+    return (time.perf_counter() - begin) / OPERATIONS * 1e6
+
+
+def main() -> None:
+    works = {"push": push, "alloc": allocate, "call": call}
+    configurations: dict[str, dict[str, bool] | None] = {
+        "never started": None,
+        "stopped": None,
+        "operations": {},
+        "and memory": {"profile_memory": True},
+        "and calls": {"profile_memory": True, "profile_api": True},
+    }
+    for work in works.values():
+        work()
+    best = {(c, w): float("inf") for c in configurations for w in works}
+    for configuration, settings in configurations.items():
+        for _ in range(7):
+            if configuration != "never started":
+                profiler.set_config(filename="/dev/null", **(settings or {}))
+                profiler.set_state("run")
+                if settings is None:
+                    profiler.set_state("stop")
+            for name, work in works.items():
+                best[configuration, name] = min(best[configuration, name], measured(work))
+            profiler.set_state("stop")
+            profiler.dumps(reset=True)
+    print(f"{'profiler':>14}" + "".join(f"{name + ' µs':>10}{'ratio':>7}" for name in works))
+    for configuration in configurations:
+        line = f"{configuration:>14}"
+        for name in works:
+            ours = best[configuration, name]
+            line += f"{ours:>10.3f}{ours / best['never started', name]:>7.2f}"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
