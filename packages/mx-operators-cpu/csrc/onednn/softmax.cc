@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 #include "program.h"
+#include "softmax_rows.h"
 
 namespace mx::onednn {
 namespace {
@@ -41,9 +42,20 @@ MemoryDesc axis_last(const SoftmaxOptions& options, DataType type) {
   return {options.view, type, steps};
 }
 
+// The extent of the axis, where our own loops over rows are faster; else 0.
+int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
+  constexpr int64_t kShortest = 16;
+  const auto axis = static_cast<size_t>(options.axis);
+  const int64_t length = extent(options.view, axis);
+  const bool last = product(options.view, axis + 1, options.view.size()) == 1;
+  return last && length >= kShortest && signature.outputs[0].type == DataType::f32 ? length : 0;
+}
+
 }  // namespace
 
 PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
+  if (const int64_t length = row_length(options, signature))
+    return softmax_rows(signature, length, options.logarithm, options.temperature);
   const DataType type = signature.inputs[0].type;
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));
@@ -59,6 +71,8 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
 }
 
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
+  if (const int64_t length = row_length(options, signature))
+    return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
   const DataType type = signature.inputs[0].type;
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));

@@ -13,7 +13,8 @@ namespace mx::vector {
 namespace {
 
 constexpr int64_t kPieceBytes = 128 << 10;
-constexpr int64_t kShort = 32;  // elements: rows that are walked together
+constexpr int64_t kShort = 32;         // elements: rows that are walked together
+constexpr int64_t kShortWhole = 1024;  // likewise, of rows that are contiguous
 constexpr int64_t kBlock = 16;  // edge of the squares a transpose works in
 
 // A move with as few axes as possible.  The innermost axis is the last one.  `across`, when there is
@@ -70,7 +71,8 @@ Copy simplify(const Move& given, size_t item) {
   if (m.to[last] == 1 && m.from[last] != 1 && m.from[last] != 0)
     for (size_t i = 0; i < last; ++i)
       if (m.from[i] == 1 && m.sizes[i] >= 4) copy.across = static_cast<int>(i);
-  copy.rows = copy.across < 0 && last > 0 && m.sizes[last] <= kShort;
+  const bool whole = m.to[last] == 1 && m.from[last] == 1;
+  copy.rows = copy.across < 0 && last > 0 && m.sizes[last] <= (whole ? kShortWhole : kShort);
   for (size_t i = 0; i < last; ++i)
     if (i != copy.split()) copy.outer *= m.sizes[i];
   return copy;
@@ -118,8 +120,11 @@ void short_rows(char* out, const char* in, const Move& m, size_t axis, int64_t r
     case 4:
       return repeated ? spread<T, 4>(o, x, rows) : rows_of<T, 4>(o, x, m.to, m.from, axis, n, rows);
     default:
-      return rows_of<T, 0>(o, x, m.to, m.from, axis, n, rows);
+      break;
   }
+  if (m.to[axis + 1] != 1 || m.from[axis + 1] != 1) return rows_of<T, 0>(o, x, m.to, m.from, axis, n, rows);
+  for (int64_t r = 0; r < rows; ++r)
+    std::memmove(o + r * m.to[axis], x + r * m.from[axis], static_cast<size_t>(n) * sizeof(T));
 }
 
 // out[i * to + j] = in[i + j * from], in squares that fit the first-level cache.

@@ -12,7 +12,8 @@
 namespace mx::vector {
 namespace {
 
-constexpr int64_t kBlock = 1024;       // elements of a row that are folded in their own type
+constexpr int64_t kBlock = 1024;       // elements of a row that are converted and folded in float32
+constexpr int64_t kLongBlock = 2048;   // likewise, without conversion
 constexpr int64_t kColumns = 2048;      // columns folded together
 constexpr int64_t kRowsPerFlush = 32;  // rows added in float32 before they go to double
 constexpr int64_t kFewUnits = 8;       // below, single results are split between threads
@@ -172,8 +173,9 @@ void ReducePlan::fold_piece(const char* from, int64_t n, Number* total) const {
   const Fold join = table_.fold_row[total_][joining(options_.op)];
   const bool convert = inputs_[0].dtype != kStorageOf[fold_];
   char* block = convert ? block_memory.get(kBlock * 8) : nullptr;
-  for (int64_t done = 0; done < n; done += kBlock) {
-    const auto some = static_cast<size_t>(std::min(kBlock, n - done));
+  const int64_t most = convert ? kBlock : kLongBlock;
+  for (int64_t done = 0; done < n; done += most) {
+    const auto some = static_cast<size_t>(std::min(most, n - done));
     const char* data = from + done * static_cast<int64_t>(item_);
     if (convert) {
       table_.load[inputs_[0].dtype][fold_](block, data, some);

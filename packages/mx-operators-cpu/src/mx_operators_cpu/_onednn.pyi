@@ -7,7 +7,14 @@ _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
 def fused_fully_connected(
-    inputs: _Specs, outputs: _Specs, *, biased: bool, residual: bool, activation: str, alpha: float, beta: float
+    inputs: _Specs,
+    outputs: _Specs,
+    *,
+    biased: bool,
+    residual: bool,
+    activation: str,
+    alpha: float,
+    beta: float,
 ) -> object | None: ...
 
 class FusedConvolution:

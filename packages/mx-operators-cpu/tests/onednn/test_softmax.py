@@ -68,3 +68,33 @@ def test_softmax_output(
 def test_labels_may_be_a_distribution(rng: np.random.Generator) -> None:
     data, label = rng.standard_normal((4, 5)), rng.dirichlet(np.ones(5), 4)
     plans.verify("SoftmaxOutput", {"grad_scale": 3}, [data.astype(np.float32), label.astype(np.float32)])
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("length", [15, 16, 33, 2049, 5000])
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_long_rows(rng: np.random.Generator, name: str, length: int, temperature: float | None) -> None:
+    data = (4 * rng.standard_normal((3, length))).astype(np.float32)
+    data[0] += 1e4
+    plans.verify(name, {} if temperature is None else {"temperature": temperature}, [data], atol=1e-4)
+
+
+def test_masked_elements_are_exactly_zero() -> None:
+    data = np.zeros((2, 40), np.float32)
+    data[0, 7:] = -np.inf
+    data[1, ::2] = -1e30
+    op = operators.get("softmax")
+    out = np.empty_like(data)
+    plans.run(plans.prepare(op, op.Param.parse({}, op="softmax"), [data], [out]), [data], [out])
+    assert (out[0, 7:] == 0).all() and (out[1, ::2] == 0).all()
+    np.testing.assert_allclose(out.sum(-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_makes_its_row_so(bad: float) -> None:
+    data = np.zeros((2, 40), np.float32)
+    data[0, 3] = bad
+    op = operators.get("softmax")
+    out = np.empty_like(data)
+    plans.run(plans.prepare(op, op.Param.parse({}, op="softmax"), [data], [out]), [data], [out])
+    assert np.isnan(out[0, 3]) and np.isfinite(out[1]).all()
