@@ -29,3 +29,14 @@ def test_forward_and_backward(
     size = attrs.get("output_size") or (attrs.get("height", 1), attrs.get("width", 1))
     head = plans.array(rng, (*shape[:2], size[0], size[-1]), dtype)
     plans.verify(f"_backward_contrib_{name}", attrs, [head, x], threads=2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("shapes", [[(2, 3, 4, 5)], [(2, 3, 4, 6), (2, 1, 2, 3), (2, 2, 8, 12)]])
+def test_pixels_are_repeated(rng: np.random.Generator, dtype: str, shapes: list[tuple[int, ...]]) -> None:
+    attrs = {"scale": 2, "sample_type": "nearest", "num_args": len(shapes)}
+    inputs = [plans.array(rng, shape, dtype) for shape in shapes]
+    plans.verify("UpSampling", attrs, inputs, threads=2)
+    if len(shapes) == 1 and dtype in plans.FLOATS:
+        head = plans.array(rng, (*shapes[0][:2], *(2 * e for e in shapes[0][2:])), dtype)
+        plans.verify("_backward_UpSampling", attrs, [head, *inputs])

@@ -77,6 +77,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("L2Normalization", "normalize:l2_normalization"),
     ("_backward_L2Normalization", "normalize:backward_l2_normalization"),
     ("_contrib_div_sqrt_dim", "normalize:div_sqrt_dim"),
+    ("UpSampling", "resample:upsample"),
+    ("_backward_UpSampling", "resample:backward_upsample"),
     *((name, f"order:{name}") for name in ("sort", "argsort", "topk")),
     ("_backward_sort", "order:backward_sort"),
     ("_backward_topk", "order:backward_topk"),

@@ -38,6 +38,13 @@ class View:
         shape[axis], strides[axis] = count, strides[axis] * step
         return View(tuple(shape), tuple(strides), offset)
 
+    def split(self, axis: int, inner: int) -> View:
+        """An axis as two, the second one with `inner` elements."""
+        shape, strides = list(self.shape), list(self.strides)
+        shape[axis : axis + 1] = [shape[axis] // inner, inner]
+        strides[axis : axis + 1] = [strides[axis] * inner, strides[axis]]
+        return View(tuple(shape), tuple(strides), self.offset)
+
     def cut(self, cuts: Sequence[slice]) -> View:
         """A slice per leading axis."""
         view = self
