@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Fold = tuple[Opcode, Callable[..., Any]]
 _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
+#: rows of at most so many elements get one warp
+_SHORT = 128
 #: types whose positions and labels are exact in float64
 _LABELS = _FLOATS | frozenset(dtypes.code(n) for n in ("uint8", "int8", "int32", "int64"))
 
@@ -56,10 +58,11 @@ def _plan(
         elementwise.symbol(call.op.name), compute,
         [RowTensor(s.dtype, once) for s, (_, once) in zip(specs, inputs, strict=True)],
         RowTensor(output.dtype, per_row), traced, X.trace(result, known + len(folds)),
+        32 if extent <= _SHORT else BLOCK,
     )  # fmt: skip
     head: tuple[Parameter, ...] = (*((Kind.INPUT, i) for i, _ in inputs), (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
     numbers = tuple((Kind.UINT64, n) for n in (rows, extent, max(stride, 1)))
-    steps = [Launch(source, rows * BLOCK, (*head, *numbers))] if rows and extent else []
+    steps = [Launch(source, rows * source.block, (*head, *numbers))] if rows and extent else []
     return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps)
 
 

@@ -76,7 +76,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "stack": [({"num_args": 2, "axis": 1}, [(3, 4), (3, 4)]), ({"num_args": 2, "axis": -1}, [(3,), (3,)])],
     "_slice_assign": [({"begin": (0, 1), "end": (None, 3)}, [(4, 5), (4, 2)])],
     "_slice_assign_scalar": [({"begin": (0, 1), "end": (None, 5), "step": (1, 2), "scalar": 2.5}, [(4, 5)])],
-    **{name: [({}, [(3, 40)]), ({"axis": 1, "temperature": 2.0}, [(2, 5, 3)]), ({"axis": 0}, [(4,)])]
+    **{name: [({}, [(3, 40)]), ({}, [(2, 300)]), ({"axis": 1, "temperature": 2.0}, [(2, 5, 3)]), ({"axis": 0}, [(4,)])]
        for name in ("softmax", "softmin", "log_softmax")},
     **{f"_backward_{name}": [({}, [(3, 40), (3, 40)]), ({"axis": 1, "temperature": 2.0}, [(2, 5, 3)] * 2)]
        for name in ("softmax", "softmin", "log_softmax")},

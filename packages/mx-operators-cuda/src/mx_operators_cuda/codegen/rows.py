@@ -39,6 +39,7 @@ def write_rows(
     output: RowTensor,
     folds: Sequence[tuple[Opcode, Expression]],
     result: Expression,
+    block: int = BLOCK,
 ) -> KernelSource:
     """The kernel.
 
@@ -55,6 +56,8 @@ def write_rows(
     result : Expression
         Of the inputs, the position and all folds. For an output with one element per row it may use only
         folds and inputs of that kind.
+    block : int
+        Threads that work on a row, a power of two.
     """
     written = names.STORAGE[output.dtype]
     pointers = [f"const {names.STORAGE[t.dtype]}* x{i}" for i, t in enumerate(inputs)]
@@ -74,9 +77,9 @@ def write_rows(
         "",
         *functions,
         "",
-        f'extern "C" __global__ void __launch_bounds__({BLOCK})',
+        f'extern "C" __global__ void __launch_bounds__({block})',
         f"{name}({', '.join([*pointers, f'{written}* y', 'int request', *numbers])}) {{",
-        *([f"  __shared__ Value partial[{BLOCK}];"] if folds else []),
+        *([f"  __shared__ Value partial[{block}];"] if folds else []),
         "  for (mx::uint64 row = blockIdx.x; row < rows; row += gridDim.x) {",
         "    const mx::uint64 base = row / stride * extent * stride + row % stride;",
         *(f"    const Value v{i} = mx::convert<Value>(x{i}[row]);" for i in once),
@@ -86,7 +89,7 @@ def write_rows(
         "}",
         "",
     ]
-    return KernelSource(name, "\n".join(text), 1)
+    return KernelSource(name, "\n".join(text), 1, block)
 
 
 def _values(inputs: Sequence[RowTensor], folds: int, position: str = "Value(k)") -> list[str]:
