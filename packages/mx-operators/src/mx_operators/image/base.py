@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators on images share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def image(s: Any, batches: bool = True, name: str = "data") -> tuple[int, ...] | None:
+    """The shape of an image (H, W, C), or of a batch of them (N, H, W, C), checked."""
+    shape = s.get(name)
+    allowed = (3, 4) if batches else (3,)
+    if shape is not None and len(shape) not in allowed:
+        either = " or (N, H, W, C)" if batches else ""
+        raise s.error(f"{name}: expected (H, W, C){either}, got {shape}")
+    return None if shape is None else tuple(shape)
+
+
+def saturated(values: Any, dtype: Any) -> Any:
+    """Values as a type; integers are cut to what it holds, then towards zero."""
+    if np.dtype(dtype).kind not in "iu":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(np.nan_to_num(values), limits.min, limits.max).astype(dtype)
