@@ -66,6 +66,7 @@ def register(registry: Any) -> None:
     for op, *names in KERNELS:
         make, supports = (f"{__package__}.{name}" for name in names)
         registry.add(op, "cpu", "onednn", make, priority=PRIORITY, supports=supports)
-        registry.add(
-            op, "cpu", "widened", f"{widened}:make", priority=WIDENED, supports=f"{widened}:supported"
-        )
+        if not op.startswith("_onednn"):  # a layout of one type
+            registry.add(
+                op, "cpu", "widened", f"{widened}:make", priority=WIDENED, supports=f"{widened}:supported"
+            )

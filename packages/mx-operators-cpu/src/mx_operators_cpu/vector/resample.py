@@ -12,7 +12,6 @@ from mx_operators_cpu import _vector
 from mx_operators_cpu.vector.signature import plain, real, tensors
 from mx_operators_cpu.vector.view import View, move
 
-
 #: where each row's entries begin (and the last ends), their columns and weights
 Mixing: TypeAlias = tuple[list[int], list[int], list[float]]
 
