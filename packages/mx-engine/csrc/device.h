@@ -57,6 +57,7 @@ class Stream {
   const mx_context context;
   const int32_t lane;
   void* const handle;
+  std::atomic<int64_t> last_landing{0};  // in nanoseconds; while profiled
 
  private:
   void main() noexcept;

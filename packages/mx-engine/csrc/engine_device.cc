@@ -2,6 +2,7 @@
 //
 // Operations of accelerators: launched when the body has returned, done when the token recorded
 // behind it is reached.
+#include <algorithm>
 #include <new>
 
 #include "engine.h"
@@ -152,10 +153,17 @@ void Engine::launched(Block* block, FailureRef failure, ReadyList& ready) noexce
 }
 
 void Engine::token_reached(Flight* flight, mx_failure* failure) noexcept {
+  Block* block = flight->block;
+  const bool profiled = block->pushed != 0;
+  if (profiled) {  // a stream does one thing after the other, on a thread of its own
+    block->thread = thread_number();
+    block->started = std::max(block->started, flight->stream->last_landing.load());
+  }
   FailureRef owned(failure);
   if (flight->failure == nullptr) flight->failure = owned.release();
   ReadyList ready;
   approach(flight, ready);
+  if (profiled) flight->stream->last_landing.store(now_ns());
   engine::release(flight);
   if (!ready.empty()) dispatch(ready);
 }

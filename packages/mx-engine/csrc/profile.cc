@@ -27,7 +27,7 @@ void Profile::report(const Block& block, bool failed) noexcept {
   if (sink_ == nullptr) return;
   mx_engine_event event{};
   event.size = sizeof event;
-  event.thread = thread_number();
+  event.thread = block.thread;
   event.name = block.name;
   event.context = block.context;
   event.pushed = block.pushed;

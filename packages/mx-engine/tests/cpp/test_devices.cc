@@ -288,17 +288,25 @@ void profiles_tell_when_the_device_was_done() {
   const Table table(2);
   attach(table, device);
   mx_variable* v = table.variable();
-  static std::atomic<int64_t> started, finished;
+  static std::atomic<int64_t> started, finished, overlaps;
+  static std::atomic<uint32_t> thread;
+  finished = overlaps = 0;
   table->set_sink(
       table.self(),
       [](void*, const mx_engine_event* event) {
+        if (event->started < finished) ++overlaps;
         started = event->started;
         finished = event->finished;
+        thread = event->thread;
       },
       nullptr);
   enqueue(table, on(device, {}, {v}), [] { sleep_ms(20); });
   table.quiet();
   CHECK(finished - started >= 15'000'000);
+  const uint32_t first = thread;
+  for (int i = 0; i < 5; ++i) enqueue(table, on(device, {}, {v}), [] { sleep_ms(2); });
+  table.quiet();
+  CHECK(overlaps == 0 && thread == first);  // a row of its own for the stream
   table->set_sink(table.self(), nullptr, nullptr);
   table.remove(v);
 }
