@@ -153,6 +153,8 @@ void check_table(const py::object& capsule, const std::string& consumer) {
       import_table<mx_engine_api>(object, name, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, who);
     } else if (interface == MX_STORAGE_CAPSULE) {
       import_table<mx_storage_api>(object, name, MX_STORAGE_MAJOR, MX_STORAGE_MINOR, who);
+    } else if (interface == MX_SHARED_CAPSULE) {
+      import_table<mx_shared_api>(object, name, MX_SHARED_MAJOR, MX_SHARED_MINOR, who);
     } else if (interface == MX_RESOURCE_CAPSULE) {
       import_table<mx_resource_api>(object, name, MX_RESOURCE_MAJOR, MX_RESOURCE_MINOR, who);
     } else if (interface == MX_DEVICE_CAPSULE) {

@@ -11,8 +11,9 @@ from mx_core.testing import tables
 
 #: interface -> size of its table in the headers, bytes
 SIZES = {
-    "mx.engine.v1": 208,
+    "mx.engine.v1": 216,
     "mx.storage.v1": ctypes.sizeof(tables.StorageTable),
+    "mx.shared.v1": ctypes.sizeof(tables.SharedTable),
     "mx.resource.v1": ctypes.sizeof(tables.ResourceTable),
     "mx.device.v1": 96,
     "mx.invoke.v1": 120,

@@ -11,8 +11,9 @@ import ctypes
 import time
 from collections.abc import Callable
 
-import mx
 import numpy as np
+
+import mx
 
 
 def seconds(copies: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:

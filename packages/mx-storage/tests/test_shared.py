@@ -14,13 +14,18 @@ import pytest
 
 from mx_core import context
 from mx_core.errors import ArgumentError, MXNetError, NoKernelError
-from mx_core.testing import StorageContract
+from mx_core.testing import SharedStorageContract, StorageContract
 from mx_storage import Block, StorageManager, managers, shared
 
 
 class TestShared(StorageContract):
     context = context.cpu_shared()
 
+    def make_storage(self) -> Any:
+        return managers.shared()
+
+
+class TestSharing(SharedStorageContract):
     def make_storage(self) -> Any:
         return managers.shared()
 

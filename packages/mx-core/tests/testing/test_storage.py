@@ -23,6 +23,9 @@ class Manager:
     overlap = False
     counts_frees = True
     explains = True
+    knows_its_device = True
+    resets = True
+    spares_what_is_used = True
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -34,9 +37,17 @@ class Manager:
         new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
         self.label = b"mx.storage.v1"
         self.capsule = new(c.addressof(self.table), self.label, None)
-        self.shared = None
+        self.shared = self.kept = None
+
+    def known(self, context, error):
+        if self.knows_its_device and context.type != 1:
+            error.contents.message = f"expected cpu (1), got device type {context.type}".encode()
+            return False
+        return True
 
     def alloc(self, _self, context, size, tag, block, error):
+        if not self.known(context, error):
+            return 4
         with self.lock:
             if size > 1 << 40 or (self.limit and self.in_use + size > self.limit):
                 text = f"asked {size}, in use {self.in_use}, limit {self.limit}" if self.explains else "no"
@@ -46,6 +57,8 @@ class Manager:
             data = self.shared if self.overlap and self.shared else LIBC.aligned_alloc(64, rounded)
             self.shared = data
             block.contents.data, block.contents.bytes = data + 64 - self.alignment, size
+            block.contents.context = context
+            self.kept = self.kept or (data, rounded)
             self.in_use += size
             self.peak = max(self.peak, self.in_use)
             self.allocations += 1
@@ -61,16 +74,20 @@ class Manager:
     direct_free = free
 
     def release_all(self, _self, context):
-        pass
+        if not self.spares_what_is_used:
+            c.memset(self.kept[0], 0, self.kept[1])
 
     def stats(self, _self, context, stats, error):
+        if not self.known(context, error):
+            return 4
         s = stats.contents
         s.bytes_in_use, s.bytes_peak, s.bytes_limit = self.in_use, self.peak, self.limit
         s.allocations = self.allocations
         return 0
 
     def reset_peak(self, _self, context):
-        self.peak = self.in_use
+        if self.resets:
+            self.peak = self.in_use
 
     def set_limit(self, _self, context, size):
         self.limit = size
@@ -87,6 +104,10 @@ class TestSimpleManager(StorageContract):
         ({"alignment": 32}, "blocks_are_aligned_disjoint_and_writable"),
         ({"overlap": True}, "blocks_are_aligned_disjoint_and_writable"),
         ({"counts_frees": False}, "statistics_follow_alloc_and_free"),
+        ({"resets": False}, "the_peak_starts_again_at_what_is_in_use"),
+        ({"spares_what_is_used": False}, "release_all_leaves_blocks_in_use_alone"),
+        ({"counts_frees": False}, "a_block_may_be_freed_by_another_thread"),
+        ({"knows_its_device": False}, "contexts_of_other_devices_are_refused"),
         ({"explains": False}, "the_limit_is_kept_and_the_refusal_explained"),
     ],
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mx_core.testing.plan import run_plan
     from mx_core.testing.random import RandomContract
     from mx_core.testing.storage import StorageContract
+    from mx_core.testing.storage_shared import SharedStorageContract
 
 _HOMES = {
     "CodecContract": "codec",
@@ -35,6 +36,7 @@ _HOMES = {
     "FakeDevice": "device",
     "KVStoreContract": "kvstore",
     "RandomContract": "random",
+    "SharedStorageContract": "storage_shared",
     "StorageContract": "storage",
     "check_kernel": "kernel",
     "check_operator": "operator",
@@ -50,6 +52,7 @@ __all__ = [
     "FakeDevice",
     "KVStoreContract",
     "RandomContract",
+    "SharedStorageContract",
     "StorageContract",
     "check_kernel",
     "check_operator",

@@ -104,6 +104,65 @@ class StorageContract:
         assert after.bytes_in_use == before.bytes_in_use
         assert after.bytes_peak >= before.bytes_in_use + 50_000
 
+    def test_a_block_says_what_it_is(self) -> None:
+        memory = self._memory()
+        block = memory.alloc(777)
+        assert block.bytes == 777
+        assert (block.context.type, block.context.id) == (memory.context.type, memory.context.id)
+        memory.free(block)
+
+    def test_the_peak_starts_again_at_what_is_in_use(self) -> None:
+        memory = self._memory()
+        kept = memory.alloc(1000)
+        memory.free(memory.alloc(1 << 20))
+        assert memory.stats().bytes_peak >= memory.stats().bytes_in_use + (1 << 20)
+        memory.table.reset_peak(memory.table.self, memory.context)
+        after = memory.stats()
+        assert after.bytes_peak == after.bytes_in_use
+        memory.free(kept)
+
+    def test_release_all_leaves_blocks_in_use_alone(self) -> None:
+        memory = self._memory()
+        blocks = [memory.alloc(size) for size in (100, 70_000, 3 << 20)]
+        if self.host_accessible:
+            for i, block in enumerate(blocks):
+                ctypes.memset(block.data, i + 1, block.bytes)
+        memory.free(memory.alloc(1 << 20))
+        memory.table.release_all(memory.table.self, memory.context)
+        for i, block in enumerate(blocks):
+            if self.host_accessible:
+                assert ctypes.string_at(block.data, block.bytes) == bytes([i + 1]) * block.bytes
+            memory.free(block)
+
+    def test_memory_may_have_no_tag(self) -> None:
+        memory = self._memory()
+        block, error = tables.Block(), tables.Error()
+        table = memory.table
+        status = table.alloc(table.self, memory.context, 64, None, ctypes.byref(block), ctypes.byref(error))
+        assert status == 0, error.message
+        memory.free(block)
+
+    @within(60)
+    def test_a_block_may_be_freed_by_another_thread(self) -> None:
+        memory = self._memory()
+        before = memory.stats().bytes_in_use
+        blocks = [memory.alloc(size) for size in (64, 5000, 2 << 20) for _ in range(40)]
+        thread = threading.Thread(target=lambda: [memory.free(block) for block in blocks])
+        thread.start()
+        thread.join()
+        assert memory.stats().bytes_in_use == before
+        memory.free(memory.alloc(5000))
+
+    def test_contexts_of_other_devices_are_refused(self) -> None:
+        memory = self._memory()
+        wrong = tables.Context(9999, 0)
+        block, error, stats = tables.Block(), tables.Error(), tables.StorageStats()
+        table = memory.table
+        status = table.alloc(table.self, wrong, 64, None, ctypes.byref(block), ctypes.byref(error))
+        assert status != 0 and error.message, "alloc of memory of an unknown device"
+        status = table.stats(table.self, wrong, ctypes.byref(stats), ctypes.byref(error))
+        assert status != 0 and error.message, "stats of an unknown device"
+
     def test_release_all_empties_the_pool(self) -> None:
         memory = self._memory()
         memory.free(memory.alloc(1 << 20))

@@ -82,6 +82,32 @@ class StorageTable(c.Structure):
     ]
 
 
+class Segment(c.Structure):
+    """mx_segment."""
+
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("fd", c.c_int32),
+        ("bytes", c.c_uint64),
+        ("inode", c.c_uint64),
+        ("offset", c.c_uint64),
+    ]
+
+
+class SharedTable(c.Structure):
+    """mx_shared_api."""
+
+    _fields_ = [
+        ("head", Head),
+        ("self", c.c_void_p),
+        ("segment", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.POINTER(Segment), _ERROR)),
+        (
+            "attach",
+            c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_int32, c.c_uint64, c.c_char_p, _BLOCK, _ERROR),
+        ),
+    ]
+
+
 class ResourceTable(c.Structure):
     """mx_resource_api."""
 
