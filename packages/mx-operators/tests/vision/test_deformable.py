@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bent convolutions: without offsets ordinary ones; masks weigh; bad shapes are refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import errors, operators
+from mx_core.operator import infer_shapes
+
+spec = importlib.util.spec_from_file_location("replay", Path(__file__).parents[1] / "replay.py")
+assert spec is not None and spec.loader is not None
+replay = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(replay)
+RNG = np.random.default_rng(7)
+PLAIN, MODULATED = "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution"
+
+
+@pytest.mark.parametrize("name", [PLAIN, MODULATED])
+def test_without_offsets_it_is_a_convolution(name: str) -> None:
+    attrs = {"kernel": (3, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (1, 0), "num_filter": 4}
+    data, weight, bias = RNG.normal(size=(2, 4, 6, 7)), RNG.normal(size=(4, 2, 3, 2)), RNG.normal(size=4)
+    attrs["num_group"] = 2
+    (expected,) = replay.forward("Convolution", attrs, [data, weight, bias], False)
+    extra = [np.zeros((2, 12, *expected.shape[2:]))]
+    if name == MODULATED:
+        extra.append(np.ones((2, 6, *expected.shape[2:])))
+    (found,) = replay.forward(name, attrs, [data, *extra, weight, bias], False)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_gradients_of_masked_samples() -> None:
+    attrs: dict[str, Any] = {"kernel": (2, 2), "num_filter": 2, "num_deformable_group": 2, "pad": (1, 1)}
+    inputs = [
+        RNG.normal(size=(1, 4, 3, 4)), RNG.normal(size=(1, 16, 4, 5)), RNG.uniform(size=(1, 8, 4, 5)),
+        RNG.normal(size=(2, 4, 2, 2)), RNG.normal(size=2),
+    ]  # fmt: skip
+    y = replay.forward(MODULATED, attrs, inputs, True)
+    head = RNG.normal(size=y[0].shape)
+    grads = replay.backward(MODULATED, attrs, inputs, y, [head])
+    for i, grad in enumerate(grads):
+        direction = RNG.normal(size=inputs[i].shape)
+        ends = []
+        for sign in (1e-6, -1e-6):
+            moved = [x + sign * direction if j == i else x for j, x in enumerate(inputs)]
+            ends.append((replay.forward(MODULATED, attrs, moved, True)[0] * head).sum())
+        np.testing.assert_allclose((grad * direction).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
+
+
+def test_bad_shapes_are_refused() -> None:
+    op = operators.get(PLAIN)
+    for attrs, shapes, message in (
+        ({"kernel": (3,), "num_filter": 1}, [(1, 2, 4, 4)], "kernel: expected 2 values"),
+        ({"kernel": (3, 3), "num_filter": 1}, [(1, 2, 4, 4), (1, 17, 2, 2)], r"offset.*\(1, 18, 2, 2\)"),
+        ({"kernel": (3, 3), "num_filter": 1, "num_deformable_group": 3}, [(1, 2, 4, 4)], "num_deformable"),
+        ({"kernel": (5, 5), "num_filter": 1}, [(1, 2, 4, 4)], "larger than the padded data"),
+    ):
+        with pytest.raises(errors.ShapeError, match=message):
+            given = [*shapes, *[None] * (4 - len(shapes))]
+            infer_shapes(op, op.Param.parse(attrs, op=PLAIN), given)
+    pool = operators.get("_contrib_PSROIPooling")
+    p = pool.Param.parse({"spatial_scale": 1, "output_dim": 2, "pooled_size": 2}, op=pool.name)
+    with pytest.raises(errors.ShapeError, match="expected 8 channels"):
+        infer_shapes(pool, p, [(1, 6, 4, 4), (1, 5)])
+    with pytest.raises(errors.IndexOutOfBoundsError, match="images 0 to 0, got 3"):
+        replay.forward(pool.name, p.attrs(), [np.ones((1, 8, 4, 4)), np.array([[3, 0, 0, 1, 1.0]])], False)
