@@ -51,8 +51,10 @@ Workload random_graph(int operations) {
   return made;
 }
 
-double run(const mx_engine_api* engine, const Workload& workload, uint32_t flags) {
+double run(const mx_engine_api* engine, const Workload& workload, uint32_t flags,
+           mx_context context) {
   mx_operation operation = empty_operation(flags);
+  operation.context = context;
   std::vector<mx_variable*> variables, reads;
   variables.reserve(workload.variables);
   const auto start = Clock::now();

@@ -22,7 +22,8 @@ Workload one_variable(int operations);
 Workload random_graph(int operations);
 
 // Seconds from the first variable's creation to the end of the last operation.
-double run(const mx_engine_api* engine, const Workload& workload, uint32_t flags);
+double run(const mx_engine_api* engine, const Workload& workload, uint32_t flags,
+           mx_context context = {MX_CPU, 0});
 // Seconds from a push to the return of the wait for it, on average of `rounds`.
 double hand_over(const mx_engine_api* engine, int rounds);
 
