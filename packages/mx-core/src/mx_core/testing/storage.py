@@ -147,7 +147,12 @@ class StorageContract:
         memory = self._memory()
         before = memory.stats().bytes_in_use
         blocks = [memory.alloc(size) for size in (64, 5000, 2 << 20) for _ in range(40)]
-        thread = threading.Thread(target=lambda: [memory.free(block) for block in blocks])
+
+        def free_all() -> None:
+            for block in blocks:
+                memory.free(block)
+
+        thread = threading.Thread(target=free_all)
         thread.start()
         thread.join()
         assert memory.stats().bytes_in_use == before
