@@ -20,7 +20,7 @@ from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 from mx_ndarray.views import with_shape
 
-Index = Any  # int, NumPy array of integers, or NDArray
+Index = Any  # a slice, None, ..., a NumPy array of integers, positions of a mask, or an NDArray
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,21 @@ class Selection:
 
 @dataclass(frozen=True)
 class _Item:
-    """One part of a key and the axis it indexes; `None` as index stands for a new axis."""
+    """One part of a key and the axis it indexes.
+
+    `None` as index stands for a new axis, `...` for no axis: it only keeps its neighbours apart.
+    """
 
     axis: int
-    index: Index | slice | None
+    index: Index
 
     @property
     def advanced(self) -> bool:
-        return not (self.index is None or isinstance(self.index, slice))
+        return self.takes_axis and not isinstance(self.index, slice)
+
+    @property
+    def takes_axis(self) -> bool:
+        return self.index is not None and self.index is not Ellipsis
 
 
 def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
@@ -63,7 +70,7 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
     items = _items(key, dims)
     while isinstance(items[-1].index, slice) and items[-1].index == slice(None):
         items.pop()
-    used = sum(item.index is not None for item in items)
+    used = sum(item.takes_axis for item in items)
     advanced = [k for k, item in enumerate(items) if item.advanced]
     block = _broadcast_shape([items[k].index for k in advanced])
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
@@ -81,7 +88,7 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
             taken = range(*item.index.indices(dims[item.axis]))
             sliced.append((item.axis, len(shape), taken))
             shape.append(len(taken))
-        else:
+        elif item.index is None:
             shape.append(1)
     for axis, at, taken in sliced:
         parts[axis] = np.array(taken, np.int64).reshape((-1, *(1,) * (len(shape) - at - 1)))
@@ -105,13 +112,13 @@ def _items(key: Any, dims: tuple[int, ...]) -> list[_Item]:
         raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
     if sum(part is Ellipsis for part in parts) > 1:
         raise IndexOutOfBoundsError("[NDArray] an index can only have one ellipsis ('...')")
-    fill = [slice(None)] * (len(dims) - used)
+    fill = [slice(None)] * (len(dims) - used) or [Ellipsis]
     at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
     items: list[_Item] = []
     axis = 0
     for part in [*parts[:at], *fill, *parts[at + 1 :]]:
         items.append(_Item(axis, part))
-        axis += part is not None
+        axis += items[-1].takes_axis
     for item in items:
         _check_mask_length(item, dims)
     return items
@@ -185,6 +192,8 @@ def _reshaped(index: Index, shape: tuple[int, ...]) -> Index:
 
 def _stacked(rows: list[Index], shape: tuple[int, ...], context: Context) -> NDArray:
     """One row of indices per axis, broadcast to the result's shape."""
+    if 0 in shape:  # which `broadcast_to` would take for "as it is"
+        return make_array(np.zeros((len(rows), *shape)), context, np.int64)
     if not any(isinstance(row, NDArray) for row in rows):
         return make_array(np.stack([np.broadcast_to(row, shape) for row in rows]), context, np.int64)
     made = []

@@ -36,6 +36,8 @@ class Region:
 
     def contiguous(self, dims: tuple[int, ...]) -> bool:
         """True when the region is one run of memory."""
+        if 0 in self.lengths:
+            return True
         whole = True  # every axis behind this one is complete
         for axis in reversed(range(len(dims))):
             length = self.lengths[axis]
@@ -129,7 +131,7 @@ def get(array: NDArray, key: Any) -> NDArray:
         return _gather(array, key)
     if region.contiguous(dims):
         view = _view(array, region, region.lengths)
-        if _core.is_recording() and array._recorded:
+        if _core.is_recording() and array._recorded and view.size:
             op = operators.get("slice")
             params = op.Param.parse(region.slice_arguments(), op="slice")
             _core.record_view(op, params, array, view)
@@ -163,6 +165,8 @@ def put(array: NDArray, key: Any, value: Any) -> None:
             value = _full(chosen.shape, value, array)
         part = _fitted(value, array, chosen.shape)
         function("_scatter_set_nd")(array, part, chosen.indices, shape=dims, out=array)
+    elif 0 in region.lengths:
+        return
     elif region.contiguous(dims) and not recorded:
         _fill(_view(array, region, region.shape), value)
     elif isinstance(value, _NUMBERS):

@@ -92,7 +92,7 @@ def namespace(
         raise UnknownOperatorError(f"module {module!r} has no function {name!r}")
 
     def names() -> list[str]:
-        found = set()
+        found = {name for name in vars(sys.modules[module]) if not name.startswith("__")}
         for name in operators.names():
             if offers(name):
                 found.add(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mx_core import services
+from mx_core import plugins, services
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_ndarray.ndarray import NDArray
@@ -38,7 +38,15 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     if isinstance(ctx, Context):
         services.random(ctx.device_type).seed(state, ctx)
     else:
-        services.random("cpu").seed(state)
+        streams = {id(made): made for made in map(services.random, _device_types())}
+        for made in streams.values():  # usually one for all devices
+            made.seed(state)
+
+
+def _device_types() -> list[str]:
+    """Device types that have random streams and are here."""
+    kinds = {entry.value.device for entry in plugins.registry("resources").items()}
+    return sorted(kind for kind in kinds if kind.startswith("cpu") or services.device_count(kind))
 
 
 def _draw(
