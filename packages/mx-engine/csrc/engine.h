@@ -197,6 +197,7 @@ class Engine final : private Runner, private Landings {
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<int> omp_threads_{0};
+  bool lost_ = false;  // this is a child whose parent had something pending at the fork
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{accepting};
   int state_before_fork_ = accepting;     // meaningful while state_ is forking

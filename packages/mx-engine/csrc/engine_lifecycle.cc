@@ -180,6 +180,7 @@ void Engine::lock_for_fork() noexcept {
 void Engine::unlock_after_fork(bool child) noexcept {
   if (child) {
     // What was pending is lost with its threads, but for the operations this thread is inside of.
+    lost_ |= pending_.load() > Frame::depth();
     pending_.store(Frame::depth(), std::memory_order_seq_cst);
     quiet_waiters_.store(0, std::memory_order_seq_cst);
     visitors_.store(0, std::memory_order_relaxed);

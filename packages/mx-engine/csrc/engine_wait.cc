@@ -46,6 +46,11 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
                   holder);
     return set_error(error, MX_ERROR, text);
   }
+  if (lost_ && pending_.load(std::memory_order_acquire) == Frame::depth()) {
+    return set_error(error, MX_ERROR,
+                     "[wait_for_variable] the operations that use the variable were pending in the "
+                     "parent when the process was forked, and do not exist here");
+  }
   if (state_.load(std::memory_order_acquire) == shut_down) {
     return set_error(error, MX_ERROR_SHUTDOWN,
                      "[wait_for_variable] the engine was shut down before the variable was ready");

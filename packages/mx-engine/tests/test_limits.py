@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,58 @@ def test_a_fork_does_not_wait_for_ever(python: Python, how: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "child\nTrue\n"
     assert "had not finished 0.3 s after the fork began; running: stuck (pushed at" in done.stderr
+
+
+def test_a_child_is_told_of_what_was_lost_in_the_fork(python: Python) -> None:
+    done = python(
+        """
+        import os, threading, mx_engine
+        from mx_core.errors import MXNetError
+        engine, gate = mx_engine.create(workers=2), threading.Event()
+        variable = engine.new_variable()
+        engine.push(gate.wait, writes=[variable])
+        child = os.fork()
+        if child == 0:
+            try:
+                engine.wait_for_variable(variable)
+            except MXNetError as error:
+                print(error, flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        gate.set()
+        """,
+        MX_FORK_TIMEOUT="0.2",
+    )
+    assert "do not exist here" in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
+def test_a_spawned_process_has_engines_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "spawning.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing
+            import mx_engine
+
+            engine = mx_engine.create(workers=2)
+
+            def work(n):
+                variable, seen = engine.new_variable(), []
+                engine.push(lambda: seen.append(n * n), writes=[variable])
+                engine.wait_for_variable(variable)
+                return seen[0]
+
+            if __name__ == "__main__":
+                engine.push(lambda: None)
+                with multiprocessing.get_context("spawn").Pool(2) as pool:
+                    print(pool.map(work, range(4)))
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=50, check=False)
+    assert done.stdout == "[0, 1, 4, 9]\n", done.stderr
+    assert done.returncode == 0
 
 
 WAITS = {
