@@ -26,7 +26,13 @@ SYMMETRIC = frozenset(("_linalg_potrf",))
 STOPPED = frozenset(("BlockGrad", "Cast"))
 #: their gradient is another one than their own, by definition
 REPLACED = frozenset(
-    ("_contrib_gradientmultiplier", "_contrib_round_ste", "_contrib_sign_ste", "_contrib_box_nms")
+    (
+        "_contrib_gradientmultiplier",
+        "_contrib_round_ste",
+        "_contrib_sign_ste",
+        "_contrib_box_nms",
+        "_contrib_hawkesll",
+    )
 )
 
 

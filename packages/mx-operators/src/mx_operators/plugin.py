@@ -27,6 +27,7 @@ MODULES = (
     "optimizer.lamb", "optimizer.adamw", "nn.attention", "array.ravel",
     "contrib.boolean_mask", "contrib.index", "contrib.allclose", "contrib.straight_through",
     "contrib.columns", "contrib.fourier", "contrib.count_sketch", "contrib.batch_norm", "loss.ctc",
+    "contrib.hawkes",
     "vision.box_iou", "vision.box_nms", "vision.box_codec", "vision.multibox", "vision.proposal",
     "vision.roi_align", "vision.psroi_pooling", "vision.deformable_convolution",
     "image.convert", "image.geometry", "image.resize", "image.color",

@@ -120,3 +120,32 @@ def test_ctc_of_short_and_impossible_sequences() -> None:
         with pytest.raises(errors.IndexOutOfBoundsError, match="data_lengths: expected 1 to 2"):
             attrs = {"use_data_lengths": True}
             replay.forward("CTCLoss", attrs, [data, label, np.array(lengths)], False)
+
+
+def test_ctc_with_label_lengths_alone() -> None:
+    data = RNG.normal(size=(5, 2, 4))
+    label, lengths = np.array([[1, 2, 3], [3, 3, 1]]), np.array([3, 1])
+    alone = replay.forward("CTCLoss", {"use_label_lengths": True}, [data, label, lengths], False)
+    padded = np.array([[1, 2, 3], [3, 0, 0]])
+    np.testing.assert_allclose(alone[0], replay.forward("CTCLoss", {}, [data, padded], False)[0])
+
+
+def test_slopes_of_a_likelihood() -> None:
+    kinds, sequences, events = 3, 2, 5
+    inputs = [
+        RNG.uniform(0.2, 1, (sequences, kinds)), RNG.uniform(0.1, 0.5, kinds), RNG.uniform(0.5, 2, kinds),
+        RNG.uniform(0, 1, (sequences, kinds)), RNG.uniform(0, 1, (sequences, events)),
+        RNG.integers(0, kinds, (sequences, events)), np.array([5, 3]), np.array([6.0, 7.0]),
+    ]  # fmt: skip
+    y = replay.forward("_contrib_hawkesll", {}, inputs, False)
+    head = RNG.normal(size=sequences)
+    grads = replay.backward("_contrib_hawkesll", {}, inputs, y, [head, np.zeros_like(y[1])])
+    for i in range(3):
+        direction = RNG.normal(size=inputs[i].shape)
+        ends = []
+        for sign in (1e-6, -1e-6):
+            moved = [x + sign * direction if j == i else x for j, x in enumerate(inputs)]
+            ends.append((replay.forward("_contrib_hawkesll", {}, moved, False)[0] * head).sum())
+        np.testing.assert_allclose((grads[i] * direction).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+    with pytest.raises(errors.IndexOutOfBoundsError, match="marks: expected 0 to 2"):
+        replay.forward("_contrib_hawkesll", {}, [*inputs[:5], inputs[5] + 9, *inputs[6:]], False)
