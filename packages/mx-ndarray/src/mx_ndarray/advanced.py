@@ -112,7 +112,7 @@ def _items(key: Any, dims: tuple[int, ...]) -> list[_Item]:
         raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
     if sum(part is Ellipsis for part in parts) > 1:
         raise IndexOutOfBoundsError("[NDArray] an index can only have one ellipsis ('...')")
-    fill = [slice(None)] * (len(dims) - used) or [Ellipsis]
+    fill: list[Any] = [slice(None)] * (len(dims) - used) or [Ellipsis]
     at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
     items: list[_Item] = []
     axis = 0
