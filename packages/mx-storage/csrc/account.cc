@@ -2,6 +2,7 @@
 #include "account.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -46,10 +47,13 @@ void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
   block->data = allocator_->alloc(bytes);
   if (block->data == nullptr) {
     allocator_->release();
+    errno = 0;
     block->data = allocator_->alloc(bytes);
   }
   if (block->data == nullptr) {
+    const bool descriptors = errno == EMFILE || errno == ENFILE;  // each shared block has one
     used_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (descriptors) refuse(bytes, tag, "no file descriptor is left (ulimit -n)");
     refuse(bytes, tag, "the system has no more (" + std::to_string(available_memory()) + " available)");
   }
   record(bytes, tag, block);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from mx_core import context
-from mx_core.errors import ArgumentError, MXNetError, NoKernelError
+from mx_core.errors import ArgumentError, MXNetError, NoKernelError, OutOfMemoryError
 from mx_core.testing import SharedStorageContract, StorageContract
 from mx_storage import Block, StorageManager, managers, shared
 
@@ -155,3 +156,18 @@ def test_other_memory_has_no_name(manager):
         plain.segment(0x1000)
     with pytest.raises(ArgumentError, match="expected cpu_shared"):
         manager.alloc(1, context.cpu())
+
+
+def test_running_out_of_descriptors_is_said(manager):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+    try:
+        with pytest.raises(OutOfMemoryError, match="no file descriptor is left"):
+            for _ in range(64):
+                held.append(manager.alloc(100))
+        held.pop().free()
+        manager.alloc(100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert manager.stats().bytes_in_use == 100 * len(held)
