@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from networks import IMAGE_NETWORKS, transformer_encoder
+
+DATA = Path(__file__).parent / "data"
 
 #: learned parameters in MXNet 1.9.1's model zoo
 PARAMETERS = {
@@ -32,7 +33,7 @@ def test_number_of_parameters(name):
 
 
 def test_resnet18_has_the_zoos_parameters():
-    zoo = json.loads((HERE / "data" / "resnet18_v1-shapes.json").read_text())["arguments"]
+    zoo = json.loads((DATA / "resnet18_v1-shapes.json").read_text())["arguments"]
     expected = [tuple(shape) for name, shape in zoo.items() if name != "data" and "dense" not in name]
     found = shapes_of(IMAGE_NETWORKS["resnet18_v1"](), data=(1, 3, 224, 224))[:-2]  # it has other classes
     assert sorted(found) == sorted(expected)

@@ -13,7 +13,7 @@ from mx_symbol.ir import PREPARED
 from mx_symbol.stages import trace
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import bound, residual_network
+from image_networks import bound, residual_network
 
 SHAPE = (2, 3, 32, 32)
 

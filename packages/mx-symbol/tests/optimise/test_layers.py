@@ -15,7 +15,7 @@ from mx_symbol.ir import PREPARED
 from mx_symbol.optimise.fused_layers import FUSED_CONVOLUTION
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import assert_same, bound, operators_after, residual_network, unit
+from image_networks import assert_same, bound, operators_after, residual_network, unit
 
 SHAPE = (2, 3, 32, 32)
 

@@ -11,7 +11,7 @@ from mx_symbol import sym
 from mx_symbol.memory_check import check_plan
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import assert_same, bound, unit
+from image_networks import assert_same, bound, unit
 
 SHAPE = (2, 8, 9, 9)
 
