@@ -353,20 +353,20 @@ def test_calls_from_outside_are_recorded_and_those_inside_are_not(path: Path) ->
     engine = services.engine()
     profiler.set_config(filename=str(path), profile_api=True)
     profiler.set_state("run")
-    services.storage("cpu")
+    services.device_count("cpu")
     engine.push(len, name="fails")
     with pytest.raises(TypeError), profiler.scope("first"):
         engine.wait_for_all()
     profiler.set_state("stop")
-    services.storage("cpu")
+    services.device_count("cpu")
     names = calls()
-    assert names.count("mx_core.storage") == 1
+    assert names.count("mx_core.device_count") == 1
     assert names.count("first:mx_engine.wait_for_all") == 1
     assert not [name for name in names if "profiler" in name]
     profiler.dump()
     spans = [e for e in trace(path, "X") if e["cat"] == "api"]
     assert len(spans) == len(names) and all(e["dur"] >= 0 for e in spans)
-    assert "mx_core.storage" in json.loads(profiler.dumps(format="json"))["Time"]["api"]
+    assert "mx_core.device_count" in json.loads(profiler.dumps(format="json"))["Time"]["api"]
 
 
 def test_calls_of_threads_that_begin_later_are_recorded() -> None:
@@ -492,12 +492,12 @@ def check_trace(path: Path) -> None:
             ends.append(begin + duration)
 
 
-def test_the_trace_keeps_the_format(path: Path) -> None:
+def test_the_trace_keeps_the_format(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "made", lambda kind: [Storage()])
     engine = services.engine()
     profiler.set_config(filename=str(path), profile_all=True)
     profiler.set_state("run")
     domain = profiler.Domain("d")
-    block = services.storage("cpu").alloc(1000, tag="test")
     variables = [engine.new_variable() for _ in range(3)]
     with domain.new_task("t"), domain.new_frame("f"), profiler.Event("e"), profiler.Event("inner"):
         for i in range(300):
@@ -506,7 +506,6 @@ def test_the_trace_keeps_the_format(path: Path) -> None:
         domain.new_counter("c", 1).increment(0.5)
         domain.new_marker("m").mark("thread")
         engine.wait_for_all()
-    block.free()
     profiler.dump()
     check_trace(path)
     assert len([e for e in trace(path, "X") if e["cat"] == "operator"]) == 300
