@@ -123,14 +123,10 @@ struct Values {
   }
 };
 
-void require_counts(const Signature& s, size_t inputs, size_t outputs) {
-  if (s.inputs.size() != inputs || s.outputs.size() != outputs) throw Unsupported{};
-}
-
 }  // namespace
 
 PlanPtr attention_scores(const Signature& s, const AttentionOptions& o) {
-  require_counts(s, o.parts == 3 ? 1 : 2, 1);
+  counted(s, o.parts == 3 ? 1 : 2, 1);
   const Scores v(s.inputs, 0, o.heads, o.parts);
   ProgramBuilder builder(s, cost(v.keys, v.queries.length, 1));
   product(builder, 0, part(v.queries, 0), v.keys_at, part(v.keys, v.key_part).turned(), 0, v.matrix(s.outputs[0]), v.scale);
@@ -139,7 +135,7 @@ PlanPtr attention_scores(const Signature& s, const AttentionOptions& o) {
 
 PlanPtr attention_scores_backward(const Signature& s, const AttentionOptions& o) {
   const size_t n = o.parts == 3 ? 1 : 2;
-  require_counts(s, 1 + n, n);
+  counted(s, 1 + n, n);
   const Scores v(s.inputs, 1, o.heads, o.parts);
   const Matrices head = v.matrix(s.inputs[0]);
   for (size_t i = 0; i < n; ++i)
@@ -153,7 +149,7 @@ PlanPtr attention_scores_backward(const Signature& s, const AttentionOptions& o)
 }
 
 PlanPtr attention_values(const Signature& s, const AttentionOptions& o) {
-  require_counts(s, 2, 1);
+  counted(s, 2, 1);
   const Values v(s.inputs, 0, o.heads, o.parts);
   const Matrices attention = v.attention(s.inputs[1]);
   const int64_t queries = s.inputs[1].shape[1];
@@ -163,7 +159,7 @@ PlanPtr attention_values(const Signature& s, const AttentionOptions& o) {
 }
 
 PlanPtr attention_values_backward(const Signature& s, const AttentionOptions& o) {
-  require_counts(s, 3, 2);
+  counted(s, 3, 2);
   const Values v(s.inputs, 1, o.heads, o.parts);
   const Matrices attention = v.attention(s.inputs[2]);
   const int64_t queries = s.inputs[2].shape[1];

@@ -36,8 +36,12 @@ struct Result {
 class BatchNorm final : public Plan {
  public:
   BatchNorm(const Signature& s, const BatchNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
+      : Plan(counted(s, 5, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
+        count_(static_cast<double>(v_.outer * v_.inner)) {
     require_float(s);
+    const int64_t n = s.inputs[0].size(), c = v_.length;
+    require_sizes(s.inputs, {n, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
   }
 
  private:
@@ -86,8 +90,12 @@ class BatchNorm final : public Plan {
 class BatchNormBackward final : public Plan {
  public:
   BatchNormBackward(const Signature& s, const BatchNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis), count_(static_cast<double>(v_.outer * v_.inner)) {
+      : Plan(counted(s, 7, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
+        count_(static_cast<double>(v_.outer * v_.inner)) {
     require_float(s);
+    const int64_t n = s.inputs[1].size(), c = v_.length;
+    require_sizes(s.inputs, {n, n, c, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
   }
 
  private:

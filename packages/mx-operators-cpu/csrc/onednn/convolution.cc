@@ -80,19 +80,23 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
 }  // namespace
 
 PlanPtr convolution(const Signature& signature, const ConvolutionOptions& options) {
+  require_counts(signature, 2, 3, 1, 1);
   return forward<dnnl::convolution_forward>(signature, options, false);
 }
 
 PlanPtr deconvolution(const Signature& signature, const ConvolutionOptions& options) {
+  require_counts(signature, 2, 3, 1, 1);
   return forward<dnnl::deconvolution_forward>(signature, options, true);
 }
 
 PlanPtr convolution_backward(const Signature& signature, const ConvolutionOptions& options) {
+  require_counts(signature, 3, 3, 2, 3);
   return backward<dnnl::convolution_forward, dnnl::convolution_backward_data,
                   dnnl::convolution_backward_weights>(signature, options, false);
 }
 
 PlanPtr deconvolution_backward(const Signature& signature, const ConvolutionOptions& options) {
+  require_counts(signature, 3, 3, 2, 3);
   return backward<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
                   dnnl::deconvolution_backward_weights>(signature, options, true);
 }

@@ -68,6 +68,7 @@ PlanPtr few_rows(const Signature& signature, const Sizes& s) {
 }  // namespace
 
 PlanPtr fully_connected(const Signature& signature) {
+  require_counts(signature, 2, 3, 1, 1);
   const Sizes s(signature.inputs[0], signature.inputs[1]);
   if (s.rows <= kFewRows && s.type == DataType::f32) return few_rows(signature, s);
   ProgramBuilder builder(signature, s.cost(1));
@@ -86,6 +87,7 @@ PlanPtr fully_connected(const Signature& signature) {
 }
 
 PlanPtr fully_connected_backward(const Signature& signature) {
+  require_counts(signature, 3, 3, 2, 3);
   const Sizes s(signature.inputs[1], signature.inputs[2]);
   ProgramBuilder builder(signature, s.cost(2));
   const Slot out_grad = builder.input(0, s.out());

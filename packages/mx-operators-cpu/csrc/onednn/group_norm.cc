@@ -16,15 +16,21 @@ void store(float* target, double value, bool add) {
 
 struct Groups {
   int64_t examples, groups, length;
-  Groups(const Dims& data, int64_t n) : examples(extent(data, 0)), groups(n), length(product(data, 1, data.size()) / n) {}
+  Groups(const Dims& data, int64_t n)
+      : examples(extent(data, 0)), groups(n), length(product(data, 1, data.size()) / std::max<int64_t>(n, 1)) {
+    if (n < 1 || length * n != product(data, 1, data.size())) throw Unsupported{};
+  }
   int64_t rows() const { return examples * groups; }
 };
 
 class GroupNorm final : public Plan {
  public:
   GroupNorm(const Signature& s, const GroupNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), v_(s.inputs[0].shape, o.groups), eps_(o.eps) {
+      : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.groups), eps_(o.eps) {
     require_float(s);
+    const int64_t n = s.inputs[0].size();
+    require_sizes(s.inputs, {n, v_.groups, v_.groups});
+    require_sizes(s.outputs, {n, v_.rows(), v_.rows()});
   }
 
  private:
@@ -58,8 +64,11 @@ class GroupNorm final : public Plan {
 class GroupNormBackward final : public Plan {
  public:
   GroupNormBackward(const Signature& s, const GroupNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), v_(s.inputs[1].shape, o.groups) {
+      : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.groups) {
     require_float(s);
+    const int64_t n = s.inputs[1].size();
+    require_sizes(s.inputs, {n, n, v_.groups, v_.rows(), v_.rows()});
+    require_sizes(s.outputs, {n, v_.groups, v_.groups});
     set_scratch(static_cast<size_t>(v_.rows()) * 2 * sizeof(double));  // per row: its share of both gradients
   }
 

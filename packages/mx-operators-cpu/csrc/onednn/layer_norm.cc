@@ -15,8 +15,11 @@ void store(float* target, float value, bool add) { *target = add ? *target + val
 class LayerNorm final : public Plan {
  public:
   LayerNorm(const Signature& s, const LayerNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
+      : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
     require_float(s);
+    const int64_t n = s.inputs[0].size(), rows = v_.outer * v_.inner;
+    require_sizes(s.inputs, {n, v_.length, v_.length});
+    require_sizes(s.outputs, {n, rows, rows});
   }
 
  private:
@@ -83,8 +86,11 @@ class LayerNorm final : public Plan {
 class LayerNormBackward final : public Plan {
  public:
   LayerNormBackward(const Signature& s, const LayerNormOptions& o)
-      : Plan(s, bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis) {
+      : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis) {
     require_float(s);
+    const int64_t n = s.inputs[1].size(), rows = v_.outer * v_.inner;
+    require_sizes(s.inputs, {n, n, v_.length, rows, rows});
+    require_sizes(s.outputs, {n, v_.length, v_.length});
     // Per thread: gradients of gamma and beta so far.
     set_scratch(static_cast<size_t>(threads_) * 2 * static_cast<size_t>(v_.length) * sizeof(float));
   }

@@ -126,6 +126,7 @@ class LrnBackward final : public LrnBase {
 PlanPtr lrn(const Signature& signature, const LrnOptions& options) { return std::make_unique<Lrn>(signature, options); }
 
 PlanPtr lrn_backward(const Signature& signature, const LrnOptions& options) {
+  require_counts(signature, 3, 3, 1, 1);
   return std::make_unique<LrnBackward>(signature, options);
 }
 

@@ -123,6 +123,7 @@ HostStep scale(Slot result, Slot addend, int64_t size) {
 }  // namespace
 
 PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
+  require_counts(signature, 2, 3, 1, 1);
   const DataType type = signature.outputs[0].type;
   ProgramBuilder builder(signature, cost(o, 1));
   const Matrix c = {o.batch, o.m, o.n, type};
@@ -138,6 +139,7 @@ PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
 }
 
 PlanPtr dot_backward(const Signature& signature, const MatmulOptions& o) {
+  require_counts(signature, 3, 3, 2, 2);
   const DataType type = signature.inputs[0].type;
   ProgramBuilder builder(signature, cost(o, 2));
   const Operand head = {0, {o.batch, o.m, o.n, type}, false};

@@ -72,6 +72,24 @@ Cost bandwidth_cost(const Signature& signature) {
   return {0, bytes};
 }
 
+const Signature& counted(const Signature& signature, size_t inputs, size_t outputs) {
+  require_counts(signature, inputs, inputs, outputs, outputs);
+  return signature;
+}
+
+void require_counts(const Signature& signature, size_t least_inputs, size_t most_inputs, size_t least_outputs,
+                    size_t most_outputs) {
+  const size_t in = signature.inputs.size(), out = signature.outputs.size();
+  if (in < least_inputs || in > most_inputs || out < least_outputs || out > most_outputs) throw Unsupported{};
+}
+
+void require_sizes(const std::vector<Spec>& specs, std::initializer_list<int64_t> sizes) {
+  if (specs.size() != sizes.size()) throw Unsupported{};
+  size_t i = 0;
+  for (int64_t size : sizes)
+    if (specs[i++].size() != size) throw Unsupported{};
+}
+
 void require_float(const Signature& signature) {
   for (const auto* specs : {&signature.inputs, &signature.outputs}) {
     for (const Spec& spec : *specs) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,18 @@ class Plan : public mx_plan {
 
 // All arguments once through memory.
 Cost bandwidth_cost(const Signature& signature);
+
+// The signature, if it has that many inputs and outputs; else throws Unsupported.
+const Signature& counted(const Signature& signature, size_t inputs, size_t outputs);
+// Throws Unsupported for fewer or more tensors than a kernel knows.
+void require_counts(const Signature& signature, size_t least_inputs, size_t most_inputs, size_t least_outputs,
+                    size_t most_outputs);
+// Throws Unsupported unless the tensors have these numbers of elements: a kernel reads and writes no further.
+void require_sizes(const std::vector<Spec>& specs, std::initializer_list<int64_t> sizes);
+
+inline void require_size(const Spec& spec, int64_t size) {
+  if (spec.size() != size) throw Unsupported{};
+}
 
 // For kernels that compute in float32 alone.
 void require_float(const Signature& signature);

@@ -66,6 +66,7 @@ struct Geometry {
 }  // namespace
 
 PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
+  require_counts(signature, 1, 1, 1, 1);
   const Spec &x = signature.inputs[0], &y = signature.outputs[0];
   const Geometry g(x, y, options);
   if (g.loops) return pooling_loops(signature, options, pool_cost(signature, options));
@@ -76,6 +77,7 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
 }
 
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options) {
+  require_counts(signature, 3, 3, 1, 1);
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
   const Geometry g(x, y, options);
   if (g.loops) return pooling_backward_loops(signature, options, pool_cost(signature, options));

@@ -32,8 +32,12 @@ class WindowPlan : public Plan {
       : Plan(signature, cost), type_(options.type), include_pad_(options.count_include_pad), p_(options.p),
         planes_(in[0] * in[1]) {
     const size_t spatial = in.size() - 2;
-    if (spatial < 1 || spatial > 3) throw Unsupported{};
+    const Window& w = options.window;
+    if (spatial < 1 || spatial > 3 || out.size() != in.size() || out[0] != in[0] || out[1] != in[1] ||
+        w.kernel.size() != spatial || w.stride.size() != spatial || w.pad.size() != spatial)
+      throw Unsupported{};
     for (size_t i = 0; i < spatial; ++i) {
+      if (w.kernel[i] < 1 || w.stride[i] < 1 || w.pad[i] < 0) throw Unsupported{};
       axes_[3 - spatial + i] = {in[i + 2], out[i + 2], options.window.kernel[i], options.window.stride[i],
                                 options.window.pad[i]};
     }
@@ -93,7 +97,7 @@ template <class T>
 class PoolingLoops final : public WindowPlan {
  public:
   PoolingLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
-      : WindowPlan(s, options, cost, s.inputs[0].shape, s.outputs[0].shape) {}
+      : WindowPlan(counted(s, 1, 1), options, cost, s.inputs[0].shape, s.outputs[0].shape) {}
 
  private:
   void execute(const Call& call) const override {
@@ -125,7 +129,9 @@ template <class T>
 class PoolingBackwardLoops final : public WindowPlan {
  public:
   PoolingBackwardLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
-      : WindowPlan(s, options, cost, s.inputs[1].shape, s.inputs[0].shape) {
+      : WindowPlan(counted(s, 3, 1), options, cost, s.inputs[1].shape, s.inputs[0].shape) {
+    require_sizes(s.inputs, {planes_ * out_plane_, planes_ * in_plane_, planes_ * out_plane_});
+    require_sizes(s.outputs, {planes_ * in_plane_});
     // One plane of gradient per thread, in float whatever the element type.
     set_scratch(static_cast<size_t>(threads_) * static_cast<size_t>(in_plane_) * sizeof(float));
   }

@@ -50,10 +50,6 @@ struct RnnLayout {
   int64_t reserve() const { return kept_outputs(layers - 1); }
 };
 
-inline void require_size(const Spec& spec, int64_t size) {
-  if (spec.size() != size) throw Unsupported{};
-}
-
 // The step that follows in a direction's running order.
 inline int64_t running(int64_t i, int64_t steps, int64_t direction) { return direction == 0 ? i : steps - 1 - i; }
 

@@ -54,6 +54,7 @@ int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
 }  // namespace
 
 PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
+  require_counts(signature, 1, 2, 1, 1);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows(signature, length, options.logarithm, options.temperature);
   const DataType type = signature.inputs[0].type;
@@ -71,6 +72,7 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
 }
 
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
+  require_counts(signature, 2, 3, 1, 1);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
   const DataType type = signature.inputs[0].type;

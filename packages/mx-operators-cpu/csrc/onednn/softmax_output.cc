@@ -13,6 +13,9 @@ class SoftmaxOutputBackward final : public Plan {
   SoftmaxOutputBackward(const Signature& s, const SoftmaxOutputOptions& o)
       : Plan(s, bandwidth_cost(s)), o_(o) {
     require_float(s);
+    const int64_t size = o.rows * o.classes * o.inner;
+    require_sizes(s.inputs, {o.label_is_distribution ? size : o.rows * o.inner, size});
+    require_sizes(s.outputs, {size});
   }
 
  private:
