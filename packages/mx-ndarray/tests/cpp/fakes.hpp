@@ -86,7 +86,10 @@ class Engine {
     const mx_operation operation = *given;
     const std::vector<mx_variable*> writes(given->writes, given->writes + given->n_writes);
     engine->add([operation, writes] {
-      const mx_run_context run{sizeof(mx_run_context), 1, operation.context, nullptr};
+      mx_run_context run{};
+      run.size = sizeof run;
+      run.worker = 1;
+      run.context = operation.context;
       mx_failure* failure = operation.run(operation.argument, &run);
       for (mx_variable* variable : writes) {
         if (failure == nullptr) continue;
