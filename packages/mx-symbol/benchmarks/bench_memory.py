@@ -11,8 +11,9 @@ import time
 
 from networks import IMAGE_NETWORKS, unrolled_lstm
 
+from mx_core.context import cpu
 from mx_symbol import sym
-from mx_symbol.bound_graph import build
+from mx_symbol.bound_graph import build, optimized
 from mx_symbol.recompute import fit_budget, least_memory
 from mx_symbol.schedule import make_schedule
 
@@ -35,7 +36,7 @@ def report(
     for training in (True, False):
         requests = {n: "write" for n in net.list_arguments() if n not in shapes} if training else {}
         began = time.perf_counter()
-        graph = build(net.entries, shapes, {}, requests)
+        graph = optimized(build(net.entries, shapes, {}, requests), training, training, cpu())
         plan = make_schedule(graph, training).plan
         seconds = time.perf_counter() - began
         foreign = mxnet[0 if training else 1] if mxnet else None
@@ -48,7 +49,8 @@ def report(
 
 def report_budgets(name: str, net: sym.Symbol, shapes: dict[str, tuple[int, ...]]) -> None:
     """A line for the training plan under budgets."""
-    graph = build(net.entries, shapes, {}, {n: "write" for n in net.list_arguments() if n not in shapes})
+    bound = build(net.entries, shapes, {}, {n: "write" for n in net.list_arguments() if n not in shapes})
+    graph = optimized(bound, True, True, cpu())
     planned = make_schedule(graph, True).plan.total_bytes
     began = time.perf_counter()
     least = least_memory(graph)
