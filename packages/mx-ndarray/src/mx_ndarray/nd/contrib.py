@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of networks that never became part of MXNet's core set."""
+"""Operators of networks that never became part of MXNet's core set; loops and branches."""
 
+from mx_ndarray.control_flow import cond as cond
+from mx_ndarray.control_flow import foreach as foreach
+from mx_ndarray.control_flow import isfinite as isfinite
+from mx_ndarray.control_flow import isinf as isinf
+from mx_ndarray.control_flow import isnan as isnan
+from mx_ndarray.control_flow import while_loop as while_loop
 from mx_ndarray.operator_functions import namespace
 
 __getattr__, __dir__ = namespace(__name__, "_contrib_")
