@@ -283,6 +283,12 @@ def test_shapes_that_contradict_are_refused_at_the_call() -> None:
         nd.Custom(nd.ones((2,)), op_type="test_counts")
 
 
+def test_names_that_are_not_distinct_are_refused() -> None:
+    define("test_names", lambda *_: None, list_outputs=lambda self: ["data"])
+    with pytest.raises(ArgumentError, match="two of data, data have one name"):
+        nd.Custom(nd.ones((2,)), op_type="test_names")
+
+
 def test_empty_arrays_and_types() -> None:
     define("test_copy", lambda self, i, o, aux: self.assign(o[0], "write", i[0]))
     for dtype in ("float16", "float64", "int32", "uint8"):

@@ -21,7 +21,7 @@ from mx_ndarray.custom.running import create, run_backward, run_forward
 #: operators that programs keep, by the number that their forward node hands to its backward node
 _alive: WeakValueDictionary[int, CustomOp] = WeakValueDictionary()
 _numbers = itertools.count(1)
-STATE = "state"
+STATE = "__operator_number"
 
 
 def dependencies(p: CustomParams) -> tuple[list[int], list[int], list[int]]:

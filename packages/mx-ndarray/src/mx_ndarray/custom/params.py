@@ -43,6 +43,9 @@ class CustomParams(Params):
         made = make(**rest)
         if not isinstance(made, CustomOpProp):
             raise ArgumentError(f"[{op}] {self.op_type!r}: expected a CustomOpProp, got {made!r}")
+        names = [*made.list_arguments(), *made.list_outputs(), *made.list_auxiliary_states()]
+        if len(set(names)) != len(names):
+            raise ArgumentError(f"[{op}] {self.op_type!r}: two of {', '.join(names)} have one name")
         for name, value in (("rest", rest), ("prop", made), ("serial", next(_serial))):
             object.__setattr__(self, name, value)
 
