@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
+import numpy as np
 import pytest
 
 from mx_core import expression as X
@@ -51,3 +54,11 @@ def test_powers_of_values_and_of_two() -> None:
     assert X.trace(lambda x, y: x**y, 2).instructions[0].opcode is X.Opcode.POW
     assert X.trace(lambda x: x**2, 1).instructions[0].opcode is X.Opcode.SQUARE
     assert X.trace(lambda x: 2**x, 1).instructions[0].opcode is X.Opcode.POW
+
+
+def test_negative_zero_is_a_constant_of_its_own() -> None:
+    made = X.trace(lambda x: (x * 0.0, x * -0.0, X.maximum(x, -0.0)), 1)
+    assert [math.copysign(1, c) for c in made.constants] == [1, -1]
+    first, second, _ = X.evaluate(made, [np.array([3.0])])
+    assert not np.signbit(first[0])
+    assert np.signbit(second[0])

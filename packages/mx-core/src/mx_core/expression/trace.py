@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import copysign
 from typing import NoReturn
 
 from mx_core.errors import ArgumentError
@@ -11,8 +12,10 @@ from mx_core.expression.ir import UNUSED, Expression, Instruction
 from mx_core.expression.opcodes import COMMUTATIVE, Opcode
 
 Number = float | int | bool
-# ("x", i) input, ("s", i) scalar, ("c", value) constant, ("t", i) instruction
+# ("x", i) input, ("s", i) scalar, ("c", value) constant, ("t", i) instruction; ("z", -0.0) is the constant
+# that a "c" could not tell from 0.0
 _Ref = tuple[str, float]
+_CONSTANTS = ("c", "z")
 
 
 class Builder:
@@ -34,7 +37,8 @@ class Builder:
 
     def constant(self, value: Number) -> Traced:
         """A number fixed when the expression is made."""
-        return Traced(self, ("c", float(value)))
+        value = float(value)
+        return Traced(self, ("z" if value == 0 and copysign(1, value) < 0 else "c", value))
 
     def emit(self, opcode: Opcode, *operands: Operand, argument: int = 0) -> Traced:
         """Appends an instruction, or finds the equal one that exists."""
@@ -63,18 +67,18 @@ class Builder:
         """The expression that computes `outputs`, dead instructions left out."""
         refs = [self._lift(output).ref for output in outputs]
         live = self._live(refs)
-        constants: dict[float, int] = {}
-        for kind, value in [r for i in live for r in self._steps[i][2]] + refs:
-            if kind == "c":
-                constants.setdefault(value, len(constants))
+        constants: dict[_Ref, int] = {}
+        for ref in [r for i in live for r in self._steps[i][2]] + refs:
+            if ref[0] in _CONSTANTS:
+                constants.setdefault(ref, len(constants))
         first_constant = self.n_inputs + self.n_scalars
         first_step = first_constant + len(constants)
         position = {step: first_step + i for i, step in enumerate(live)}
 
         def number(ref: _Ref) -> int:
             kind, value = ref
-            if kind == "c":
-                return first_constant + constants[value]
+            if kind in _CONSTANTS:
+                return first_constant + constants[ref]
             index = int(value)
             return position[index] if kind == "t" else index + (self.n_inputs if kind == "s" else 0)
 
@@ -84,7 +88,7 @@ class Builder:
             numbers = [number(ref) for ref in operands] + [UNUSED] * (3 - len(operands))
             steps.append(Instruction(opcode, argument, *numbers))
         return Expression(
-            self.n_inputs, self.n_scalars, tuple(constants), tuple(steps),
+            self.n_inputs, self.n_scalars, tuple(value for _, value in constants), tuple(steps),
             tuple(number(ref) for ref in refs),
         )  # fmt: skip
 
@@ -113,7 +117,7 @@ class Traced:
     @property
     def constant(self) -> float | None:
         """The number, when the value is one."""
-        return self.ref[1] if self.ref[0] == "c" else None
+        return self.ref[1] if self.ref[0] in _CONSTANTS else None
 
     def __add__(self, other: Operand) -> Traced:
         return self.builder.emit(Opcode.ADD, self, other)
