@@ -27,6 +27,10 @@ STOPPED = frozenset(("BlockGrad", "Cast"))
 #: their gradient is another one than their own, by definition
 REPLACED = frozenset(
     (
+        # counts: a sample has no neighbours
+        "_random_pdf_poisson",
+        "_random_pdf_negative_binomial",
+        "_random_pdf_generalized_negative_binomial",
         "_contrib_gradientmultiplier",
         "_contrib_round_ste",
         "_contrib_sign_ste",

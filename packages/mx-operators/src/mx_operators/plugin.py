@@ -25,6 +25,8 @@ MODULES = (
     "random.draw", "random.shuffle", "random.distributions", "random.sample",
     "optimizer.sgd", "optimizer.adaptive", "optimizer.mixed",
     "optimizer.lamb", "optimizer.adamw", "nn.attention", "array.ravel",
+    "array.amp", "array.scan", "array.histogram", "array.rows", "reduce.moments", "linalg.khatri_rao",
+    "optimizer.checks", "optimizer.preloaded", "optimizer.multi_lamb", "optimizer.adagrad", "random.density",
     "contrib.boolean_mask", "contrib.index", "contrib.allclose", "contrib.straight_through",
     "contrib.columns", "contrib.fourier", "contrib.count_sketch", "contrib.batch_norm", "loss.ctc",
     "contrib.hawkes",

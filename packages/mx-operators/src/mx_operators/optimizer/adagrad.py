@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AdaGrad on dense arrays: a history per element, or per row.
+
+Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core.operator import OperatorProperty, opt, param, required
+from mx_operators.optimizer.base import Update, clipped
+
+
+@param
+class AdaGradParam:
+    """Rate, stability, decay, scaling."""
+
+    lr: float = required("learning rate", runtime=True)
+    epsilon: float = opt(1e-7, "added to the history under the root", runtime=True)
+    wd: float = opt(0.0, "weight decay; only 0 is possible")
+    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
+
+
+@param
+class GroupAdaGradParam:
+    """Rate, scaling, stability."""
+
+    lr: float = required("learning rate", runtime=True)
+    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
+    epsilon: float = opt(1e-5, "added to the history under the root", runtime=True)
+
+
+class AdaGrad(Update):
+    """history += g²; w −= lr·g/√(history + epsilon), where g is the scaled, clipped gradient."""
+
+    name = "_sparse_adagrad_update"
+    Param = AdaGradParam
+    arguments = ("weight", "grad", "history")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """All alike."""
+        if p.wd != 0:
+            raise s.error(f"wd: expected 0, got {p.wd}")
+        super().infer_shape(p, s)
+
+    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
+        """One step."""
+        g = clipped(g * p.rescale_grad, p.clip_gradient)
+        history = states[0] + g * g
+        return w - p.lr * g / np.sqrt(history + p.epsilon), history
+
+
+class GroupAdaGrad(Update):
+    """AdaGrad with the mean square of each row: history (rows, 1), weight (rows, …)."""
+
+    name = "_contrib_group_adagrad_update"
+    Param = GroupAdaGradParam
+    arguments = ("weight", "grad", "history")
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """One number per row."""
+        s.unify(["weight", "grad", "output"])
+        weight = s.get("weight")
+        if weight is not None:
+            if len(weight) != 2:
+                raise s.error(f"weight: expected 2 dimensions, got {weight}")
+            s.assign("history", (weight[0], 1))
+
+    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
+        """One step."""
+        g = clipped(g * p.rescale_grad, p.clip_gradient)
+        history = states[0] + np.square(g).sum(1, keepdims=True) / max(g.shape[1], 1)
+        return w - p.lr * g / np.sqrt(history + p.epsilon), history
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (AdaGrad, GroupAdaGrad)

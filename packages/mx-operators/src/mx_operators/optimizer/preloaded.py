@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of several weights whose rates, decays or scale come as arrays behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator.property import MAX_TENSORS, ReferenceContext
+from mx_operators.optimizer.adamw import AdamW, MixedAdamW
+from mx_operators.optimizer.mixed import MixedSGD, MixedSGDMomentum
+from mx_operators.optimizer.sgd import SGD, SGDMomentum
+
+
+@param
+class PreloadedParam:
+    """Scaling."""
+
+    rescale_grad: float = opt(1.0, "factor of the gradients", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
+    num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
+    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
+
+
+@param
+class PreloadedMomentumParam:
+    """Momentum, scaling."""
+
+    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
+    rescale_grad: float = opt(1.0, "factor of the gradients", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
+    num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
+    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
+
+
+@param
+class MultiAdamWParam:
+    """Rates, decays and schedules per weight; decays of the moments."""
+
+    lrs: tuple[float, ...] = required("learning rate of each weight")
+    beta1: float = opt(0.9, "decay of the first moment", runtime=True)
+    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
+    epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
+    wds: tuple[float, ...] = required("weight decay of each weight")
+    etas: tuple[float, ...] = required("factor of step and decay of each weight")
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
+    num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
+    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
+
+
+class Together(OperatorProperty):
+    """Arrays weight by weight (`own`), then arrays that all weights share (`common`)."""
+
+    variadic: ClassVar[str | None] = "num_args"
+    #: names of what every weight brings; weight and grad first, states behind
+    own: ClassVar[tuple[str, ...]]
+    common: ClassVar[tuple[str, ...]] = ()
+    #: the parameter that counts weights, and those with an element per weight
+    count: ClassVar[str] = "num_weights"
+    per_weight: ClassVar[tuple[str, ...]] = ()
+
+    def _n(self, p: Any) -> int:
+        return int(getattr(p, self.count))
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """weight_0, grad_0, …, weight_1, …, then what is shared."""
+        return (*(f"{name}_{i}" for i in range(self._n(p)) for name in self.own), *self.common)
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """One per weight."""
+        return tuple(f"output{i}" for i in range(self._n(p)))
+
+    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
+        """All states."""
+        k = len(self.own)
+        return tuple(i for i in range(k * self._n(p)) if i % k >= 2)
+
+    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
+        """Each weight."""
+        return tuple((i * len(self.own), i) for i in range(self._n(p)))
+
+    def common_size(self, p: Any) -> int:
+        """Elements of each shared array."""
+        return self._n(p)
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """Everything of one weight alike."""
+        n, k = self._n(p), len(self.own)
+        total = n * k + len(self.common)
+        if p.num_args not in (0, total):
+            raise s.error(
+                f"expected {total} arrays: {k} for each of {n} weights, {self.common}, got {p.num_args}"
+            )
+        for name in self.per_weight:
+            if len(getattr(p, name)) != n:
+                raise s.error(f"{name}: expected {n} values, got {getattr(p, name)}")
+        for i in range(n):
+            s.unify([*(f"{name}_{i}" for name in self.own), f"output{i}"])
+        for name in self.common:
+            s.assign(name, (self.common_size(p),))
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """States as the weight, or float32 beside a master copy; what is shared in float32 unless given."""
+        for i in range(self._n(p)):
+            states = [f"{name}_{i}" for name in self.own[2:]]
+            alike = [f"weight_{i}", f"grad_{i}", f"output{i}"]
+            if "weight32" not in self.own:
+                t.unify([*alike, *states])
+                continue
+            t.unify(alike)
+            for name in states:
+                t.assign(name, "float32")
+        for name in self.common:
+            if t.get(name) is None:
+                t.assign(name, "float32")
+
+    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+        """New weight and states of the i-th weight."""
+        raise NotImplementedError
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """Weight by weight."""
+        n, k = self._n(p), len(self.own)
+        new = [self.one(p, i, inputs[i * k : (i + 1) * k], inputs[n * k :], ctx) for i in range(n)]
+        return (*(x[0] for x in new), *(state for x in new for state in x[1:]))
+
+
+class PreloadedSGD(Together):
+    """sgd_update of every (weight, grad), with the arrays lrs and wds."""
+
+    name = "preloaded_multi_sgd_update"
+    Param: ClassVar[Any] = PreloadedParam
+    rule: ClassVar[OperatorProperty] = SGD()
+    own: ClassVar[tuple[str, ...]] = ("weight", "grad")
+    common = ("lrs", "wds")
+
+    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+        """The rule, with the i-th rate and decay."""
+        attrs = {"rescale_grad": p.rescale_grad, "clip_gradient": p.clip_gradient}
+        if hasattr(p, "momentum"):
+            attrs["momentum"] = p.momentum
+        settings = self.rule.Param(lr=float(common[0][i]), wd=float(common[1][i]), **attrs)
+        return self.rule.reference(settings, own, ctx)
+
+
+class PreloadedSGDMomentum(PreloadedSGD):
+    """sgd_mom_update of every (weight, grad, mom), with the arrays lrs and wds."""
+
+    name = "preloaded_multi_sgd_mom_update"
+    Param = PreloadedMomentumParam
+    rule = SGDMomentum()
+    own = ("weight", "grad", "mom")
+
+
+class PreloadedMixedSGD(PreloadedSGD):
+    """mp_sgd_update of every (weight, grad, weight32), with the arrays lrs and wds."""
+
+    name = "preloaded_multi_mp_sgd_update"
+    rule = MixedSGD()
+    own = ("weight", "grad", "weight32")
+
+
+class PreloadedMixedSGDMomentum(PreloadedSGD):
+    """mp_sgd_mom_update of every (weight, grad, mom, weight32), with the arrays lrs and wds."""
+
+    name = "preloaded_multi_mp_sgd_mom_update"
+    Param = PreloadedMomentumParam
+    rule = MixedSGDMomentum()
+    own = ("weight", "grad", "mom", "weight32")
+
+
+class MultiAdamW(Together):
+    """_adamw_update of every (weight, grad, mean, var), with one rescale_grad."""
+
+    name = "_multi_adamw_update"
+    Param = MultiAdamWParam
+    rule: ClassVar[OperatorProperty] = AdamW()
+    own: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
+    common = ("rescale_grad",)
+    per_weight = ("lrs", "wds", "etas")
+
+    def common_size(self, p: Any) -> int:
+        """One scale."""
+        return 1
+
+    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+        """The rule, with the i-th rate, decay and schedule."""
+        settings = self.rule.Param(
+            lr=p.lrs[i], wd=p.wds[i], eta=p.etas[i], beta1=p.beta1, beta2=p.beta2,
+            epsilon=p.epsilon, clip_gradient=p.clip_gradient,
+        )  # fmt: skip
+        return self.rule.reference(settings, [*own, *common], ctx)
+
+
+class MultiMixedAdamW(MultiAdamW):
+    """_mp_adamw_update of every (weight, grad, mean, var, weight32), with one rescale_grad."""
+
+    name = "_multi_mp_adamw_update"
+    rule = MixedAdamW()
+    own = ("weight", "grad", "mean", "var", "weight32")
+
+
+OPERATORS: tuple[type[OperatorProperty], ...] = (
+    PreloadedSGD, PreloadedSGDMomentum, PreloadedMixedSGD, PreloadedMixedSGDMomentum,
+    MultiAdamW, MultiMixedAdamW,
+)  # fmt: skip
