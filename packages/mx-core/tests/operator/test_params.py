@@ -78,3 +78,8 @@ def test_numpy_types_name_an_element_type() -> None:
 
     assert CastParam(dtype=np.float16).dtype == "float16"
     assert CastParam(dtype=np.dtype("int8")).dtype == "int8"
+
+
+def test_parameters_that_were_refused_can_be_shown() -> None:
+    refused = WindowParam.__new__(WindowParam)  # as a debugger finds them in a traceback
+    assert repr(refused) == "WindowParam()"

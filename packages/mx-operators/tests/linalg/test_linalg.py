@@ -11,6 +11,7 @@ import pytest
 from mx_core import operators
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.operator import infer_shapes
+from mx_core.operator.property import ReferenceContext
 
 
 def matrices(*shape: int, seed: int = 2) -> Any:
@@ -149,3 +150,11 @@ def test_errors(name: str, attrs: dict[str, Any], shapes: list[Any], message: st
     op = operators.get(name)
     with pytest.raises(ShapeError, match=message):
         infer_shapes(op, op.Param.parse(attrs, op=name), shapes)
+
+
+def test_a_product_over_no_elements_is_zero():
+    dot = operators.get("dot")
+    for shapes, options in ((((2, 0), (0, 3)), {}), (((0, 2), (0, 3)), {"transpose_a": True})):
+        arrays = [np.ones(shape, np.float32) for shape in shapes]
+        (found,) = dot.reference(dot.Param(**options), arrays, ReferenceContext())
+        np.testing.assert_array_equal(found, np.zeros((2, 3)))

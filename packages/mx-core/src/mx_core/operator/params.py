@@ -163,7 +163,8 @@ class Params:
         return hash((type(self), self.key, self.scalars))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self._explicit)
+        explicit = self.__dict__.get("_explicit", ())  # absent while a value is refused
+        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in explicit)
         return f"{type(self).__name__}({shown})"
 
     _explicit: tuple[str, ...]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from mx_core.operator import OperatorProperty, opt, param
@@ -26,14 +27,22 @@ def _lhs(x: Any, transpose: bool) -> Any:
     """As (rows, depth); transposed means the first axis is the depth."""
     if x.ndim == 1:
         return x.reshape(1, -1)
-    return x.reshape(x.shape[0], -1).T if transpose else x.reshape(-1, x.shape[-1])
+    return _first_apart(x).T if transpose else _last_apart(x)
 
 
 def _rhs(x: Any, transpose: bool) -> Any:
     """As (depth, columns); transposed means the last axis is the depth."""
     if x.ndim == 1:
         return x.reshape(-1, 1)
-    return x.reshape(-1, x.shape[-1]).T if transpose else x.reshape(x.shape[0], -1)
+    return _last_apart(x).T if transpose else _first_apart(x)
+
+
+def _first_apart(x: Any) -> Any:
+    return x.reshape(x.shape[0], prod(x.shape[1:]))
+
+
+def _last_apart(x: Any) -> Any:
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
 class Dot(OperatorProperty):
