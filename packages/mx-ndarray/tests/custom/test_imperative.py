@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import weakref
 from typing import Any
@@ -174,6 +175,7 @@ def test_many_at_once_that_wait_inside() -> None:
 
 def test_backward_uses_the_operator_that_forward_used() -> None:
     def forward(self: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        time.sleep(0.02)  # backward, which reads nothing of forward's results, waits all the same
         self.factor = in_data[0][0].asscalar()
         self.assign(out_data[0], "write", in_data[0] * self.factor)
 

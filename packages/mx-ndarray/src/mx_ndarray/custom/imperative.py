@@ -92,6 +92,8 @@ class _Application:
         self._outputs: list[Spec] = list(zip(shapes[:visible], types[:visible], strict=True))  # type: ignore[arg-type]
         self._inputs: list[Spec] = specs[:n]
         self._op = create(p.prop, self._context, self._inputs)
+        # The operator's own memory has an order too: backward may read nothing else that forward wrote.
+        self._turn = _core.empty((1,), dtypes.code("int8"), (cpu().device_typeid, 0))
 
     def run(self, out: Any) -> Any:
         training = autograd.is_training()
@@ -116,9 +118,12 @@ class _Application:
         n = len(self._data)
 
         def body(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
-            return run_forward(self._op, self._context, inputs[:n], inputs[n:], self._outputs, ctx.is_train)
+            *given, turn = inputs
+            made = run_forward(self._op, self._context, given[:n], given[n:], self._outputs, ctx.is_train)
+            return [*made, turn]
 
-        self._push("Custom", body, [*self._data, *self._aux], targets, range(n, n + len(self._aux)), training)
+        given = [*self._data, *self._aux, self._turn]
+        self._push("Custom", body, given, targets, range(n, len(given)), training)
         return targets
 
     def _tape(self, results: list[NDArray], training: bool) -> Any:
@@ -127,7 +132,7 @@ class _Application:
         inputs = {i: self._data[i].detach() for i in kept_inputs}
         outputs = {i: results[i].detach() for i in kept_outputs}
         needed = [x._recorded for x in self._data]
-        specs, n_out, aux = self._inputs, len(results), self._aux
+        specs, n_out, states = self._inputs, len(results), [*self._aux, self._turn]
         op, context, n_in = self._op, self._context, len(self._data)
 
         def backward(out_grads: Sequence[NDArray]) -> list[NDArray | None]:
@@ -135,16 +140,18 @@ class _Application:
             given = [*heads.values(), *inputs.values(), *outputs.values()]
 
             def body(ctx: ReferenceContext, values: Sequence[Any]) -> Sequence[Any]:
+                *values, turn = values
                 rest = iter(values)
                 parts = [
                     _spread(keys, rest, size)
                     for keys, size in ((heads, n_out), (inputs, n_in), (outputs, n_out))
                 ]
-                return run_backward(op, context, parts, list(rest), specs, needed, ctx.is_train)
+                made = run_backward(op, context, parts, list(rest), specs, needed, ctx.is_train)
+                return [*made, turn]
 
             grads = [_Application._new(spec, context) for spec in specs]
-            states = range(len(given), len(given) + len(aux))
-            _Application._push("_backward_Custom", body, [*given, *aux], grads, states, training)
+            mutated = range(len(given), len(given) + len(states))
+            _Application._push("_backward_Custom", body, [*given, *states], grads, mutated, training)
             return [grad if wanted else None for grad, wanted in zip(grads, needed, strict=True)]
 
         return backward
