@@ -121,10 +121,11 @@ PYBIND11_MODULE(_core, module) {
            py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false,
            py::arg("microseconds") = 0.0, "Appends a call.")
       .def("seal",
-           [](Program& program, const std::vector<uint32_t>& ends) {
-             translated([&] { program.seal(ends); });
+           [](Program& program, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits) {
+             translated([&] { program.seal(ends, limits); });
            },
-           py::arg("ends"), "Fixes the program; part k ends before node ends[k].")
+           py::arg("ends"), py::arg("limits") = std::vector<uint32_t>{},
+           "Fixes the program; part k ends before node ends[k] and has segments of at most limits[k] nodes.")
       .def("segments",
            [](const Program& program, uint32_t part) {
              return translated([&] { return program.part(part).end - program.part(part).begin; });

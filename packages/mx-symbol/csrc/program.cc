@@ -102,13 +102,14 @@ void Program::add_node(Node node) {
   invoke->call_retain(invoke->self, nodes_.back().call);
 }
 
-void Program::seal(const std::vector<uint32_t>& ends) {
+void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits) {
   if (sealed_) refuse("is sealed");
   uint32_t begin = 0;
-  for (const uint32_t end : ends) {
+  for (size_t k = 0; k < ends.size(); ++k) {
+    const uint32_t end = ends[k];
     if (end < begin || end > nodes_.size()) refuse("parts must follow each other");
     const auto first = static_cast<uint32_t>(segments_.size());
-    make_segments(begin, end);
+    make_segments(begin, end, k < limits.size() ? limits[k] : 0);
     parts_.push_back({first, static_cast<uint32_t>(segments_.size())});
     begin = end;
   }
@@ -116,13 +117,14 @@ void Program::seal(const std::vector<uint32_t>& ends) {
   sealed_ = true;
 }
 
-void Program::make_segments(uint32_t begin, uint32_t end) {
+void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit) {
   const mx_invoke_api* invoke = tables_.invoke;
   Segment segment;
   for (uint32_t i = begin; i < end; ++i) {
     const bool python = invoke->call_is_python(invoke->self, nodes_[i].call) != 0;
     const bool prepared = nodes_[i].prepared;
-    if (i == begin || python != segment.python || prepared != segment.prepared) {
+    const bool full = limit != 0 && i - segment.begin >= limit;
+    if (i == begin || full || python != segment.python || prepared != segment.prepared) {
       if (i != begin) finish_segment(std::move(segment));
       segment = Segment{};
       segment.begin = i;

@@ -90,7 +90,8 @@ class Program {
   // Takes a reference to the call.
   void add_node(Node node);
   // Fixes the program; part k consists of the nodes below ends[k] that no earlier part has.
-  void seal(const std::vector<uint32_t>& ends);
+  // Segments of part k have at most limits[k] nodes; where there is none, or 0, as many as come.
+  void seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits = {});
 
   bool sealed() const noexcept { return sealed_; }
   const Tables& tables() const noexcept { return tables_; }
@@ -107,7 +108,7 @@ class Program {
 
  private:
   void check_node(const Node& node) const;
-  void make_segments(uint32_t begin, uint32_t end);
+  void make_segments(uint32_t begin, uint32_t end, uint32_t limit);
   void finish_segment(Segment segment);
 
   Tables tables_;

@@ -10,6 +10,7 @@ from mx_core.context import cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
 from mx_symbol import sym
+from mx_symbol.program import segment_limits
 
 DATA = Path(__file__).parent / "data"
 RNG = np.random.default_rng(5)
@@ -307,3 +308,35 @@ def test_forward_node_by_node():
         np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
     with pytest.raises(IndexError, match="step: expected 0 to"):
         stepped.partial_forward(step=99)
+
+
+@pytest.mark.parametrize(
+    ("variables", "training", "inference"),
+    [
+        ({}, (0, 0), (0, 0)),
+        ({"TRAIN": "0"}, (1, 1), (0, 0)),
+        ({"INFERENCE": "0"}, (0, 0), (1, 1)),
+        ({"MAX_NODE_TRAIN": "3"}, (3, 3), (0, 0)),
+        ({"MAX_NODE_TRAIN": "3", "MAX_NODE_TRAIN_BWD": "2"}, (3, 2), (0, 0)),
+    ],
+)
+def test_bulk_variables_cut_programs(monkeypatch, variables, training, inference):
+    for name, value in variables.items():
+        monkeypatch.setenv(f"MXNET_EXEC_BULK_EXEC_{name}", value)
+    assert (segment_limits(True), segment_limits(False)) == (training, inference)
+    executor = filled(mlp().simple_bind(data=(2, 5)))
+    executor.forward(is_train=True)
+    executor.backward()
+    cut = executor.grad_dict["fc1_weight"].asnumpy()
+    monkeypatch.undo()
+    whole = mlp().simple_bind(data=(2, 5))
+    whole.copy_params_from(executor.arg_dict)
+    whole.forward(is_train=True)
+    whole.backward()
+    np.testing.assert_array_equal(cut, whole.grad_dict["fc1_weight"].asnumpy())
+
+
+def test_a_bulk_variable_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv("MXNET_EXEC_BULK_EXEC_TRAIN", "often")
+    with pytest.raises(ArgumentError, match="MXNET_EXEC_BULK_EXEC_TRAIN.*got 'often'"):
+        mlp().simple_bind(data=(2, 5)).forward(is_train=True)

@@ -8,7 +8,13 @@ from mx_core.registrars import CommandRegistrar, GraphPassRegistrar
 
 MX_PLUGIN = PluginInfo(
     summary="symbolic graphs, their optimisation and execution",
-    variables={"MX_PASSES": "which graph passes run: '-fuse,-cse' leaves two out, 'none' runs none"},
+    variables={
+        "MX_PASSES": "which graph passes run: '-fuse,-cse' leaves two out, 'none' runs none",
+        "MXNET_BACKWARD_DO_MIRROR": "1: cheap nodes run again in backward, to save memory",
+        "MXNET_EXEC_BULK_EXEC_INFERENCE": "0: inference pushes node by node",
+        "MXNET_EXEC_BULK_EXEC_TRAIN": "0: training pushes node by node",
+        "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "most nodes that training pushes at once; also _FWD, _BWD",
+    },
 )
 MX_HOOK_API = (1, 0)
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mx_core import dtypes, services
 from mx_core.context import Context
-from mx_core.errors import PluginError
+from mx_core.errors import ArgumentError, PluginError
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.bound_graph import BoundGraph
@@ -19,6 +20,7 @@ from mx_symbol.ir import PREPARED
 from mx_symbol.schedule import Schedule, unread_inputs
 
 _NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
+_BULK = "MXNET_EXEC_BULK_EXEC"
 
 
 class Arena:
@@ -104,6 +106,32 @@ def prepared_arrays(graph: BoundGraph, schedule: Schedule, context: Context) -> 
     return {e: nd.empty(s.shape, context, dtypes.name(s.dtype)) for e, s in specs.items()}
 
 
+def segment_limits(is_train: bool) -> tuple[int, int]:
+    """Most nodes that forward and backward push as one operation; 0 is no limit.
+
+    Read from MXNet's variables when a program is compiled: `MXNET_EXEC_BULK_EXEC_TRAIN` and
+    `MXNET_EXEC_BULK_EXEC_INFERENCE` (0: one node each), `MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN` with `_FWD`
+    and `_BWD`. Without them a program is not cut: what MXNet gains by pieces of 15 nodes is lost here.
+    """
+    phase = "TRAIN" if is_train else "INFERENCE"
+    if _whole_number(f"{_BULK}_{phase}", 1) == 0:
+        return 1, 1
+    if not is_train:
+        return 0, 0
+    most = _whole_number(f"{_BULK}_MAX_NODE_TRAIN", 0)
+    forward, backward = (_whole_number(f"{_BULK}_MAX_NODE_TRAIN_{way}", most) for way in ("FWD", "BWD"))
+    return forward, backward
+
+
+def _whole_number(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) >= 2**31:
+        raise ArgumentError(f"[{variable}] expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
 class Compiler:
     """Turns a schedule into a native program.
 
@@ -135,7 +163,10 @@ class Compiler:
         for time, node in enumerate(self._schedule.nodes):
             self._add(time, node, calls, is_train)
         n = len(self._schedule.nodes)
-        self._program.seal(range(1, n + 1) if separate else [self._schedule.n_forward, n])
+        if separate:
+            self._program.seal(range(1, n + 1))
+        else:
+            self._program.seal([self._schedule.n_forward, n], segment_limits(is_train))
         return Compiled(self._program, tuple(self._numbers), total)
 
     def _used(self) -> dict[Entry, None]:

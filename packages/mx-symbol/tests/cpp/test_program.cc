@@ -222,6 +222,18 @@ void random_nodes_share_one_reservation() {
   CHECK(call.references == 3);
 }
 
+void segments_end_where_they_are_full() {
+  Fakes fakes;
+  mx_call call;
+  Program program(fakes.tables(), kHost, "limits");
+  program.add_array();
+  const uint32_t slot = program.add_slot(window(0), 4);
+  for (int i = 0; i < 9; ++i) program.add_node(node("n", call, {}, {slot}));
+  program.seal({5, 9}, {2, 0});
+  CHECK(program.part(0).end - program.part(0).begin == 3);
+  CHECK(program.part(1).end - program.part(1).begin == 1);
+}
+
 void bindings_run_from_several_threads() {
   Fakes fakes;
   Chain chain(fakes, true);
@@ -323,6 +335,7 @@ int main() {
   too_small_arrays_are_refused();
   failures_name_the_node();
   random_nodes_share_one_reservation();
+  segments_end_where_they_are_full();
   bindings_run_from_several_threads();
   std::puts("ok");
   return 0;
