@@ -107,8 +107,10 @@ def test_services_of_a_device_type(site):
         services.storage("gpu")
     with pytest.raises(PluginError, match="random resource for device 'npu'"):
         services.random("npu")
-    with pytest.raises(PluginError, match="'gpu' is not among the registered devices: npu"):
+    with pytest.raises(PluginError, match="no device 'gpu' is registered; pip install mx-operators-cuda"):
         services.device("gpu")
+    with pytest.raises(PluginError, match="'tpu' is not among the registered devices: npu"):
+        services.device("tpu")
 
 
 def test_a_device_is_attached_to_the_engine_once(site, engine_source):

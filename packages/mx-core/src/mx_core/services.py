@@ -130,7 +130,10 @@ def _make_engine() -> Any:
 
 
 def _make_device(device_type: str) -> Any:
-    made = _make(plugins.registry("devices").get(device_type))
+    registry = plugins.registry("devices")
+    if device_type in DEVICE_INSTALL and device_type not in registry:
+        raise PluginError(_nothing("devices", f"device {device_type!r}", DEVICE_INSTALL[device_type]))
+    made = _make(registry.get(device_type))
     if plugins.registry("engines").names():
         engine().attach_device(made.capsule)
     return made
