@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import mx_engine
+
+
+def pytest_configure() -> None:
+    """Lets Ctrl-C through to the tests' processes when a shell runs the tests in the background, without it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["ThreadedEnginePerDevice", "ThreadedEngine"])

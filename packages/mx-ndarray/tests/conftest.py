@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -125,6 +126,11 @@ class Square2(OperatorProperty):
 
 
 OPERATORS = (Fails, Gated, Positive, Counter, Scaled, Reversed, Mode, Square2)
+
+
+def pytest_configure() -> None:
+    """Lets Ctrl-C through to the tests' processes when a shell runs the tests in the background, without it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
