@@ -41,6 +41,10 @@ def test_while_loop_fills_its_outputs_up() -> None:
     assert [s.asscalar() for s in state] == [3, 4]
     outputs, _ = nd.contrib.while_loop(lambda i, t: i < 9, step, start, max_iterations=2)
     assert outputs[0].shape == (2, 1)
+    alone, _ = nd.contrib.while_loop(
+        lambda i, t: i < 3, lambda i, t: (i, (i + 1, t)), start, max_iterations=4
+    )
+    assert alone.asnumpy().tolist() == [[0], [1], [2], [0]]
     assert nd.contrib.while_loop(lambda i, t: i < 0, step, start, max_iterations=2)[0] == []
     with pytest.raises(ArgumentError, match="max_iterations"):
         nd.contrib.while_loop(lambda i, t: i < 3, step, start)

@@ -153,6 +153,10 @@ def test_assigned_values_broadcast_and_convert() -> None:
     np.testing.assert_array_equal(a.asnumpy(), [[1, 2, 3], [7, 7, 7]])
     a[:, 1] = nd.array([8, 9])
     np.testing.assert_array_equal(a.asnumpy(), [[1, 8, 3], [7, 9, 7]])
+    a[1] = [[4, 5, 6]]
+    np.testing.assert_array_equal(a.asnumpy(), [[1, 8, 3], [4, 5, 6]])
+    with pytest.raises(MXNetError, match=r"\(2, 3\) to \(3,\)"):
+        a[1] = np.ones((2, 3))
     with pytest.raises(MXNetError):
         a[:] = nd.ones((4,))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import _core
@@ -161,7 +161,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
-) -> Any:
+) -> list[NDArray]:
     """Gradients of `heads` with respect to `variables`, as new arrays.
 
     Parameters
@@ -171,8 +171,8 @@ def grad(
 
     Returns
     -------
-    NDArray or list of NDArray
-        As `variables` is; zeros where no head depends on the variable.
+    list of NDArray
+        One for each variable, also when `variables` is a single array; zeros where no head depends on it.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def grad(
         if value is None:
             with pause():
                 grads[i] = function("zeros_like")(variable)
-    return grads[0] if isinstance(variables, NDArray) else grads
+    return cast("list[NDArray]", grads)
 
 
 def get_symbol(x: NDArray) -> Any:

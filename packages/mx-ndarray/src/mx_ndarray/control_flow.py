@@ -57,7 +57,7 @@ def while_loop(
     func: Callable[..., tuple[Any, Any]],
     loop_vars: Any,
     max_iterations: int | None = None,
-) -> tuple[list[NDArray], list[NDArray]]:
+) -> tuple[Any, list[NDArray]]:
     """Calls `func(*loop_vars) -> (outputs, loop_vars)` while `cond(*loop_vars)` holds.
 
     Parameters
@@ -68,7 +68,8 @@ def while_loop(
     Returns
     -------
     outputs, loop_vars
-        Lists of arrays; no outputs when `func` was not called.
+        Outputs stacked, an array or a list as `func` returns them, and a list of arrays. The list of
+        outputs is empty when `func` was not called.
 
     Raises
     ------
@@ -80,6 +81,7 @@ def while_loop(
     if not state:
         raise ArgumentError("[while_loop] loop_vars: expected at least one array, got none")
     rows: list[list[NDArray]] = []
+    single = False
     while len(rows) < max_iterations and bool(cond(*state)):
         outputs, after = func(*state)
         following = _listed(after)
@@ -88,8 +90,10 @@ def while_loop(
                 f"[while_loop] expected {len(state)} loop variables from func, got {len(following)}"
             )
         state = following
+        single = isinstance(outputs, NDArray)
         rows.append(_listed(outputs))
-    return _stacked(rows, max_iterations), state
+    stacked = _stacked(rows, max_iterations)
+    return (stacked[0] if single else stacked), state
 
 
 def cond(pred: NDArray, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:

@@ -170,9 +170,11 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     return function("one_hot")(indices, depth=out.shape[1], dtype=out.dtype, out=out)  # type: ignore[no-any-return]
 
 
-def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] | None = None) -> Any:
+def histogram(
+    a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] | None = None
+) -> list[NDArray]:
     """Counts and edges of a histogram; edges are equally wide unless `bins` gives them."""
     host = a.asnumpy()
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     counts, limits = np.histogram(host, edges, range)
-    return array(counts, a.context, np.int64), array(limits, a.context, a.dtype)
+    return [array(counts, a.context, np.int64), array(limits, a.context, a.dtype)]

@@ -181,8 +181,10 @@ def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
     """`value` as an array of the type of `like`, broadcast to `shape`."""
     if not isinstance(value, NDArray):
         host = np.asarray(value, dtypes.numpy_dtype(like._dtype_code))
+        extra = max(0, host.ndim - len(shape))
         try:
-            return make_array(np.broadcast_to(host, shape), like.context, like.dtype)
+            fitted = host.reshape(host.shape[extra:]) if set(host.shape[:extra]) == {1} else host
+            return make_array(np.broadcast_to(fitted, shape), like.context, like.dtype)
         except ValueError:
             raise ShapeError(f"[NDArray] cannot assign shape {host.shape} to {shape}") from None
     given: NDArray = value.astype(like.dtype, copy=False)

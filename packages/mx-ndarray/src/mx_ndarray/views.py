@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -56,7 +57,8 @@ def copyto(array: NDArray, other: NDArray | Context) -> NDArray:
     """`NDArray.copyto`: asynchronous, across devices."""
     if isinstance(other, NDArray):
         if other is array:
-            raise ArgumentError("[copyto] cannot copy an array onto itself")
+            warnings.warn("[copyto] the array is copied onto itself", RuntimeWarning, stacklevel=3)
+            return other
         if other.shape != array.shape:
             raise ShapeError(f"[copyto] expected shape {other.shape}, got {array.shape}")
         check_assignable(other)

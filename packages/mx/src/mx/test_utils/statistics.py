@@ -34,7 +34,7 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the variance of samples lies within three standard errors of `sigma`²."""
+    """Whether the variance of samples lies within three standard errors of sigma²."""
     values = host(generator(nsamples)).astype(np.float64)
     variance = values.var(ddof=1)
     return bool(abs(variance - sigma**2) < 3 * math.sqrt(2 * sigma**4 / (nsamples - 1)))
