@@ -28,8 +28,18 @@ def test_the_master_copy_moves_like_a_float32_weight(run: Any, name: str, states
     assert mixed[0].dtype == np.float16
     np.testing.assert_array_equal(mixed[0], plain[0].astype(np.float16))
     np.testing.assert_array_equal(mixed[-1], plain[0])
-    if states:
+    if name == "sgd_mom_update":
         np.testing.assert_array_equal(mixed[1], plain[1])
+
+
+def test_the_momentum_of_mixed_nag_decays_with_the_new_weight(run: Any) -> None:
+    half = [np.array(x, np.float16) for x in ([0.5, -2], [1, 0.25])]
+    single = [np.array(x, np.float32) for x in ([0.5, -0.25], [1, -3])]
+    weight, mom, master = run("mp_nag_mom_update", half + single, lr=0.5, momentum=0.5, wd=0.25)
+    # recorded from MXNet 1.9.1
+    np.testing.assert_array_equal(mom, np.float32([-0.2734375, 0.0859375]))
+    np.testing.assert_array_equal(master, np.float32([0.1875, -2.6875]))
+    np.testing.assert_array_equal(weight, master.astype(np.float16))
 
 
 @pytest.mark.parametrize("mixed", [False, True])

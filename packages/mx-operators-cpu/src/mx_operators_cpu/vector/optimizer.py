@@ -49,6 +49,11 @@ def _nag(p: Any, w: Any, g: Any, mom: Any) -> Sequence[Any]:
     return w + p.momentum * mom - total, mom
 
 
+def _nag_decayed_late(p: Any, w: Any, g: Any, mom: Any) -> Sequence[Any]:
+    new, mom = _nag(p, w, g, mom)
+    return new, mom - p.lr * p.wd * (new - w)
+
+
 def _sign_sgd(p: Any, w: Any, g: Any) -> Sequence[Any]:
     return ((1 - p.lr * p.wd) * w - p.lr * X.sign(g),)
 
@@ -160,7 +165,7 @@ STEPS: dict[str, Step] = {
     "ftml_update": _ftml,
     "mp_sgd_update": _mixed(_sgd),
     "mp_sgd_mom_update": _mixed(_sgd_momentum),
-    "mp_nag_mom_update": _mixed(_nag),
+    "mp_nag_mom_update": _mixed(_nag_decayed_late),
     "_adamw_update": _adamw,
     "_mp_adamw_update": _mixed_adamw,
     "lamb_update_phase1": _lamb_direction,

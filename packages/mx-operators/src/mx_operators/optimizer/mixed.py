@@ -60,13 +60,22 @@ class MixedSGDMomentum(MixedUpdate):
     rule = SGDMomentum()
 
 
+class DecayedLate(NAG):
+    """NAG whose momentum keeps the decay of the new weight; so does MXNet's mixed-precision update."""
+
+    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
+        """Look ahead."""
+        new, mom = super().step(p, w, g, *states)
+        return new, mom - p.lr * p.wd * (new - w)
+
+
 class MixedNAG(MixedUpdate):
-    """nag_mom_update on weight32; weight is its rounded copy."""
+    """nag_mom_update on weight32; weight is its rounded copy, and the momentum decays with the new weight."""
 
     name = "mp_nag_mom_update"
     Param = NAGParam
     arguments = ("weight", "grad", "mom", "weight32")
-    rule = NAG()
+    rule = DecayedLate()
 
 
 @param
