@@ -40,15 +40,48 @@ def test_triangular(run: Any, check_gradient: Any, transpose: bool, rightside: b
     check_gradient("_linalg_trsm", [a, b], **attrs)
 
 
-def test_potri(run: Any, check_gradient: Any) -> None:
+@pytest.mark.parametrize("lower", [True, False])
+def test_cholesky_factors(run: Any, check_gradient: Any, lower: bool) -> None:
     a = matrices(2, 3, 3)
-    low = np.tril(a)
+    factor = np.tril(a) if lower else np.triu(a)
+    turned = factor.swapaxes(-1, -2)
+    full = factor @ turned if lower else turned @ factor
+    found = run("_linalg_potrf", [full], lower=lower)[0]
+    signs = np.sign(np.diagonal(factor, 0, -2, -1))
     np.testing.assert_allclose(
-        run("_linalg_potri", [a])[0] @ low @ low.swapaxes(-1, -2),
-        np.broadcast_to(np.eye(3), a.shape),
-        atol=1e-12,
+        found, factor * (signs[:, None, :] if lower else signs[:, :, None]), atol=1e-12
     )
-    check_gradient("_linalg_potri", [a])
+    inverse = run("_linalg_potri", [a], lower=lower)[0]
+    np.testing.assert_allclose(inverse @ full, np.broadcast_to(np.eye(3), a.shape), atol=1e-12)
+    check_gradient("_linalg_potri", [a], lower=lower)
+
+
+def test_a_cholesky_factor_reads_its_own_triangle(run: Any) -> None:
+    a = np.array([[4.0, 1.0], [2.0, 5.0]])
+    np.testing.assert_allclose(run("_linalg_potrf", [a])[0], [[2, 0], [1, 2]])
+    np.testing.assert_allclose(run("_linalg_potrf", [a], lower=False)[0], [[2, 0.5], [0, np.sqrt(4.75)]])
+
+
+def test_gradient_of_the_upper_cholesky_factor(run: Any, replay: Any) -> None:
+    a = matrices(3, 3)
+    a = a @ a.T
+    heads = [np.triu(np.arange(9.0).reshape(3, 3))]
+    upper, lower = run("_linalg_potrf", [a], lower=False)[:1], run("_linalg_potrf", [a])[:1]
+    got = replay.backward("_linalg_potrf", {"lower": False}, [a], upper, heads)[0]
+    np.testing.assert_allclose(got, replay.backward("_linalg_potrf", {}, [a], lower, [heads[0].T])[0])
+
+
+@pytest.mark.parametrize("axis", [0, -3, 1])
+def test_products_along_another_axis(run: Any, check_gradient: Any, axis: int) -> None:
+    rng = np.random.default_rng(5)
+    a, b, c = rng.normal(size=(3, 2, 4)), rng.normal(size=(4, 2, 5)), rng.normal(size=(3, 2, 5))
+    if axis == 1:
+        a, b, c = (x.swapaxes(0, 1) for x in (a, b, c))
+    product = np.einsum("mbk,kbn->mbn" if axis != 1 else "bmk,bkn->bmn", a, b)
+    np.testing.assert_allclose(run("_linalg_gemm2", [a, b], axis=axis, alpha=0.5)[0], 0.5 * product)
+    np.testing.assert_allclose(run("_linalg_gemm", [a, b, c], axis=axis, beta=2.0)[0], product + 2 * c)
+    check_gradient("_linalg_gemm2", [a, b], axis=axis)
+    check_gradient("_linalg_gemm", [a, b, c], axis=axis, alpha=0.5, beta=2.0)
 
 
 @pytest.mark.parametrize("offset", [-2, -1, 0, 1, 2])
@@ -62,7 +95,15 @@ def test_diagonals(run: Any, check_gradient: Any, offset: int) -> None:
     check_gradient("_linalg_makediag", [vector], offset=offset)
 
 
-def test_triangles_run_row_by_row(run: Any) -> None:
+def test_an_upper_triangle_runs_column_by_column(run: Any) -> None:
+    a = np.arange(16.0).reshape(4, 4)
+    assert run("_linalg_extracttrian", [a], lower=False)[0].tolist() == [0, 1, 5, 2, 6, 10, 3, 7, 11, 15]
+    assert run("_linalg_extracttrian", [a], offset=1)[0].tolist() == [1, 2, 6, 3, 7, 11]
+    made = run("_linalg_maketrian", [np.arange(1.0, 7.0)], lower=False)[0]
+    assert made.tolist() == [[1, 2, 4], [0, 3, 5], [0, 0, 6]]
+
+
+def test_triangles_of_two_rows(run: Any) -> None:
     a = np.array([[1.0, 2.0], [3.0, 4.0]])
     for attrs, expected in (
         ({}, [1, 3, 4]), ({"lower": False}, [1, 2, 4]), ({"offset": 1}, [2]), ({"offset": -1}, [3]),

@@ -71,4 +71,7 @@ def batch_dot(call: KernelCall) -> object | None:
 
 def gemm(call: KernelCall) -> object | None:
     """A, B[, C] -> alpha * A B [+ beta * C] over the leading axes."""
+    p: Any = call.params
+    if p.axis not in (-2, len(call.inputs[0].shape) - 2):
+        return None
     return _matrices(call, scaled=True)

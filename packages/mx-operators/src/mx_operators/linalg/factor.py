@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
 
@@ -25,11 +25,24 @@ def square(s: Any, name: str = "A") -> tuple[int, ...] | None:
     return a  # type: ignore[no-any-return]
 
 
+@param
+class CholeskyParam:
+    """Which triangle."""
+
+    lower: bool = opt(True, "the factor is a lower triangle; else an upper one")
+
+
+def turned(x: Any, p: Any) -> Any:
+    """Upper triangles as lower ones, and back."""
+    return x if p.lower else x.swapaxes(-1, -2)
+
+
 class Potrf(OperatorProperty):
-    """Lower Cholesky factor L of a symmetric positive definite A = L·Lᵀ."""
+    """Cholesky factor of a symmetric positive definite A: lower L with A = L·Lᵀ, or upper U with A = Uᵀ·U."""
 
     name = "_linalg_potrf"
     aliases = ("linalg_potrf",)
+    Param = CholeskyParam
     arguments = ("A",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
@@ -39,17 +52,17 @@ class Potrf(OperatorProperty):
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Needs the factor."""
-        return g.op("_backward_linalg_potrf", (g.out_grad(), g.output(0)))
+        return g.op("_backward_linalg_potrf", (g.out_grad(), g.output(0)), params=p)
 
     def companions(self) -> tuple[OperatorProperty, ...]:
         """Its backward operator."""
         return (BackwardPotrf(),)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """LAPACK through NumPy; reads the lower triangle."""
-        a = wide(inputs[0])
+        """LAPACK through NumPy; reads the triangle of the factor."""
+        a = turned(wide(inputs[0]), p)
         try:
-            return (np.linalg.cholesky(a).astype(inputs[0].dtype),)
+            return (turned(np.linalg.cholesky(a), p).astype(inputs[0].dtype),)
         except np.linalg.LinAlgError as error:
             raise ArgumentError(f"[_linalg_potrf] A of shape {a.shape}: {error}") from None
 
@@ -58,12 +71,13 @@ class BackwardPotrf(OperatorProperty):
     """Gradient of potrf."""
 
     name = "_backward_linalg_potrf"
-    arguments = ("out_grad", "L")
+    Param = CholeskyParam
+    arguments = ("out_grad", "factor")
     results = ("A_grad",)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """½ L⁻ᵀ (Φ(LᵀG) + Φ(LᵀG)ᵀ) L⁻¹, Φ the lower triangle with half the diagonal."""
-        g, factor = wide(inputs[0]), wide(inputs[1])
+        """½ L⁻ᵀ (Φ(LᵀG) + Φ(LᵀG)ᵀ) L⁻¹, Φ the lower triangle with half the diagonal; symmetric."""
+        g, factor = (turned(wide(x), p) for x in inputs)
         low = np.tril(factor.swapaxes(-1, -2) @ np.tril(g))
         n = low.shape[-1]
         low[..., np.arange(n), np.arange(n)] *= 0.5

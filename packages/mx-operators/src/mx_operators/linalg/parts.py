@@ -30,10 +30,11 @@ class TriangleParam:
 
 
 def triangle(p: Any, n: int) -> tuple[Any, Any]:
-    """Rows and columns of the triangle of an (n, n) matrix, row by row."""
+    """Rows and columns of the triangle of an (n, n) matrix: a lower one row by row, an upper one column by column."""
     if p.offset < 0 or (p.offset == 0 and p.lower):
         return np.tril_indices(n, p.offset)
-    return np.triu_indices(n, p.offset)
+    columns, rows = np.tril_indices(n, -p.offset)
+    return rows, columns
 
 
 def triangular(g: Any, matrix: Any, lower: bool) -> Any:
@@ -109,7 +110,10 @@ class MakeDiag(OperatorProperty):
 
 
 class ExtractTrian(OperatorProperty):
-    """A triangle of (…, n, n), row by row, as (…, k·(k + 1)/2), k = n − |offset|."""
+    """A triangle of (…, n, n) as (…, k·(k + 1)/2), k = n − |offset|.
+
+    A lower triangle is read row by row, an upper one column by column.
+    """
 
     name = "_linalg_extracttrian"
     aliases = ("linalg_extracttrian",)

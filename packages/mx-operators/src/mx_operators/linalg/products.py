@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
@@ -186,18 +188,26 @@ def _matrix_shapes(p: Any, s: Any) -> None:
         return
     if len(a) < 2 or len(a) != len(b):
         raise s.error(f"expected two arrays of the same 2 or more dimensions, got {a} and {b}")
-    if p.axis not in (-2, len(a) - 2):
-        raise s.error(f"axis: expected -2, got {p.axis}; swap axes before and after")
-    m, k = (a[-1], a[-2]) if p.transpose_a else a[-2:]
-    kk, n = (b[-1], b[-2]) if p.transpose_b else b[-2:]
-    if (k != kk and -1 not in (k, kk)) or a[:-2] != b[:-2]:
-        raise s.error(f"cannot multiply A {a} and B {b}")
-    s.assign("output", (*a[:-2], m, n))
+    axis = p.axis + len(a) if p.axis < 0 else p.axis
+    if not 0 <= axis < len(a) - 1:
+        raise s.error(f"axis: expected one of {len(a)} but the last, got {p.axis}")
+    m, k = (a[-1], a[axis]) if p.transpose_a else (a[axis], a[-1])
+    kk, n = (b[-1], b[axis]) if p.transpose_b else (b[axis], b[-1])
+    front, between = a[:axis], a[axis + 1 : -1]
+    if (k != kk and -1 not in (k, kk)) or (front, between) != (b[:axis], b[axis + 1 : -1]):
+        raise s.error(f"cannot multiply A {a} and B {b}" + (f" along axis {p.axis}" if between else ""))
+    s.assign("output", (*front, m, *between, n))
+
+
+def _scaled_product(inputs: Sequence[Any], p: Any) -> Any:
+    rows_last = [np.moveaxis(wide(x), p.axis, -2) for x in inputs[:2]]
+    return np.moveaxis(p.alpha * _product(rows_last, p), -2, p.axis)
 
 
 def _product_gradients(p: Any, g: Any, head: Any, a: Any, b: Any) -> tuple[Any, Any]:
     def product(x: Any, y: Any, tx: bool, ty: bool) -> Any:
-        return g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=p.alpha)[0]
+        turns = {"transpose_a": tx, "transpose_b": ty}
+        return g.op("_linalg_gemm2", (x, y), alpha=p.alpha, axis=p.axis, **turns)[0]
 
     ta, tb = p.transpose_a, p.transpose_b
     da = product(b, head, tb, True) if ta else product(head, b, False, not tb)
@@ -206,7 +216,7 @@ def _product_gradients(p: Any, g: Any, head: Any, a: Any, b: Any) -> tuple[Any, 
 
 
 class Gemm2(OperatorProperty):
-    """alpha · op(A) · op(B) over the last two axes."""
+    """alpha · op(A) · op(B), matrices of the row axis and the last one."""
 
     name = "_linalg_gemm2"
     aliases = ("linalg_gemm2",)
@@ -223,11 +233,11 @@ class Gemm2(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
-        return ((p.alpha * _product(inputs, p)).astype(inputs[0].dtype),)
+        return (_scaled_product(inputs, p).astype(inputs[0].dtype),)
 
 
 class Gemm(OperatorProperty):
-    """alpha · op(A) · op(B) + beta · C over the last two axes."""
+    """alpha · op(A) · op(B) + beta · C, matrices of the row axis and the last one."""
 
     name = "_linalg_gemm"
     aliases = ("linalg_gemm",)
@@ -246,7 +256,7 @@ class Gemm(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
-        y = p.alpha * _product(inputs, p) + p.beta * wide(inputs[2])
+        y = _scaled_product(inputs, p) + p.beta * wide(inputs[2])
         return (y.astype(inputs[0].dtype),)
 
 

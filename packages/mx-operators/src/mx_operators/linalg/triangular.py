@@ -11,7 +11,7 @@ import numpy as np
 from mx_core.errors import ArgumentError
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
-from mx_operators.linalg.factor import square
+from mx_operators.linalg.factor import CholeskyParam, square, turned
 from mx_operators.linalg.parts import triangular
 from mx_operators.nn.base import wide
 
@@ -109,10 +109,11 @@ class Trsm(_Triangular):
 
 
 class Potri(OperatorProperty):
-    """(A·Aᵀ)⁻¹ for a lower triangular A, the factor that potrf gives."""
+    """(A·Aᵀ)⁻¹ for a lower triangular A, (Aᵀ·A)⁻¹ for an upper one: the factor that potrf gives."""
 
     name = "_linalg_potri"
     aliases = ("linalg_potri",)
+    Param = CholeskyParam
     arguments = ("A",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
@@ -121,19 +122,20 @@ class Potri(OperatorProperty):
         s.unify(["A", "output"])
 
     def gradient(self, p: Any, g: Any) -> Any:
-        """The lower triangle of −P·(G + Gᵀ)·P·A, P the result."""
+        """The triangle of −S·A, or of −A·S, where S = P·(G + Gᵀ)·P and P is the result."""
         result, head = g.output(0), g.out_grad()
         both = g.op(
             "elemwise_add",
-            [_product(g, result, head, False, turned, 1.0) for turned in (False, True)],
+            [_product(g, result, head, False, transpose, 1.0) for transpose in (False, True)],
         )[0]
-        factor = triangular(g, g.input(0), True)
-        full = _product(g, _product(g, both, result, False, False, 1.0), factor, False, False, -1.0)
-        return (triangular(g, full, True),)
+        middle = _product(g, both, result, False, False, 1.0)
+        factor = triangular(g, g.input(0), p.lower)
+        left, right = (middle, factor) if p.lower else (factor, middle)
+        return (triangular(g, _product(g, left, right, False, False, -1.0), p.lower),)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The inverse factor times its transpose."""
-        a = np.tril(wide(inputs[0]))
+        a = np.tril(turned(wide(inputs[0]), p))
         identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
         inverse = solve(a, identity, self.name)
         return ((inverse.swapaxes(-1, -2) @ inverse).astype(inputs[0].dtype),)
