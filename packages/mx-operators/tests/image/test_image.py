@@ -86,6 +86,29 @@ def test_resizing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "interp", "expected"),
+    [
+        ((2, 4), 3, [[73.333, 86.667], [73.333, 86.667], [80, 186.667], [80, 186.667]]),
+        ((5, 3), 3, [[10, 73.333, 200, 86.667, 30], [50, 76.667, 130, 136.667, 140], [90, 80, 60, 186.667, 250]]),
+        ((4, 3), 4, [[-16.633, 163.421, 167.149, -8.532], [44.593, 100.331, 143.66, 138.778],
+                     [105.82, 37.24, 120.172, 286.088]]),
+    ],
+)  # fmt: skip
+def test_resized_like_mxnet(size: tuple[int, int], interp: int, expected: Any) -> None:
+    x = np.array([[10, 200, 30], [90, 60, 250]])[..., None]
+    found = compute("resize", x.astype(np.float32), size=size, interp=interp)[..., 0]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    whole = compute("resize", x.astype(np.uint8), size=size, interp=interp)[..., 0]
+    np.testing.assert_allclose(whole, np.clip(np.rint(expected), 0, 255), atol=1)
+
+
+def test_moments_of_integers_keep_their_fractions() -> None:
+    x = np.arange(80, 86, dtype=np.uint8).reshape(1, 2, 3)
+    found = compute("normalize", x, mean=(0.5,), std=(2.0,))
+    assert found.tolist() == [[[39, 40, 40], [41, 41, 42]]]  # recorded from MXNet 1.9.1
+
+
+@pytest.mark.parametrize(
     ("name", "shape", "attrs", "message"),
     [
         ("to_tensor", (3, 4), {}, r"expected \(H, W, C\)"),

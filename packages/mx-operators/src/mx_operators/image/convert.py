@@ -84,7 +84,8 @@ def _channels(values: Floats, like: Any) -> Any:
     """One value per channel; of more values than channels, the first ones."""
     count = like.shape[-3]
     chosen = values[:count] if len(values) >= count else values[:1] * count
-    return np.array(chosen, like.dtype).reshape(count, 1, 1)
+    kind = like.dtype if like.dtype.kind == "f" else np.float32
+    return np.array(chosen, kind).reshape(count, 1, 1)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (ToTensor, Normalize)

@@ -24,7 +24,11 @@ class ResizeParam:
 
     size: Shape = opt((), "(width, height), or both as one value", lower=1)
     keep_ratio: bool = opt(False, "with one value: that of the shorter side, the other in proportion")
-    interp: int = opt(1, "0: nearest, 1: bilinear, 2: bicubic, 3: mean of the area", choices=(0, 1, 2, 3))
+    interp: int = opt(
+        1,
+        "0: nearest, 1: bilinear, 2: bicubic, 3: mean of the area, 4: Lanczos of 8 × 8",
+        choices=(0, 1, 2, 3, 4),
+    )
 
 
 def extents(p: Any, height: int, width: int) -> tuple[int, int]:
@@ -61,16 +65,16 @@ class Resize(OperatorProperty):
         height, width = x.shape[-3:-1]
         new_height, new_width = extents(p, height, width)
         interp = p.interp
-        if interp == 3 and (new_height > height or new_width > width):
-            interp = 1
+        smaller = new_height <= height and new_width <= width
         if interp == 0:
             rows = np.minimum(np.arange(new_height) * (height / new_height), height - 1).astype(np.int64)
             columns = np.minimum(np.arange(new_width) * (width / new_width), width - 1).astype(np.int64)
             return (x[..., rows[:, None], columns, :],)
-        taps = {1: linear, 2: cubic, 3: area}[interp]
+        taps = {1: linear, 2: cubic, 3: area if smaller else partial, 4: lanczos}[interp]
         vertical, horizontal = taps(new_height, height), taps(new_width, width)
-        if x.dtype == np.uint8 and interp != 3:
-            return (_fixed_point(x, vertical, horizontal, interp),)
+        if x.dtype == np.uint8 and taps is not area:
+            pairs = {linear: _neighbours, partial: _covered}.get(taps)
+            return (_fixed_point(x, vertical, horizontal, pairs),)
         kind = np.float64 if x.dtype == np.float64 else np.float32
         result = _mixed(_mixed(x.astype(kind), horizontal.astype(kind), -2), vertical.astype(kind), -3)
         if x.dtype.kind in "iu":
@@ -79,16 +83,29 @@ class Resize(OperatorProperty):
         return (result.astype(x.dtype),)
 
 
-def linear(new: int, old: int) -> Any:
-    """The mixing matrix (new, old) of bilinear interpolation."""
-    return _placed(new, old, lambda share: (1 - share, share), 0)
-
-
 def _neighbours(new: int, old: int) -> tuple[Any, Any]:
     """The element before each position, −1 before the first one, and how far it is behind it."""
     position = (np.arange(new) + 0.5) * (old / new) - 0.5
     low = np.floor(position).astype(np.int64)
     return low, position - low
+
+
+def _covered(new: int, old: int) -> tuple[Any, Any]:
+    """The element that each new one begins in, and the share of the new one that lies behind that element."""
+    position = np.arange(new)
+    low = np.floor(position * (old / new)).astype(np.int64)
+    share = (position + 1) - (low + 1) * (new / old)
+    return low, np.where(share <= 0, 0.0, share - np.floor(share))
+
+
+def linear(new: int, old: int) -> Any:
+    """The mixing matrix (new, old) of bilinear interpolation."""
+    return _placed(*_neighbours(new, old), old, lambda share: (1 - share, share), 0)
+
+
+def partial(new: int, old: int) -> Any:
+    """That of two neighbours, by the parts of the new element that they cover; for enlarging."""
+    return _placed(*_covered(new, old), old, lambda share: (1 - share, share), 0)
 
 
 def cubic(new: int, old: int) -> Any:
@@ -101,15 +118,25 @@ def cubic(new: int, old: int) -> Any:
         third = ((a + 2) * (1 - x) - (a + 3)) * (1 - x) * (1 - x) + 1
         return first, second, third, 1 - first - second - third
 
-    return _placed(new, old, weights, -1)
+    return _placed(*_neighbours(new, old), old, weights, -1)
 
 
-def _placed(new: int, old: int, weights: Any, first: int) -> Any:
-    """Weights of neighbours from `first` on; beyond the border its element stands in."""
-    low, share = _neighbours(new, old)
-    matrix = np.zeros((new, old))
+def lanczos(new: int, old: int) -> Any:
+    """That of a windowed sinc over eight neighbours (Duchon, 1979), scaled to sum to 1."""
+
+    def weights(share: Any) -> Any:
+        distance = np.arange(-3, 5)[:, None] - share
+        found = np.sinc(distance) * np.sinc(distance / 4)
+        return found / found.sum(0)
+
+    return _placed(*_neighbours(new, old), old, weights, -3)
+
+
+def _placed(low: Any, share: Any, old: int, weights: Any, first: int) -> Any:
+    """Weights of neighbours from `low + first` on; beyond the border its element stands in."""
+    matrix = np.zeros((len(low), old))
     for k, weight in enumerate(weights(share)):
-        np.add.at(matrix, (np.arange(new), np.clip(low + first + k, 0, old - 1)), weight)
+        np.add.at(matrix, (np.arange(len(low)), np.clip(low + first + k, 0, old - 1)), weight)
     return matrix
 
 
@@ -126,15 +153,15 @@ def _mixed(x: Any, matrix: Any, axis: int) -> Any:
     return np.moveaxis(np.tensordot(x, matrix, ((axis,), (1,))), -1, axis)
 
 
-def _fixed_point(x: Any, vertical: Any, horizontal: Any, interp: int) -> Any:
-    """8-bit images in integers; bilinear sums lose bits row by row, as 16-bit products do."""
+def _fixed_point(x: Any, vertical: Any, horizontal: Any, pairs: Any) -> Any:
+    """8-bit images in integers; sums of two rows, placed by `pairs`, lose bits row by row, as 16-bit products do."""
     along = np.rint(horizontal * 2**_BITS).astype(np.int64)
     down = np.rint(vertical * 2**_BITS).astype(np.int64)
     rows = _mixed(x.astype(np.int64), along, -2)
-    if interp == 2:
+    if pairs is None:
         whole = (_mixed(rows, down, -3) + (1 << (2 * _BITS - 1))) >> (2 * _BITS)
         return np.clip(whole, 0, 255).astype(np.uint8)
-    low, share = _neighbours(*down.shape)
+    low, share = pairs(*down.shape)
     whole = np.zeros((*rows.shape[:-3], len(down), *rows.shape[-2:]), np.int64)
     for k, weight in enumerate((1 - share, share)):
         row = rows[..., np.clip(low + k, 0, down.shape[1] - 1), :, :]
