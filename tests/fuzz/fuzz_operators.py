@@ -2,6 +2,7 @@
 """Calls every operator with random arguments; whatever comes, it must be a result or an MXNetError.
 
 python tests/fuzz/fuzz_operators.py 20000            # calls, in two worker processes
+python tests/fuzz/fuzz_operators.py 20000 --sanitize FOLDER  # the last tenth under AddressSanitizer, built there
 python tests/fuzz/fuzz_operators.py --show 1234      # one call again, in this process
 """
 
@@ -18,11 +19,13 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sanitized
 
 ADDRESS_SPACE = 8 << 30  # bytes, of a worker
 RESIDENT = 2 << 30  # bytes; a call that takes more at once is reported
@@ -197,7 +200,8 @@ def work(seed: int, numbers: range) -> None:
     import mx
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    if sanitized.MARK not in os.environ:
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     faulthandler.enable()
     names = operators_called()
     mx.nd.waitall()
@@ -211,14 +215,14 @@ def work(seed: int, numbers: range) -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def supervise(seed: int, numbers: range) -> list[Outcome]:
-    """Runs calls in worker processes, a new one after each death."""
+def supervise(seed: int, numbers: range, settings: Mapping[str, str] | None = None) -> list[Outcome]:
+    """Runs calls in worker processes with some environment variables, a new one after each death."""
     outcomes: list[Outcome] = []
     while len(numbers):
         with tempfile.TemporaryFile("w+") as log:
             bounds = map(str, (numbers.start, numbers.stop, numbers.step))
             command = [sys.executable, __file__, "--work", str(seed), *bounds]
-            environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+            environment = os.environ | {"PYTHONWARNINGS": "ignore"} | dict(settings or {})
             begun: dict[str, Any] | None = None
             with subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
@@ -244,12 +248,14 @@ def supervise(seed: int, numbers: range) -> list[Outcome]:
     return outcomes
 
 
-def fuzz(seed: int, calls: int, workers: int = 2) -> list[Outcome]:
-    """All outcomes, in the order of their numbers."""
+def fuzz(
+    seed: int, calls: int, workers: int = 2, first: int = 0, settings: Mapping[str, str] | None = None
+) -> list[Outcome]:
+    """The outcomes of `calls` calls from number `first` on, in the order of their numbers."""
     shares: list[list[Outcome]] = [[] for _ in range(workers)]
 
     def share(i: int) -> None:
-        shares[i] = supervise(seed, range(i, calls, workers))
+        shares[i] = supervise(seed, range(first + i, first + calls, workers), settings)
 
     threads = [threading.Thread(target=share, args=(i,)) for i in range(workers)]
     for thread in threads:
@@ -270,6 +276,7 @@ def main() -> int:
     parser.add_argument("calls", nargs="?", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--sanitize", type=Path, metavar="FOLDER")
     parser.add_argument("--show", type=int, metavar="NUMBER")
     parser.add_argument("--work", type=int, nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -283,7 +290,13 @@ def main() -> int:
         print(call)
         perform(call)
         return 0
-    outcomes = fuzz(options.seed, options.calls, options.workers)
+    checked = options.calls // 10 if options.sanitize else 0
+    if options.sanitize:
+        sanitized.build(options.sanitize)
+    outcomes = fuzz(options.seed, options.calls - checked, options.workers)
+    if checked:
+        settings = sanitized.environment(options.sanitize)
+        outcomes += fuzz(options.seed, checked, options.workers, options.calls - checked, settings)
     for outcome in outcomes:
         if outcome.kind not in GOOD:
             print(f"{outcome.number} {outcome.kind} [{outcome.operator}] {outcome.detail}")

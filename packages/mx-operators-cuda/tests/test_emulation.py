@@ -104,7 +104,7 @@ def test_every_opcode(code: int, emulator: Any) -> None:
 
 @pytest.mark.parametrize("target", EVERY, ids=dtypes.name)
 def test_conversions(target: int, emulator: Any) -> None:
-    """Every type to `target`, exactly: numbers that do not fit saturate, wrap or round as they should."""
+    """Every type to `target`, exactly: numbers that do not fit wrap or round as they should."""
     identity = Expression(1, 0, (), (), (0,))
     numbers = np.array([*SPECIAL, 0.1, 65504, 65520, 6e-8, 2.9e-8, 1 + 2**-11, 1 + 2**-8, 1 + 2**-11 + 2**-40,
                         127.5, 128, 255.99, 256, 2**31, 2**63, 2**64, -(2**63), 1e300, -1e300, 1e-300], np.float64)  # fmt: skip

@@ -48,6 +48,7 @@ def compute(name: str, *inputs: Any, **settings: Any) -> Any:
         ("_backward_slice_like", [(3, 2), (2, 2)], {}, "no part"),
         ("SoftmaxActivation", [(4,)], {}, "at least 2 dimensions"),
         ("topk", [(2, 3)], {"axis": 5, "ret_typ": "mask"}, "axis"),
+        ("_backward_topk", [(), (2, 3)], {}, r"out_grad: expected shape \(2, 1\), got \(\)"),
         ("argmax", [(2, 0)], {"axis": None}, "no elements"),
         ("argmax_channel", [(2, 0)], {}, "no channels"),
         ("Pooling", [(1, 1, 4)], {"kernel": (2,), "pool_type": "lp"}, "p_value: required"),
@@ -74,11 +75,22 @@ def test_pieces_from_before_the_start_are_empty_or_whole() -> None:
 def test_numbers_that_no_integer_holds(value: float) -> None:
     filled = compute("_full", shape=(2,), value=value, dtype="int32")
     assert filled.dtype == np.int32
-    assert filled[0] == {True: 0, False: np.clip(value, -(2**31), 2**31 - 1)}[np.isnan(value)]
+    assert filled[0] == -(2**31)
 
 
 def test_nothing_repeated_often() -> None:
     assert compute("_arange", start=1, stop=0, repeat=2**63).shape == (0,)
+
+
+def test_a_range_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mx_operators.array.fill.PIECE", 4)
+    found = compute("_arange", start=0.5, stop=5, step=0.5, repeat=2, dtype="float16")
+    np.testing.assert_array_equal(found, np.repeat(np.arange(1, 10) / 2, 2).astype(np.float16))
+
+
+def test_the_gradient_of_no_probabilities_is_empty() -> None:
+    grad = compute("_backward_SoftmaxOutput", np.ones(0), np.ones((0, 3)), normalization="batch")
+    assert grad.shape == (0, 3)
 
 
 def test_a_window_wider_than_the_channels_is_quick() -> None:

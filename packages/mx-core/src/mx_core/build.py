@@ -39,13 +39,25 @@ def native_extension(
         C++ files, relative to `setup.py`.
     pybind11 : bool
         Put pybind11's headers on the include path.
+
+    Notes
+    -----
+    With MX_BUILD_DEBUG=1 in the environment nothing is optimised or stripped. With
+    MX_BUILD_SANITIZE=address (or another list for `-fsanitize`) the extension is instrumented; a
+    Python that imports it then has to preload the sanitizer's library.
     """
     includes = [get_include(), *include_dirs]
     if pybind11:
         import pybind11 as pb
 
         includes.append(pb.get_include())
-    debug = ("-O0", "-g") if os.environ.get("MX_BUILD_DEBUG") == "1" else ()
+    sanitizers = os.environ.get("MX_BUILD_SANITIZE", "")
+    debug: tuple[str, ...] = ()
+    if sanitizers:
+        debug = ("-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={sanitizers}")
+        link_flags = [*link_flags, f"-fsanitize={sanitizers}"]
+    elif os.environ.get("MX_BUILD_DEBUG") == "1":
+        debug = ("-O0", "-g")
     return Extension(
         name,
         sources=list(sources),

@@ -159,14 +159,12 @@ PYBIND11_MODULE(_onednn, m) {
   soft("softmax_backward", &prepare_softmax<softmax_backward>);
   m.def(
       "softmax_output_backward",
-      [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner, int64_t batch_size,
-         double smooth_alpha, bool use_ignore, bool label_is_distribution,
-         const std::string& normalization) {
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner,
+         double smooth_alpha, bool use_ignore, bool label_is_distribution, const std::string& normalization) {
         SoftmaxOutputOptions options;
         options.rows = rows;
         options.classes = classes;
         options.inner = inner;
-        options.batch = batch_size;
         options.smooth_alpha = smooth_alpha;
         options.use_ignore = use_ignore;
         options.label_is_distribution = label_is_distribution;
@@ -175,8 +173,7 @@ PYBIND11_MODULE(_onednn, m) {
                                                            : Normalization::none;
         return prepare(inputs, outputs, [&](const Signature& s) { return softmax_output_backward(s, options); });
       },
-      i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("batch"),
-      py::arg("smooth_alpha"), py::arg("use_ignore"),
+      i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("smooth_alpha"), py::arg("use_ignore"),
       py::arg("label_is_distribution"), py::arg("normalization"));
   const auto recurrent = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"),

@@ -140,7 +140,6 @@ struct SoftmaxOutputOptions {
   double smooth_alpha = 0;
   bool use_ignore = false, label_is_distribution = false;
   Normalization normalization = Normalization::none;
-  int64_t batch = 1;
 };
 // label, output -> data_grad; run-time scalars grad_scale, ignore_label
 PlanPtr softmax_output_backward(const Signature& signature, const SoftmaxOutputOptions& options);

@@ -61,7 +61,7 @@ class SoftmaxOutputBackward final : public Plan {
       for (int64_t i = 0; i < o_.rows * o_.inner; ++i) valid += !ignored(label[i], ignore_label);
       return static_cast<double>(std::max<int64_t>(valid, 1));
     }
-    return static_cast<double>(o_.normalization == Normalization::batch ? o_.batch * o_.inner : o_.inner);
+    return static_cast<double>(o_.normalization == Normalization::batch ? o_.rows * o_.inner : o_.inner);
   }
 
   const SoftmaxOutputOptions o_;

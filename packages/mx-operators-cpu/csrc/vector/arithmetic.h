@@ -6,17 +6,14 @@
 template <class T>
 constexpr bool kIsFloat = T(0.5) != T(0);
 
-// float -> integer as stores do it: NaN is 0, too large numbers saturate.
+// float -> integer as stores do it: truncated to int32 or int64, then wrapped around; what these do
+// not hold, NaN too, is their lowest value.
 template <class To, class From>
-MX_INLINE To saturate(From x) {
-  constexpr int bits = sizeof(To) * 8 - (To(-1) < To(0) ? 1 : 0);
-  constexpr To top = static_cast<To>(static_cast<uint64_t>(-1) >> (64 - bits));
-  constexpr To bottom = To(-1) < To(0) ? static_cast<To>(-top - 1) : To(0);
-  constexpr From above = static_cast<From>(static_cast<uint64_t>(1) << (bits - 1)) * From(2);
-  constexpr From below = static_cast<From>(bottom);
-  const bool high = x >= above, low = x < below, inside = !high && !low && x == x;
-  const To y = static_cast<To>(inside ? x : From(0));
-  return high ? top : (low ? bottom : y);
+MX_INLINE To truncated(From x) {
+  constexpr bool wide = sizeof(To) == 8 || (sizeof(To) == 4 && To(-1) > To(0));
+  using Signed = std::conditional_t<wide, int64_t, int32_t>;
+  constexpr From lowest = static_cast<From>(wide ? -9223372036854775808.0 : -2147483648.0);
+  return static_cast<To>(static_cast<Signed>(x >= lowest && x < -lowest ? x : lowest));
 }
 
 struct Add {
@@ -242,9 +239,9 @@ struct Arctan2 {
 // What has no integer meaning is computed in double and truncated.
 template <class F>
 struct ThroughDouble {
-  template <class T> static T apply(T x) { return saturate<T>(F::apply(static_cast<double>(x))); }
+  template <class T> static T apply(T x) { return truncated<T>(F::apply(static_cast<double>(x))); }
   template <class T> static T apply(T a, T b) {
-    return saturate<T>(F::apply(static_cast<double>(a), static_cast<double>(b)));
+    return truncated<T>(F::apply(static_cast<double>(a), static_cast<double>(b)));
   }
 };
 template <class F>

@@ -71,7 +71,7 @@ inline To narrow(From x) {
   } else if constexpr (std::is_same_v<To, BFloat>) {
     return to_bfloat(narrowed(x));
   } else if constexpr (kIsFloat<From> && !kIsFloat<To>) {
-    return saturate<To>(x);
+    return truncated<To>(x);
   } else {
     return static_cast<To>(x);
   }

@@ -322,10 +322,7 @@ void ReducePlan::finish(const Call& call, int64_t first, int64_t n, Number* tota
   const int64_t divisor = std::max<int64_t>(elements_, 1);
   for (int64_t i = 0; i < n; ++i) {
     if (options_.mean && total_ == F64) totals[i].real /= static_cast<double>(divisor);
-    if (options_.mean && total_ == I64) {  // rounds down
-      const int64_t q = totals[i].integer / divisor;
-      totals[i].integer = q - (totals[i].integer % divisor < 0 ? 1 : 0);
-    }
+    if (options_.mean && total_ == I64) totals[i].integer /= divisor;
     if (options_.root) totals[i].real = std::sqrt(totals[i].real);
   }
   const int dtype = outputs_[0].dtype;

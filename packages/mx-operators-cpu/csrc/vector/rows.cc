@@ -81,10 +81,12 @@ class RowPlan final : public Plan {
     }
   }
 
+  // A length behind the last step masks nothing; other rules need the step it names.
   int64_t length_of(const Call& call, int64_t n, int64_t lowest) const {
     const int dtype = inputs_[*o_.lengths].dtype;
     double length;
     table_.load[dtype][F64](&length, call.input(*o_.lengths) + n * static_cast<int64_t>(item_size(dtype)), 1);
+    if (o_.rule == RowRule::kMask) length = std::min(length, static_cast<double>(o_.steps));
     if (!(length >= static_cast<double>(lowest) && length <= static_cast<double>(o_.steps))) {
       char got[32];
       std::snprintf(got, sizeof got, "%g", length);

@@ -30,7 +30,7 @@ def test_sequences(
         plans.verify("SequenceReverse", attrs, [x, *given])
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("SequenceMask", -1), ("SequenceMask", 8), ("SequenceLast", 0),
+@pytest.mark.parametrize(("name", "wrong"), [("SequenceMask", -1), ("SequenceMask", np.nan), ("SequenceLast", 0), ("SequenceLast", 8),
                                              ("SequenceReverse", np.nan)])  # fmt: skip
 def test_lengths_are_checked(name: str, wrong: float) -> None:
     op = operators.get(name)

@@ -20,6 +20,16 @@ def test_positions_go_both_ways(run: Any) -> None:
     np.testing.assert_array_equal(run("_ravel_multi_index", [rows], shape=(2, 3, 4))[0], flat)
 
 
+def test_the_first_extent_may_be_open(run: Any) -> None:
+    rows = run("_unravel_index", [np.array([0, 5, 1007])], shape=(-1, 4))[0]
+    assert rows.tolist() == [[0, 1, 251], [0, 1, 3]]
+    assert run("_ravel_multi_index", [rows], shape=(-1, 4))[0].tolist() == [0, 5, 1007]
+    with pytest.raises(ShapeError, match="only the first"):
+        infer_shapes(
+            operators.get("_unravel_index"), operators.get("_unravel_index").Param(shape=(4, -1)), [(3,)]
+        )
+
+
 @pytest.mark.parametrize("wrong", [24.0, -1.0, np.nan])
 def test_positions_outside(run: Any, wrong: float) -> None:
     with pytest.raises(IndexOutOfBoundsError, match=r"\[_unravel_index\] index"):

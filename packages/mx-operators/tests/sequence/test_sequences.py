@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,18 @@ def test_gradient_of_last_goes_to_the_last_step() -> None:
     assert {entry.index for entry in made.shape_reads if entry.kind == "input"} == {0}
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("length", [5, -1, np.nan])
+@pytest.mark.parametrize(
+    ("name", "length"), [*product(NAMES, (-1, np.nan)), ("SequenceLast", 5), ("SequenceReverse", 5)]
+)
 def test_a_length_outside_is_an_error(name: str, length: float) -> None:
     with pytest.raises(IndexOutOfBoundsError, match=rf"\[{name}\] sequence_length: expected [01] to 4"):
         run(name, [np.zeros((4, 1, 2)), np.array([length])], use_sequence_length=True)
+
+
+def test_a_mask_may_be_longer_than_the_sequence() -> None:
+    data = np.arange(8.0).reshape(4, 2)
+    masked = run("SequenceMask", [data, np.array([9, 1])], use_sequence_length=True)
+    np.testing.assert_array_equal(masked, data * [[1, 1], [1, 0], [1, 0], [1, 0]])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -151,15 +151,18 @@ _INTEGER_IDENTITIES = frozenset((Opcode.ROUND, Opcode.RINT, Opcode.FLOOR, Opcode
 
 
 def convert(value: Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """`value` in another type; NaN becomes 0 and too large numbers saturate in integers."""
+    """`value` in another type.
+
+    Real numbers become integers by truncation to int32 (uint32 and 64-bit types: int64), which then
+    wraps around; what that type does not hold, NaN too, becomes its lowest value.
+    """
     import numpy as np
 
     if dtype.kind in "iu" and value.dtype.kind not in "iub":
-        limits = np.iinfo(dtype)
-        wide = np.nan_to_num(np.trunc(value.astype(np.float64)), nan=0.0)
-        inside = np.clip(wide, float(limits.min), float(limits.max))
-        result = np.where(inside >= float(limits.max), 0, inside).astype(dtype)
-        return np.where(inside >= float(limits.max), dtype.type(limits.max), result)
+        wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
+        numbers, lowest = np.trunc(value.astype(np.float64)), float(np.iinfo(wide).min)
+        inside = (numbers >= lowest) & (numbers < -lowest)
+        return np.where(inside, numbers, lowest).astype(wide).astype(dtype)
     return np.asarray(value).astype(dtype)
 
 

@@ -279,8 +279,9 @@ def split(call: KernelCall) -> Any:
         bounds = [min(max(i + shape[axis] if i < 0 else i, 0), shape[axis]) for i in indices]
         ends = [*bounds[1:], shape[axis]]
     else:
-        bounds = [i * (shape[axis] // n) for i in range(n)]
-        ends = [b + shape[axis] // n for b in bounds]
+        size, longer = divmod(shape[axis], n)
+        *bounds, _ = starts = [i * size + min(i, longer) for i in range(n + 1)]
+        ends = starts[1:]
     moves = []
     for o, (first, last) in enumerate(zip(bounds, ends, strict=True)):
         piece = _source(call).part(axis, first, 1, max(last - first, 0))

@@ -26,7 +26,7 @@ _FUNCTIONS = {
 }  # fmt: skip
 #: opcodes that read as C++ operators; with integers they must wrap around, so only in floats
 _FLOAT_OPERATORS = {Opcode.ADD: "+", Opcode.SUB: "-", Opcode.MUL: "*", Opcode.DIV: "/"}
-_FLOATS = (0, 1)
+FLOATS = (0, 1)
 
 
 def function(opcode: Opcode) -> str:
@@ -36,9 +36,9 @@ def function(opcode: Opcode) -> str:
 
 def call(opcode: Opcode, argument: int, operands: list[str], compute: int) -> str:
     """The C++ expression of one instruction."""
-    if opcode in _FLOAT_OPERATORS and compute in _FLOATS:
+    if opcode in _FLOAT_OPERATORS and compute in FLOATS:
         return f" {_FLOAT_OPERATORS[opcode]} ".join(operands)
-    if opcode is Opcode.NEG and compute in _FLOATS:
+    if opcode is Opcode.NEG and compute in FLOATS:
         return f"-{operands[0]}"
     if opcode is Opcode.CAST:
         return f"mx::cast<{STORAGE[argument]}>({operands[0]})"
@@ -48,7 +48,7 @@ def call(opcode: Opcode, argument: int, operands: list[str], compute: int) -> st
 def literal(value: float, compute: int) -> str:
     """A constant in the compute type, exactly as `mx_core.expression.evaluate` converts it."""
     kind = COMPUTE[compute]
-    if compute in _FLOATS:
+    if compute in FLOATS:
         if math.isnan(value):
             return f"mx::not_a_number<{kind}>()"
         exact = _float32(value) if compute == 0 else value
@@ -57,7 +57,7 @@ def literal(value: float, compute: int) -> str:
         return f"{exact!r}{'f' if compute == 0 else ''}"
     bits = 8 * dtypes.itemsize(compute)
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-    whole = 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+    whole = int(value) if low <= value <= high else low
     if whole == low:
         return f"mx::limits<{kind}>::low"
     return f"{whole}LL" if bits == 64 else str(whole)

@@ -17,10 +17,17 @@ from mx_core.expression import Expression, Opcode, compute_dtype
 from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.source import BLOCK, HEADER, KernelSource, write_function
 
-#: what folding starts with
-START = {Opcode.ADD: 0.0, Opcode.MUL: 1.0, Opcode.MAXIMUM: -float("inf"), Opcode.MINIMUM: float("inf")}
+#: what folding starts with; of integers the lowest and the highest stand for the infinities
+_START = {Opcode.ADD: 0.0, Opcode.MUL: 1.0, Opcode.MAXIMUM: -float("inf"), Opcode.MINIMUM: float("inf")}
 #: with fewer elements in a row than this, most threads of a block would have none
 _SHORT = 32
+
+
+def start(fold: Opcode, compute: int) -> str:
+    """What folding begins with, as a constant of the compute type."""
+    if fold is Opcode.MINIMUM and compute not in names.FLOATS:
+        return f"mx::limits<{names.COMPUTE[compute]}>::high"
+    return names.literal(_START[fold], compute)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def write_reduction(
     output = "(task / segments)" if runs.by_rows else "(task % outputs)"
     kept, walked = _offset(runs, False, output), _offset(runs, True, "k")
     accumulate = [
-        f"Value folded = {names.literal(START[fold], compute)};",
+        f"Value folded = {start(fold, compute)};",
         "for (Index k = first + BEGIN; k < last; k += STEP) {",
         "  Value v;",
         f"  load(mx::convert<Value>(line[{walked}]), v);",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mx_core.expression import Expression, Opcode
 from mx_operators_cuda.codegen import names
-from mx_operators_cuda.codegen.reduction import START
+from mx_operators_cuda.codegen.reduction import start
 from mx_operators_cuda.codegen.source import BLOCK, HEADER, KernelSource, write_function
 
 
@@ -102,7 +102,7 @@ def _values(inputs: Sequence[RowTensor], folds: int, position: str = "Value(k)")
 
 def _fold(j: int, opcode: Opcode, inputs: Sequence[RowTensor], compute: int) -> list[str]:
     return [
-        f"Value folded{j} = {names.literal(START[opcode], compute)};",
+        f"Value folded{j} = {start(opcode, compute)};",
         "for (mx::uint64 k = threadIdx.x; k < extent; k += blockDim.x) {",
         "  Value r;",
         f"  load{j}({', '.join(_values(inputs, j))}, r);",

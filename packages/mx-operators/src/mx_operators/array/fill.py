@@ -16,6 +16,9 @@ from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, Params, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 
+#: numbers made at a time
+PIECE = 1 << 20
+
 
 @param
 class FillParam:
@@ -154,11 +157,17 @@ class Arange(_Fill):
             raise ArgumentError(f"[_arange] there are not finitely many from {start} to {stop} by {p.step}")
         return (max(math.ceil(length), 0) * p.repeat,)
 
-    def values(self, p: Any) -> Any:
-        """start + i·step."""
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """start + i·step; piece by piece, since numbers in float64 may need eight times the result."""
+        dtype = dtypes.numpy_dtype(dtypes.code(p.dtype))
         total = (self.shape(p) or (0,))[0]
-        n = total // p.repeat
-        return np.repeat(self._bounds(p)[0] + np.arange(n) * p.step, p.repeat if n else 1)
+        values = np.empty((total // p.repeat, p.repeat if total else 0), dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, len(values), PIECE):
+                index = np.arange(first, min(first + PIECE, len(values)))
+                piece = X.convert(self._bounds(p)[0] + index * p.step, dtype)
+                values[first : first + PIECE] = piece[:, None]
+        return (values.reshape(-1),)
 
 
 class Linspace(_Fill):

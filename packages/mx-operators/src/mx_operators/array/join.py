@@ -195,11 +195,13 @@ class SplitV2Param:
     indices: Shape = required("first index of every piece")
     axis: int = opt(1, "the axis that is cut")
     squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
-    sections: int = opt(0, "equal pieces, instead of indices", lower=0, upper=MAX_TENSORS)
+    sections: int = opt(0, "number of pieces, instead of indices", lower=0, upper=MAX_TENSORS)
 
 
 class SplitV2(OperatorProperty):
-    """An array cut at given indices (or into equal sections) along an axis."""
+    """An array cut along an axis: at given indices, or into sections, the first of which are longer
+    by 1 where the extent does not divide.
+    """
 
     name = "_split_v2"
     Param = SplitV2Param
@@ -211,8 +213,9 @@ class SplitV2(OperatorProperty):
 
     def _ends(self, p: Any, extent: int) -> list[tuple[int, int]]:
         if p.sections:
-            size = extent // p.sections
-            return [(i * size, (i + 1) * size) for i in range(p.sections)]
+            size, longer = divmod(extent, p.sections)
+            bounds = [i * size + min(i, longer) for i in range(p.sections + 1)]
+            return list(zip(bounds[:-1], bounds[1:], strict=True))
         starts = [min(max(i + extent if i < 0 else i, 0), extent) for i in p.indices]
         return list(zip(starts, [*starts[1:], extent], strict=True))
 
@@ -226,8 +229,6 @@ class SplitV2(OperatorProperty):
             raise s.error("indices: expected at least one, or sections")
         if data[axis] < 0:
             return
-        if p.sections and data[axis] % p.sections:
-            raise s.error(f"data: axis {p.axis} of {data} does not divide into {p.sections} sections")
         for name, (first, last) in zip(self.outputs(p), self._ends(p, data[axis]), strict=True):
             middle = () if p.squeeze_axis else (max(last - first, 0),)
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -156,17 +157,9 @@ class Topk(OperatorProperty):
         data = s.known("data")
         if data is None:
             return
-        flat = p.axis is None
-        shape = (int(np.prod(data)),) if flat else data
-        axis = 0 if flat else checked_axis(p.axis, len(data), s)
-        k = p.k if p.k >= 1 else shape[axis]
-        if k > shape[axis]:
-            raise s.error(f"k: expected at most {shape[axis]} for data {data}, got {p.k}")
-        if p.ret_typ == "mask":
-            s.assign("output", data)
-            return
+        values = _top_shape(p, data, s)
         for name in self.outputs(p):
-            s.assign(name, (*shape[:axis], k, *shape[axis + 1 :]))
+            s.assign(name, data if p.ret_typ == "mask" else values)
 
     def infer_type(self, p: Any, t: Any) -> None:
         """Values as data, indices from the parameter."""
@@ -206,6 +199,16 @@ class Topk(OperatorProperty):
         return {"indices": (indices,), "value": (values,), "both": (values, indices)}[p.ret_typ]
 
 
+def _top_shape(p: Any, data: tuple[int, ...], s: Any) -> tuple[int, ...]:
+    flat = p.axis is None
+    shape = (prod(data),) if flat else data
+    axis = 0 if flat else checked_axis(p.axis, len(data), s)
+    k = p.k if p.k >= 1 else shape[axis]
+    if k > shape[axis]:
+        raise s.error(f"k: expected at most {shape[axis]} for data {data}, got {p.k}")
+    return (*shape[:axis], k, *shape[axis + 1 :])
+
+
 def _head(p: Any, x: Any) -> Any:
     k = p.k if p.k >= 1 else x.shape[-1]
     return order(x, p.is_ascend)[..., :k]
@@ -220,8 +223,11 @@ class BackwardTopk(OperatorProperty):
     results = ("data_grad",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+        """As data; out_grad as the values."""
         s.unify(["data", "data_grad"])
+        data = s.known("data")
+        if data is not None:
+            s.assign("out_grad", _top_shape(p, data, s))
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Written where the values came from."""

@@ -19,12 +19,18 @@ from mx_operators.array.join import checked_axis
 class RavelParam:
     """The array that is indexed."""
 
-    shape: Shape = required("shape of the array", lower=0)
+    shape: Shape = required("shape of the array; −1 first: as long as it needs to be", lower=-1)
+
+
+def _checked_rank(p: Any, s: Any) -> int:
+    if -1 in p.shape[1:]:
+        raise s.error(f"shape: only the first extent may be −1, got {p.shape}")
+    return len(p.shape)
 
 
 def _positions(x: Any, extents: Sequence[int], op: str) -> Any:
     values = np.asarray(x, np.float64)
-    limits = np.asarray(extents, np.float64).reshape(-1, *(1,) * (values.ndim - 1))
+    limits = np.asarray([2.0**63 if e < 0 else e for e in extents]).reshape(-1, *(1,) * (values.ndim - 1))
     wrong = ~((values >= 0) & (values < limits))
     if wrong.any():
         raise IndexOutOfBoundsError(f"[{op}] index {values[wrong][0]:g} is outside of shape {tuple(extents)}")
@@ -41,16 +47,18 @@ class RavelMultiIndex(OperatorProperty):
     def infer_shape(self, p: Any, s: Any) -> None:
         """Without the first axis."""
         data = s.get("data")
+        rank = _checked_rank(p, s)
         if data is None:
             return
-        if not data or data[0] not in (-1, len(p.shape)):
+        if not data or data[0] not in (-1, rank):
             raise s.error(f"data: expected ({len(p.shape)}, …) for shape {p.shape}, got {data}")
         s.assign("output", data[1:])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's ravel_multi_index."""
-        where = tuple(_positions(inputs[0], p.shape, self.name))
-        return (np.asarray(np.ravel_multi_index(where, p.shape)).astype(inputs[0].dtype),)
+        """A sum of positions times strides."""
+        strides = [prod(p.shape[i + 1 :]) for i in range(len(p.shape))]
+        where = _positions(inputs[0], p.shape, self.name)
+        return (np.tensordot(np.array(strides, np.int64), where, 1).astype(inputs[0].dtype),)
 
 
 class UnravelIndex(OperatorProperty):
@@ -63,17 +71,21 @@ class UnravelIndex(OperatorProperty):
     def infer_shape(self, p: Any, s: Any) -> None:
         """A new first axis."""
         data, output = s.get("data"), s.get("output")
+        rank = _checked_rank(p, s)
         if data is not None:
-            s.assign("output", (len(p.shape), *data))
+            s.assign("output", (rank, *data))
         elif output:
             s.assign("data", output[1:])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's unravel_index."""
+        """Quotients by strides, and their remainders."""
         x = inputs[0]
-        index = _positions(x.reshape(1, -1), (prod(p.shape),), self.name)[0]
-        rows = np.array(np.unravel_index(index, p.shape)).reshape(len(p.shape), *x.shape)
-        return (rows.astype(x.dtype),)
+        index = _positions(x.reshape(1, -1), (max(prod(p.shape), -1),), self.name)[0]
+        rows = np.empty((len(p.shape), index.size), np.int64)
+        for axis in range(len(p.shape) - 1, 0, -1):
+            index, rows[axis] = np.divmod(index, p.shape[axis])
+        rows[:1] = index
+        return (rows.reshape(len(p.shape), *x.shape).astype(x.dtype),)
 
 
 @param

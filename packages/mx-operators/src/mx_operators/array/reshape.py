@@ -276,7 +276,7 @@ class ReshapeLikeParam:
 
 
 class ReshapeLike(_SameElements):
-    """lhs with (some of) the axes of rhs."""
+    """lhs with (some of) the axes of rhs, which may be of any type."""
 
     name = "reshape_like"
     Param = ReshapeLikeParam
@@ -294,6 +294,12 @@ class ReshapeLike(_SameElements):
         if prod(result) != prod(lhs):
             raise ShapeError(f"[reshape_like] lhs {lhs} cannot take shape {result} from rhs {rhs}")
         return result
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """As lhs; rhs has the same one unless another is known."""
+        t.unify(["lhs", "output"])
+        if t.get("rhs") is None:
+            t.assign("rhs", t.get("lhs"))
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (Reshape, Flatten, ExpandDims, Squeeze, ReshapeLike)

@@ -98,7 +98,7 @@ class LeakyReLU(Elementwise):
     """Leaky ReLU and its relatives: max(x, slope·x), elu, selu, gelu, prelu, rrelu.
 
     `prelu` learns the slope: `gamma` is (C,) or (1,). `rrelu` draws a slope per element from
-    [lower_bound, upper_bound] in training and uses the middle otherwise; its slopes are a hidden
+    [lower_bound, upper_bound] in training and uses the middle otherwise; its slopes are a second
     output.
     """
 
@@ -114,12 +114,8 @@ class LeakyReLU(Elementwise):
         return ("data", "gamma") if p.act_type == "prelu" else ("data",)
 
     def outputs(self, p: Any) -> tuple[str, ...]:
-        """The slopes of rrelu are hidden."""
+        """With the slopes of rrelu."""
         return ("output", "mask") if p.act_type == "rrelu" else ("output",)
-
-    def num_visible_outputs(self, p: Any) -> int:
-        """One."""
-        return 1
 
     def expression(self, p: Any) -> Expression | None:  # type: ignore[override]
         """None for prelu and rrelu, which are not elementwise."""
@@ -206,7 +202,8 @@ class BackwardLeakyReLU(Elementwise):
         g, x, gamma = inputs
         data_grad = np.where(x > 0, g, g * _along_channels(gamma, x.ndim)).astype(x.dtype)
         each = np.where(x > 0, 0, g * x)
-        axes = tuple(a for a in range(x.ndim) if a != 1 or gamma.size == 1)
+        channels = min(1, x.ndim - 1)
+        axes = tuple(a for a in range(x.ndim) if a != channels or gamma.size == 1)
         return data_grad, each.sum(axes).reshape(gamma.shape).astype(gamma.dtype)
 
 

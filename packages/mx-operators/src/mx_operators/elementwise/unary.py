@@ -89,12 +89,12 @@ class Clip(SimpleOp):
     Param = ClipParam
 
     def function(self, p: Any, data: Any) -> Any:
-        """max(min(x, a_max), a_min)."""
-        return X.maximum(X.minimum(data, p.a_max), p.a_min)
+        """The upper limit wins where the limits cross."""
+        return X.where(data > p.a_max, p.a_max, X.where(data < p.a_min, p.a_min, data))
 
     def gradient_function(self, p: Any, out_grad: Any, data: Any) -> Any:
         """out_grad inside, 0 outside."""
-        return X.where(X.logical_and(data >= p.a_min, data <= p.a_max), out_grad, 0.0)
+        return X.where(X.logical_or(data < p.a_min, data > p.a_max), 0.0, out_grad)
 
 
 class HardSigmoid(SimpleOp):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,16 @@ class SoftmaxOutputParam:
         choices=("batch", "null", "valid"),
     )  # fmt: skip
     out_grad: bool = opt(False, "multiply by the out-gradient")
-    smooth_alpha: float = opt(0.0, "label smoothing", lower=0.0, upper=1.0)
+    smooth_alpha: float = opt(0.0, "label smoothing; not with multi_output", lower=0.0, upper=1.0)
 
 
 def as_classes(x: Any, p: Any) -> Any:
     """data as (rows, classes, positions)."""
     if p.preserve_shape:
-        return x.reshape(-1, x.shape[-1], 1)
+        return x.reshape(prod(x.shape[:-1]), x.shape[-1], 1)
     if p.multi_output:
-        return x.reshape(x.shape[0], x.shape[1], -1)
-    return x.reshape(x.shape[0], -1, 1)
+        return x.reshape(x.shape[0], x.shape[1], prod(x.shape[2:]))
+    return x.reshape(x.shape[0], prod(x.shape[1:]), 1)
 
 
 class SoftmaxOutput(OperatorProperty):
@@ -130,7 +131,7 @@ class BackwardSoftmaxOutput(OperatorProperty):
             grad = (prob - label.reshape(prob.shape)) * p.grad_scale
             return (grad.reshape(y.shape).astype(inputs[1].dtype),)
         index = label.reshape(rows, positions).astype(np.int64)
-        smooth = p.smooth_alpha
+        smooth = 0.0 if p.multi_output else p.smooth_alpha
         target = (
             np.full(prob.shape, smooth / max(classes - 1, 1), prob.dtype) if smooth else np.zeros_like(prob)
         )
@@ -142,10 +143,10 @@ class BackwardSoftmaxOutput(OperatorProperty):
         if p.use_ignore:
             valid = label.reshape(rows, positions) != p.ignore_label
             grad = grad * valid[:, None, :]
-        divisor = {"null": 1, "batch": y.shape[0], "valid": max(int(valid.sum()), 1)}[p.normalization]
+        divisor = {"null": 1, "batch": rows, "valid": max(int(valid.sum()), 1)}[p.normalization]
         if p.multi_output and p.normalization != "valid":
             divisor *= positions
-        grad = grad * (p.grad_scale / divisor)
+        grad = grad * (p.grad_scale / max(divisor, 1))  # 0 where there is nothing
         if p.out_grad:
             grad = grad * as_classes(wide(inputs[2]), p)
         return (grad.reshape(y.shape).astype(inputs[1].dtype),)

@@ -118,7 +118,7 @@ class L2Normalization(OperatorProperty):
         s.unify(["data", "output"])
         data = s.get("data")
         if data is not None:
-            if len(data) < (2 if p.mode != "spatial" else 3):
+            if len(data) < (1 if p.mode == "instance" else 3):
                 raise s.error(f"data: too few dimensions for mode {p.mode!r}: {data}")
             s.assign("norm", kept_shape(data, self.axes(p, len(data))))
 

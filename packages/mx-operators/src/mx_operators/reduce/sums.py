@@ -154,10 +154,10 @@ class Mean(Reduction):
         return (BackwardMean(),)
 
     def compute(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Sum over count."""
+        """Sum over count; of integers truncated."""
         count = max(int(np.prod([x.shape[a] for a in axes])), 1)
         total = x.sum(axes, keepdims=True, dtype=x.dtype)
-        return total / count if x.dtype.kind == "f" else total // count
+        return total / count if x.dtype.kind == "f" else np.sign(total) * (abs(total) // count)
 
 
 class _FromOutput(_BackwardReduction):

@@ -23,7 +23,10 @@ class SequenceMaskParam:
 
 
 class SequenceMask(Sequence):
-    """data, with `value` at the steps t ≥ sequence_length[n]; a copy without lengths."""
+    """data, with `value` at the steps t ≥ sequence_length[n]; a copy without lengths.
+
+    A length may be greater than the number of steps: nothing is masked then.
+    """
 
     name = "SequenceMask"
     Param = SequenceMaskParam
@@ -45,7 +48,8 @@ class SequenceMask(Sequence):
         if not p.use_sequence_length:
             return (data.copy(),)
         extent = data.shape[p.axis]
-        inside = np.arange(extent)[:, None] < lengths_of(inputs[1], extent, self.name)
+        lengths = np.minimum(np.asarray(inputs[1], np.float64), extent)
+        inside = np.arange(extent)[:, None] < lengths_of(lengths, extent, self.name)
         inside = inside if p.axis == 0 else inside.T
         value = np.asarray(p.value).astype(data.dtype)
         return (np.where(inside.reshape(*inside.shape, *(1,) * (data.ndim - 2)), data, value),)

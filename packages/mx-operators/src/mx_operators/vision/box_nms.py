@@ -27,7 +27,7 @@ class BoxNmsParam:
     coord_start: int = opt(2, "index of the first of the 4 coordinates", lower=0)
     score_index: int = opt(1, "index of the score", lower=0)
     id_index: int = opt(-1, "index of the class; −1: there is none")
-    background_id: int = opt(-1, "boxes of this class are dropped; −1: none")
+    background_id: int = opt(-1, "boxes of this class are dropped")
     force_suppress: bool = opt(False, "boxes of different classes compete, too")
     in_format: str = opt("corner", "form of the boxes given", choices=_FORMS)
     out_format: str = opt("corner", "form of the boxes returned", choices=_FORMS)
@@ -105,7 +105,7 @@ def _survivors(rows: Any, p: Any) -> Any:
     score = rows[:, p.score_index]
     valid = score > p.valid_thresh
     classes = rows[:, p.id_index] if p.id_index >= 0 else None
-    if classes is not None and p.background_id >= 0:
+    if classes is not None:
         valid &= classes != p.background_id
     order = np.flatnonzero(valid)
     order = order[np.argsort(-score[order], kind="stable")]

@@ -90,12 +90,16 @@ __device__ inline float narrowed(double x) {
 }
 template <class T> __device__ inline float narrowed(T x) { return static_cast<float>(x); }
 
-// NaN gives 0; what is too large or too small gives the nearest limit.
-template <class To, class From> __device__ inline To saturate(From x) {
-  if (x != x) return 0;
-  if (x <= static_cast<From>(limits<To>::low)) return limits<To>::low;
-  if (x >= static_cast<From>(limits<To>::high)) return limits<To>::high;
-  return static_cast<To>(x);
+template <class T> struct truncation_of { using type = int32; };
+template <> struct truncation_of<uint32> { using type = int64; };
+template <> struct truncation_of<int64> { using type = int64; };
+template <> struct truncation_of<uint64> { using type = int64; };
+
+// Truncated to int32 or int64, then wrapped around; what these do not hold, NaN too, is their lowest value.
+template <class To, class From> __device__ inline To truncated(From x) {
+  using Signed = typename truncation_of<To>::type;
+  const From lowest = static_cast<From>(limits<Signed>::low);
+  return static_cast<To>(static_cast<Signed>(x >= lowest && x < -lowest ? x : lowest));
 }
 
 template <class To, class From> __device__ inline To convert(From stored) {
@@ -108,7 +112,7 @@ template <class To, class From> __device__ inline To convert(From stored) {
   } else if constexpr (is_same<To, bfloat16>) {
     return to_bfloat16(narrowed(x));
   } else if constexpr (is_floating<Wide> && !is_floating<To>) {
-    return saturate<To>(x);
+    return truncated<To>(x);
   } else {
     return static_cast<To>(x);
   }
