@@ -54,7 +54,8 @@ def native_extension(
     sanitizers = os.environ.get("MX_BUILD_SANITIZE", "")
     debug: tuple[str, ...] = ()
     if sanitizers:
-        debug = ("-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={sanitizers}")
+        quiet = "-Wno-maybe-uninitialized"  # instrumented code hides what is initialised
+        debug = ("-O1", "-g1", "-fno-omit-frame-pointer", quiet, f"-fsanitize={sanitizers}")
         link_flags = [*link_flags, f"-fsanitize={sanitizers}"]
     elif os.environ.get("MX_BUILD_DEBUG") == "1":
         debug = ("-O0", "-g")
