@@ -16,7 +16,7 @@ BATCH = {"axis": 1, "eps": 1e-3, "momentum": 0.9, "fix_gamma": False, "use_batch
 LAYER = {"axis": 2, "eps": 1e-3}
 ROWS = (2, 4)
 POOL = {"kernel": [2], "stride": [1], "pad": [0], "pool_type": "sum", "count_include_pad": True, "p_value": 2}
-OUTPUT = {"rows": 2, "classes": 4, "inner": 3, "batch": 2, "smooth_alpha": 0.0, "use_ignore": False,
+OUTPUT = {"rows": 2, "classes": 4, "inner": 3, "smooth_alpha": 0.0, "use_ignore": False,
           "label_is_distribution": False, "normalization": "null"}  # fmt: skip
 RNN = {"mode": "gru", "layers": 1, "directions": 1, "units": 4, "state_outputs": False, "dropout": 0.0,
        "has_mask": False, "is_train": True, "random_blocks": 0}  # fmt: skip

@@ -52,6 +52,13 @@ def test_suppression_of_nothing_and_of_nan_scores() -> None:
     assert output[0].tolist() == rows[1].tolist() and source.tolist() == [1, -1]
 
 
+def test_boxes_of_the_background_are_dropped() -> None:
+    rows = np.array([[-1, 0.9, 0, 0, 1, 1], [0, 0.5, 0, 0, 0.2, 0.2], [1, 0.4, 0.5, 0.5, 1, 1]])
+    for background, kept in ((-1, [1, 2, -1]), (0, [0, 2, -1]), (7, [0, 1, 2])):
+        source = compute("_contrib_box_nms", rows, id_index=0, background_id=background)[1]
+        assert source.ravel().tolist() == kept
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "attrs", "message"),
     [
