@@ -82,6 +82,16 @@ def test_nothing_repeated_often() -> None:
     assert compute("_arange", start=1, stop=0, repeat=2**63).shape == (0,)
 
 
+@pytest.mark.parametrize("k", [-(2**31), 2**31 - 1, 2**62])
+def test_a_diagonal_far_outside_is_empty(k: int) -> None:
+    assert compute("diag", np.ones((5, 4, 3), np.int32), k=k).shape == (3, 0)
+
+
+def test_a_spread_whose_inverse_is_infinite_is_none() -> None:
+    drawn = compute("_random_generalized_negative_binomial", mu=2.0, alpha=1e-320, shape=(1000,))
+    assert 1.5 < drawn.mean() < 2.5
+
+
 def test_a_range_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mx_operators.array.fill.PIECE", 4)
     found = compute("_arange", start=0.5, stop=5, step=0.5, repeat=2, dtype="float16")

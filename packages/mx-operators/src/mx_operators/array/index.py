@@ -501,7 +501,10 @@ class Diag(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's diag and diagonal."""
         x = inputs[0]
-        return (np.diag(x, p.k) if x.ndim == 1 else np.diagonal(x, p.k, p.axis1, p.axis2).copy(),)
+        if x.ndim == 1:
+            return (np.diag(x, p.k),)
+        most = max(x.shape)  # far beyond the array NumPy's pointers overflow
+        return (np.diagonal(x, min(max(p.k, -most), most), p.axis1, p.axis2).copy(),)
 
 
 class BackwardDiag(BackwardOfData):

@@ -128,7 +128,7 @@ def negative_binomial(stream: Stream, k: Any, p: Any) -> Any:
 
 def generalized_negative_binomial(stream: Stream, mu: Any, alpha: Any) -> Any:
     """Mean mu and variance mu + alpha·mu²: a Poisson number of gamma rate, or of rate mu for alpha 0."""
-    spread = alpha > 0
+    spread = alpha > np.finfo(np.float64).tiny  # the inverse of less than that is infinite
     safe = np.where(spread, alpha, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         rate = np.where(mu > 0, gamma(stream, 1 / safe) * (mu * safe), 0.0)
