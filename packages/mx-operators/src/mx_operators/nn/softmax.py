@@ -70,8 +70,10 @@ class _Softmax(OperatorProperty):
     def gradient(self, p: Any, g: Any) -> Any:
         """Needs the output; lengths have no gradient."""
         kept = [g.out_grad(), g.output(0)] + ([g.input(1)] if p.use_length else [])
-        grads = g.op(f"_backward_{self.name}", kept, params=p)
-        return [grads[0], *([None] if p.use_length else [])]
+        grad = g.op(f"_backward_{self.name}", kept, params=p)[0]
+        if p.dtype is not None:
+            grad = g.op("_backward_Cast", (grad, g.input(0)))[0]
+        return [grad, *([None] if p.use_length else [])]
 
     def _values(self, x: Any, axis: int) -> Any:
         return softmax(self.sign * x, axis)
