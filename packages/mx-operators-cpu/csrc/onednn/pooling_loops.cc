@@ -76,13 +76,15 @@ class WindowPlan : public Plan {
     }
   }
 
-  // |value|^p of an lp norm, and what undoes its sum.
+  // value^p of an lp norm, and what undoes its sum.  Odd powers keep the sign.
   float power(float value, int p) const {
-    return p == 0 ? 1.f : p == 1 ? std::fabs(value) : p == 2 ? value * value : std::pow(std::fabs(value), static_cast<float>(p));
+    if (p < 3) return p == 0 ? 1.f : p == 1 ? value : value * value;
+    const float magnitude = std::pow(std::fabs(value), static_cast<float>(p));
+    return p % 2 ? std::copysign(magnitude, value) : magnitude;
   }
-  static float sign(float value) { return static_cast<float>((value > 0) - (value < 0)); }
   float root(float value) const {
-    return p_ == 1 ? value : p_ == 2 ? std::sqrt(value) : std::pow(value, 1 / static_cast<float>(p_));
+    if (p_ < 3) return p_ == 1 ? value : std::sqrt(value);
+    return std::copysign(std::pow(std::fabs(value), 1 / static_cast<float>(p_)), value);
   }
 
   const PoolType type_;
@@ -155,7 +157,8 @@ class PoolingBackwardLoops final : public WindowPlan {
     for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
       const auto g = static_cast<float>(out_grad[at]), result = static_cast<float>(y[at]);
       const float share = type_ == PoolType::avg ? g / count : g;
-      const float below = type_ == PoolType::lp && result != 0 ? power(result, p_ - 1) : 1.f;
+      const bool flat = type_ == PoolType::lp && p_ > 1 && result == 0;  // no direction to go
+      const float below = type_ == PoolType::lp && !flat ? power(result, p_ - 1) : 1.f;
       for_elements(rd, rh, rw, [&](int64_t i) {
         const auto e = static_cast<float>(x[i]);
         if (type_ == PoolType::max) {
@@ -163,7 +166,7 @@ class PoolingBackwardLoops final : public WindowPlan {
           sums[i] += g;
           return false;  // the first maximum takes it all
         }
-        sums[i] += type_ == PoolType::lp ? share * sign(e) * power(e, p_ - 1) / below : share;
+        if (!flat) sums[i] += type_ == PoolType::lp ? share * power(e, p_ - 1) / below : share;
         return true;
       });
     });

@@ -25,12 +25,18 @@ def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
 
 def batch_norm(call: KernelCall) -> object | None:
     """data, gamma, beta, moving_mean, moving_var -> output, mean, var; updates the moving statistics."""
+    p: Any = call.params
+    if p.output_mean_var:  # another form of the variance
+        return None
     options = _batch(call, len(call.inputs[0].shape))
     return native.batch_norm(specs(call.inputs), specs(call.outputs), **options)
 
 
 def batch_norm_backward(call: KernelCall) -> object | None:
     """out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad."""
+    p: Any = call.params
+    if p.output_mean_var:
+        return None
     options = _batch(call, len(call.inputs[1].shape))
     return native.batch_norm_backward(specs(call.inputs), specs(call.outputs), **options)
 

@@ -46,6 +46,10 @@ class SyncBatchNorm(BatchNorm):
     aliases = ()  # type: ignore[assignment]
     Param = SyncBatchNormParam  # type: ignore[assignment]
 
+    def shown_inverted(self, p: Any) -> bool:
+        """The variance itself is shown."""
+        return False
+
     def infer_shape(self, p: Any, s: Any) -> None:
         """As BatchNorm, of one device."""
         if p.ndev != 1:
@@ -67,6 +71,7 @@ class BackwardSyncBatchNorm(BackwardBatchNorm):
 
     name = "_backward_contrib_SyncBatchNorm"
     Param = SyncBatchNormParam  # type: ignore[assignment]
+    forward = SyncBatchNorm
 
 
 class BatchNormWithReLU(BatchNorm):

@@ -31,8 +31,8 @@ class _Regression(OperatorProperty):
         data, label = s.get("data"), s.get("label")
         if data is None:
             return
-        if label is not None and len(data) == 2 and data[1] == 1 and len(label) == 1:
-            s.assign("label", data[:1])
+        if label is not None and {len(data), len(label)} == {1, 2} and max(data, label, key=len)[1] == 1:
+            s.assign("label", data[:1] if len(label) == 1 else (data[0], 1))
             return
         s.assign("label", data)
 

@@ -24,7 +24,7 @@ class BatchNormParam:
     momentum: float = opt(0.9, "share of the old value in a moving average")
     fix_gamma: bool = opt(True, "gamma is 1 and gets no gradient")
     use_global_stats: bool = opt(False, "use the moving averages in training too")
-    output_mean_var: bool = opt(False, "show mean and variance as outputs")
+    output_mean_var: bool = opt(False, "show the mean and 1/√(variance + eps) as outputs")
     axis: int = opt(1, "the channel axis")
     cudnn_off: bool = opt(False, "accepted for compatibility")
     min_calib_range: float | None = opt(None, "accepted for compatibility")
@@ -39,7 +39,7 @@ class BatchNorm(OperatorProperty):
 
     In training mean and (biased) variance are the batch's and the moving averages are updated;
     otherwise, or with use_global_stats, they are the moving averages. Mean and variance are
-    hidden outputs unless output_mean_var.
+    hidden outputs; output_mean_var shows them, the variance as 1/√(var + eps).
     """
 
     name = "BatchNorm"
@@ -53,6 +53,10 @@ class BatchNorm(OperatorProperty):
     }
     results = ("output", "mean", "var")
     needs_train_flag = True
+
+    def shown_inverted(self, p: Any) -> bool:
+        """Whether the output `var` is 1/√(var + eps)."""
+        return bool(p.output_mean_var)
 
     def num_visible_outputs(self, p: Any) -> int:
         """One, or three with output_mean_var."""
@@ -100,7 +104,8 @@ class BatchNorm(OperatorProperty):
         scale = np.ones_like(gamma) if p.fix_gamma else gamma
         factor = scale / np.sqrt(var + p.eps)
         y = (x - along(mean, axis, x.ndim)) * along(factor, axis, x.ndim) + along(beta, axis, x.ndim)
-        return y.astype(data.dtype), mean, var, moving_mean, moving_var
+        shown = 1 / np.sqrt(var + p.eps) if self.shown_inverted(p) else var
+        return y.astype(data.dtype), mean, shown.astype(var.dtype), moving_mean, moving_var
 
 
 class BackwardBatchNorm(OperatorProperty):
@@ -115,6 +120,7 @@ class BackwardBatchNorm(OperatorProperty):
     arguments = ("out_grad", "data", "gamma", "mean", "var", "moving_mean", "moving_var")
     results = ("data_grad", "gamma_grad", "beta_grad")
     needs_train_flag = True
+    forward: type[BatchNorm] = BatchNorm
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """As the forward inputs."""
@@ -132,7 +138,7 @@ class BackwardBatchNorm(OperatorProperty):
         g, x = wide(out_grad), wide(data)
         axis = positive_axis(p.axis, x.ndim)
         rest = tuple(a for a in range(x.ndim) if a != axis)
-        inverse = 1 / np.sqrt(var + p.eps)
+        inverse = var if self.forward().shown_inverted(p) else 1 / np.sqrt(var + p.eps)
         normal = (x - along(mean, axis, x.ndim)) * along(inverse, axis, x.ndim)
         beta_grad = g.sum(rest)
         gamma_sum = (g * normal).sum(rest)

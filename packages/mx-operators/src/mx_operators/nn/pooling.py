@@ -65,7 +65,7 @@ def geometry(p: Any, spatial: Sequence[int]) -> list[tuple[int, int, int, int]]:
 
 
 class Pooling(OperatorProperty):
-    """Windows of data (N, C, …) reduced to one value each: max, avg, sum or the lp norm.
+    """Windows of data (N, C, …) reduced to one value each: max, avg, sum or lp, (Σ xᵖ)^(1/p).
 
     Padding never wins a maximum. `avg` divides by the window's size, padding included unless
     count_include_pad is False (what lies beyond the padding never counts).
@@ -146,7 +146,8 @@ def _reduce(window: Any, count: int, p: Any) -> Any:
         return window.sum(axes)
     if p.pool_type == "avg":
         return window.sum(axes) / count
-    return (np.abs(window) ** p.p_value).sum(axes) ** (1 / p.p_value)
+    total = (window**p.p_value).sum(axes)
+    return np.sign(total) * np.abs(total) ** (1 / p.p_value)
 
 
 def _lowest(dtype: Any) -> Any:
@@ -194,8 +195,8 @@ def _share(window: Any, head: Any, y: Any, count: int, p: Any) -> Any:
     if p.pool_type == "avg":
         return np.broadcast_to(head / count, window.shape)
     if p.pool_type == "lp":
-        safe = np.where(y == 0, 1, y)
-        return head * np.sign(window) * (np.abs(window) / safe) ** (p.p_value - 1)
+        flat = (y == 0) & (p.p_value > 1)
+        return np.where(flat, 0, head * (window / np.where(y == 0, 1, y)) ** (p.p_value - 1))
     flat = window.reshape(*window.shape[:2], -1)
     share = np.zeros_like(flat)
     if flat.shape[2]:
