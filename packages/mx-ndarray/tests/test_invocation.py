@@ -63,6 +63,14 @@ def test_equal_values_of_other_types_are_other_parameters() -> None:
     assert a.sum(axis=axes).shape == (1,)
 
 
+def test_an_input_that_is_left_out_leaves_no_gap() -> None:
+    data, label, length = nd.ones((3, 1, 4)), nd.array([[1, 2]]), nd.array([1])
+    named = nd.CTCLoss(data, label, label_lengths=length, use_label_lengths=True)
+    assert nd.CTCLoss(data, label, length, use_label_lengths=True).asscalar() == named.asscalar()
+    with pytest.raises(ArgumentError, match="'label_lengths' is not given"):
+        nd.CTCLoss(data, label, data_lengths=length, use_label_lengths=True)
+
+
 def test_auxiliary_states_are_written() -> None:
     state = nd.zeros((2,))
     first = nd.test_counter(nd.array([1, 2]), state)

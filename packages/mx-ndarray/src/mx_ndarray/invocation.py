@@ -72,7 +72,7 @@ def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     if op.variadic is not None:
         settings[op.variadic] = len(arrays)
     params = op.Param.parse(settings, op=op.name)
-    inputs = _order(op, params, names, arrays)
+    inputs = _order(op, params, names, arrays, len(args))
     scalars = [info.name for info in op.Param.fields() if info.runtime]
     runtime = [-1] * len(values)
     for name, number in attributes.items():
@@ -127,17 +127,19 @@ def _expect_array(op: OperatorProperty, name: str, value: Any) -> None:
 
 
 def _order(
-    op: OperatorProperty, params: Params, names: Sequence[str], arrays: Mapping[str, int]
+    op: OperatorProperty, params: Params, names: Sequence[str], arrays: Mapping[str, int], positional: int
 ) -> tuple[int, ...]:
     if op.variadic is not None:
         return tuple(arrays[name] for name in names)
     wanted = (*op.inputs(params), *op.aux(params))
     missing = [name for name in wanted if name not in arrays]
+    unused = [name for name in arrays if name not in wanted]
+    if len(missing) == len(unused) and all(arrays[name] < positional for name in unused):
+        return tuple(sorted(arrays.values()))  # an input before them is left out with these parameters
     if missing:
         raise ArgumentError(
             f"[{op.name}] input {missing[0]!r} is not given; expected inputs: {', '.join(wanted)}"
         )
-    unused = [name for name in arrays if name not in wanted]
     if unused:
         raise ArgumentError(
             f"[{op.name}] input {unused[0]!r} is not used with these parameters; expected inputs: "

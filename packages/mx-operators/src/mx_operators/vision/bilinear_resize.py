@@ -46,7 +46,8 @@ def _resized(p: Any, extent: int, given: int, scale: float | None, like: int | N
 class BilinearResize2D(Resample):
     """data (N, C, H, W) sampled bilinearly at H′ · W′ positions.
 
-    Row i is sampled at i·(H − 1)/(H′ − 1) with align_corners, else at (i + ½)·H/H′ − ½, at least 0.
+    Row i is sampled at i·(H − 1)/(H′ − 1) with align_corners, else at (i + ½)·H/H′ − ½, at least 0;
+    an only row is the first one.
     """
 
     name = "_contrib_BilinearResize2D"
@@ -76,7 +77,7 @@ class BilinearResize2D(Resample):
     def weights(self, p: Any, extent: int, new: int) -> Any:
         """Two neighbours a row."""
         i = np.arange(new)
-        if p.align_corners:
+        if p.align_corners or new == 1:
             position = i * ((extent - 1) / max(new - 1, 1))
         else:
             position = np.maximum((i + 0.5) * extent / new - 0.5, 0)

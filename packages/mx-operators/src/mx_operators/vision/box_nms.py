@@ -23,7 +23,7 @@ class BoxNmsParam:
 
     overlap_thresh: float = opt(0.5, "boxes that overlap a better one by more are suppressed")
     valid_thresh: float = opt(0.0, "boxes whose score is not above are dropped")
-    topk: int = opt(-1, "only the best ones are considered; −1: all")
+    topk: int = opt(-1, "only the best ones are considered; −1: all, 0: data stay as they are")
     coord_start: int = opt(2, "index of the first of the 4 coordinates", lower=0)
     score_index: int = opt(1, "index of the score", lower=0)
     id_index: int = opt(-1, "index of the class; −1: there is none")
@@ -75,6 +75,8 @@ class BoxNms(Differentiable):
         """Batch by batch."""
         data = inputs[0]
         rows, width = data.shape[-2:]
+        if p.topk == 0:
+            return data.copy(), np.broadcast_to(np.arange(rows), data.shape[:-1]).copy()
         flat = data.reshape(int(np.prod(data.shape[:-2])), rows, width)
         output = np.full(flat.shape, -1, data.dtype)
         source = np.full(flat.shape[:2], -1, np.int64)
