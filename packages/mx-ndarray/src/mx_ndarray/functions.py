@@ -173,8 +173,14 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 def histogram(
     a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] | None = None
 ) -> list[NDArray]:
-    """Counts and edges of a histogram; edges are equally wide unless `bins` gives them."""
+    """Counts and edges of a histogram; edges are equally wide unless `bins` gives them.
+
+    Counts are int64 and edges of a's type; both float32, as MXNet has them, where the smallest and
+    largest element give the range.
+    """
     host = a.asnumpy()
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     counts, limits = np.histogram(host, edges, range)
+    if range is None and not isinstance(bins, NDArray):
+        return [array(counts, a.context, np.float32), array(limits, a.context, np.float32)]
     return [array(counts, a.context, np.int64), array(limits, a.context, a.dtype)]

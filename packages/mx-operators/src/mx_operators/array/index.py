@@ -122,7 +122,7 @@ class PickParam:
 
 
 class Pick(OperatorProperty):
-    """One element per row: data (…, E, …) and index (…) give (…)."""
+    """One element per row: data (…, E, …) and index (…) give (…); of one row, (1,)."""
 
     name = "pick"
     aliases = ("choose_element_0index",)
@@ -139,7 +139,7 @@ class Pick(OperatorProperty):
             s.assign("output", index)
             return
         axis = checked_axis(p.axis, len(data), s)
-        dropped, kept = data[:axis] + data[axis + 1 :], (*data[:axis], 1, *data[axis + 1 :])
+        dropped, kept = data[:axis] + data[axis + 1 :] or (1,), (*data[:axis], 1, *data[axis + 1 :])
         s.assign("output", kept if p.keepdims else dropped)
         index = s.get("index")
         if index is None or len(index) != len(data):
@@ -168,7 +168,7 @@ class Pick(OperatorProperty):
             return (flat[bounded(index, flat.size, p.mode, self.name)],)
         where = pick_index(data.shape, index, p, self.name)
         out = np.take_along_axis(data, where, p.axis)
-        return (out if p.keepdims else out.squeeze(p.axis),)
+        return (out if p.keepdims or out.ndim == 1 else out.squeeze(p.axis),)
 
 
 def pick_index(shape: tuple[int, ...], index: Any, p: Any, op: str) -> Any:

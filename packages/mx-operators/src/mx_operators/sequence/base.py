@@ -46,10 +46,10 @@ class Sequence(OperatorProperty):
         self.data_shape(p, s)
 
     def infer_type(self, p: Any, t: Any) -> None:
-        """As data; lengths of any type."""
+        """As data; lengths of any type, that of data unless they have one."""
         t.unify([*self.inputs(p)[: 1 if p.use_sequence_length else None], *self.outputs(p)])
         if p.use_sequence_length and t.get("sequence_length") is None:
-            t.assign("sequence_length", "float32")
+            t.assign("sequence_length", t.get("data"))
 
 
 def lengths_of(lengths: Any, extent: int, op: str, lowest: int = 0) -> Any:
