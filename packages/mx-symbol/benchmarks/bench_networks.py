@@ -2,9 +2,10 @@
 """Networks beside other frameworks, float32, in one run and in turns.
 
 `python bench_networks.py [network/batch/mode ...]`, for example `resnet50_v1/1/inference`. Each row has images
-(sequences, steps) per second, GFLOP/s, and for inference the share of the sum of what each layer's oneDNN
-primitive takes alone in the same run. A training step is forward and backward; all parameters get gradients.
-Ratio: ours to the best rival. All rows take about ten minutes on two cores: `nox -s bench -- networks --limit 900`.
+(sequences, steps) per second, GFLOP/s, and how near we come to the limit: the sum of what each layer's oneDNN
+primitive takes alone in the same run, and for training the bytes of everything else over the bandwidth of a
+copy. A training step is forward and backward; all parameters get gradients. Ratio: ours to the best rival.
+All rows take about ten minutes on two cores: `nox -s bench -- networks --limit 900`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 from rivals.loop import turn
 
 from mx_ndarray import nd
-from mx_symbol.cost import flops
+from mx_symbol.cost import cost, flops
 from mx_symbol.executor import Executor
 
 #: network, batch, mode
@@ -40,6 +41,7 @@ STEPS = 35
 INFERENCE = ("torch.compile", "ONNX Runtime", "OpenVINO", "MXNet 1.9.1")
 TRAINING = ("PyTorch eager", "torch.compile", "MXNet 1.9.1")
 _LAYERS = ("Convolution", "_fused_Convolution", "FullyConnected", "_fused_FullyConnected", "batch_dot", "RNN")
+_TRAINED = (*_LAYERS, "_backward_Convolution", "_backward_FullyConnected", "_backward_RNN")
 
 
 def network(name: str, batch: int) -> tuple[Any, dict[str, tuple[int, ...]], Callable[[Any], np.ndarray]]:
@@ -73,16 +75,37 @@ def values_of(executor: Executor, data: Callable[[Any], np.ndarray]) -> dict[str
     return result
 
 
-def layers_alone(executor: Executor) -> float:
-    """Seconds that the layers' primitives take, each run by itself again and again."""
-    program, nodes = executor.separate_program(False)
-    total = 0.0
+def limit(executor: Executor, training: bool) -> float:
+    """Seconds that nothing could be faster than: layers each run by itself again and again, and bytes moved.
+
+    What inference does beside its layers counts as nothing, because it can be part of them.
+    """
+    program, nodes = executor.separate_program(training)
+    specs = executor._optimized(executor._mode(training)).specs
+    total = moved = 0.0
     for part, node in enumerate(nodes):
         program.push(part)
-        if node.op is not None and node.op.name in _LAYERS:
-            best = min(turn_of(program, part) for _ in range(5))
-            total += best
-    return total
+        if node.op is None:
+            continue
+        if node.op.name in (_TRAINED if training else _LAYERS):
+            total += min(turn_of(program, part) for _ in range(5))
+        elif training:
+            moved += cost(node, specs)
+    return total + moved / bandwidth()
+
+
+def bandwidth() -> float:
+    """Bytes per second, read and written, of copying a large array."""
+    source = nd.ones((1 << 26,))
+    target = nd.zeros((1 << 26,))
+    times = []
+    for _ in range(5):
+        nd.waitall()
+        began = time.perf_counter()
+        source.copyto(target)
+        nd.waitall()
+        times.append(time.perf_counter() - began)
+    return 8.0 * source.size / min(times)
 
 
 def turn_of(program: Any, part: int) -> float:
@@ -130,8 +153,9 @@ def measure(name: str, batch: int, mode: str) -> None:
     items = batch * (STEPS if name == "lstm" else 1)
     best = min((t for n, t in times.items() if n != "mx"), default=float("nan"))
     columns = "  ".join(f"{n} {items / t:8.1f}" for n, t in times.items())
-    share = "" if training else f"  layers alone {layers_alone(executor) / times['mx']:.0%}"
-    speed = f"{work / times['mx'] / 1e9:.0f} GFLOP/s{share}"
+    speed = (
+        f"{work / times['mx'] / 1e9:.0f} GFLOP/s  {limit(executor, training) / times['mx']:.0%} of the limit"
+    )
     print(f"{name}/{batch}/{mode}: {columns}  | {speed}  ratio {best / times['mx']:.2f}", flush=True)
     for line in missing:
         print(f"    missing: {line}", flush=True)
