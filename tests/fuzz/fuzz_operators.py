@@ -243,7 +243,12 @@ def supervise(seed: int, numbers: range, settings: Mapping[str, str] | None = No
                 raise RuntimeError(f"a worker ended with {status} outside calls: {words}")
             return outcomes
         kind = "hang" if "Timeout (" in words else "death"
-        outcomes.append(Outcome(begun["begin"], kind, begun["operator"], f"status {status}: {words[-1500:]}"))
+        words = (
+            words[words.find("ERROR: AddressSanitizer") :][:1500]
+            if "AddressSanitizer" in words
+            else words[-1500:]
+        )
+        outcomes.append(Outcome(begun["begin"], kind, begun["operator"], f"status {status}: {words}"))
         numbers = range(begun["begin"] + numbers.step, numbers.stop, numbers.step)
     return outcomes
 

@@ -55,12 +55,22 @@ def make(seed: int, number: int, names: typing.Sequence[str]) -> RandomCall:
     rng = random.Random(f"{seed}:{number}")
     op = operators.get(names[number % len(names)])
     wild = rng.random() < 0.3
-    first = _shape(rng, wild)
-    params = _params(rng, op, wild, len(first))
-    inputs = _inputs(rng, op, params, wild, first)
+    params, inputs = draw(rng, op, _shape(rng, wild), wild)
     target = rng.choice(TARGETS)
     front = rng.choice(("nd", "nd", "record", "sym"))
     return RandomCall(op.name, inputs, params, target, front)
+
+
+def draw(
+    rng: random.Random,
+    op: OperatorProperty,
+    first: tuple[int, ...],
+    wild: bool = False,
+    dtype: str | None = None,
+) -> tuple[dict[str, Any], tuple[tuple[tuple[int, ...], str, str], ...]]:
+    """Parameters and inputs (see `RandomCall`) that go with a first input; not always, least if `wild`."""
+    params = _params(rng, op, wild, len(first))
+    return params, _inputs(rng, op, params, wild, first, dtype or rng.choice(TYPES))
 
 
 # ---- parameters ---------------------------------------------------------------------------------
@@ -131,10 +141,15 @@ def _shape(rng: random.Random, wild: bool) -> tuple[int, ...]:
 
 
 def _inputs(
-    rng: random.Random, op: OperatorProperty, params: dict[str, Any], wild: bool, first: tuple[int, ...]
+    rng: random.Random,
+    op: OperatorProperty,
+    params: dict[str, Any],
+    wild: bool,
+    first: tuple[int, ...],
+    main: str,
 ) -> tuple[tuple[tuple[int, ...], str, str], ...]:
     made = []
-    for shape, dtype in _fitting(rng, op, params, wild, first):
+    for shape, dtype in _fitting(rng, op, params, wild, first, main):
         if wild and rng.random() < 0.3:
             shape = _shape(rng, True)
         if wild and rng.random() < 0.2:
@@ -146,13 +161,17 @@ def _inputs(
 
 
 def _fitting(
-    rng: random.Random, op: OperatorProperty, params: dict[str, Any], wild: bool, first: tuple[int, ...]
+    rng: random.Random,
+    op: OperatorProperty,
+    params: dict[str, Any],
+    wild: bool,
+    first: tuple[int, ...],
+    dtype: str,
 ) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types that inference gives for a first input; random ones where it cannot tell.
 
     Those of a backward operator come from its forward operator.
     """
-    dtype = rng.choice(TYPES)
     n = rng.choice((0, 1, 2, 2, 3, 5))
     try:
         settings = dict(params)

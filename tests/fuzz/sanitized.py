@@ -18,8 +18,8 @@ MARK = "MX_FUZZ_SANITIZED"
 OPTIONS = {
     "detect_leaks": 0,
     "allocator_may_return_null": 1,
-    "max_allocation_size_mb": 4096,
-    "hard_rss_limit_mb": 6144,
+    "max_allocation_size_mb": 1024,
+    "hard_rss_limit_mb": 8192,
     "handle_segv": 1,
     "allow_user_segv_handler": 0,
 }

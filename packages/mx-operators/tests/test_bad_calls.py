@@ -43,6 +43,8 @@ def compute(name: str, *inputs: Any, **settings: Any) -> Any:
         ("SliceChannel", [(4, 4)], {"num_outputs": 10**9}, "num_outputs: expected at most 65536"),
         ("_split_v2", [(4, 4)], {"indices": (0,), "sections": 10**9}, "sections: expected at most 65536"),
         ("_split_v2", [(4, 4)], {"indices": ()}, "indices: expected at least one"),
+        ("_split_v2", [(4, 4)], {"indices": (1, 3)}, "indices: expected 0 first"),
+        ("_split_v2", [(4, 4)], {"indices": (0, 3, 2)}, "indices: expected 0 first and then no smaller"),
         ("_unbroadcast", [(7, 3), (2, 3)], {}, "does not broadcast"),
         ("_unbroadcast", [(3,), (1, 3)], {}, "does not broadcast"),
         ("_backward_slice_like", [(3, 2), (2, 2)], {}, "no part"),

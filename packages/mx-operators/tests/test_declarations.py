@@ -8,7 +8,7 @@ import inspect
 import numpy as np
 import pytest
 
-from mx_core import operators
+from mx_core import dtypes, operators
 from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_core.operator import infer_shapes, infer_types
 from mx_core.operator.text import coerce
@@ -69,6 +69,14 @@ def test_wrong_types_and_parameters() -> None:
         operators.get("FullyConnected").Param.parse({"num_hiden": 3}, op="FullyConnected")
     with pytest.raises(ArgumentError, match="act_type: expected one of"):
         operators.get("Activation").Param.parse({"act_type": "swish"}, op="Activation")
+
+
+@pytest.mark.parametrize("name", ["sgd_update", "adam_update", "_adamw_update", "lamb_update_phase1"])
+def test_updates_refuse_integers(name: str) -> None:
+    op = operators.get(name)
+    p = op.Param(**{info.name: 1 for info in op.Param.fields() if info.required})
+    with pytest.raises(DTypeError, match=rf"\[{name}\] weight: expected a floating-point type, got int32"):
+        infer_types(op, p, [dtypes.code("int32"), *[None] * (len(op.inputs(p)) - 1)])
 
 
 def test_mutual_inference() -> None:

@@ -235,11 +235,19 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
         continue;
       }
       // `value` may be the spare tile itself: convert what is there behind it.
-      alignas(64) char there[256 * 8];
+      alignas(64) char there[256 * 8], whole[256 * 8];
+      const Compute kind = compute_of(results_[o].dtype);
+      const bool fractions = kind == F32 || kind == F64;
       for (size_t done = 0; done < count; done += 256) {
         const size_t some = std::min<size_t>(256, count - done);
+        const char* addend = value + done * p_.item_size;
+        if (!fractions) {  // what is added is what would have been written
+          result.store(there, addend, some);
+          result.load(whole, there, some);
+          addend = whole;
+        }
         result.load(there, out + done * size, some);
-        op[MX_OP_ADD][0](there, there, value + done * p_.item_size, nullptr, some);
+        op[MX_OP_ADD][0](there, there, addend, nullptr, some);
         result.store(out + done * size, there, some);
       }
     } else if (sinks[o] == Sink::kConvert) {

@@ -320,12 +320,17 @@ void ReducePlan::reduce_columns(const Call& call) const {
 void ReducePlan::finish(const Call& call, int64_t first, int64_t n, Number* totals) const {
   const auto size = static_cast<size_t>(n);
   const int64_t divisor = std::max<int64_t>(elements_, 1);
+  const int dtype = outputs_[0].dtype;
+  if (options_.mean && total_ == I64 && dtype != MX_INT64) {  // the sum wraps around before it is divided
+    char* narrow = block_memory.get(size * item_size(dtype));
+    table_.store[total_][dtype](narrow, totals, size);
+    table_.load[dtype][total_](totals, narrow, size);
+  }
   for (int64_t i = 0; i < n; ++i) {
     if (options_.mean && total_ == F64) totals[i].real /= static_cast<double>(divisor);
     if (options_.mean && total_ == I64) totals[i].integer /= divisor;
     if (options_.root) totals[i].real = std::sqrt(totals[i].real);
   }
-  const int dtype = outputs_[0].dtype;
   char* out = call.output(0) + first * static_cast<int64_t>(item_size(dtype));
   if (call.adds(0)) {
     char* there = block_memory.get(size * 8);

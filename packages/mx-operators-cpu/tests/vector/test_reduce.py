@@ -36,6 +36,13 @@ def test_shapes(shape: tuple[int, ...], rng: np.random.Generator) -> None:
     verify("sum", {"axis": (0,), "exclude": True}, [x])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_a_sum_wraps_around_before_it_is_a_mean(dtype: str) -> None:
+    x = np.full((3, 40), np.iinfo(dtype).max - 27, dtype)
+    for axis in (None, (0,), (1,)):
+        verify("mean", {"axis": axis}, [x])
+
+
 @pytest.mark.parametrize("axis", [None, (0,), (1,)])
 def test_threads_change_nothing(axis: tuple[int, ...] | None, rng: np.random.Generator) -> None:
     x = array(rng, (700, 1100))

@@ -123,6 +123,12 @@ class Types:
         for name in names:
             self.assign(name, known)
 
+    def refuse_integers(self) -> None:
+        """DTypeError when a type is known that has no fractions."""
+        for name, known in self._table.items():
+            if known is not None and dtypes.name(known) not in dtypes.FLOATING:
+                raise self.error(f"{name}: expected a floating-point type, got {dtypes.name(known)}")
+
     def error(self, message: str) -> DTypeError:
         """A DTypeError that names the operator, for the rule to raise."""
         return DTypeError(f"{self.where} {message}")
@@ -209,6 +215,8 @@ def infer_types(
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Types(where, input_names + output_names, [*inputs, *given])
         _settle(op, p, state, "infer_type")
+        if op.floating_only:
+            state.refuse_integers()
         return state.values(input_names), state.values(output_names)
 
 

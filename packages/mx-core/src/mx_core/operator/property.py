@@ -55,6 +55,8 @@ class OperatorProperty:
     shape_only_inputs: ClassVar[frozenset[int]] = frozenset()
     is_random: ClassVar[bool] = False
     dynamic_output: ClassVar[bool] = False
+    #: every tensor is of a floating-point type
+    floating_only: ClassVar[bool] = False
     #: the kernel behaves differently in training
     needs_train_flag: ClassVar[bool] = False
     #: a loss: backward starts here and out-gradients are not read

@@ -112,7 +112,9 @@ def check_variant(
     def compare(found: Sequence[Array], wanted: Sequence[Array], request: str) -> Checked:
         for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
             message = f"{where}, {request}, result {i}"
-            np.testing.assert_allclose(_wide(x), _wide(y), rtol=rtol, atol=atol, err_msg=message)
+            y = _as_stored(y, x)
+            near = atol * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0))) if atol else 0.0
+            np.testing.assert_allclose(_wide(x), y, rtol=rtol, atol=near, err_msg=message)
         return Checked(spec.variant, dtype, request)
 
     if callable(made):
@@ -135,6 +137,7 @@ def _check_plan(
         found = [*outputs, *_written(case, inputs)]
         done.append(compare(found, expected, f"write, {threads} threads"))
         _unchanged(case, inputs)
+    done.append(_check_surroundings(plan, case, expected, compare))
     if case.op.dynamic_output:
         return done
     visible = case.op.num_visible_outputs(case.params)
@@ -158,6 +161,36 @@ def _check_plan(
         _run(plan, case, inputs, outputs, [INPLACE if j == target else WRITE for j in range(n)])
         done.append(compare(outputs, expected[:n], f"output {target} in place of input {source}"))
     return done
+
+
+def _check_surroundings(
+    plan: Any,
+    case: Case,
+    expected: list[Array],
+    compare: Callable[[Sequence[Array], Sequence[Array], str], Checked],
+) -> Checked:
+    """Arrays that begin one element into a buffer: nothing before or behind them is written."""
+    inputs, outputs = _fresh(case)
+    arrays = [_Inside(x) for x in (*inputs, *outputs)]
+    inputs = [x.array for x in arrays[: len(inputs)]]
+    outputs = [x.array for x in arrays[len(inputs) :]]
+    _run(plan, case, inputs, outputs, [WRITE] * len(outputs))
+    for i, array in enumerate(arrays):
+        assert array.is_alone(), f"{case.describe()}: a kernel writes beside tensor {i}"
+    return compare([*outputs, *_written(case, inputs)], expected, "write, at odd addresses")
+
+
+class _Inside:
+    """A copy of an array, one element into a buffer full of ones."""
+
+    def __init__(self, array: Array) -> None:
+        self._buffer = np.ones(array.size + 2, array.dtype)
+        self.array = self._buffer[1:-1].reshape(array.shape)
+        self.array[...] = array
+
+    def is_alone(self) -> bool:
+        """Whether only the array has been written."""
+        return bool(self._buffer[0] == 1 and self._buffer[-1] == 1)
 
 
 def _plan(made: Any, call: KernelCall) -> Any:
@@ -199,12 +232,20 @@ def _run(
 
 
 def _expected(case: Case) -> list[Array]:
-    """The reference in float64 where the inputs are floating-point."""
+    """The reference in float64 where the inputs are floating-point; they may decide what is drawn."""
+    if case.op.is_random:
+        return case.reference()
     return case.reference([_wide(x) if _is_floating(x) else x for x in case.inputs])
 
 
 def _is_floating(array: Array) -> bool:
     return dtypes.name(dtypes.code(array.dtype)) in TOLERANCES
+
+
+def _as_stored(wanted: Array, found: Array) -> Array:
+    """What was computed in a wider type, with the limits of the type it is stored in."""
+    with np.errstate(over="ignore"):
+        return _wide(np.asarray(wanted).astype(found.dtype))
 
 
 def _wide(array: Array) -> Array:
@@ -229,4 +270,4 @@ def _written(case: Case, inputs: Sequence[Array]) -> list[Array]:
 def _unchanged(case: Case, inputs: Sequence[Array]) -> None:
     for i, (now, before) in enumerate(zip(inputs, case.inputs, strict=True)):
         if i not in _changed_inputs(case):
-            np.testing.assert_array_equal(now, before, f"{case.describe()}: input {i} is overwritten")
+            assert now.tobytes() == before.tobytes(), f"{case.describe()}: input {i} is overwritten"

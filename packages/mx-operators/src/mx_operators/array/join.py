@@ -229,8 +229,11 @@ class SplitV2(OperatorProperty):
             raise s.error("indices: expected at least one, or sections")
         if data[axis] < 0:
             return
-        for name, (first, last) in zip(self.outputs(p), self._ends(p, data[axis]), strict=True):
-            middle = () if p.squeeze_axis else (max(last - first, 0),)
+        ends = self._ends(p, data[axis])
+        if ends[0][0] != 0 or any(last < first for first, last in ends):
+            raise s.error(f"indices: expected 0 first and then no smaller ones, got {p.indices} for {data}")
+        for name, (first, last) in zip(self.outputs(p), ends, strict=True):
+            middle = () if p.squeeze_axis else (last - first,)
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
 
     def gradient(self, p: Any, g: Any) -> Any:
@@ -244,7 +247,7 @@ class SplitV2(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Slices."""
         x = np.moveaxis(inputs[0], p.axis, 0)
-        parts = [np.moveaxis(x[a : max(a, b)], 0, p.axis) for a, b in self._ends(p, len(x))]
+        parts = [np.moveaxis(x[a:b], 0, p.axis) for a, b in self._ends(p, len(x))]
         return [part.squeeze(p.axis) for part in parts] if p.squeeze_axis else parts
 
 

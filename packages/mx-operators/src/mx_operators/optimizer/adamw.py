@@ -36,6 +36,7 @@ class AdamW(OperatorProperty):
     When rescale_grad (1,) is 0 or not finite, the step is left out: loss scaling has overflowed.
     """
 
+    floating_only = True
     name = "_adamw_update"
     Param = AdamWParam
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "rescale_grad")

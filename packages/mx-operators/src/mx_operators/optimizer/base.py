@@ -24,6 +24,7 @@ class Update(OperatorProperty):
     The result is usually written to the weight itself (`out=weight`).
     """
 
+    floating_only = True
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad")
 
     def mutated_inputs(self, p: Any) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ class LambPhase2Param:
 class LambPhase1(OperatorProperty):
     """The direction mean/(√var + epsilon) + wd·w, with running moments."""
 
+    floating_only = True
     name = "lamb_update_phase1"
     Param = LambPhase1Param
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
@@ -82,6 +83,7 @@ class MixedLambPhase1(LambPhase1):
 class LambPhase2(OperatorProperty):
     """w − lr·(r1/r2)·g; r1 is the norm of w within bounds, r2 that of g; the ratio is 1 where one is 0."""
 
+    floating_only = True
     name = "lamb_update_phase2"
     Param = LambPhase2Param
     arguments: ClassVar[tuple[str, ...]] = ("weight", "g", "r1", "r2")

@@ -106,6 +106,7 @@ class MultiMomentumParam:
 class MultiUpdate(OperatorProperty):
     """One update applied to several weights; the arrays of one weight follow each other."""
 
+    floating_only = True
     variadic = "num_args"
     #: the update, whose inputs every weight brings
     rule: ClassVar[Update]

@@ -52,6 +52,7 @@ class MultiAdamWParam:
 class Together(OperatorProperty):
     """Arrays weight by weight (`own`), then arrays that all weights share (`common`)."""
 
+    floating_only = True
     variadic: ClassVar[str | None] = "num_args"
     #: names of what every weight brings; weight and grad first, states behind
     own: ClassVar[tuple[str, ...]]
