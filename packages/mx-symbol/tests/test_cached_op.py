@@ -97,3 +97,24 @@ def test_dropout_masks_of_pending_calls_are_their_own():
         total = first * 1 + second * 10
     total.backward()
     np.testing.assert_array_equal(a.grad.asnumpy(), first.asnumpy() + 10 * second.asnumpy())
+
+
+def test_shapes_that_depend_on_values():
+    x, mask = sym.Variable("x"), sym.Variable("mask")
+    kept = sym.contrib.boolean_mask(x * 3, mask)
+    bn = sym.BatchNorm(kept, name="bn", fix_gamma=False, momentum=0.5)
+    op = CachedOp(sym.Group([sym.sum(kept * kept), kept, bn[0], sym.zeros((1,))]))
+    rows = nd.array([[1.0], [2.0], [3.0]])
+    rows.attach_grad()
+    states = [nd.zeros((1,)), nd.ones((1,))]
+    for wanted in ([1, 0, 1], [0, 1, 0]):
+        with autograd.record():
+            total, chosen, _, nothing = op(rows, nd.array(wanted), nd.ones((1,)), nd.zeros((1,)), *states)
+        assert nothing.asnumpy() == [0]
+        expected = 3 * rows.asnumpy()[np.array(wanted, bool)]
+        np.testing.assert_array_equal(chosen.asnumpy(), expected)
+        total.backward()
+        np.testing.assert_array_equal(rows.grad.asnumpy(), 18 * rows.asnumpy() * np.array(wanted)[:, None])
+    assert states[0].asnumpy() == [(0 * 0.5 + 6 * 0.5) * 0.5 + 6 * 0.5]
+    with pytest.raises(MXNetError, match="depends on values"):
+        sym.sum(kept).simple_bind(x=(3, 1), mask=(3,))
