@@ -52,6 +52,8 @@ def check(name: str, number: int) -> bool:
         return False
     if getattr(case.params, "output_mean_var", False):
         return False  # by definition nothing comes through its moments
+    if "mod" in name and (case.params.scalars == (0.0,) or any((x == 0).any() for x in case.inputs)):
+        return False  # the remainder of a division by 0 is 0, its gradient is not
     with np.errstate(all="ignore"):
         check_gradient(case, case.reference(), rtol=1e-4, atol=1e-5, seed=number)
     return True

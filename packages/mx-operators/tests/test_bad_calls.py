@@ -94,6 +94,16 @@ def test_a_spread_whose_inverse_is_infinite_is_none() -> None:
     assert 1.5 < drawn.mean() < 2.5
 
 
+@pytest.mark.parametrize("label", [-1.0, 3.0, float("nan")])
+def test_labels_of_no_class(label: float) -> None:
+    data = np.ones((2, 3))
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"\[softmax_cross_entropy\] label: expected 0 to 2"):
+        compute("softmax_cross_entropy", data, np.array([0, label]))
+    if label == label:
+        grad = compute("_backward_softmax_cross_entropy", np.ones(1), data, np.array([0, label]))
+        np.testing.assert_allclose(grad, [[-2 / 3, 1 / 3, 1 / 3], [1 / 3] * 3])
+
+
 def test_a_range_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mx_operators.array.fill.PIECE", 4)
     found = compute("_arange", start=0.5, stop=5, step=0.5, repeat=2, dtype="float16")

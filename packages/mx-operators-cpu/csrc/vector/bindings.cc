@@ -80,8 +80,9 @@ py::object index_plan(const PySpecs& inputs, const PySpecs& outputs, const std::
                     : action == "assign" ? IndexAction::kAssign
                                          : IndexAction::kSet;
   const auto limit = bounds == "clip"   ? Bounds::kClip
-                     : bounds == "wrap" ? Bounds::kWrap
-                                        : Bounds::kRaise;
+                     : bounds == "wrap"   ? Bounds::kWrap
+                     : bounds == "inside" ? Bounds::kInside
+                                          : Bounds::kRaise;
   return capsule(make_index_plan(
       specs(inputs), specs(outputs),
       {op, what, limit, values, indices, extents, outer, n, inner, per_element}));

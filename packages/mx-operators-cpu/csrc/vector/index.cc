@@ -67,7 +67,7 @@ int64_t IndexPlan::bounded(int64_t index, int64_t extent) const {
       index %= extent;
       return index < 0 ? index + extent : index;
     default:
-      if (index < -extent || index >= extent)
+      if (index < (o_.bounds == Bounds::kInside ? 0 : -extent) || index >= extent)
         throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index) +
                                         " is out of bounds for extent " + std::to_string(extent));
       return index < 0 ? index + extent : index;

@@ -7,7 +7,8 @@
 
 namespace mx::vector {
 
-enum class Bounds : uint8_t { kClip, kWrap, kRaise };
+// kRaise counts negative indices from the end; kInside knows none.
+enum class Bounds : uint8_t { kClip, kWrap, kRaise, kInside };
 enum class IndexAction : uint8_t { kGather, kAdd, kSet, kAssign };
 
 // The table is (outer, extents..., inner), the indices are (extents.size(), n), and the rows are

@@ -8,7 +8,9 @@ import pytest
 import vector_plans as plans
 
 from mx_core import expression as X
-from mx_core.errors import MXNetError
+from mx_core import operators
+from mx_core.errors import IndexOutOfBoundsError, MXNetError
+from mx_core.testing import check_kernel
 from mx_operators_cpu import _vector
 
 RTOL = {"float32": 1e-5, "float64": 1e-11, "float16": 4e-3, "bfloat16": 4e-2}
@@ -24,6 +26,22 @@ def test_prelu(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], slo
     attrs = {"act_type": "prelu"}
     plans.verify("LeakyReLU", attrs, [x, gamma], rtol=RTOL[dtype])
     plans.verify("_backward_LeakyReLU", attrs, [g, x, gamma], rtol=RTOL[dtype] * 4)
+
+
+def test_the_gradient_of_prelu_may_lie_where_the_out_gradient_was() -> None:
+    done = check_kernel(
+        "_backward_LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), (2, 3, 4), (3,)], variant="vector"
+    )
+    assert any(checked.request == "output 0 in place of input 0" for checked in done)
+
+
+@pytest.mark.parametrize("label", [-1, 5])
+def test_labels_of_no_class(label: int) -> None:
+    op = operators.get("softmax_cross_entropy")
+    inputs = [np.ones((1, 5), np.float32), np.array([label], np.float32)]
+    plan = plans.plan_of(plans.call_of(op, op.Param(), inputs))
+    with pytest.raises(IndexOutOfBoundsError, match=rf"\[softmax_cross_entropy\] index {label} .* extent 5"):
+        plans.run(plan, inputs, [np.zeros(1, np.float32)], [plans.WRITE])
 
 
 @types

@@ -52,11 +52,11 @@ def backward_prelu(call: KernelCall) -> Any:
     if slopes is None or prod(shape) == 0:
         return None
     made = Composite(call)
+    share = made.temporary(shape, accumulator(call.inputs[1].dtype))
+    made.evaluate(traced(_prelu_share, 2), [0, 1], [share])  # first: output 0 may be input 0 or 1
     made.evaluate(
         X.trace(lambda g, x, gamma: X.where(x > 0, g, g * gamma), 3), [0, 1, 2], [made.output(0)],
         shapes=[None, None, slopes],
     )  # fmt: skip
-    share = made.temporary(shape, accumulator(call.inputs[1].dtype))
-    made.evaluate(traced(_prelu_share, 2), [0, 1], [share])
     made.reduce(share, made.output(1), "sum", shape, [slopes[axis] == 1 for axis in range(len(shape))])
     return made.plan()

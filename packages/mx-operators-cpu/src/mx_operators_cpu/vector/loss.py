@@ -64,7 +64,7 @@ def softmax_cross_entropy(call: KernelCall) -> Any:
     picked, losses = made.temporary((n,), dtype), made.temporary((n,), dtype)
     pick = _vector.index_plan(
         [((n, classes), dtype), (call.inputs[1].shape, call.inputs[1].dtype)], [((n,), dtype)],
-        op=call.op.name, action="gather", bounds="raise", values=0, indices=1, extents=(classes,), outer=1,
+        op=call.op.name, action="gather", bounds="inside", values=0, indices=1, extents=(classes,), outer=1,
         n=n, inner=1, per_element=True,
     )  # fmt: skip
     made.run(pick, [powers, 1], [picked])

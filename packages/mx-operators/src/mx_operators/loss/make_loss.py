@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import OperatorProperty, SimpleOp, opt, param
 from mx_core.operator.property import ReferenceContext
 from mx_operators.nn.base import wide
@@ -127,7 +128,13 @@ class SoftmaxCrossEntropy(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Probability of the label, at least 1e-8."""
         prob = softmax(wide(inputs[0]), 1)
-        picked = prob[np.arange(prob.shape[0]), inputs[1].astype(np.int64)]
+        label = np.asarray(inputs[1], np.float64)
+        wrong = label[~((label > -1) & (label < prob.shape[1]))]
+        if wrong.size:
+            raise IndexOutOfBoundsError(
+                f"[{self.name}] label: expected 0 to {prob.shape[1] - 1}, got {wrong[0]:g}"
+            )
+        picked = prob[np.arange(prob.shape[0]), label.astype(np.int64)]
         return (-np.log(np.maximum(picked, 1e-8)).sum(keepdims=True).astype(inputs[0].dtype),)
 
 
@@ -143,9 +150,9 @@ class BackwardSoftmaxCrossEntropy(OperatorProperty):
         s.unify(["data", "data_grad"])
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Probabilities minus one-hot labels."""
+        """Probabilities minus one-hot labels; a label outside is no class."""
         prob = softmax(wide(inputs[1]), 1)
-        prob[np.arange(prob.shape[0]), inputs[2].astype(np.int64)] -= 1
+        prob -= inputs[2].astype(np.int64)[:, None] == np.arange(prob.shape[1])
         return ((prob * inputs[0][0]).astype(inputs[1].dtype),)
 
 
