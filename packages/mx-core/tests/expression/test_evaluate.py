@@ -49,6 +49,7 @@ def test_special_functions_agree_with_known_values() -> None:
         one(X.digamma, x), [-1.9635100260214235, 0.03648997397857652, 1.2561176684318], rtol=1e-12
     )
     np.testing.assert_allclose(one(X.gammaln, x), [math.lgamma(v) for v in x])
+    np.testing.assert_array_equal(one(X.gamma, np.array([0.0, -0.0, -1.0])), [math.inf, -math.inf, math.nan])
     half = np.array([-0.9, 0.0, 0.5, 0.999999])
     np.testing.assert_allclose([math.erf(v) for v in one(X.erfinv, half)], half, atol=1e-14)
 

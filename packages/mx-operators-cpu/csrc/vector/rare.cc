@@ -35,7 +35,7 @@ double erfinv(double x) {
 }
 
 double gamma(double x) {
-  if (x <= 0 && x == std::floor(x)) return kNotANumber;  // a pole, or -inf
+  if (x < 0 && x == std::floor(x)) return kNotANumber;  // a pole, or -inf
   return std::tgamma(x);
 }
 

@@ -33,6 +33,8 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]
 
 
 def _gamma(v: float) -> float:
+    if v == 0:
+        return math.copysign(math.inf, v)
     try:
         return math.gamma(v)
     except OverflowError:

@@ -277,13 +277,7 @@ MX_UNARY(arctanh, ::atanhf, ::atanh)
 MX_UNARY(erf, ::erff, ::erf)
 MX_UNARY(erfinv, ::erfinvf, ::erfinv)
 MX_UNARY(gammaln, ::lgammaf, ::lgamma)
-
-template <class F> __device__ inline F gamma_float(F a) {
-  if (a == 0) return not_a_number<F>();  // a pole, as at the negative integers
-  if constexpr (is_same<F, float>) return ::tgammaf(a);
-  else return ::tgamma(a);
-}
-MX_UNARY(gamma, gamma_float, gamma_float)
+MX_UNARY(gamma, ::tgammaf, ::tgamma)
 
 // Reflection, recurrence to 10, asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18), in
 // double for every type: the reflection cancels.

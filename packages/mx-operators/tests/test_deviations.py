@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that differ from MXNet's on purpose; docs/decisions/0008 says from what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core.errors import ArgumentError
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attrs", "expected"),
+    [
+        ("sign", [np.array([NAN, -2.0, 0.0])], {}, [NAN, -1, 0]),
+        ("norm", [np.array([3, 4], np.int32)], {}, [5]),
+        ("nansum", [np.array([NAN, INF, 1.0])], {}, [INF]),
+        ("_arange", [], {"start": 0, "stop": 1, "step": 0.25, "dtype": "float16"}, [0, 0.25, 0.5, 0.75]),
+        ("_histogram", [np.array([-4, -1, 0, 3, 4], np.int32)], {"bin_cnt": 5, "range": (-4, 4)}, [1, 1, 1, 0, 2]),
+        ("sort", [np.array([NAN, 2.0, 1.0])], {"is_ascend": False}, [2, 1, NAN]),
+        ("argsort", [np.zeros(40, np.int32)], {}, list(range(40))),
+        ("_greater_scalar", [np.array([0, 253, 255], np.uint8)], {"scalar": -3}, [1, 1, 1]),
+        ("radians", [np.array([180, 360], np.int32)], {}, [0, 0]),
+    ],
+)  # fmt: skip
+def test_values(run: Any, name: str, inputs: list[Any], attrs: dict[str, Any], expected: list[float]) -> None:
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run(name, inputs, **attrs)[0], expected)
+
+
+def test_a_softmax_of_an_instance_takes_everything_but_the_batch(run: Any) -> None:
+    made = run("SoftmaxActivation", [np.arange(12.0).reshape(2, 3, 2)], mode="instance")[0]
+    np.testing.assert_allclose(made.sum((1, 2)), 1)
+
+
+def test_windows_outside_of_the_data_average_to_nothing(run: Any) -> None:
+    attrs = {"kernel": (2,), "stride": (3,), "pad": (1,), "pool_type": "avg", "pooling_convention": "full"}
+    assert run("Pooling", [np.ones((1, 1, 4))], **attrs)[0].tolist() == [[[0.5, 1.0, 0.0]]]
+
+
+def test_random_slopes_are_shown(run: Any) -> None:
+    x = np.array([[1.0, -2.0]])
+    output, slopes = run("LeakyReLU", [x], act_type="rrelu", lower_bound=0.25, upper_bound=0.75)
+    assert slopes.tolist() == [[1, 0.5]] and output.tolist() == [[1, -1]]
+
+
+def test_gradients_where_mxnet_has_none(replay: Any) -> None:
+    zeros, head = np.zeros((1, 3)), np.ones(1)
+    attrs = {"axis": 1}
+    grads = replay.backward("norm", attrs, [zeros], replay.forward("norm", attrs, [zeros], True), [head])
+    assert grads[0].tolist() == [[0, 0, 0]]
+    data, last = np.zeros((3, 2)), np.array([[-1]])
+    grads = replay.backward("gather_nd", {}, [data, last], [data[[-1]]], [np.ones((1, 2))])
+    assert grads[0].tolist() == [[0, 0], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("attrs", [{"use_sequence_length": True}, {"lstm_state_clip_min": -1.0}])
+def test_what_a_recurrent_layer_would_ignore_is_refused(run: Any, attrs: dict[str, Any]) -> None:
+    arrays = [np.zeros((1, 1, 2)), np.zeros(3), np.zeros((1, 1, 2)), np.zeros((1, 1, 2))]
+    with pytest.raises(ArgumentError, match=next(iter(attrs))):
+        run("RNN", arrays, mode="lstm", state_size=2, num_layers=1, **attrs)
