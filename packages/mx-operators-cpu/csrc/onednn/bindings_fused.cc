@@ -9,7 +9,7 @@ namespace py = pybind11;
 namespace mx::onednn {
 namespace {
 
-// The parameters of a fused convolution, as Python hands them over.
+// A fused layer, as Python hands it over.
 struct Fused {
   PySpecs inputs, outputs;
   FusedOptions options;
@@ -21,6 +21,7 @@ Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims
                  const Dims& pad, int64_t groups, bool channels_last, const Dims& weight_shape, bool biased,
                  bool residual, bool packed, const std::string& activation, double alpha, double beta) {
   FusedOptions options;
+  options.product = kernel.empty();
   options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last};
   options.weight_shape = weight_shape;
   options.biased = biased;
@@ -32,39 +33,25 @@ Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims
   return {std::move(inputs), std::move(outputs), options};
 }
 
-py::object prepare_fully_connected(const PySpecs& inputs, const PySpecs& outputs, bool biased, bool residual,
-                                   const std::string& activation, double alpha, double beta) {
-  FusedOptions options;
-  options.biased = biased;
-  options.residual = residual;
-  options.activation = activation;
-  options.alpha = alpha;
-  options.beta = beta;
-  return prepare(inputs, outputs, [&](const Signature& s) { return fused_fully_connected(s, options); });
-}
-
 }  // namespace
 
 void bind_fused(py::module_& m) {
-  m.def("fused_fully_connected", &prepare_fully_connected, py::arg("inputs"), py::arg("outputs"), py::kw_only(),
-        py::arg("biased"), py::arg("residual"), py::arg("activation"), py::arg("alpha"), py::arg("beta"));
-  py::class_<Fused>(m, "FusedConvolution", py::module_local())
-      .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel"),
-           py::arg("stride"), py::arg("dilate"), py::arg("pad"), py::arg("groups"), py::arg("channels_last"),
-           py::arg("weight_shape"), py::arg("biased"), py::arg("residual"), py::arg("packed"),
-           py::arg("activation"), py::arg("alpha"), py::arg("beta"))
+  const py::tuple none;
+  py::class_<Fused>(m, "FusedLayer", py::module_local())
+      .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
+           py::arg("stride") = none, py::arg("dilate") = none, py::arg("pad") = none, py::arg("groups") = 1,
+           py::arg("channels_last") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
+           py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
       .def("plan",
            [](const Fused& f) {
-             return prepare(f.inputs, f.outputs,
-                            [&](const Signature& s) { return fused_convolution(s, f.options); });
+             return prepare(f.inputs, f.outputs, [&](const Signature& s) { return fused_layer(s, f.options); });
            })
       .def("packed_size",
            [](const Fused& f) {
-             return or_else(int64_t{0}, [&] { return packed_convolution_size(f.signature(), f.options); });
+             return or_else(int64_t{0}, [&] { return packed_weight_size(f.signature(), f.options); });
            })
       .def("pack", [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs) {
-        return prepare(inputs, outputs,
-                       [&](const Signature& s) { return pack_convolution(s, f.signature(), f.options); });
+        return prepare(inputs, outputs, [&](const Signature& s) { return pack_weight(s, f.signature(), f.options); });
       });
 }
 

@@ -10,7 +10,7 @@
 namespace mx::onednn {
 namespace {
 
-using Descriptor = dnnl::convolution_forward::primitive_desc;
+using Descriptor = dnnl::primitive_desc_base;
 using dnnl::algorithm;
 
 enum class Residual { none, summed, separate };  // summed: it lies where the output goes
@@ -39,38 +39,64 @@ dnnl::primitive_attr attributes(const FusedOptions& o, Residual residual, const 
   return attr;
 }
 
-// The problem of one call: tensors in the memory they have, the weight as the primitive wants it.
+// A few rows are bound by reading the weight, which plain loops do as well.
+constexpr int64_t kFewRows = 4;
+
+// The problem of one call: tensors in the memory they have.
 struct Problem {
-  Problem(const Signature& s, const FusedOptions& o)
-      : shape(o.convolution, false, s.inputs[0], {o.weight_shape, s.inputs[0].type}, s.outputs[0]) {
+  Problem(const Signature& s, const FusedOptions& o) {
     const size_t expected = 2 + (o.biased ? 1 : 0) + (o.residual ? 1 : 0);
     if (s.inputs.size() != expected) throw Unsupported{};
-    if (o.biased) bias = plain(s.inputs[2].shape, s.inputs[2].type);
+    const Spec& x = s.inputs[0];
+    const Spec w = {o.weight_shape, x.type};
+    if (o.product) {
+      as_product(x, w);
+    } else {
+      shape = std::make_unique<ConvolutionShape>(o.convolution, false, x, w, s.outputs[0]);
+      data = shape->data, weight = shape->weight, out = shape->out, cost = shape->cost();
+    }
+    if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, s.inputs[2].type);
   }
 
-  Descriptor descriptor(const FusedOptions& o, Residual residual) const {
-    const dnnl::primitive_attr attr = attributes(o, residual, shape.out);
-    const Window& w = shape.window;
-    return {cpu_engine(), dnnl::prop_kind::forward_inference, shape.kind, shape.data, any_layout(shape.weight),
-            bias, shape.out, w.stride, w.dilate, w.pad, shape.pad_end, attr};
+  // With the weight in the order that the primitive likes best, or as it is.
+  Descriptor descriptor(const FusedOptions& o, Residual residual, bool free) const {
+    const dnnl::primitive_attr attr = attributes(o, residual, out);
+    const MemoryDesc w = free ? any_layout(weight) : weight;
+    if (shape == nullptr) return dnnl::matmul::primitive_desc(cpu_engine(), data, w, bias, out, attr);
+    const Window& v = shape->window;
+    return dnnl::convolution_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference, shape->kind,
+                                                     data, w, bias, out, v.stride, v.dilate, v.pad, shape->pad_end, attr);
   }
 
-  ConvolutionShape shape;
-  MemoryDesc bias;
+  std::unique_ptr<ConvolutionShape> shape;  // null: a product
+  MemoryDesc data, weight, bias, out;
+  Cost cost;
+
+ private:
+  void as_product(const Spec& x, const Spec& w) {
+    const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0), rows = x.size() / depth;
+    if (rows <= kFewRows) throw Unsupported{};
+    data = plain({rows, depth}, x.type), out = plain({rows, hidden}, x.type);
+    weight = plain({hidden, depth}, w.type).permute_axes({1, 0});
+    const auto m = static_cast<double>(rows), k = static_cast<double>(depth), n = static_cast<double>(hidden);
+    cost = {2 * m * k * n, 4 * (m * k + k * n + m * n)};
+  }
 };
+
+MemoryDesc weights_of(const Descriptor& desc) { return desc.query_md(dnnl::query::weights_md, 0); }
 
 PlanPtr plan(const Signature& s, const FusedOptions& o, const Problem& problem, const Descriptor& desc,
              Residual residual) {
-  ProgramBuilder builder(s, problem.shape.cost());
-  const MemoryDesc wanted = desc.weights_desc();
-  const Slot weight = o.packed ? builder.input(1, wanted) : builder.as(builder.input(1, problem.shape.weight), wanted, 1);
-  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, problem.shape.data)},
+  ProgramBuilder builder(s, problem.cost);
+  const MemoryDesc wanted = weights_of(desc);
+  const Slot weight = o.packed ? builder.input(1, wanted) : builder.as(builder.input(1, problem.weight), wanted, 1);
+  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, problem.data)},
                                          {DNNL_ARG_WEIGHTS, weight},
-                                         {DNNL_ARG_DST, builder.output(0, problem.shape.out)}};
+                                         {DNNL_ARG_DST, builder.output(0, problem.out)}};
   if (o.biased) arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, problem.bias));
   if (residual == Residual::separate) {
     const int index = static_cast<int>(s.inputs.size()) - 1;
-    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.input(index, problem.shape.out));
+    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.input(index, problem.out));
   }
   builder.step(desc, std::move(arguments), 1);
   return builder.build();
@@ -104,79 +130,39 @@ class SumOrAdd final : public Plan {
 
 }  // namespace
 
-PlanPtr fused_convolution(const Signature& signature, const FusedOptions& options) {
+PlanPtr fused_layer(const Signature& signature, const FusedOptions& options) {
   const Problem problem(signature, options);
-  const ThreadScope threads(problem.shape.cost().parallel() ? omp_get_max_threads() : 1);
+  const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
+  const bool free = options.packed || !options.product;  // a product reads a plain weight as fast as it could pack it
   const Residual residual = options.residual ? Residual::separate : Residual::none;
-  const Descriptor desc = problem.descriptor(options, residual);
+  const Descriptor desc = problem.descriptor(options, residual, free);
   PlanPtr add = plan(signature, options, problem, desc, residual);
   if (!options.residual) return add;
-  const Descriptor summing = problem.descriptor(options, Residual::summed);
-  const bool same_weight = summing.weights_desc() == desc.weights_desc();
-  if (options.packed && !same_weight) throw Unsupported{};
+  const Descriptor summing = problem.descriptor(options, Residual::summed, free);
+  if (options.packed && weights_of(summing) != weights_of(desc)) throw Unsupported{};
   PlanPtr sum = plan(signature, options, problem, summing, Residual::summed);
-  return std::make_unique<SumOrAdd>(signature, problem.shape.cost(), std::move(sum), std::move(add));
+  return std::make_unique<SumOrAdd>(signature, problem.cost, std::move(sum), std::move(add));
 }
 
 namespace {
 
-MemoryDesc packed_weight(const Signature& signature, const FusedOptions& options) {
-  const Problem problem(signature, options);
-  const ThreadScope threads(problem.shape.cost().parallel() ? omp_get_max_threads() : 1);
-  return problem.descriptor(options, options.residual ? Residual::separate : Residual::none).weights_desc();
+MemoryDesc packed_weight(const Problem& problem, const FusedOptions& options) {
+  const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
+  return weights_of(problem.descriptor(options, options.residual ? Residual::separate : Residual::none, true));
 }
 
 }  // namespace
 
-int64_t packed_convolution_size(const Signature& signature, const FusedOptions& options) {
-  return static_cast<int64_t>((packed_weight(signature, options).get_size() + 3) / 4);
+int64_t packed_weight_size(const Signature& signature, const FusedOptions& options) {
+  return static_cast<int64_t>((packed_weight(Problem(signature, options), options).get_size() + 3) / 4);
 }
 
-PlanPtr pack_convolution(const Signature& signature, const Signature& convolution, const FusedOptions& options) {
-  const MemoryDesc wanted = packed_weight(convolution, options);
-  const Problem problem(convolution, options);
+PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options) {
+  const Problem problem(layer, options);
   ProgramBuilder builder(signature, bandwidth_cost(signature));
-  const Slot weight = builder.input(0, problem.shape.weight), packed = builder.output(0, wanted);
+  const Slot weight = builder.input(0, problem.weight), packed = builder.output(0, packed_weight(problem, options));
   builder.deliver(weight, packed, 1);
   return builder.build();
-}
-
-namespace {
-
-// A few rows are bound by reading the weight, which plain loops do as well.
-constexpr int64_t kFewRows = 4;
-
-PlanPtr product_plan(const Signature& s, const FusedOptions& o, Residual residual) {
-  const Spec &x = s.inputs[0], &w = s.inputs[1];
-  const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0), rows = x.size() / depth;
-  if (rows <= kFewRows) throw Unsupported{};
-  const MemoryDesc data = plain({rows, depth}, x.type), out = plain({rows, hidden}, x.type);
-  const MemoryDesc weight = plain({hidden, depth}, w.type).permute_axes({1, 0});
-  const MemoryDesc bias = o.biased ? plain({1, hidden}, s.inputs[2].type) : MemoryDesc();
-  const auto m = static_cast<double>(rows), k = static_cast<double>(depth), n = static_cast<double>(hidden);
-  ProgramBuilder builder(s, {2 * m * k * n, 4 * (m * k + k * n + m * n)});
-  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, data)},
-                                         {DNNL_ARG_WEIGHTS, builder.input(1, weight)},
-                                         {DNNL_ARG_DST, builder.output(0, out)}};
-  if (o.biased) arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, bias));
-  if (residual == Residual::separate) {
-    const int index = static_cast<int>(s.inputs.size()) - 1;
-    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.input(index, out));
-  }
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), data, weight, bias, out, attributes(o, residual, out)),
-               std::move(arguments), 1);
-  return builder.build();
-}
-
-}  // namespace
-
-PlanPtr fused_fully_connected(const Signature& signature, const FusedOptions& options) {
-  const size_t expected = 2 + (options.biased ? 1 : 0) + (options.residual ? 1 : 0);
-  if (signature.inputs.size() != expected) throw Unsupported{};
-  if (!options.residual) return product_plan(signature, options, Residual::none);
-  const auto flops = 2 * static_cast<double>(signature.inputs[0].size()) * static_cast<double>(extent(signature.inputs[1].shape, 0));
-  return std::make_unique<SumOrAdd>(signature, Cost{flops, 0}, product_plan(signature, options, Residual::summed),
-                                    product_plan(signature, options, Residual::separate));
 }
 
 }  // namespace mx::onednn

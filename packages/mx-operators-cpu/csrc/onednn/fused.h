@@ -11,6 +11,7 @@
 namespace mx::onednn {
 
 struct FusedOptions {
+  bool product = false;            // a fully connected layer: `convolution` does not count
   ConvolutionOptions convolution;
   Dims weight_shape;  // of the weight as the operator has it, packed or not
   bool biased = false, residual = false, packed = false;
@@ -18,13 +19,11 @@ struct FusedOptions {
   double alpha = 0, beta = 0;  // of the activation
 };
 
-// A product instead of a convolution: only biased, residual and the activation count.
-PlanPtr fused_fully_connected(const Signature& signature, const FusedOptions& options);
 // data, weight[, bias][, residual] -> output.  A packed weight is a vector of float32.
-PlanPtr fused_convolution(const Signature& signature, const FusedOptions& options);
+PlanPtr fused_layer(const Signature& signature, const FusedOptions& options);
 // How many numbers the packed weight has for that signature, with a weight that is not packed.
-int64_t packed_convolution_size(const Signature& signature, const FusedOptions& options);
-// weight -> packed weight, for a convolution of that signature
-PlanPtr pack_convolution(const Signature& signature, const Signature& convolution, const FusedOptions& options);
+int64_t packed_weight_size(const Signature& signature, const FusedOptions& options);
+// weight -> packed weight, for a layer of that signature
+PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options);
 
 }  // namespace mx::onednn

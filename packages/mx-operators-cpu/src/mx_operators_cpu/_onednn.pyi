@@ -6,29 +6,20 @@ from collections.abc import Sequence
 _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
-def fused_fully_connected(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    biased: bool,
-    residual: bool,
-    activation: str,
-    alpha: float,
-    beta: float,
-) -> object | None: ...
+class FusedLayer:
+    """A convolution, or without a kernel a fully connected layer."""
 
-class FusedConvolution:
     def __init__(
         self,
         inputs: _Specs,
         outputs: _Specs,
         *,
-        kernel: _Shape,
-        stride: _Shape,
-        dilate: _Shape,
-        pad: _Shape,
-        groups: int,
-        channels_last: bool,
+        kernel: _Shape = (),
+        stride: _Shape = (),
+        dilate: _Shape = (),
+        pad: _Shape = (),
+        groups: int = 1,
+        channels_last: bool = False,
         weight_shape: _Shape,
         biased: bool,
         residual: bool,
@@ -178,7 +169,6 @@ def softmax_output_backward(
     rows: int,
     classes: int,
     inner: int,
-    batch: int,
     smooth_alpha: float,
     use_ignore: bool,
     label_is_distribution: bool,

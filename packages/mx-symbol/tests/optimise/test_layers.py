@@ -80,9 +80,23 @@ def test_a_result_that_is_read_twice_is_not_taken_in():
     assert_same(net, SHAPE, "all")
 
 
-def test_a_written_weight_is_packed_again():
-    net = sym.relu(unit(sym.Variable("data"), 8, "unit"))
+def rows(x, **kwargs):
+    return sym.FullyConnected(x, num_hidden=32, flatten=False, name="unit_conv", **kwargs)
+
+
+NETWORKS = {
+    "convolution": lambda x: sym.relu(unit(x, 8, "unit")),
+    "product": rows,
+    "product with activation": lambda x: sym.sigmoid(rows(x, no_bias=True)),
+    "product with residual": lambda x: sym.relu(rows(x) + x),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_a_written_weight_is_packed_again(network):
+    net = network(sym.Variable("data"))
     optimised, plain = (bound(net, SHAPE, passes, grad_req="null") for passes in ("all", "none"))
+    assert [node.op.name for node in optimised.nodes(False)].count("_onednn_pack_weight") == 1
     for factor in (1.0, 2.0, -1.0):
         for executor in (optimised, plain):
             executor.arg_dict["unit_conv_weight"][:] = executor.arg_dict["unit_conv_weight"] * factor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with bias, residual and activation in one primitive; weights of convolutions packed beforehand.
+"""Layers with bias, residual and activation in one primitive, their weights packed beforehand.
 
 `pack_weights` is a graph pass: where a weight is known before a run, the reorder that the primitive would
 do each time becomes a node that runs only when the weight was written.
@@ -29,32 +29,24 @@ _FLOAT32 = dtypes.code("float32")
 def _described(call: KernelCall) -> Any:
     """The call as the native part knows it."""
     p: Any = call.params
-    return native.FusedConvolution(
-        specs(call.inputs), specs(call.outputs), **window_of(call), weight_shape=p.packed or call.inputs[1].shape,
+    window = window_of(call) if call.op.name == "_fused_Convolution" else {}
+    return native.FusedLayer(
+        specs(call.inputs), specs(call.outputs), **window, weight_shape=p.packed or call.inputs[1].shape,
         biased=not p.no_bias, residual=p.residual, packed=bool(p.packed), activation=p.activation or "",
         alpha=p.alpha, beta=p.beta,
     )  # fmt: skip
 
 
-def convolution(call: KernelCall) -> object | None:
+def layer(call: KernelCall) -> object | None:
     """data, weight[, bias][, residual] -> output."""
     plan: object | None = _described(call).plan()
     return plan
 
 
-def fully_connected(call: KernelCall) -> object | None:
-    """data, weight[, bias][, residual] -> output."""
-    p: Any = call.params
-    return native.fused_fully_connected(
-        specs(call.inputs), specs(call.outputs), biased=not p.no_bias, residual=p.residual,
-        activation=p.activation or "", alpha=p.alpha, beta=p.beta,
-    )  # fmt: skip
-
-
 class PackParam(Params):
     """The call whose weight is packed."""
 
-    op_name = "_onednn_pack_Convolution"
+    op_name = "_onednn_pack_weight"
     call: KernelCall
     size: int
 
@@ -74,10 +66,10 @@ class PackParam(Params):
         return {"size": str(self.size)}
 
 
-class PackConvolution(OperatorProperty):
-    """A convolution's weight in the order that its primitive computes in."""
+class PackWeight(OperatorProperty):
+    """A layer's weight in the order that its primitive computes in."""
 
-    name = "_onednn_pack_Convolution"
+    name = "_onednn_pack_weight"
     Param = PackParam
     arguments = ("weight",)
 
@@ -91,10 +83,10 @@ class PackConvolution(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The order is the library's own."""
-        raise NotImplementedError("[_onednn_pack_Convolution] only oneDNN knows the order")
+        raise NotImplementedError("[_onednn_pack_weight] only oneDNN knows the order")
 
 
-PACK = PackConvolution()
+PACK = PackWeight()
 
 
 def pack(call: KernelCall) -> object | None:
@@ -105,11 +97,11 @@ def pack(call: KernelCall) -> object | None:
 
 
 def pack_weights(graph: Any) -> Any:
-    """Graph pass: packs the weights of fused convolutions that are variables or prepared."""
+    """Graph pass: packs the weights of fused layers that are variables or prepared."""
     if not graph.context.device_type.startswith("cpu"):
         return graph
     mapping: dict[Any, Any] = {}
-    for node in graph.find("_fused_Convolution"):
+    for node in graph.find("_fused_Convolution", "_fused_FullyConnected"):
         weight = node.inputs[1]
         if node.params.packed or not (weight.node.is_variable or PREPARED in weight.node.attrs):
             continue

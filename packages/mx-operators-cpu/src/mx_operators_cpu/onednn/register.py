@@ -11,9 +11,9 @@ WIDENED = 15  # between it and portable native code
 #: operator, module:function, module:function that says whether the call is supported
 KERNELS = (
     ("Convolution", "convolution:convolution", "signature:floating"),
-    ("_fused_Convolution", "fused:convolution", "signature:floating"),
-    ("_fused_FullyConnected", "fused:fully_connected", "signature:floating"),
-    ("_onednn_pack_Convolution", "fused:pack", "signature:floating"),
+    ("_fused_Convolution", "fused:layer", "signature:floating"),
+    ("_fused_FullyConnected", "fused:layer", "signature:floating"),
+    ("_onednn_pack_weight", "fused:pack", "signature:floating"),
     ("_backward_Convolution", "convolution:convolution_backward", "signature:floating"),
     ("Deconvolution", "convolution:deconvolution", "signature:floating"),
     ("_backward_Deconvolution", "convolution:deconvolution_backward", "signature:floating"),

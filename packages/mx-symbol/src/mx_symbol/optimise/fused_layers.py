@@ -47,6 +47,7 @@ class FusedFullyConnectedParam:
     activation: str | None = opt(None, "applied last", choices=(*ACTIVATIONS, None))
     alpha: float = opt(0.0, "of the activation: slope, or lower bound")
     beta: float = opt(0.0, "of the activation: upper bound")
+    packed: Shape = opt((), "shape of the weight, where it comes in the order that the kernel wants")
 
 
 class FusedLayer(OperatorProperty):
@@ -66,14 +67,20 @@ class FusedLayer(OperatorProperty):
         return operators.get(self.layer).Param.parse({name: getattr(p, name) for name in self.taken})
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As the layer."""
-        operators.get(self.layer).infer_shape(self.layer_params(p), s)
+        """As the layer; a packed weight is a vector of whatever length."""
+        layer, params = operators.get(self.layer), self.layer_params(p)
+        if not p.packed:
+            layer.infer_shape(params, s)
+        elif (data := s.known("data")) is not None:
+            known = [data, p.packed, *(() if p.no_bias else (s.known("bias"),))]
+            s.assign("output", infer_shapes(layer, params, known)[1][0])
         if p.residual:
             s.unify(["residual", "output"])
 
     def infer_type(self, p: Any, t: Any) -> None:
-        """All of one type, but for the bias of 16-bit data, which may be float32."""
-        t.unify([name for name in (*self.inputs(p), "output") if name != "bias"])
+        """All of one type, but for the bias of 16-bit data, which may be float32, and a packed weight, which is."""
+        apart = ("bias", "weight") if p.packed else ("bias",)
+        t.unify([name for name in (*self.inputs(p), "output") if name not in apart])
 
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
         """The sum may overwrite the residual."""
@@ -97,25 +104,6 @@ class FusedConvolution(FusedLayer):
     Param = FusedConvolutionParam
     layer = "Convolution"
     taken = ("kernel", "stride", "dilate", "pad", "num_filter", "num_group", "no_bias", "layout")
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the convolution; a packed weight is a vector of whatever length."""
-        if not p.packed:
-            super().infer_shape(p, s)
-            return
-        data = s.known("data")
-        if data is not None:
-            known = [data, p.packed, *(() if p.no_bias else ((p.num_filter,),))]
-            s.assign("output", infer_shapes(operators.get(self.layer), self.layer_params(p), known)[1][0])
-        if p.residual:
-            s.unify(["residual", "output"])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As any layer; a packed weight is float32."""
-        if not p.packed:
-            super().infer_type(p, t)
-            return
-        t.unify([name for name in (*self.inputs(p), "output") if name not in ("bias", "weight")])
 
 
 class FusedFullyConnected(FusedLayer):

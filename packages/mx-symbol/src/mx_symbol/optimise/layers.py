@@ -23,8 +23,7 @@ def fuse_layers(graph: Graph) -> Graph:
     absorbed: set[Node] = set()
     for node in reversed(list(graph.find(*FUSED_LAYERS))):
         chain = _chain(graph, node, absorbed)
-        alone = not chain.nodes and node.op is not None and node.op.name == "FullyConnected"
-        made = None if alone else _apply(graph, node, chain)  # convolutions gain from packed weights
+        made = _apply(graph, node, chain)  # also without anything behind it: its weight can be packed
         if made is not None:
             mapping[chain.end] = made
             absorbed.update(chain.nodes)
