@@ -76,8 +76,13 @@ def test_setting_attributes_later():
     v = sym.Variable("v")
     v._set_attr(lr_mult="3")
     assert v.attr("__lr_mult__") == "3"
+    group = sym.Group([v, sym.Variable("w")])
     with pytest.raises(ArgumentError, match="group"):
-        sym.Group([v, sym.Variable("w")]).attr("x")
+        group._set_attr(x="1")
+    assert group.attr("lr_mult") == "3"  # of its first output, as in MXNet
+    assert group.list_attr() == v.list_attr()
+    with pytest.raises(DeprecationWarning, match="attr_dict"):
+        v.list_attr(recursive=True)
 
 
 def test_an_operator_says_how_its_states_start():

@@ -146,3 +146,22 @@ def test_a_shared_buffer_is_used_and_filled():
     large.arg_dict["a"][:] = 3
     small.arg_dict["b"][:] = 1
     assert small.forward()[0].asnumpy().tolist() == [3, 3]
+    assert sorted(buffer) == ["a", "b", "grad of a", "grad of b"]
+    buffer.clear()
+    product().simple_bind(shared_buffer=buffer, shared_arg_names=["a"], a=(4,), b=(4,))
+    assert sorted(buffer) == ["b", "grad of b"]
+    with pytest.raises(TypeError, match="shared_buffer"):
+        product().simple_bind(shared_buffer=5, a=(4,), b=(4,))
+
+
+def test_a_gradient_that_is_not_asked_for_is_shown_and_left_alone():
+    args, grads = [nd.ones((2,)), nd.ones((2,))], [nd.ones((2,)), nd.ones((2,))]
+    executor = product().bind(cpu(), args, grads, ["null", "add"])
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2,)) * 5)
+    assert [g.asnumpy().tolist() for g in executor.grad_arrays] == [[1, 1], [6, 6]]
+
+
+def test_one_array_is_no_list_of_arrays():
+    with pytest.raises(TypeError, match="list or a dict"):
+        product().bind(cpu(), nd.ones((2,)))

@@ -268,12 +268,13 @@ def test_a_monitor_sees_every_value():
     executor.set_monitor_callback(look)
     executor.forward(is_train=True)
     executor.backward()
-    assert list(seen) == ["fc1_output", "relu_output", "fc2_output", "softmax_output"]
+    assert list(seen)[:4] == ["fc1_output", "relu_output", "fc2_output", "softmax_output"]
+    assert "fc1_backward_bias_grad" in seen
     np.testing.assert_allclose(seen["softmax_output"], expected[0], rtol=1e-6)
     np.testing.assert_allclose(executor.grad_dict["fc1_weight"].asnumpy(), expected[1], rtol=1e-6)
     executor.set_monitor_callback(look, monitor_all=True)
     executor.forward()
-    assert {"data", "fc1_weight", "relu_data"} <= set(seen)
+    assert {"data", "fc1_data", "fc1_weight", "relu_data"} <= set(seen)
     executor.set_monitor_callback(None)
     np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected[0], rtol=1e-6)
 
@@ -340,3 +341,17 @@ def test_a_bulk_variable_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv("MXNET_EXEC_BULK_EXEC_TRAIN", "often")
     with pytest.raises(ArgumentError, match="MXNET_EXEC_BULK_EXEC_TRAIN.*got 'often'"):
         mlp().simple_bind(data=(2, 5)).forward(is_train=True)
+
+
+def test_the_tables_of_arrays_are_copies():
+    executor = filled(mlp().simple_bind(data=(2, 5)))
+    before = executor.forward()[0].asnumpy()
+    executor.arg_dict["fc1_weight"] = nd.zeros((3, 5))
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy(), before)
+
+
+def test_an_out_gradient_is_an_array():
+    executor = (sym.Variable("a") * 2).simple_bind(a=(2,))
+    executor.forward(is_train=True)
+    with pytest.raises(TypeError, match=r"out_grads\[0\]"):
+        executor.backward([3])

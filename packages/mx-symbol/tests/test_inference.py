@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import ArgumentError, DTypeError, ShapeError
+from mx_ndarray import nd
 from mx_symbol import sym
 
 
@@ -90,3 +91,17 @@ def test_whatever_subset_is_given_the_known_part_is_true(data):
     arguments, outputs, _ = terms[0].infer_shape(**{k: tuple(v) for k, v in hidden.items()})
     assert set(arguments) == {shape}
     assert outputs == [shape]
+
+
+def test_the_use_of_zeros_tells_their_unknown_dimensions():
+    state = sym.zeros((0, 3), name="state")
+    net = sym.Variable("data") + state
+    assert net.infer_shape(data=(2, 3))[1] == [(2, 3)]
+    assert net.simple_bind(data=(2, 3)).forward(data=nd.ones((2, 3)))[0].shape == (2, 3)
+    assert state.bind(None, {}).forward()[0].shape == (0, 3)  # nothing tells: it is empty
+    assert state.infer_shape_partial()[1] == [(0, 3)]
+
+
+def test_a_shape_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="simple_bind data.*tuple"):
+        sym.Variable("data").simple_bind(data=5)

@@ -67,6 +67,7 @@ def test_debug_text_lists_operators():
     text = sym.BatchNorm(sym.Variable("data"), name="bn", eps=0.1).debug_str()
     assert "Op:BatchNorm, Name=bn" in text
     assert "arg[3]=bn_moving_mean(0) version=1" in text
+    assert "arg[0]=data(0) version=0" in text
     assert "eps=0.1" in text
 
 

@@ -45,3 +45,11 @@ def test_threads_have_managers_of_their_own():
         thread.start()
         thread.join(10)
     assert names == ["relu0"]
+
+
+def test_names_of_arithmetic_are_those_of_mxnet():
+    a = sym.Variable("a")
+    with NameManager():
+        made = [2**a, sym.power(2, a), sym.hypot(a, 3), 2 % a, 2 / a]
+    names = [symbol.name for symbol in made]
+    assert names == ["_rpower_scalar0", "_rpowerscalar0", "_hypotscalar0", "_rmodscalar0", "_rdivscalar0"]

@@ -75,7 +75,7 @@ class Arithmetic:
         return binary(self, other, "_Power", "_PowerScalar", "_RPowerScalar")
 
     def __rpow__(self, other: Any) -> Symbol:
-        return binary(other, self, "_Power", "_PowerScalar", "_RPowerScalar")
+        return binary(other, self, "_Power", "_PowerScalar", "_rpower_scalar")
 
     def __neg__(self) -> Symbol:
         return self * -1.0
@@ -169,7 +169,7 @@ def hypot(left: Any, right: Any) -> Any:
     """sqrt(left² + right²)."""
     import math
 
-    return _two_sided(left, right, "_hypot", "_hypot_scalar", "_hypot_scalar", math.hypot)
+    return _two_sided(left, right, "_hypot", "_HypotScalar", "_HypotScalar", math.hypot)
 
 
 def power(base: Any, exp: Any) -> Any:

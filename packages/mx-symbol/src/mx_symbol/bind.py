@@ -14,7 +14,7 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.bound_graph import BoundGraph, build, bytes_of, variables_of
 from mx_symbol.executor import Executor
 from mx_symbol.graph import Entry, Node
-from mx_symbol.infer import check_names, legacy_in
+from mx_symbol.infer import check_names, legacy_in, shape_of
 from mx_symbol.passes import Passes
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bind(
     )
     for name in requests:
         _check_fits(f"gradient of {name}", grads[name], graph.specs[Entry(graph.arguments[name])])
-    grad_table = {name: grads.get(name) if name in requests else None for name in arguments}
+    grad_table = {name: grads.get(name) for name in arguments}
     arena = None if shared_exec is None else shared_exec._arena
     return Executor(
         symbol, place, graph, (arg_table, grad_table, aux_table), arena, memory_budget=memory_budget
@@ -100,7 +100,8 @@ def simple_bind(
     ----------
     type_dict : element types by name; float32 where nothing else is known
     shared_arg_names, shared_exec : arguments whose arrays are taken from another executor
-    shared_buffer : arrays by name that are used where they are large enough, and added to
+    shared_buffer : arrays by name (gradients: `grad of NAME`) that are used where they are large enough,
+        and added to; arguments in `shared_arg_names` stay out of it
     memory_budget, passes : as in `bind`
     **kwargs : shapes by argument; 0 is an unknown dimension
 
@@ -109,6 +110,8 @@ def simple_bind(
     ShapeError, DTypeError  contradiction, or a shape that cannot be inferred
     """
     place = _check_groups(ctx, group2ctx)
+    if shared_buffer is not None and not isinstance(shared_buffer, dict):
+        raise TypeError(f"[simple_bind] shared_buffer: expected a dict, got {type(shared_buffer).__name__}")
     for name, stype in (stype_dict or {}).items():
         if stype != "default":
             raise MXNetError(f"[simple_bind] {name}: storage type {stype!r} cannot be bound")
@@ -118,7 +121,7 @@ def simple_bind(
     requests = _requests(grad_req, list(arguments))
     graph = build(
         symbol.entries,
-        {name: legacy_in(shape) for name, shape in kwargs.items()},
+        {name: legacy_in(shape_of(shape, f"simple_bind {name}")) for name, shape in kwargs.items()},
         {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
         requests,
         place,
@@ -175,16 +178,19 @@ class _Pool:
                     f"[simple_bind] {name}: expected {spec} in the shared executor, got "
                     f"{getattr(self._shared.arg_dict.get(name), 'shape', None)}"
                 )
-        elif self._buffer is not None:
-            array = self._buffer.get(name)
-            if (
-                array is None
-                or dtypes.code(array.dtype) != spec.dtype
-                or (bytes_of(spec) > array.size * dtypes.itemsize(spec.dtype))
-            ):
-                array = self._buffer[name] = self._new(spec, node)
-            return view_as(array, spec.shape)
-        return self._new(spec, node)
+        return self._buffered(name, name, spec, node)
+
+    def _buffered(self, key: str, name: str, spec: TensorSpec, node: Node) -> NDArray:
+        if self._buffer is None or name in (self._names or ()):
+            return self._new(spec, node)
+        array = self._buffer.get(key)
+        if (
+            array is None
+            or dtypes.code(array.dtype) != spec.dtype
+            or bytes_of(spec) > array.size * dtypes.itemsize(spec.dtype)
+        ):
+            array = self._buffer[key] = self._new(spec, node)
+        return view_as(array, spec.shape)
 
     def gradient(self, name: str, graph: BoundGraph, node: Node) -> NDArray:
         spec = graph.specs[Entry(node)]
@@ -192,7 +198,7 @@ class _Pool:
             found = self._fitting(self._shared.grad_dict.get(name), spec)
             if found is not None:
                 return found
-        return self._new(spec, node)
+        return self._buffered(f"grad of {name}", name, spec, node)
 
     def auxiliary(self, name: str, graph: BoundGraph, node: Node) -> NDArray:
         spec = graph.specs[Entry(node)]
@@ -223,7 +229,7 @@ def rebind(
     types = {name: old.specs[Entry(node)].dtype for name, node in old.arguments.items()}
     types |= {name: old.specs[Entry(node)].dtype for name, node in old.auxiliaries.items()}
     requests = {n: old.grad_req.get(n, "null") for n in old.arguments}
-    shapes = {name: legacy_in(shape) for name, shape in kwargs.items()}
+    shapes = {name: legacy_in(shape_of(shape, f"reshape {name}")) for name, shape in kwargs.items()}
     graph = build(executor._symbol.entries, shapes, types, requests, executor._context, old.passes)
 
     def moved(name: str, array: NDArray | None, node: Node, named: bool) -> NDArray | None:
@@ -248,12 +254,12 @@ def rebind(
     grads: dict[str, NDArray | None] = {}
     aux: dict[str, NDArray] = {}
     for name, node in graph.arguments.items():
-        array = moved(name, executor.arg_dict[name], node, name in kwargs)
+        array = moved(name, executor._args[name], node, name in kwargs)
         assert array is not None
         args[name] = array
-        grads[name] = moved(name, executor.grad_dict[name], node, True)
+        grads[name] = moved(name, executor._grads[name], node, True)
     for name, node in graph.auxiliaries.items():
-        array = moved(name, executor.aux_dict[name], node, False)
+        array = moved(name, executor._aux[name], node, False)
         assert array is not None
         aux[name] = array
     return Executor(
@@ -280,6 +286,10 @@ def _named(arrays: Arrays, names: list[str], what: str) -> dict[str, NDArray]:
                 raise ArgumentError(f"key `{name}` is missing in `{what}`")
         table = {name: arrays[name] for name in names}
     else:
+        if not isinstance(arrays, (list, tuple)):
+            raise TypeError(
+                f"[bind] {what}: expected a list or a dict of NDArrays, got {type(arrays).__name__}"
+            )
         given = list(arrays)
         if len(given) != len(names):
             raise ArgumentError(

@@ -12,12 +12,13 @@ from mx_core.context import Context
 from mx_core.errors import MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_symbol.gradient import apply_plain, gradient_graph
-from mx_symbol.graph import Entry, Node, auxiliary_variables, topological_order
+from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
 from mx_symbol.infer import (
     Inference,
     PartialShape,
     complete,
     legacy_out,
+    open_shape,
     shape_inference,
     type_inference,
 )
@@ -99,6 +100,7 @@ def build(
     ------
     ShapeError, DTypeError  contradiction, or something that cannot be inferred
     """
+    heads = closed_shapes(heads, shapes)
     original = topological_order(entry.node for entry in heads)
     arguments, auxiliaries = variables_of(original)
     _refuse_dynamic(original)
@@ -135,6 +137,25 @@ def build(
     return BoundGraph(
         tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen
     )
+
+
+def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | None]) -> tuple[Entry, ...]:
+    """The graph in which `zeros((0, 3))` has the shape that its use tells; without one it is empty."""
+    order = topological_order(entry.node for entry in heads)
+    if all(open_shape(node) is None for node in order):
+        return tuple(heads)
+    known = shape_inference(order, shapes)
+
+    def closed(node: Node, _: list[Entry]) -> list[Entry] | None:
+        if open_shape(node) is None:
+            return None
+        assert node.op is not None and node.params is not None
+        shape = legacy_out(known.get(Entry(node)))
+        made = node.copy()
+        made.params = node.op.Param.parse({**node.params.attrs(), "shape": shape}, op=node.op.name)
+        return [Entry(made)]
+
+    return tuple(rewrite(heads, closed))
 
 
 def _refuse_dynamic(order: Sequence[Node]) -> None:
@@ -242,6 +263,12 @@ def _specs(
     types: Mapping[str, int | None],
 ) -> dict[Entry, TensorSpec]:
     dims = shape_inference(order, shapes)
+    for node in order:
+        if open_shape(node) is not None:
+            assert node.params is not None
+            if not complete(dims.get(Entry(node))):
+                dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
+    dims.run()
     codes = type_inference(order, types)
     _default_types(order, head_grads, codes)
     for state in (dims, codes):

@@ -63,7 +63,8 @@ class Executor:
         self._context = ctx
         self._graph = graph
         self._memory_budget = memory_budget  # of the graph; kept for `reshape`
-        self.arg_dict, self.grad_dict, self.aux_dict = arrays
+        self._args, self._grads, self._aux = arrays
+        self.arg_dict, self.grad_dict, self.aux_dict = dict(arrays[0]), dict(arrays[1]), dict(arrays[2])
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)
         self._graphs: dict[_Mode, BoundGraph] = {}
@@ -83,17 +84,17 @@ class Executor:
     @property
     def arg_arrays(self) -> list[NDArray]:
         """Arrays of the arguments."""
-        return list(self.arg_dict.values())
+        return list(self._args.values())
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
         """Gradients of the arguments; None where there is none."""
-        return list(self.grad_dict.values())
+        return list(self._grads.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
         """Arrays of the auxiliary states."""
-        return list(self.aux_dict.values())
+        return list(self._aux.values())
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -103,9 +104,9 @@ class Executor:
     def _external_arrays(self, outputs: Sequence[NDArray] | None) -> dict[Entry, NDArray]:
         graph, arrays = self._graph, {}
         for name, node in graph.arguments.items():
-            arrays[Entry(node)] = self.arg_dict[name]
+            arrays[Entry(node)] = self._args[name]
         for name, node in graph.auxiliaries.items():
-            arrays[Entry(node)] = self.aux_dict[name]
+            arrays[Entry(node)] = self._aux[name]
         for i, head in enumerate(graph.heads):
             if head not in arrays:
                 arrays[head] = self._new(head) if outputs is None else outputs[i]
@@ -113,7 +114,7 @@ class Executor:
             if variable is not None:
                 arrays[Entry(variable)] = self._new(Entry(variable))
         for name, entry in graph.grads.items():
-            grad = self.grad_dict[name]
+            grad = self._grads[name]
             assert grad is not None
             arrays[entry] = grad
         return arrays
@@ -204,7 +205,7 @@ class Executor:
         program.push(1)
 
     def _assign(self, name: str, value: Any) -> None:
-        target = self.arg_dict.get(name)
+        target = self._args.get(name)
         if target is None:
             raise TypeError(f"Unknown argument {name}")
         shape = tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
@@ -233,6 +234,10 @@ class Executor:
                     "needs its gradient: give out_grads, or end the graph in a loss such as MakeLoss"
                 )
             target = self._arrays[Entry(variable)]
+            if not isinstance(given[i], NDArray):
+                raise TypeError(
+                    f"[backward] out_grads[{i}]: expected an NDArray, got {type(given[i]).__name__}"
+                )
             if tuple(given[i].shape) != target.shape:
                 raise ShapeError(
                     f"[backward] out_grads[{i}]: expected shape {target.shape}, got {tuple(given[i].shape)}"
@@ -261,8 +266,8 @@ class Executor:
 
     def _arrays_of(self, graph: BoundGraph) -> dict[Entry, NDArray]:
         """The arrays by the entries of an optimised graph."""
-        arrays = {Entry(n): self.arg_dict[name] for name, n in graph.arguments.items()}
-        arrays.update((Entry(n), self.aux_dict[name]) for name, n in graph.auxiliaries.items())
+        arrays = {Entry(n): self._args[name] for name, n in graph.arguments.items()}
+        arrays.update((Entry(n), self._aux[name]) for name, n in graph.auxiliaries.items())
         arrays.update(zip(graph.heads, self.outputs, strict=True))
         arrays.update((Entry(n), self._arrays[Entry(n)]) for n in graph.head_grads if n is not None)
         arrays.update((entry, self._arrays[self._graph.grads[name]]) for name, entry in graph.grads.items())
@@ -298,8 +303,8 @@ class Executor:
         ArgumentError  a name is unknown and `allow_extra_params` is not set
         """
         for table, values, what in (
-            (self.arg_dict, arg_params, "arguments"),
-            (self.aux_dict, aux_params or {}, "auxiliary states"),
+            (self._args, arg_params, "arguments"),
+            (self._aux, aux_params or {}, "auxiliary states"),
         ):
             for name, value in values.items():
                 if name in table:
@@ -326,8 +331,8 @@ class Executor:
     # ---- looking inside ----
 
     def set_monitor_callback(self, callback: Callback | None, monitor_all: bool = False) -> None:
-        """Calls `callback(name, array)` for every node's outputs, and with `monitor_all` for inputs
-        and backward nodes too. Runs node by node with memory of their own: for debugging."""
+        """Calls `callback(name, array)` for the outputs of every node, forward and backward, and with
+        `monitor_all` for inputs too. Runs node by node with memory of their own: for debugging."""
         self._monitor = None
         if callback is not None:
             self._monitor = Monitored(

@@ -87,7 +87,21 @@ def _shape_rule(
     node: Node, inputs: list[PartialShape | None], outputs: list[PartialShape | None]
 ) -> tuple[Sequence[PartialShape | None], Sequence[PartialShape | None]]:
     assert node.op is not None and node.params is not None
+    stated = open_shape(node)
+    if stated is not None:
+        return inputs, [_merge_shapes(Entry(node), stated, outputs[0])]
     return infer_shapes(node.op, node.params, inputs, outputs, node.name)
+
+
+def open_shape(node: Node) -> PartialShape | None:
+    """The shape that a node without inputs states with unknown dimensions, `zeros((0, 3))`; else None.
+
+    Its use tells the dimensions, as that of the first state of a recurrent network tells the batch.
+    """
+    shape = getattr(node.params, "shape", None)
+    if node.inputs or not isinstance(shape, tuple) or 0 not in shape:
+        return None
+    return tuple(-1 if extent == 0 else extent for extent in shape)
 
 
 def _type_rule(
@@ -164,6 +178,18 @@ def _stated_type(node: Node) -> int | None:
         return dtypes.code(int(text) if text.isdigit() else text)
     except DTypeError as error:
         raise FileFormatError(f"[{node.name}] __dtype__: {error}") from None
+
+
+def shape_of(value: Any, what: str) -> Sequence[int]:
+    """A given shape.
+
+    Raises
+    ------
+    TypeError  it is no tuple or list
+    """
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"[{what}] expected a tuple of int as shape, got {value!r}")
+    return value
 
 
 def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:

@@ -18,6 +18,7 @@ from mx_symbol.infer import (
     legacy_in,
     legacy_out,
     shape_inference,
+    shape_of,
     type_inference,
 )
 
@@ -126,9 +127,7 @@ class InferenceMethods:
         order = self.nodes
         given = {}
         for key, shape in named.items():
-            if shape is not None and not isinstance(shape, (tuple, list)):
-                raise TypeError(f"[infer_shape] {key}: expected a tuple, got {shape!r}")
-            given[key] = legacy_in(shape)
+            given[key] = None if shape is None else legacy_in(shape_of(shape, f"infer_shape {key}"))
         return order, shape_inference(order, given)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> dict[str, Any]:

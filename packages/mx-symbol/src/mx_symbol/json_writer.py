@@ -84,8 +84,8 @@ def debug_text(heads: Sequence[Entry]) -> str:
         lines += ["-" * 20, f"Op:{node.op.name}, Name={node.name}", "Inputs:"]
         mutated = node.mutated
         for i, entry in enumerate(node.inputs):
-            written = " version=1" if i in mutated else ""
-            lines.append(f"\targ[{i}]={entry.node.name}({entry.index}){written}")
+            version = f" version={int(i in mutated)}" if entry.node.is_variable else ""
+            lines.append(f"\targ[{i}]={entry.node.name}({entry.index}){version}")
         attrs = node.attributes()
         if attrs:
             lines += ["Attrs:", *(f"\t{key}={attrs[key]}" for key in sorted(attrs))]

@@ -22,7 +22,7 @@ class Monitored:
     ----------
     callback : function of (name, NDArray)
     monitor_all : bool
-        Inputs and backward nodes too, not only outputs of forward nodes.
+        Inputs too, under the names of variables and of what the node calls them, not only outputs.
     """
 
     def __init__(
@@ -64,19 +64,21 @@ class Monitored:
             self._report_outputs(self._schedule.nodes[time])
 
     def backward(self) -> None:
-        """Runs the backward nodes, reporting each with `monitor_all`."""
+        """Runs the backward nodes, reporting each."""
         for time in range(self._schedule.n_forward, len(self._schedule.nodes)):
             self._run(time, self._all)
-            if self._all:
-                self._report_outputs(self._schedule.nodes[time])
+            self._report_outputs(self._schedule.nodes[time])
 
     def _run(self, time: int, inputs: bool) -> None:
         node = self._schedule.nodes[time]
         if inputs:
             for name, entry in zip(node.input_names, node.inputs, strict=True):
-                if entry in self._arrays:
-                    shown = entry.name if entry.node.is_variable else f"{node.name}_{name}"
-                    self._callback(shown, self._arrays[entry])
+                if entry not in self._arrays:
+                    continue
+                if entry.node.is_variable:
+                    self._callback(entry.name, self._arrays[entry])
+                if entry.name != f"{node.name}_{name}":
+                    self._callback(f"{node.name}_{name}", self._arrays[entry])
         self._program().push(time)
 
     def _report_outputs(self, node: Node) -> None:

@@ -141,13 +141,22 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
     # ---- attributes ----
 
     def attr(self, key: str) -> str | None:
-        """An attribute or a given parameter of the node; None if it has none of that name."""
-        attrs = self._node().attributes()
+        """An attribute or a given parameter of the node (of a group: of its first output), or None."""
+        attrs = self._entries[0].node.attributes()
         return attrs.get(key, attrs.get(canonical_key(key)))
 
-    def list_attr(self) -> dict[str, str]:
-        """Attributes and given parameters of the node."""
-        return shown(self._node().attributes())
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """Attributes and given parameters of the node; of a group, those of its first output.
+
+        Raises
+        ------
+        DeprecationWarning  `recursive` is set: `attr_dict` shows all nodes
+        """
+        if recursive:
+            raise DeprecationWarning(
+                "Symbol.list_attr with recursive=True is gone; attr_dict has the attributes of all nodes"
+            )
+        return shown(self._entries[0].node.attributes())
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
         """Attributes of every node that has any, by name."""

@@ -30,12 +30,14 @@ def _draw(
 ) -> Symbol:
     from mx_symbol.functions import call
 
+    if dtype is not None:
+        extra = {**extra, "dtype": dtype}
     symbols = [isinstance(value, Symbol) for value in values.values()]
     if all(symbols):
-        return call(f"_sample_{distribution}", *values.values(), shape=shape, dtype=dtype, **extra)
+        return call(f"_sample_{distribution}", *values.values(), shape=shape, **extra)
     if any(symbols):
         raise ArgumentError(f"[{distribution}] give {', '.join(values)} all as symbols or all as numbers")
-    return call(f"_random_{distribution}", shape=shape, dtype=dtype, **values, **extra)
+    return call(f"_random_{distribution}", shape=shape, **values, **extra)
 
 
 def uniform(
