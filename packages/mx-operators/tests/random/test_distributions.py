@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import dtypes, operators
 from mx_core.errors import ArgumentError
+from mx_core.operator import infer_types
 
 N = 40_000
 
@@ -104,3 +106,11 @@ def test_parameters_outside_their_domain(
 ) -> None:
     with pytest.raises(ArgumentError, match=rf"\[{name}\] \w+: expected"):
         run(name, inputs, **attrs)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [({}, np.float32), ({"dtype": "float64"}, np.float64)])
+def test_type_of_samples(run: Any, dtype: dict[str, str], expected: type) -> None:
+    one = np.ones(2, np.float16)
+    assert run("_sample_normal", [one, one], **dtype)[0].dtype == expected
+    op = operators.get("_sample_normal")
+    assert infer_types(op, op.Param(**dtype), [dtypes.code("float16")] * 2)[1] == (dtypes.code(expected),)

@@ -24,7 +24,7 @@ class SampleParam:
     """Numbers per element, type."""
 
     shape: Shape = opt((), "numbers drawn for every element; () is one")
-    dtype: str | None = opt(None, "type of the result; None: as the parameters", choices=_FLOATS)
+    dtype: str | None = opt(None, "type of the result; None: float32", choices=_FLOATS)
 
 
 class Sample(OperatorProperty):
@@ -45,9 +45,9 @@ class Sample(OperatorProperty):
             s.assign("output", (*given, *p.shape))
 
     def infer_type(self, p: Any, t: Any) -> None:
-        """Parameters alike; the result as they are unless dtype is given."""
+        """Parameters alike; the result float32 unless dtype is given."""
         t.unify(self.arguments)
-        t.assign("output", p.dtype if p.dtype is not None else t.get(self.arguments[0]))
+        t.assign("output", p.dtype or "float32")
 
     def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One an element."""
@@ -64,7 +64,7 @@ class Sample(OperatorProperty):
         each = prod(p.shape)
         stream = Stream(ctx.random_key, ctx.random_offset, inputs[0].size * each)
         drawn = type(self).numbers(stream, *(value.repeat(each) for value in values))
-        dtype = dtypes.numpy_dtype(dtypes.code(p.dtype)) if p.dtype else inputs[0].dtype
+        dtype = dtypes.numpy_dtype(dtypes.code(p.dtype or "float32"))
         return (drawn.reshape(*inputs[0].shape, *p.shape).astype(dtype),)
 
 
