@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from calls import THREADS, caller
+from calls import THREADS, aligned, caller
 
 try:
     import torch
@@ -131,13 +131,14 @@ def seconds(runs: Sequence[Callable[[], object] | None], threads: int) -> list[f
 
 def report(case: Case, copy: float, threads: int) -> None:
     """One line: milliseconds, bandwidth, ratios of speeds."""
-    run, outputs, variant = caller(case.op, case.attrs, case.inputs, threads=threads)
+    inputs = [aligned(x) for x in case.inputs]
+    run, outputs, variant = caller(case.op, case.attrs, inputs, threads=threads)
     theirs = None
     if torch is not None and case.theirs is not None:
-        given, function = [torch.from_numpy(x) for x in case.inputs], case.theirs
+        given, function = [torch.from_numpy(x) for x in inputs], case.theirs
         theirs = partial(function, *given)
     ours, other = seconds([run, theirs], threads)
-    size = sum(a.nbytes for a in (*case.inputs, *outputs))
+    size = sum(a.nbytes for a in (*inputs, *outputs))
     versus = f"{other / ours:8.2f} x PyTorch" if theirs is not None else ""
     speed = size / ours / 1e9
     print(
@@ -161,7 +162,7 @@ def main() -> None:
     threads, wanted = options.threads, options.names
     rng = np.random.default_rng(0)
     x, y = (rng.random((4096, 4096), np.float32) + np.float32(0.5) for _ in range(2))
-    copy_run, _, _ = caller("_copy", {}, [x], threads=threads)
+    copy_run, _, _ = caller("_copy", {}, [aligned(x)], threads=threads)
     copy = 2 * x.nbytes / seconds([copy_run], threads)[0] / 1e9
     if torch is not None:
         torch.set_num_threads(threads)

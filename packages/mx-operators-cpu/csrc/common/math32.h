@@ -67,11 +67,8 @@ struct Logarithm {
   float exponent;
   float fraction;
 };
-MX_INLINE Logarithm split_log(float x) {
-  const bool subnormal = x < 1.17549435e-38f;
-  const float normal = subnormal ? x * 8388608.0f : x;
-  const uint32_t bits = bits_of(normal);
-  const uint32_t offset = bits - 0x3f3504f3u;  // 1/sqrt 2
+MX_INLINE Logarithm split_normal(float x) {  // positive, finite, not subnormal
+  const uint32_t offset = bits_of(x) - 0x3f3504f3u;  // 1/sqrt 2
   const int32_t exponent = static_cast<int32_t>(offset) >> 23;
   const float f = float_of((offset & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   const float square = f * f, fourth = square * square;
@@ -80,8 +77,12 @@ MX_INLINE Logarithm split_log(float x) {
   const float c = -0.124056026f * f + 0.14219548f;
   const float d = -0.11675591f * f + 0.118882045f;
   const float p = (0.06746479f * fourth + (d * square + c)) * fourth + (b * square + a);
-  return {static_cast<float>(exponent) - (subnormal ? 23.0f : 0.0f),
-          (p * f * square - 0.5f * square) + f};
+  return {static_cast<float>(exponent), (p * f * square - 0.5f * square) + f};
+}
+MX_INLINE Logarithm split_log(float x) {
+  const bool subnormal = x < 1.17549435e-38f;
+  const Logarithm l = split_normal(subnormal ? x * 8388608.0f : x);
+  return {l.exponent - (subnormal ? 23.0f : 0.0f), l.fraction};
 }
 MX_INLINE float log_limits(float x, float y) {
   y = x == 0.0f ? -kInf : y;
@@ -89,10 +90,12 @@ MX_INLINE float log_limits(float x, float y) {
   y = x == kInf ? kInf : y;
   return x != x ? x : y;
 }
-MX_INLINE float log32(float x) {
-  const Logarithm l = split_log(x);
-  return log_limits(x, (l.fraction + l.exponent * 1.42860677e-06f) + l.exponent * 0.693145752f);
+MX_INLINE float natural(Logarithm l) {
+  return (l.fraction + l.exponent * 1.42860677e-06f) + l.exponent * 0.693145752f;
 }
+MX_INLINE float log32(float x) { return log_limits(x, natural(split_log(x))); }
+MX_INLINE bool is_normal_positive(float x) { return bits_of(x) - 0x00800000u < 0x7f000000u; }
+MX_INLINE float log_normal32(float x) { return natural(split_normal(x)); }
 MX_INLINE float log2_32(float x) {
   const Logarithm l = split_log(x);
   return log_limits(x, l.fraction * 1.92596303e-08f + l.fraction * 1.44269502f + l.exponent);
@@ -142,7 +145,9 @@ MX_INLINE float erf32(float x) {
   const float g = 0.0040134103f * s - 0.024812823f;
   const float h = 1.2330709e-05f * s - 0.00038478975f;
   const float q = ((h * s2 + g) * s2 + e) * s2 + d + 6.6276033e-07f * (s2 * s2) * (s2 * s2);
-  const float large = copy_sign(1.0f - exp32(-q), x);
+  const Reduced reduced = reduce_ln2(-q);  // not below -17: one factor will do
+  const float scale = power_of_two(reduced.n);
+  const float large = copy_sign(1.0f - (scale * expm1_reduced(reduced.r) + scale), x);
   return t < 0.921875f || x != x ? small : large;
 }
 

@@ -198,14 +198,28 @@ MX_LIBM(Arctanh, atanh)
 #undef MX_LIBM
 #undef MX_LIBM_AND_OURS
 
+// Faster, where every argument is inside some range.
 struct Sin32 {
+  static bool inside(float x) { return absolute(x) < kTrigonometricLimit; }
   static float apply(float x) { return sin32(x); }
 };
 struct Cos32 {
+  static bool inside(float x) { return absolute(x) < kTrigonometricLimit; }
   static float apply(float x) { return cos32(x); }
 };
 struct Tan32 {
+  static bool inside(float x) { return absolute(x) < kTrigonometricLimit; }
   static float apply(float x) { return tan32(x); }
+};
+struct LogNormal32 {
+  static bool inside(float x) { return is_normal_positive(x); }
+  static float apply(float x) { return log_normal32(x); }
+};
+
+struct Gelu {
+  template <class T> static T apply(T x) {
+    return T(0.5) * x * (T(1) + Erf::apply(x * T(0.70710678118654752)));
+  }
 };
 
 // Functions evaluated in double whatever the compute type.

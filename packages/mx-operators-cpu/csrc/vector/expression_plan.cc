@@ -18,7 +18,17 @@ constexpr int64_t kPieceBytes = 128 << 10;    // what a thread takes at a time
 
 thread_local ThreadMemory tile_memory;
 
-enum class Sink : uint8_t { kNothing, kInPlace, kCopy, kStream, kConvert, kAdd };
+enum class Sink : uint8_t {
+  kNothing,
+  kInPlace,   // the instruction writes to the output
+  kStreamed,  // likewise, past the caches
+  kCopy,      // all others: from the tile
+  kStream,
+  kConvert,
+  kAdd
+};
+
+bool written_in_place(Sink sink) { return sink == Sink::kInPlace || sink == Sink::kStreamed; }
 
 class ExpressionPlan final : public Plan {
  public:
@@ -91,7 +101,10 @@ Sink ExpressionPlan::sink(const Call& call, size_t o) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (call.input(i) < out + results_[o].bytes && out < call.input(i) + inputs_[i].bytes)
       return result.direct ? Sink::kInPlace : Sink::kCopy;
-  return Sink::kStream;
+  const bool last = result.direct && p_.per_tile.back().out == result.value;
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % 64 == 0 &&
+                       tile_ % 16 == 0 && (row_ == results_[o].elements || row_ % 16 == 0);
+  return last && aligned && p_.per_tile.back().streamed != nullptr ? Sink::kStreamed : Sink::kStream;
 }
 
 inline void ExpressionPlan::step(const Step& s, Frame& f, int64_t n) const {
@@ -110,7 +123,7 @@ void ExpressionPlan::execute(const Call& call) const {
   bool tiled = p_.needs_tiles;
   for (size_t o = 0; o < results_.size(); ++o) {
     sinks[o] = sink(call, o);
-    if (sinks[o] != Sink::kInPlace) tiled = true;
+    if (!written_in_place(sinks[o])) tiled = true;
   }
   const int64_t tile = tiled ? tile_ : kLongTile;
   const int64_t rows = total / row_, per_row = (row_ + tile - 1) / tile;
@@ -131,16 +144,24 @@ void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int6
       if (p_.tile_of[v] != kNone) f.slots[v] = f.tile(p_.tile_of[v]);
   set_uniforms(call, f);
   const int64_t per_row = (row_ + tile - 1) / tile;
+  Step last{};
+  size_t plain = p_.per_tile.size();  // instructions before a streamed one
+  for (size_t o = 0; o < results_.size(); ++o)
+    if (sinks[o] == Sink::kStreamed) {
+      last = p_.per_tile[plain = p_.per_tile.size() - 1];
+      last.loop = last.streamed;
+    }
   int64_t row = begin / per_row, column = begin % per_row * tile;
   set_row(call, f, row);
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t n = std::min(tile, row_ - column), start = row * row_ + column;
     load_tile(call, f, row, column, n);
     for (size_t o = 0; o < p_.results.size(); ++o)
-      if (sinks[o] == Sink::kInPlace)
+      if (written_in_place(sinks[o]))
         f.slots[p_.results[o].value] =
             target(call, o) + start * static_cast<int64_t>(p_.item_size);
-    for (const Step& s : p_.per_tile) step(s, f, n);
+    for (size_t k = 0; k < plain; ++k) step(p_.per_tile[k], f, n);
+    if (plain < p_.per_tile.size()) step(last, f, n);
     store_tile(call, f, sinks, start, n);
     column += tile;
     if (column >= row_ && unit + 1 < end) {
@@ -218,7 +239,7 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
                                 int64_t n) const {
   const auto count = static_cast<size_t>(n);
   for (size_t o = 0; o < p_.results.size(); ++o) {
-    if (sinks[o] == Sink::kNothing || sinks[o] == Sink::kInPlace) continue;
+    if (sinks[o] == Sink::kNothing || written_in_place(sinks[o])) continue;
     const Result& result = p_.results[o];
     const size_t size = item_size(results_[o].dtype);
     char* out = target(call, o) + start * static_cast<int64_t>(size);

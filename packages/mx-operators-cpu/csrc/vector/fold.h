@@ -37,6 +37,8 @@ inline T neutral() {
 template <class T>
 struct Lanes {
   typedef T Vector __attribute__((vector_size(64), may_alias));
+  using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  typedef Integer Bits __attribute__((vector_size(64), may_alias));
   static constexpr size_t count = 64 / sizeof(T);
 };
 template <class T>
@@ -51,31 +53,77 @@ MX_INLINE Vector fold_lanes(Vector a, Vector x) {
   const Vector zero = {};
   if constexpr (Op == kSum) return a + x;
   if constexpr (Op == kProd) return a * x;
-  if constexpr (Op == kMax) return ((a >= x) | (a != a)) ? a : x;
-  if constexpr (Op == kMin) return ((a <= x) | (a != a)) ? a : x;
+  if constexpr (Op == kMax) return a != a ? a : (a > x ? a : x);
+  if constexpr (Op == kMin) return a != a ? a : (a < x ? a : x);
   if constexpr (Op == kNanSum) return a + (x != x ? zero : x);
   if constexpr (Op == kNanProd) return a * (x != x ? zero + 1 : x);
   if constexpr (Op == kSumAbs) return a + (x < zero ? zero - x : x);
   if constexpr (Op == kSumSquare) return a + x * x;
 }
 
-// Independent accumulators hide the latency of one, and shorten the chains of roundings.
+// Joins two partial results, lane by lane.
+template <ReduceOp Op, class Vector>
+MX_INLINE Vector join_lanes(Vector a, Vector b) {
+  if constexpr (Op == kMax || Op == kMin) return fold_lanes<Op>(a, b);
+  return Op == kProd || Op == kNanProd ? a * b : a + b;
+}
+
+// Independent accumulators hide the latency of one; runs of 32 shorten the chains of roundings.
 template <ReduceOp Op, class T>
 void fold_row(void* accumulator, const void* in, size_t n) {
-  constexpr size_t kWidth = Lanes<T>::count, kChains = 4;
+  constexpr size_t kWidth = Lanes<T>::count, kChains = 4, kStep = kChains * kWidth, kRun = 32;
   auto* x = static_cast<const T*>(in);
   T& result = *static_cast<T*>(accumulator);
   if (n >= kWidth) {
-    typename Lanes<T>::Vector chain[kChains];
-    for (size_t k = 0; k < kChains; ++k) chain[k] = neutral<Op, T>() - typename Lanes<T>::Vector{};
-    for (; n >= kChains * kWidth; n -= kChains * kWidth, x += kChains * kWidth)
-      for (size_t k = 0; k < kChains; ++k) chain[k] = fold_lanes<Op>(chain[k], load_lanes(x + k * kWidth));
-    for (; n >= kWidth; n -= kWidth, x += kWidth) chain[0] = fold_lanes<Op>(chain[0], load_lanes(x));
-    T lane[kChains * kWidth];
-    __builtin_memcpy(lane, chain, sizeof chain);
-    for (size_t width = kChains * kWidth / 2; width > 0; width /= 2)
+    const auto start = neutral<Op, T>() - typename Lanes<T>::Vector{};
+    typename Lanes<T>::Vector total[kChains], chain[kChains];
+    for (size_t k = 0; k < kChains; ++k) total[k] = start;
+    while (n >= kStep) {
+      size_t steps = n / kStep < kRun ? n / kStep : kRun;
+      n -= steps * kStep;
+      for (size_t k = 0; k < kChains; ++k) chain[k] = start;
+      for (; steps > 0; --steps, x += kStep)
+        for (size_t k = 0; k < kChains; ++k)
+          chain[k] = fold_lanes<Op>(chain[k], load_lanes(x + k * kWidth));
+      for (size_t k = 0; k < kChains; ++k) total[k] = join_lanes<Op>(total[k], chain[k]);
+    }
+    for (; n >= kWidth; n -= kWidth, x += kWidth) total[0] = fold_lanes<Op>(total[0], load_lanes(x));
+    T lane[kStep];
+    __builtin_memcpy(lane, total, sizeof total);
+    for (size_t width = kStep / 2; width > 0; width /= 2)
       for (size_t k = 0; k < width; ++k) lane[k] = join<Op>(lane[k], lane[k + width]);
     result = join<Op>(result, lane[0]);
+  }
+  for (size_t i = 0; i < n; ++i) result = fold_one<Op>(result, x[i]);
+}
+
+// The extremum of floating-point numbers: NaN is looked for apart, in the largest magnitude.
+template <ReduceOp Op, class T>
+void fold_extremum(void* accumulator, const void* in, size_t n) {
+  using L = Lanes<T>;
+  using Integer = typename L::Integer;
+  constexpr size_t kChains = 4;
+  constexpr Integer kInfinite = sizeof(T) == 8 ? Integer(0x7ff0000000000000) : Integer(0x7f800000);
+  auto* x = static_cast<const T*>(in);
+  T& result = *static_cast<T*>(accumulator);
+  if (n >= kChains * L::count) {
+    typename L::Vector best[kChains];
+    typename L::Bits largest[kChains] = {};
+    for (size_t k = 0; k < kChains; ++k) best[k] = neutral<Op, T>() - typename L::Vector{};
+    for (; n >= kChains * L::count; n -= kChains * L::count, x += kChains * L::count)
+      for (size_t k = 0; k < kChains; ++k) {
+        const auto v = load_lanes(x + k * L::count);
+        const auto magnitude =
+            (typename L::Bits)v & static_cast<Integer>(~(Integer(1) << (8 * sizeof(T) - 1)));
+        best[k] = Op == kMax ? (best[k] > v ? best[k] : v) : (best[k] < v ? best[k] : v);
+        largest[k] = largest[k] > magnitude ? largest[k] : magnitude;
+      }
+    for (size_t k = 1; k < kChains; ++k) {
+      best[0] = fold_lanes<Op>(best[0], best[k]);
+      largest[0] = largest[0] > largest[k] ? largest[0] : largest[k];
+    }
+    for (size_t i = 0; i < L::count; ++i)
+      result = join<Op>(result, largest[0][i] > kInfinite ? T(kNan) : best[0][i]);
   }
   for (size_t i = 0; i < n; ++i) result = fold_one<Op>(result, x[i]);
 }
@@ -103,6 +151,13 @@ void fold_four(void* accumulator, const void* const in[4], size_t n) {
     for (int k = 0; k < 4; ++k) o[i] = fold_one<Op>(o[i], x[k][i]);
 }
 
+// Partial results in float32 go to those in double.
+template <ReduceOp Op>
+void widen(double* total, const float* partial, size_t n) {
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) total[i] = join<Op>(total[i], static_cast<double>(partial[i]));
+}
+
 // Where row `index` is better than the best so far, it is the best and the one that is found.
 template <class T>
 void best_of(void* best, int32_t* found, const void* row, int32_t index, bool largest, size_t n) {
@@ -120,10 +175,15 @@ void best_of(void* best, int32_t* found, const void* row, int32_t index, bool la
 
 template <ReduceOp Op>
 void put_fold(LoopTable& table) {
+  table.widen[Op] = widen<Op>;
   table.fold_row[F32][Op] = fold_row<Op, float>;
   table.fold_row[F64][Op] = fold_row<Op, double>;
   table.fold_row[I32][Op] = fold_row<Op, int32_t>;
   table.fold_row[I64][Op] = fold_row<Op, int64_t>;
+  if constexpr (Op == kMax || Op == kMin) {
+    table.fold_row[F32][Op] = fold_extremum<Op, float>;
+    table.fold_row[F64][Op] = fold_extremum<Op, double>;
+  }
   table.fold_columns[F32][Op] = fold_columns<Op, float>;
   table.fold_four[F32][Op] = fold_four<Op, float>;
   table.fold_columns[F64][Op] = fold_columns<Op, double>;

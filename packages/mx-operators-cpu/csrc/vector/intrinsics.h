@@ -42,29 +42,29 @@ inline size_t load_half_vectors(float*, const Half*, size_t) { return 0; }
 inline size_t store_half_vectors(Half*, const float*, size_t) { return 0; }
 #endif
 
+// 64 aligned bytes, past the caches.
+inline void stream_line(void* out, const void* in) {
+#if MX_VECTOR == 512
+  _mm512_stream_si512(static_cast<__m512i*>(out), _mm512_loadu_si512(in));
+#elif MX_VECTOR == 256
+  for (size_t k = 0; k < 2; ++k)
+    _mm256_stream_si256(static_cast<__m256i*>(out) + k,
+                        _mm256_loadu_si256(static_cast<const __m256i*>(in) + k));
+#elif defined(__x86_64__)
+  for (size_t k = 0; k < 4; ++k)
+    _mm_stream_si128(static_cast<__m128i*>(out) + k,
+                     _mm_loadu_si128(static_cast<const __m128i*>(in) + k));
+#else
+  std::memcpy(out, in, 64);
+#endif
+}
+
 void stream(void* out, const void* in, size_t bytes) {
   auto* o = static_cast<char*>(out);
   auto* x = static_cast<const char*>(in);
-#if defined(__x86_64__)
-  size_t head = (64 - (reinterpret_cast<uintptr_t>(o) & 63)) & 63;
-  head = head < bytes ? head : bytes;
-  std::memcpy(o, x, head);
-  size_t i = head;
-  for (; i + 64 <= bytes; i += 64) {
-#if MX_VECTOR == 512
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(o + i), _mm512_loadu_si512(x + i));
-#elif MX_VECTOR == 256
-    for (size_t k = 0; k < 64; k += 32)
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(o + i + k),
-                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i + k)));
-#else
-    for (size_t k = 0; k < 64; k += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(o + i + k),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i + k)));
-#endif
-  }
-  std::memcpy(o + i, x + i, bytes - i);
-#else
-  std::memcpy(o, x, bytes);
-#endif
+  size_t i = (64 - (reinterpret_cast<uintptr_t>(o) & 63)) & 63;
+  i = i < bytes ? i : bytes;
+  if (i != 0) std::memcpy(o, x, i);
+  for (; i + 64 <= bytes; i += 64) stream_line(o + i, x + i);
+  if (i < bytes) std::memcpy(o + i, x + i, bytes - i);
 }

@@ -18,6 +18,7 @@ using Convert = void (*)(void* out, const void* in, size_t n);
 using Fold = void (*)(void* accumulator, const void* in, size_t n);
 
 constexpr int kOpcodes = 128;  // above every opcode value of expression.h
+constexpr uint16_t kGelu = 127;  // and one more: x times the normal distribution function of x
 constexpr int kForms = 8;      // bit i set: operand i is a scalar
 
 enum ReduceOp : uint8_t { kSum, kProd, kMax, kMin, kNanSum, kNanProd, kSumAbs, kSumSquare, kReduceOps };
@@ -25,6 +26,8 @@ enum ReduceOp : uint8_t { kSum, kProd, kMax, kMin, kNanSum, kNanProd, kSumAbs, k
 struct LoopTable {
   const char* name;
   Loop op[kComputeTypes][kOpcodes][kForms];
+  // The same, written past the caches to memory that begins where a cache line does: float32 only.
+  Loop streamed[kOpcodes][kForms];
   Convert load[kDtypes][kComputeTypes];
   Convert store[kComputeTypes][kDtypes];
   // out[0] = out[0] (+) in[0] (+) in[1] ...: one accumulator.
@@ -33,6 +36,8 @@ struct LoopTable {
   Fold fold_columns[kComputeTypes][kReduceOps];
   // The same of four arrays, one after the other.
   void (*fold_four[kComputeTypes][kReduceOps])(void* accumulator, const void* const in[4], size_t n);
+  // total[i] = total[i] (+) partial[i].
+  void (*widen[kReduceOps])(double* total, const float* partial, size_t n);
   // Where row[i] is larger (smaller; or the first NaN), best[i] becomes it and found[i] `index`.
   void (*best_of[kComputeTypes])(void* best, int32_t* found, const void* row, int32_t index,
                                  bool largest, size_t n);

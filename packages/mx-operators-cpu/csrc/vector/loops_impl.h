@@ -6,6 +6,7 @@
 
 #define MX_INDEPENDENT _Pragma("GCC ivdep")
 #define MX_INLINE inline __attribute__((always_inline))
+#define MX_INLINE_LAMBDA __attribute__((always_inline))
 // GCC 12 takes the undefined upper halves in its own intrinsics for an oversight of ours.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -42,6 +43,37 @@ void binary(void* out, const void* a, const void* b, const void*, size_t n) {
     o[i] = F::apply((Form & 1) != 0 ? x0 : x[i], (Form & 2) != 0 ? y0 : y[i]);
 }
 
+// element(i), computed a few lines at a time, goes past the caches.
+template <class Element>
+MX_INLINE void streamed(void* out, size_t n, Element element) {
+  constexpr size_t kLine = 64 / sizeof(float), kBlock = 4 * kLine;
+  auto* o = static_cast<float*>(out);
+  size_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    alignas(64) float block[kBlock];
+    MX_INDEPENDENT
+    for (size_t k = 0; k < kBlock; ++k) block[k] = element(i + k);
+    for (size_t k = 0; k < kBlock; k += kLine) stream_line(o + i + k, block + k);
+  }
+  for (; i < n; ++i) o[i] = element(i);
+}
+
+template <class F>
+void unary_streamed(void* out, const void* a, const void*, const void*, size_t n) {
+  auto* x = static_cast<const float*>(a);
+  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return F::apply(x[i]); });
+}
+
+template <class F, int Form>
+void binary_streamed(void* out, const void* a, const void* b, const void*, size_t n) {
+  auto* x = static_cast<const float*>(a);
+  auto* y = static_cast<const float*>(b);
+  const float x0 = (Form & 1) != 0 ? *x : 0.0f, y0 = (Form & 2) != 0 ? *y : 0.0f;
+  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA {
+    return F::apply((Form & 1) != 0 ? x0 : x[i], (Form & 2) != 0 ? y0 : y[i]);
+  });
+}
+
 template <class T, int Form>
 void ternary(void* out, const void* c, const void* a, const void* b, size_t n) {
   auto* o = static_cast<T*>(out);
@@ -56,21 +88,27 @@ void ternary(void* out, const void* c, const void* a, const void* b, size_t n) {
                         (Form & 4) != 0 ? y0 : y[i]);
 }
 
-// sin, cos and tan: the vector version where every argument is within its range.
-template <class Ours, class Library>
-void trigonometric(void* out, const void* a, const void*, const void*, size_t n) {
+void where_streamed(void* out, const void* c, const void* a, const void* b, size_t n) {
+  auto* z = static_cast<const float*>(c);
+  auto* x = static_cast<const float*>(a);
+  auto* y = static_cast<const float*>(b);
+  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return Where::apply(z[i], x[i], y[i]); });
+}
+
+constexpr size_t kChecked = 256;  // arguments looked at together
+
+// `Inside` where all of some arguments are within its range, else `Any`.
+template <class Inside, class Any, bool PastCaches = false>
+void checked(void* out, const void* a, const void*, const void*, size_t n) {
   auto* o = static_cast<float*>(out);
   auto* x = static_cast<const float*>(a);
-  for (size_t start = 0; start < n; start += 256) {
-    const size_t end = start + 256 < n ? start + 256 : n;
+  constexpr Loop inside = PastCaches ? unary_streamed<Inside> : unary<float, Inside>;
+  constexpr Loop any = PastCaches ? unary_streamed<Any> : unary<float, Any>;
+  for (size_t start = 0; start < n; start += kChecked) {
+    const size_t some = start + kChecked < n ? kChecked : n - start;
     int32_t outside = 0;
-    for (size_t i = start; i < end; ++i) outside |= absolute(x[i]) < kTrigonometricLimit ? 0 : 1;
-    if (outside == 0) {
-      MX_INDEPENDENT
-      for (size_t i = start; i < end; ++i) o[i] = Ours::apply(x[i]);
-    } else {
-      for (size_t i = start; i < end; ++i) o[i] = Library::apply(x[i]);
-    }
+    for (size_t i = 0; i < some; ++i) outside |= Inside::inside(x[start + i]) ? 0 : 1;
+    (outside == 0 ? inside : any)(o + start, x + start, nullptr, nullptr, some);
   }
 }
 
@@ -104,6 +142,17 @@ void put_binary(Loop (&table)[kOpcodes][kForms], int opcode) {
   table[opcode][2] = binary<T, F, 2>;
 }
 
+template <class F>
+void put_unary_streamed(Loop (&table)[kOpcodes][kForms], int opcode) {
+  table[opcode][0] = unary_streamed<F>;
+}
+template <class F>
+void put_binary_streamed(Loop (&table)[kOpcodes][kForms], int opcode) {
+  table[opcode][0] = binary_streamed<F, 0>;
+  table[opcode][1] = binary_streamed<F, 1>;
+  table[opcode][2] = binary_streamed<F, 2>;
+}
+
 template <class T>
 void put_common(Loop (&t)[kOpcodes][kForms]) {
   put_binary<T, Add>(t, MX_OP_ADD);
@@ -135,6 +184,33 @@ void put_common(Loop (&t)[kOpcodes][kForms]) {
   t[MX_OP_WHERE][4] = ternary<T, 4>;
   t[MX_OP_WHERE][5] = ternary<T, 5>;
   t[MX_OP_WHERE][6] = ternary<T, 6>;
+}
+
+// What is computed as fast as memory takes it.
+void put_streamed(Loop (&t)[kOpcodes][kForms]) {
+  put_binary_streamed<Add>(t, MX_OP_ADD);
+  put_binary_streamed<Sub>(t, MX_OP_SUB);
+  put_binary_streamed<Mul>(t, MX_OP_MUL);
+  put_binary_streamed<Div>(t, MX_OP_DIV);
+  put_binary_streamed<Maximum>(t, MX_OP_MAXIMUM);
+  put_binary_streamed<Minimum>(t, MX_OP_MINIMUM);
+  put_binary_streamed<Eq>(t, MX_OP_EQ);
+  put_binary_streamed<Ne>(t, MX_OP_NE);
+  put_binary_streamed<Lt>(t, MX_OP_LT);
+  put_binary_streamed<Le>(t, MX_OP_LE);
+  put_binary_streamed<Gt>(t, MX_OP_GT);
+  put_binary_streamed<Ge>(t, MX_OP_GE);
+  put_unary_streamed<Neg>(t, MX_OP_NEG);
+  put_unary_streamed<Abs>(t, MX_OP_ABS);
+  put_unary_streamed<Square>(t, MX_OP_SQUARE);
+  put_unary_streamed<Sqrt>(t, MX_OP_SQRT);
+  put_unary_streamed<Relu>(t, MX_OP_RELU);
+  put_unary_streamed<Exp>(t, MX_OP_EXP);
+  put_unary_streamed<Gelu>(t, kGelu);
+  t[MX_OP_LOG][0] = checked<LogNormal32, Log, true>;
+  put_unary_streamed<Tanh>(t, MX_OP_TANH);
+  put_unary_streamed<Sigmoid>(t, MX_OP_SIGMOID);
+  t[MX_OP_WHERE][0] = where_streamed;
 }
 
 // As: the function itself for floating point, ThroughDouble<function> for integers.
@@ -183,6 +259,7 @@ void put_float(Loop (&t)[kOpcodes][kForms]) {
   put_common<T>(t);
   put_real<T, Itself>(t);
   t[MX_OP_POW][2] = power_by_scalar<T>;
+  put_unary<T, Gelu>(t, kGelu);
   put_unary<T, Round>(t, MX_OP_ROUND);
   put_unary<T, Rint>(t, MX_OP_RINT);
   put_unary<T, Floor>(t, MX_OP_FLOOR);
@@ -220,9 +297,11 @@ void fill_table(LoopTable& table, const char* name) {
   put_float<double>(table.op[F64]);
   put_integer<int32_t>(table.op[I32]);
   put_integer<int64_t>(table.op[I64]);
-  table.op[F32][MX_OP_SIN][0] = trigonometric<Sin32, Sin>;
-  table.op[F32][MX_OP_COS][0] = trigonometric<Cos32, Cos>;
-  table.op[F32][MX_OP_TAN][0] = trigonometric<Tan32, Tan>;
+  table.op[F32][MX_OP_SIN][0] = checked<Sin32, Sin>;
+  table.op[F32][MX_OP_COS][0] = checked<Cos32, Cos>;
+  table.op[F32][MX_OP_TAN][0] = checked<Tan32, Tan>;
+  put_streamed(table.streamed);
+  table.op[F32][MX_OP_LOG][0] = checked<LogNormal32, Log>;
   put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
   put_folds(table);
   table.add_scaled[0] = add_scaled<float>;

@@ -2,71 +2,14 @@
 #include "program.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "source.h"
 
 namespace mx::vector {
 namespace {
 
 // Rows at least this long are worth a tile of their own.
 constexpr int64_t kLongRow = 512;
-
-struct Source {
-  mx_expression_head head;
-  std::vector<double> constants;
-  std::vector<mx_instruction> steps;
-  std::vector<uint32_t> outputs;
-};
-
-[[noreturn]] void bad(const std::string& why) {
-  throw Error(MX_ERROR_VALUE, "[expression] " + why);
-}
-
-template <class T>
-std::vector<T> take(std::string_view& bytes, uint32_t n) {
-  if (bytes.size() / sizeof(T) < n) bad("the serialised form is cut short");
-  std::vector<T> items(n);
-  if (n > 0) std::memcpy(items.data(), bytes.data(), n * sizeof(T));
-  bytes.remove_prefix(n * sizeof(T));
-  return items;
-}
-
-uint32_t arity(uint16_t opcode) {
-#define MX_EXPRESSION_ARITY(name, value, count) \
-  case value:                                   \
-    return count;
-  switch (opcode) {
-    MX_EXPRESSION_OPCODES(MX_EXPRESSION_ARITY)
-    default:
-      throw Error(MX_ERROR_UNSUPPORTED,
-                  "[expression] opcode " + std::to_string(opcode) + " is not known here");
-  }
-#undef MX_EXPRESSION_ARITY
-}
-
-Source parse(std::string_view bytes) {
-  Source source;
-  source.head = take<mx_expression_head>(bytes, 1)[0];
-  const mx_expression_head& head = source.head;
-  if (head.magic != MX_EXPRESSION_MAGIC || head.major != MX_EXPRESSION_MAJOR)
-    bad("magic " + std::to_string(head.magic) + " version " + std::to_string(head.major) +
-        "; expected " + std::to_string(MX_EXPRESSION_MAGIC) + " version 1");
-  source.constants = take<double>(bytes, head.n_constants);
-  source.steps = take<mx_instruction>(bytes, head.n_instructions);
-  source.outputs = take<uint32_t>(bytes, head.n_outputs);
-  if (!bytes.empty()) bad(std::to_string(bytes.size()) + " bytes too many");
-  uint64_t exist = uint64_t{head.n_inputs} + head.n_scalars + head.n_constants;
-  for (const mx_instruction& step : source.steps) {
-    const uint32_t operands[] = {step.a, step.b, step.c};
-    for (uint32_t k = 0; k < arity(step.opcode); ++k)
-      if (operands[k] >= exist)
-        bad("an instruction reads value " + std::to_string(operands[k]) + " of " +
-            std::to_string(exist));
-    ++exist;
-  }
-  for (uint32_t value : source.outputs)
-    if (value >= exist) bad("output is value " + std::to_string(value) + ", which does not exist");
-  return source;
-}
 
 Compute compute_type(const std::vector<Spec>& inputs) {
   bool wanted[kComputeTypes] = {};
@@ -120,9 +63,11 @@ class Compiler {
     born_.assign(p_.n_slots, -1);
     last_.assign(p_.n_slots, -2);
     used_.assign(p_.n_slots, false);
-    for (const mx_instruction& step : source_.steps) {
+    for (size_t i = 0; i < source_.steps.size(); ++i) {
+      const mx_instruction& step = source_.steps[i];
       const uint32_t operands[] = {step.a, step.b, step.c};
-      for (uint32_t k = 0; k < arity(step.opcode); ++k) used_[operands[k]] = true;
+      for (uint32_t k = 0; k < arity(step.opcode) && !source_.dropped[i]; ++k)
+        used_[operands[k]] = true;
     }
     for (uint32_t value : source_.outputs) used_[value] = true;
   }
@@ -187,6 +132,7 @@ class Compiler {
 
   void emit_steps() {
     for (uint32_t k = 0; k < source_.steps.size(); ++k) {
+      if (source_.dropped[k]) continue;
       const mx_instruction& step = source_.steps[k];
       const uint32_t out = first_step_ + k;
       const uint32_t operands[] = {step.a, step.b, step.c};
@@ -215,7 +161,8 @@ class Compiler {
         throw Error(MX_ERROR_UNSUPPORTED,
                     "[expression] no loop for opcode " + std::to_string(step.opcode));
       const Step made{loop, nullptr, out, step.a, n > 1 ? step.b : step.a,
-                      n > 2 ? step.c : step.a};
+                      n > 2 ? step.c : step.a,
+                      p_.compute == F32 ? table_.streamed[step.opcode][form] : nullptr};
       list.push_back(made);
       if (level_[out] == kOnce) {
         p_.once_wide.push_back(made);
@@ -235,8 +182,8 @@ class Compiler {
     last_.push_back(k);
     used_.push_back(true);
     const auto halves = [&](std::vector<Step>& to, Compute type) {
-      to.push_back({nullptr, table_.store[type][step.argument], between, step.a, 0, 0});
-      to.push_back({nullptr, table_.load[step.argument][type], out, between, 0, 0});
+      to.push_back({nullptr, table_.store[type][step.argument], between, step.a, 0, 0, nullptr});
+      to.push_back({nullptr, table_.load[step.argument][type], out, between, 0, 0, nullptr});
     };
     halves(list, p_.compute);
     if (level_[out] == kOnce) halves(p_.once_wide, F64);
@@ -343,7 +290,9 @@ class Compiler {
 
 Program compile(std::string_view serialized, const std::vector<Spec>& inputs,
                 const std::vector<Spec>& outputs) {
-  const Source source = parse(serialized);
+  Source source = parse(serialized);
+  const Compute type = compute_type(inputs);
+  if (type == F32 || type == F64) fuse(source);
   return Compiler(source, inputs, outputs).compile();
 }
 

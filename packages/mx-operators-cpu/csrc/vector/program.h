@@ -41,6 +41,7 @@ struct Step {
   Loop loop;        // nullptr: `convert`
   Convert convert;  // half of a cast
   uint32_t out, a, b, c;
+  Loop streamed = nullptr;  // where there is one
 };
 
 struct Result {

@@ -13,7 +13,7 @@ namespace mx::vector {
 namespace {
 
 constexpr int64_t kBlock = 1024;       // elements of a row that are converted and folded in float32
-constexpr int64_t kLongBlock = 2048;   // likewise, without conversion
+constexpr int64_t kLongBlock = 8192;   // likewise, without conversion
 constexpr int64_t kColumns = 2048;      // columns folded together
 constexpr int64_t kRowsPerFlush = 32;  // rows added in float32 before they go to double
 constexpr int64_t kFewUnits = 8;       // below, single results are split between threads
@@ -51,6 +51,8 @@ ReduceOp joining(ReduceOp op) {
       return kSum;
   }
 }
+
+bool is_extremum(ReduceOp op) { return op == kMax || op == kMin; }  // nothing is rounded
 
 union Number {
   double real;
@@ -173,7 +175,8 @@ void ReducePlan::fold_piece(const char* from, int64_t n, Number* total) const {
   const Fold join = table_.fold_row[total_][joining(options_.op)];
   const bool convert = inputs_[0].dtype != kStorageOf[fold_];
   char* block = convert ? block_memory.get(kBlock * 8) : nullptr;
-  const int64_t most = convert ? kBlock : kLongBlock;
+  const bool exact = is_extremum(options_.op);
+  const int64_t most = convert ? kBlock : exact ? n : kLongBlock;
   for (int64_t done = 0; done < n; done += most) {
     const auto some = static_cast<size_t>(std::min(most, n - done));
     const char* data = from + done * static_cast<int64_t>(item_);
@@ -243,14 +246,13 @@ void ReducePlan::fold_block(const Call& call, int64_t unit, int64_t first, int64
   const auto columns = static_cast<size_t>(width(unit));
   const int64_t base = offset(unit / column_blocks_, kept_) + start;
   const Fold fold = table_.fold_columns[fold_][options_.op];
-  const Fold join = table_.fold_columns[total_][joining(options_.op)];
   const bool convert = inputs_[0].dtype != kStorageOf[fold_];
-  char* row = block_memory.get(kColumns * 8 * 3);
+  char* row = block_memory.get(kColumns * 8 * 2);
   auto* partial = reinterpret_cast<float*>(row + kColumns * 8);
-  auto* wide = row + kColumns * 16;
   const auto fill = static_cast<float>(neutral(options_.op, true).real);
+  const bool exact = is_extremum(options_.op);
   for (int64_t r = first; r < last;) {
-    const int64_t stop = fold_ == F32 ? std::min(last, r + kRowsPerFlush) : last;
+    const int64_t stop = fold_ == F32 && !exact ? std::min(last, r + kRowsPerFlush) : last;
     if (fold_ == F32) std::fill_n(partial, columns, fill);
     void* target = fold_ == F32 ? static_cast<void*>(partial) : static_cast<void*>(totals);
     if (!convert) {
@@ -270,10 +272,7 @@ void ReducePlan::fold_block(const Call& call, int64_t unit, int64_t first, int64
       }
       fold(target, data, columns);
     }
-    if (fold_ == F32) {
-      table_.load[MX_FLOAT32][F64](wide, partial, columns);
-      join(totals, wide, columns);
-    }
+    if (fold_ == F32) table_.widen[options_.op](&totals->real, partial, columns);
   }
 }
 

@@ -15,6 +15,12 @@ from mx_core import expression as X
 from mx_core.expression import trace
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + X.erf(x * 0.5**0.5))
+
+
 CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, float], float]] = [
     ("exp", X.exp, np.exp, (-87, 88.7), 1.5),
     ("expm1", X.expm1, np.expm1, (-18, 88.7), 2.5),
@@ -29,6 +35,7 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, floa
     ("sigmoid", X.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-80, 80), 3),
     ("softplus", X.softplus, lambda x: np.logaddexp(0, x), (-80, 80), 3),
     ("erf", X.erf, _erf, (-4.2, 4.2), 3),
+    ("gelu", _gelu, lambda x: 0.5 * x * (1 + _erf(x * 0.5**0.5)), (-1, 6), 3),
     ("sin", X.sin, np.sin, (-1e5, 1e5), 1),
     ("cos", X.cos, np.cos, (-1e5, 1e5), 1),
     ("tan", X.tan, np.tan, (-100, 100), 1),

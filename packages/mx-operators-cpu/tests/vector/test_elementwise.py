@@ -194,6 +194,24 @@ _BINARY: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+def test_a_function_found_in_an_expression(dtype: str, rng: np.random.Generator) -> None:
+    """However it is written down, and whoever else reads its parts."""
+    c = 0.5**0.5
+    forms: list[Callable[[Any], Any]] = [
+        lambda x: 0.5 * x * (1 + X.erf(x * c)),
+        lambda x: (X.erf(c * x) + 1) * (x * 0.5),
+        lambda x: 0.5 * x * (1 + X.erf(x * 0.7)),
+        lambda x: 0.5 * x * (2 + X.erf(x * c)),
+        lambda x: 0.5 * (x + 1) * (1 + X.erf(x * c)),
+        lambda x: (0.5 * x * (1 + X.erf(x * c)), X.erf(x * c), 0.5 * x),
+    ]
+    x = array(rng, (700,), dtype)
+    for form in forms:
+        same_as_numpy(trace(form, 1), [x])
+    same_as_numpy(trace(lambda x, y: y + 0.5 * x * (1 + X.erf(x * c)), 2), [x, x])
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_random_expressions(data: st.DataObject) -> None:

@@ -81,6 +81,17 @@ def test_nan_is_an_extremum() -> None:
     verify("max", {"axis": (1,)}, [x])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [None, (0,), (1,)])
+def test_nan_is_found_anywhere(axis: tuple[int, ...] | None, dtype: str, rng: np.random.Generator) -> None:
+    for n, place in ((50, 7), (700, 0), (700, 300), (700, 699), (70_000, 41_003)):
+        x = array(rng, (3, n), dtype)
+        x[1, place] = -np.nan
+        x[2, :2] = np.inf, -np.inf
+        for name in ("max", "min"):
+            verify(name, {"axis": axis}, [x], threads=2)
+
+
 def test_gradients(rng: np.random.Generator) -> None:
     x, g = array(rng, (3, 4, 5)), array(rng, (3, 5))
     axis = {"axis": (1,)}
