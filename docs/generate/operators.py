@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import NumpyDocstring
 
+from generate.examples import Recorded, example, recorded_cases
 from generate.text import protect
 from mx_core import operators
 from mx_core.operator import OperatorProperty, gradient_of, infer_shapes
@@ -27,19 +25,20 @@ TITLES = {
     "optimizer": "Optimizer updates",
     "random": "Random numbers",
     "reduce": "Reductions",
+    "rnn": "Recurrent networks",
 }
 
 
 def write(target: Path, root: Path) -> None:
     """`index.rst` and a page per family."""
-    examples = recorded_examples(root / "packages/mx-operators/tests/data/conformance")
+    recorded = recorded_cases(root / "packages/mx-operators/tests/data/conformance")
     families: dict[str, dict[str, OperatorProperty]] = defaultdict(dict)
     for name in operators.names():
         op = operators.get(name)
         if not op.name.startswith("_backward"):
             families[family(op)][op.name] = op
     for name, members in families.items():
-        (target / f"{name}.rst").write_text(page(name, members, examples))
+        (target / f"{name}.rst").write_text(page(name, members, recorded))
     count = sum(map(len, families.values()))
     (target / "index.rst").write_text(index(families, count))
 
@@ -55,27 +54,6 @@ def title(name: str) -> str:
     return TITLES.get(name, name if "-" in name else name.replace("_", " ").capitalize())
 
 
-def recorded_examples(folder: Path) -> dict[str, list[tuple[dict[str, str], list[tuple[int, ...]]]]]:
-    """Operator -> (parameters, input shapes) of the cases recorded from MXNet."""
-    found: dict[str, list[tuple[dict[str, str], list[tuple[int, ...]]]]] = defaultdict(list)
-    for path in sorted(folder.glob("*.json")):
-        with np.load(path.with_suffix(".npz")) as arrays:
-            for case in json.loads(path.read_text()):
-                keys = [f"{case['id']}/arg/{n}" for n in case["arguments"]]
-                keys += [f"{case['id']}/aux/{n}" for n in case.get("aux", [])]
-                op = operators.find(case["op"])
-                if op is not None and all(key in arrays for key in keys):
-                    shapes = [shape_of(arrays, key) for key in keys]
-                    found[op.name].append((case["attrs"], shapes))
-    return found
-
-
-def shape_of(arrays: Any, key: str) -> tuple[int, ...]:
-    """Shape of an array in a .npz file."""
-    shape: tuple[int, ...] = arrays[key].shape
-    return shape
-
-
 def index(families: Mapping[str, Iterable[str]], count: int) -> str:
     """The page that lists the families."""
     lines = ["Operators", "=========", ""]
@@ -89,11 +67,13 @@ def index(families: Mapping[str, Iterable[str]], count: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(name: str, members: Mapping[str, OperatorProperty], examples: Mapping[str, Any]) -> str:
+def page(
+    name: str, members: Mapping[str, OperatorProperty], recorded: Mapping[str, Sequence[Recorded]]
+) -> str:
     """A family."""
     lines = [title(name), "=" * len(title(name)), ""]
     for op_name in sorted(members, key=lambda n: (n.startswith("_"), n.lower())):
-        lines += section(members[op_name], examples.get(op_name, []))
+        lines += section(members[op_name], recorded.get(op_name, []))
     return "\n".join(lines) + "\n"
 
 
@@ -102,14 +82,15 @@ def _napoleon() -> Config:
     return Config(napoleon_use_rtype=False, napoleon_use_param=True)
 
 
-def section(op: OperatorProperty, cases: Iterable[Any]) -> list[str]:
-    """One operator: signature, documentation, what else its declaration says."""
+def section(op: OperatorProperty, cases: Sequence[Recorded]) -> list[str]:
+    """One operator: signature, documentation, what else its declaration says, an example that is run."""
     heading = op.name.replace("_", r"\_") if op.name.endswith("_") or op.name.startswith("_") else op.name
     lines = [heading, "-" * len(heading), "", f".. py:function:: {op.name}{signature(op)}", ""]
     described = op.doc().split("\n\nReturns\n")[0]  # the rest is among the facts
     body = str(NumpyDocstring(protect(described), _napoleon())).split("\n")
     body += [f":{label}: {value}" for label, value in facts(op)]
     body += shapes(op, cases)
+    body += ["", "For example::", "", *(f"   {line}" for line in example(op, cases)), ""]
     return lines + [f"   {line}".rstrip() for line in body] + [""]
 
 
@@ -138,12 +119,12 @@ def facts(op: OperatorProperty) -> list[tuple[str, str]]:
     return found
 
 
-def shapes(op: OperatorProperty, cases: Iterable[Any]) -> list[str]:
+def shapes(op: OperatorProperty, cases: Iterable[Recorded]) -> list[str]:
     """Up to two examples of inference: the shapes of recorded cases through the declared rule."""
     lines: list[str] = []
     seen = set()
-    for attrs, given in cases:
-        attrs = dict(attrs)
+    for recorded, arrays in cases:
+        attrs, given = dict(recorded), [x.shape for x in arrays]
         if op.variadic and op.variadic not in attrs:
             attrs[op.variadic] = len(given)
         p = op.Param.parse(attrs, op=op.name)
@@ -163,4 +144,4 @@ def shapes(op: OperatorProperty, cases: Iterable[Any]) -> list[str]:
         return []
     differentiable = not gradient_of(op, p).is_zero
     note = [] if differentiable else ["", "Its gradient is zero."]
-    return [*note, "", "Shapes, for example::", "", *lines, ""]
+    return [*note, "", "Shapes::", "", *lines, ""]

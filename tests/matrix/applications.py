@@ -8,7 +8,7 @@ their forward operator gives them.
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import math
 import os
 import random
@@ -29,10 +29,16 @@ from mx_core.testing.case import Case
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 import random_calls
 
+ROOT = Path(__file__).parents[2]
+_spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "generate" / "examples.py")
+assert _spec is not None and _spec.loader is not None
+examples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(examples)
+
 #: which applications the default run looks at; another number looks at others
 SEED = int(os.environ.get("MX_TEST_SEED", "0") or 0)
 ATTEMPTS = 40
-RECORDED = Path(__file__).parents[2] / "packages" / "mx-operators" / "tests" / "data" / "conformance"
+RECORDED = ROOT / "packages" / "mx-operators" / "tests" / "data" / "conformance"
 #: widths beside every vector's: empty, one, less than a vector, one more than some
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 17, 31, 33, 65)
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -118,18 +124,8 @@ def _is_finite(array: Any) -> bool:
 
 
 @cache
-def _recorded_cases() -> dict[str, list[tuple[dict[str, Any], tuple[Any, ...]]]]:
-    """Operator -> (attributes, arrays) of the cases recorded from MXNet."""
-    found: dict[str, list[tuple[dict[str, Any], tuple[Any, ...]]]] = {}
-    for path in sorted(RECORDED.glob("*.json")):
-        with np.load(path.with_suffix(".npz")) as arrays:
-            for case in json.loads(path.read_text()):
-                op, key = operators.find(case["op"]), case["id"]
-                names = [f"{key}/arg/{n}" for n in case["arguments"]]
-                names += [f"{key}/aux/{n}" for n in case.get("aux", [])]
-                if op is not None and all(name in arrays for name in names):
-                    found.setdefault(op.name, []).append((case["attrs"], tuple(arrays[n] for n in names)))
-    return found
+def _recorded_cases() -> Any:
+    return examples.recorded_cases(RECORDED)
 
 
 def _recorded(rng: random.Random, op: OperatorProperty, dtype: str) -> Case | None:

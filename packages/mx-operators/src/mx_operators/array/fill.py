@@ -16,8 +16,8 @@ from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, Params, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 
-#: numbers made at a time
-PIECE = 1 << 20
+#: numbers made at a time: few enough to stay in a cache
+PIECE = 1 << 16
 
 
 @param

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator has an example in the reference; it runs, and shows numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "generate" / "examples.py")
+assert _spec is not None and _spec.loader is not None
+examples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(examples)
+
+
+@cache
+def recorded() -> Any:
+    return examples.recorded_cases(ROOT / "packages" / "mx-operators" / "tests" / "data" / "conformance")
+
+
+@pytest.mark.parametrize("op", examples.shown_operators(), ids=lambda op: op.name)
+def test_every_operator_has_an_example(op: Any) -> None:
+    lines = examples.example(op, recorded().get(op.name, []))
+    code = [line for line in lines if line.startswith(">>> ")]
+    assert any("mx." in line for line in code) and not lines[-1].startswith(">>>"), "it shows nothing"
+    assert examples.session("\n".join(line[4:] for line in lines if line[:4] in (">>> ", "... "))) == lines
+
+
+def test_examples_written_by_hand_are_of_operators() -> None:
+    names = {op.name for op in examples.shown_operators()}
+    assert set(examples.hand_written()) <= names | {"moving_average"}, "the plug-in may be missing"
+
+
+def test_what_a_session_shows() -> None:
+    assert examples.session("x = 1\nx + 1\nfor i in range(2):\n    x += i\nx") == [
+        ">>> x = 1", ">>> x + 1", "2", ">>> for i in range(2):", "...     x += i", "...", ">>> x", "2",
+    ]  # fmt: skip
+
+
+def test_an_operator_that_nothing_shows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "made_up", lambda op, cases: iter(["1 / mx"]))
+    monkeypatch.setattr(examples, "hand_written", dict)
+    with pytest.raises(LookupError, match=r"no example of relu works; write one into examples\.toml"):
+        examples.example(examples.operators.get("relu"), [])
