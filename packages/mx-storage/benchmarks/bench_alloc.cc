@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
       {Shape::kOne, "1"}, {Shape::kTwo, "2"}, {Shape::kFour, "4"}, {Shape::kRelay, "one to other"}};
   for (const size_t bytes : {64UL, 1000UL, 16'000UL, 200'000UL, 1UL << 20, 4UL << 20, 64UL << 20}) {
     for (const auto& [shape, name] : shapes) {
-      const int pairs = bytes <= 20'000 ? 100'000 : bytes <= (1 << 20) ? 10'000 : 1'000;
+      const int pairs = bytes <= 20'000 ? 100'000 : bytes <= (4 << 20) ? 20'000 : 1'000;
       const double ours = pair_ns(pool, bytes, shape, pairs);
       const double heap = pair_ns(Malloc{}, bytes, shape, pairs);
       const double theirs = torch.take == nullptr ? 0 : pair_ns(torch, bytes, shape, pairs);

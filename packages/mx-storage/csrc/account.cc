@@ -11,6 +11,7 @@
 
 #include "available_memory.h"
 #include "mx_core/failure.hpp"
+#include "thread_values.h"
 
 namespace mx::storage {
 namespace {
@@ -23,17 +24,22 @@ constexpr uint64_t kSlack = uint64_t{64} << 20;
 // that changing shapes do not make a process grow without end.
 uint64_t bound_for(uint64_t high_water) noexcept { return high_water + high_water / 4 + kSlack; }
 
-void raise_to(std::atomic<uint64_t>& maximum, uint64_t value) noexcept {
-  uint64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
-
 }  // namespace
 
 Account::Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal)
-    : context_(context), name_(std::move(name)), allocator_(std::move(allocator)), journal_(journal) {
+    : context_(context), name_(std::move(name)), number_(next_owner()), allocator_(std::move(allocator)), journal_(journal) {
   allocator_->set_bound(kSlack);
+}
+
+Ledger* Account::ledger() noexcept {
+  return ThreadValues<Ledger>::find(number_, [this] {
+    const Guard lock(mutex_);
+    for (const auto& ledger : ledgers_) {
+      if (ledger->claim()) return ledger;
+    }
+    ledgers_.push_back(std::make_shared<Ledger>());
+    return ledgers_.back();
+  });
 }
 
 void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
@@ -52,93 +58,182 @@ void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
   }
   if (block->data == nullptr) {
     const bool descriptors = errno == EMFILE || errno == ENFILE;  // each shared block has one
-    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    unreserve(bytes);
     if (descriptors) refuse(bytes, tag, "no file descriptor is left (ulimit -n)");
     refuse(bytes, tag, "the system has no more (" + std::to_string(available_memory()) + " available)");
   }
   record(bytes, tag, block);
 }
 
+void Account::hold(Holder* holder, int64_t bytes) noexcept {
+  if (Ledger* mine = ledger()) {
+    mine->hold(static_cast<uint32_t>(holder - holders_), bytes);
+  } else {
+    holder->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+}
+
 void Account::record(size_t bytes, const char* tag, mx_block* block) noexcept {
-  if (Holder* mine = holder(tag)) {
-    mine->bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-    block->handle = mine;
+  if (Holder* its = holder(tag)) {
+    hold(its, static_cast<int64_t>(bytes));
+    block->handle = its;
   }
   if (journal_.on()) tell(static_cast<int64_t>(bytes), tag);
 }
 
 void Account::tell(int64_t bytes, const char* tag) noexcept {
-  journal_.add({0, context_, bytes, used_.load(std::memory_order_relaxed), allocator_->counts().pooled, tag});
+  uint64_t used = 0;
+  {
+    const Guard lock(mutex_);
+    used = in_use();
+  }
+  journal_.add({0, context_, bytes, used, allocator_->counts().pooled, tag});
 }
 
 void Account::reserve(size_t bytes, const char* tag) {
-  const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  if (limit == 0) {
-    raise_peak(used_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
-    return;
-  }
-  uint64_t used = used_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > limit || used > limit - bytes) refuse(bytes, tag, "the limit is reached");
-  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-  raise_peak(used + bytes);
+  Ledger* mine = ledger();
+  if (mine != nullptr && mine->spend(bytes)) return;
+  if (!reserve_common(mine, bytes)) refuse(bytes, tag, "the limit is reached");
 }
 
-void Account::raise_peak(uint64_t used) noexcept {
-  if (used > peak_.load(std::memory_order_relaxed)) raise_to(peak_, used);
-  if (used <= high_water_.load(std::memory_order_relaxed)) return;
-  raise_to(high_water_, used);
-  if (limit_.load(std::memory_order_relaxed) == 0) {
-    allocator_->set_bound(bound_for(high_water_.load(std::memory_order_relaxed)));
+void Account::unreserve(size_t bytes) noexcept {
+  Ledger* mine = ledger();
+  const bool limited = limit_.load(std::memory_order_relaxed) != 0;
+  if (mine == nullptr || limited || !mine->earn(bytes)) unreserve_common(mine, bytes);
+}
+
+// Under a limit nobody keeps credit, so that no request is refused for what another thread does not use.
+bool Account::reserve_common(Ledger* mine, size_t bytes) noexcept {
+  uint64_t bound = 0;
+  {
+    const Guard lock(mutex_);
+    ++visits_;
+    const uint64_t limit = limit_.load(std::memory_order_relaxed);
+    if (limit != 0) {
+      if (bytes > limit) return false;
+      if (reserved_ > limit - bytes) recall();
+      if (reserved_ > limit - bytes) return false;
+    }
+    note_peak(mine);
+    const uint64_t more = limit == 0 && mine != nullptr && bytes <= Ledger::kChunk ? Ledger::kChunk : 0;
+    if (mine != nullptr) mine->set([&](uint64_t credit) { return credit + more; });
+    reserved_ += bytes + more;
+    if (reserved_ > high_water_) {
+      high_water_ = reserved_;
+      if (limit == 0) bound = bound_for(high_water_);
+    }
   }
+  if (bound != 0) allocator_->set_bound(bound);  // takes a lock that a fork takes before this one
+  return true;
+}
+
+void Account::unreserve_common(Ledger* mine, size_t bytes) noexcept {
+  const Guard lock(mutex_);
+  ++visits_;
+  note_peak(mine);
+  reserved_ -= bytes;
+  if (mine == nullptr) return;
+  const bool keep = bytes <= Ledger::kChunk && limit_.load(std::memory_order_relaxed) == 0;
+  uint64_t earned = 0;
+  const uint64_t before = mine->set([&](uint64_t credit) {
+    return earned = keep ? std::min(credit + bytes, Ledger::kChunk) : credit;
+  });
+  reserved_ += earned;
+  reserved_ -= before;
+}
+
+void Account::recall() noexcept {
+  note_peak(nullptr);
+  for (const auto& ledger : ledgers_) {
+    reserved_ -= ledger->set([](uint64_t) { return 0; });
+  }
+}
+
+// Between two changes of `reserved_`, what is in use never exceeds it less the low marks of all ledgers.
+// Called before each change, so the peak is never too low; it is exact where one thread was active at a time.
+void Account::note_peak(const Ledger* mine) noexcept {
+  uint64_t most = reserved_;
+  if (mine != nullptr) most -= mine->low();
+  if (most <= peak_) return;
+  most = reserved_;
+  for (const auto& ledger : ledgers_) most -= ledger->low();
+  peak_ = std::max(peak_, most);
+}
+
+void Account::reset_peak() noexcept {
+  const Guard lock(mutex_);
+  for (const auto& ledger : ledgers_) {
+    ledger->set([](uint64_t credit) { return credit; });
+  }
+  peak_ = in_use();
 }
 
 void Account::set_limit(uint64_t bytes) noexcept {
-  limit_.store(bytes);
-  allocator_->set_bound(bytes != 0 ? bytes : bound_for(high_water_.load()));
+  uint64_t bound = bytes;
+  {
+    const Guard lock(mutex_);
+    limit_.store(bytes);
+    if (bytes != 0) recall();
+    if (bytes == 0) bound = bound_for(high_water_);
+  }
+  allocator_->set_bound(bound);
 }
 
-void Account::unreserve(const mx_block& block) noexcept {
-  used_.fetch_sub(block.bytes, std::memory_order_relaxed);
-  if (block.handle != nullptr) {
-    static_cast<Holder*>(block.handle)
-        ->bytes.fetch_sub(static_cast<int64_t>(block.bytes), std::memory_order_relaxed);
-  }
+void Account::give_up(const mx_block& block) noexcept {
+  unreserve(block.bytes);
+  if (block.handle != nullptr) hold(static_cast<Holder*>(block.handle), -static_cast<int64_t>(block.bytes));
 }
 
 void Account::free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
-  unreserve(block);
+  give_up(block);
   allocator_->free(block.data, block.bytes);
   if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
 }
 
 void Account::direct_free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
-  unreserve(block);
+  give_up(block);
   allocator_->direct_free(block.data, block.bytes);
   if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
+}
+
+AllocatorCounts Account::counts() noexcept {
+  AllocatorCounts counts = allocator_->counts();
+  const Guard lock(mutex_);
+  counts.shared += visits_;
+  return counts;
 }
 
 mx_storage_stats Account::stats() noexcept {
   const AllocatorCounts counts = allocator_->counts();
   mx_storage_stats stats{};
   stats.size = sizeof stats;
-  stats.bytes_in_use = used_.load();
+  {
+    const Guard lock(mutex_);
+    note_peak(nullptr);
+    stats.bytes_in_use = in_use();
+    stats.bytes_peak = peak_;
+  }
   stats.bytes_pooled = counts.pooled;
-  stats.bytes_peak = peak_.load();
   stats.bytes_limit = limit_.load();
   stats.allocations = counts.allocations + empty_.load();
   stats.pool_hits = counts.hits;
   return stats;
 }
 
+uint64_t Account::in_use() const noexcept {
+  uint64_t credit = 0;
+  for (const auto& ledger : ledgers_) credit += ledger->credit();
+  return reserved_ > credit ? reserved_ - credit : 0;  // frees may have come since the first was read
+}
+
 // An open-addressed table of pointers: entries are never removed, so reading takes no lock.
 Holder* Account::holder(const char* tag) noexcept {
   if (tag == nullptr) return nullptr;
   const auto hash = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(tag) * 0x9E3779B97F4A7C15U >> 32);
-  for (uint32_t probe = 0; probe < kHolders; ++probe) {
-    Holder& slot = holders_[(hash + probe) % kHolders];
+  for (uint32_t probe = 0; probe < Ledger::kTags; ++probe) {
+    Holder& slot = holders_[(hash + probe) % Ledger::kTags];
     const char* there = slot.tag.load(std::memory_order_acquire);
     if (there == nullptr &&
         slot.tag.compare_exchange_strong(there, tag, std::memory_order_acq_rel)) {

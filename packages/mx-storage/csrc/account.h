@@ -7,14 +7,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "allocator.h"
 #include "journal.h"
+#include "ledger.h"
 #include "mx_core/storage.h"
+#include "registry.h"
 
 namespace mx::storage {
 
-// What blocks of one tag add up to.
+// What blocks of one tag add up to, but for what stands in ledgers.
 struct Holder {
   std::atomic<const char*> tag{nullptr};
   std::atomic<int64_t> bytes{0};
@@ -23,6 +26,8 @@ struct Holder {
 class Account {
  public:
   Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal);
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
 
   // Throws mx::Error (MX_ERROR_MEMORY).  Threads: any, for all.
   void alloc(size_t bytes, const char* tag, mx_block* block);
@@ -35,7 +40,7 @@ class Account {
     try {
       block->data = get();
     } catch (...) {
-      used_.fetch_sub(bytes, std::memory_order_relaxed);
+      unreserve(bytes);
       throw;
     }
     record(bytes, tag, block);
@@ -44,39 +49,52 @@ class Account {
   void direct_free(const mx_block& block) noexcept;
   void release() noexcept { allocator_->release(); }
   mx_storage_stats stats() noexcept;
-  AllocatorCounts counts() noexcept { return allocator_->counts(); }
-  void reset_peak() noexcept { peak_.store(used_.load()); }
+  AllocatorCounts counts() noexcept;
+  void reset_peak() noexcept;
   void set_limit(uint64_t bytes) noexcept;
   // Calls visit(tag, bytes) for every tag that ever held memory.
   template <class Visit>
-  void each_holder(Visit&& visit) const {
-    for (const Holder& holder : holders_) {
-      const char* tag = holder.tag.load(std::memory_order_acquire);
-      if (tag != nullptr) visit(tag, holder.bytes.load(std::memory_order_relaxed));
+  void each_holder(Visit&& visit) {
+    const Guard lock(mutex_);
+    for (uint32_t i = 0; i < Ledger::kTags; ++i) {
+      const char* tag = holders_[i].tag.load(std::memory_order_acquire);
+      if (tag == nullptr) continue;
+      int64_t bytes = holders_[i].bytes.load(std::memory_order_relaxed);
+      for (const auto& ledger : ledgers_) bytes += ledger->held(i);
+      visit(tag, bytes);
     }
   }
 
  private:
-  static constexpr uint32_t kHolders = 256;  // tags beyond are not told apart
-
+  Ledger* ledger() noexcept;
   void reserve(size_t bytes, const char* tag);
-  void raise_peak(uint64_t used) noexcept;
+  void unreserve(size_t bytes) noexcept;
+  bool reserve_common(Ledger* mine, size_t bytes) noexcept;
+  void unreserve_common(Ledger* mine, size_t bytes) noexcept;
+  void recall() noexcept;
+  void note_peak(const Ledger* mine) noexcept;
+  uint64_t in_use() const noexcept;
+  void hold(Holder* holder, int64_t bytes) noexcept;
   void record(size_t bytes, const char* tag, mx_block* block) noexcept;
   void tell(int64_t bytes, const char* tag) noexcept;
-  void unreserve(const mx_block& block) noexcept;
+  void give_up(const mx_block& block) noexcept;
   Holder* holder(const char* tag) noexcept;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const std::string& why);
 
   const mx_context context_;
   const std::string name_;
+  const uint64_t number_;
   const std::unique_ptr<Allocator> allocator_;
   Journal& journal_;
-  std::atomic<uint64_t> used_{0};
-  std::atomic<uint64_t> peak_{0};        // the statistic, can be reset
-  std::atomic<uint64_t> high_water_{0};  // the highest ever, bounds the pool
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> empty_{0};  // allocations of no bytes
-  Holder holders_[kHolders];
+  Holder holders_[Ledger::kTags];   // tags beyond are not told apart
+  alignas(64) Mutex mutex_;         // guards all that follows
+  std::vector<std::shared_ptr<Ledger>> ledgers_;
+  uint64_t reserved_ = 0;    // in use, and the credit of all ledgers
+  uint64_t peak_ = 0;        // the statistic, can be reset; what ledgers have seen since is not in it
+  uint64_t high_water_ = 0;  // the most ever reserved, bounds the pool
+  uint64_t visits_ = 0;      // of threads whose credit did not do
 };
 
 }  // namespace mx::storage

@@ -4,7 +4,6 @@
 #include "mx_core/best_fit.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 #include "allocator.h"
 #include "registry.h"
@@ -19,18 +18,8 @@ constexpr size_t kArena = size_t{32} << 20;
 size_t rounded(size_t bytes) noexcept { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class BestFitAllocator final : public Allocator {
-  using Guard = std::lock_guard<std::mutex>;
-
  public:
-  BestFitAllocator() {
-    const Guard registry(registry_mutex());
-    enlist(&mutex_);
-  }
-  ~BestFitAllocator() override {
-    BestFitAllocator::release();
-    const Guard registry(registry_mutex());
-    delist(&mutex_);
-  }
+  ~BestFitAllocator() override { BestFitAllocator::release(); }
 
   void* alloc(size_t bytes) noexcept override {
     const size_t size = rounded(bytes);
@@ -84,7 +73,7 @@ class BestFitAllocator final : public Allocator {
     return true;
   }
 
-  std::mutex mutex_;  // guards all that follows
+  Mutex mutex_;  // guards all that follows
   BestFit pieces_;
   uint64_t bound_ = ~uint64_t{0};
   uint64_t allocations_ = 0;

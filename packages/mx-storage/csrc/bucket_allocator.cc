@@ -4,7 +4,6 @@
 // to predict; every call takes one lock, and what no size asks for again stays until the pool is full.
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "allocator.h"
@@ -18,18 +17,9 @@ namespace {
 size_t multiple(size_t bytes, size_t of) noexcept { return (bytes + of - 1) / of * of; }
 
 class BucketAllocator final : public Allocator {
-  using Guard = std::lock_guard<std::mutex>;
-
  public:
-  explicit BucketAllocator(const Rounding& rounding) : rounding_(rounding) {
-    const Guard registry(registry_mutex());
-    enlist(&mutex_);
-  }
-  ~BucketAllocator() override {
-    BucketAllocator::release();
-    const Guard registry(registry_mutex());
-    delist(&mutex_);
-  }
+  explicit BucketAllocator(const Rounding& rounding) : rounding_(rounding) {}
+  ~BucketAllocator() override { BucketAllocator::release(); }
 
   void* alloc(size_t bytes) noexcept override {
     const size_t size = rounding_(bytes);
@@ -93,7 +83,7 @@ class BucketAllocator final : public Allocator {
   }
 
   const Rounding rounding_;
-  std::mutex mutex_;  // guards all that follows
+  Mutex mutex_;  // guards all that follows
   std::map<size_t, std::vector<void*>> free_;
   uint64_t bound_ = ~uint64_t{0};
   uint64_t footprint_ = 0;

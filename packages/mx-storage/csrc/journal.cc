@@ -3,28 +3,16 @@
 
 #include <chrono>
 
-#include "registry.h"
-
 namespace mx::storage {
 
-Journal::Journal() {
-  const std::lock_guard<std::mutex> lock(registry_mutex());
-  enlist(&mutex_);
-}
-
-Journal::~Journal() {
-  const std::lock_guard<std::mutex> lock(registry_mutex());
-  delist(&mutex_);
-}
-
 void Journal::listen(size_t capacity) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   capacity_ = capacity;
   on_.store(capacity > 0, std::memory_order_relaxed);
 }
 
 void Journal::add(MemoryEvent event) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   if (capacity_ == 0) return;
   event.time = std::chrono::duration_cast<std::chrono::nanoseconds>(
                    std::chrono::steady_clock::now().time_since_epoch())
@@ -40,17 +28,17 @@ void Journal::add(MemoryEvent event) noexcept {
 }
 
 std::vector<MemoryEvent> Journal::events() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   return events_;
 }
 
 uint64_t Journal::dropped() const noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   return dropped_;
 }
 
 void Journal::clear() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   events_.clear();
   dropped_ = 0;
 }

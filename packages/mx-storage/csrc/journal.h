@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "mx_core/abi.h"
+#include "registry.h"
 
 namespace mx::storage {
 
@@ -23,8 +23,7 @@ struct MemoryEvent {
 
 class Journal {
  public:
-  Journal();
-  ~Journal();
+  Journal() = default;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -39,7 +38,7 @@ class Journal {
 
  private:
   std::atomic<bool> on_{false};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;  // guards what follows
   size_t capacity_ = 0;
   uint64_t dropped_ = 0;
   std::vector<MemoryEvent> events_;

@@ -20,7 +20,7 @@ class PooledAllocator final : public Allocator {
   }
   void free(void* data, size_t bytes) noexcept override {
     if (bytes > kSmallLimit) {
-      large_.free(data);
+      large_.free(data, bytes);
     } else {
       small_.put(data, bytes);
     }

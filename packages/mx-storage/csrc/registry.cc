@@ -6,49 +6,62 @@
 #include <algorithm>
 #include <vector>
 
-#include "small_pool.h"
-
 namespace mx::storage {
 namespace {
 
-struct Pools {
+constexpr int kSpins = 100;
+
+struct Registry {
   std::mutex mutex;
-  std::vector<SmallPool*> small;
-  std::vector<std::mutex*> locks;
+  std::vector<Forked*> holders;
 };
 
-Pools& pools() noexcept {
-  static auto* the_pools = new Pools;  // threads may end after static destruction
-  return *the_pools;
+Registry& registry() noexcept {
+  static auto* the_registry = new Registry;  // threads may end after static destruction
+  return *the_registry;
 }
 
-// A child must not inherit a lock that a thread it does not have was holding.
 void before_fork() {
-  pools().mutex.lock();
-  for (SmallPool* pool : pools().small) pool->lock_for_fork();
-  for (std::mutex* lock : pools().locks) lock->lock();
+  registry().mutex.lock();
+  for (Forked* holder : registry().holders) holder->lock_for_fork();
 }
 
-void after_fork(bool child) {
-  for (std::mutex* lock : pools().locks) lock->unlock();
-  for (SmallPool* pool : pools().small) pool->unlock_after_fork(child);
-  pools().mutex.unlock();
+void after_fork() {
+  for (Forked* holder : registry().holders) holder->unlock_after_fork();
+  registry().mutex.unlock();
 }
 
-[[maybe_unused]] const int installed = ::pthread_atfork(
-    before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+[[maybe_unused]] const int installed = ::pthread_atfork(before_fork, after_fork, after_fork);
 
-template <class T>
-void remove(std::vector<T*>& list, T* pool) noexcept {
-  list.erase(std::remove(list.begin(), list.end(), pool), list.end());
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
 }
 
 }  // namespace
 
-std::mutex& registry_mutex() noexcept { return pools().mutex; }
-void enlist(SmallPool* pool) { pools().small.push_back(pool); }
-void enlist(std::mutex* lock) { pools().locks.push_back(lock); }
-void delist(SmallPool* pool) noexcept { remove(pools().small, pool); }
-void delist(std::mutex* lock) noexcept { remove(pools().locks, lock); }
+std::mutex& registry_mutex() noexcept { return registry().mutex; }
+
+void enlist(Forked* holder) {
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().holders.push_back(holder);
+}
+
+void delist(Forked* holder) noexcept {
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  auto& all = registry().holders;
+  all.erase(std::remove(all.begin(), all.end(), holder), all.end());
+}
+
+void SpinningMutex::lock() {
+  for (int i = 0; i < kSpins; ++i) {
+    if (mutex_.try_lock()) return;
+    pause();
+  }
+  mutex_.lock();
+}
 
 }  // namespace mx::storage

@@ -1,22 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools of the process, for the ends of threads and for fork.
+// The locks of the process, for fork: a child must not inherit one that a thread it does not have was holding.
 #pragma once
 
 #include <mutex>
 
 namespace mx::storage {
 
-class SmallPool;
+// What holds a lock.  A fork takes those that were enlisted first first.
+class Forked {
+ public:
+  virtual void lock_for_fork() noexcept = 0;
+  virtual void unlock_after_fork() noexcept = 0;
 
-// Guards every pool's list of caches, and the lists of pools.  Never destroyed.
+ protected:
+  ~Forked() = default;
+};
+
+// Guards every small pool's list of caches, and the list of locks.  Never destroyed.
 std::mutex& registry_mutex() noexcept;
 
-// The registry is held for all of these.
-void enlist(SmallPool* pool);
-// A lock that no fork may find held.
-void enlist(std::mutex* lock);
-void delist(SmallPool* pool) noexcept;
-void delist(std::mutex* lock) noexcept;
+void enlist(Forked* holder);
+void delist(Forked* holder) noexcept;
+
+// A lock that no fork finds held.
+template <class Lock>
+class ForkSafe final : private Forked {
+ public:
+  ForkSafe() { enlist(this); }
+  ForkSafe(const ForkSafe&) = delete;
+  ForkSafe& operator=(const ForkSafe&) = delete;
+  ~ForkSafe() { delist(this); }
+  void lock() { lock_.lock(); }
+  void unlock() { lock_.unlock(); }
+
+ private:
+  void lock_for_fork() noexcept override { lock_.lock(); }
+  void unlock_after_fork() noexcept override { lock_.unlock(); }
+  Lock lock_;
+};
+
+// For sections of some nanoseconds: its holder is waited for awake as long as going to sleep would take.
+class SpinningMutex {
+ public:
+  void lock();
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+using Mutex = ForkSafe<SpinningMutex>;
+using Guard = std::lock_guard<Mutex>;
 
 }  // namespace mx::storage

@@ -12,7 +12,6 @@
 
 #include "available_memory.h"
 #include "mx_core/failure.hpp"
-#include "registry.h"
 #include "system_memory.h"
 
 namespace mx::storage {
@@ -27,16 +26,7 @@ constexpr size_t kCheckedFrom = size_t{256} << 20;
 
 }  // namespace
 
-SharedAllocator::SharedAllocator() {
-  const std::lock_guard<std::mutex> lock(registry_mutex());
-  enlist(&mutex_);
-}
-
 SharedAllocator::~SharedAllocator() {
-  {
-    const std::lock_guard<std::mutex> lock(registry_mutex());
-    delist(&mutex_);
-  }
   for (const auto& [data, mapping] : mappings_) {
     ::munmap(const_cast<char*>(data), mapping.length);
     ::close(mapping.fd);
@@ -62,7 +52,7 @@ void* SharedAllocator::map(int fd, size_t bytes) noexcept {
   if (::fstat(fd, &found) == 0) data = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data != MAP_FAILED) {
     try {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const Guard lock(mutex_);
       mappings_[static_cast<char*>(data)] = {fd, length, found.st_ino};
       return data;
     } catch (...) {  // no memory for the entry
@@ -74,7 +64,7 @@ void* SharedAllocator::map(int fd, size_t bytes) noexcept {
 }
 
 void SharedAllocator::free(void* data, size_t) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   const auto found = mappings_.find(static_cast<char*>(data));
   if (found == mappings_.end()) return;
   ::munmap(data, found->second.length);
@@ -84,7 +74,7 @@ void SharedAllocator::free(void* data, size_t) noexcept {
 
 mx_segment SharedAllocator::segment(const void* data) const {
   const auto* at = static_cast<const char*>(data);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Guard lock(mutex_);
   auto next = mappings_.upper_bound(at);
   if (next != mappings_.begin()) {
     const auto& [begin, mapping] = *--next;

@@ -7,16 +7,15 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include "allocator.h"
 #include "mx_core/storage.h"
+#include "registry.h"
 
 namespace mx::storage {
 
 class SharedAllocator final : public Allocator {
  public:
-  SharedAllocator();
   ~SharedAllocator() override;
 
   // Never from a pool: another process may still look at what was freed here.
@@ -41,7 +40,7 @@ class SharedAllocator final : public Allocator {
   // Takes the descriptor; NULL, with the descriptor closed, when there is no memory.
   void* map(int fd, size_t bytes) noexcept;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<const char*, Mapping> mappings_;  // by address; guarded by mutex_
   std::atomic<uint64_t> allocations_{0};
 };

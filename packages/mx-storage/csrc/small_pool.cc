@@ -2,10 +2,9 @@
 #include "small_pool.h"
 
 #include <algorithm>
-#include <thread>
 
-#include "registry.h"
 #include "system_memory.h"
+#include "thread_values.h"
 
 namespace mx::storage {
 namespace {
@@ -17,100 +16,37 @@ uint32_t capacity(uint32_t index) noexcept {
   return static_cast<uint32_t>(std::clamp<size_t>((size_t{256} << 10) / class_bytes(index), 2, 64));
 }
 
-std::atomic<uint64_t> next_id{1};
-
-using Guard = std::lock_guard<std::mutex>;
-
 }  // namespace
 
-void Flag::lock() noexcept {
-  while (held_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+void ThreadCache::thread_ended() noexcept {
+  const std::lock_guard lock(registry_mutex());
+  if (pool != nullptr) pool->retire(*this);
 }
 
-// The caches of the calling thread, one per pool; gives their blocks back when the thread ends.
-class ThreadCaches {
- public:
-  ~ThreadCaches();
-  ThreadCache* find(SmallPool* pool) noexcept;
-
- private:
-  struct Owned {
-    uint64_t pool_id;
-    std::shared_ptr<ThreadCache> cache;
-  };
-  std::vector<Owned> owned_;
-};
-
-namespace {
-
-// The last pool used.  Trivial, so that it can be read before and after the life of `caches`.
-struct Recent {
-  uint64_t pool_id;
-  ThreadCache* cache;
-  bool ended;
-};
-thread_local Recent recent{0, nullptr, false};
-thread_local ThreadCaches caches;
-
-}  // namespace
-
-ThreadCaches::~ThreadCaches() {
-  recent = {0, nullptr, true};
-  const Guard lock(registry_mutex());
-  for (const Owned& owned : owned_) {
-    if (owned.cache->pool != nullptr) owned.cache->pool->retire(*owned.cache);
-  }
-}
-
-ThreadCache* ThreadCaches::find(SmallPool* pool) noexcept {
-  for (const Owned& owned : owned_) {
-    if (owned.pool_id != pool->id_) continue;
-    recent = {pool->id_, owned.cache.get(), false};
-    return owned.cache.get();
-  }
-  try {
-    auto cache = std::make_shared<ThreadCache>();
-    const Guard lock(registry_mutex());
-    owned_.erase(std::remove_if(owned_.begin(), owned_.end(),
-                                [](const Owned& o) { return o.cache->pool == nullptr; }),
-                 owned_.end());
-    owned_.push_back({pool->id_, cache});
-    try {
-      pool->caches_.push_back(cache);
-    } catch (...) {
-      owned_.pop_back();
-      throw;
-    }
-    cache->pool = pool;
-    recent = {pool->id_, cache.get(), false};
-    return cache.get();
-  } catch (...) {
-    return nullptr;  // the thread goes on without a cache
-  }
-}
-
-SmallPool::SmallPool() : id_(next_id.fetch_add(1)) {
-  const Guard lock(registry_mutex());
-  enlist(this);
-}
+SmallPool::SmallPool() : id_(next_owner()) { enlist(this); }
 
 SmallPool::~SmallPool() {
   release();
-  const Guard lock(registry_mutex());
   delist(this);
+  const std::lock_guard lock(registry_mutex());
   for (const auto& cache : caches_) cache->pool = nullptr;
 }
 
 ThreadCache* SmallPool::cache() noexcept {
-  if (recent.pool_id == id_) return recent.cache;
-  return recent.ended ? nullptr : caches.find(this);
+  return ThreadValues<ThreadCache>::find(id_, [this] {
+    auto cache = std::make_shared<ThreadCache>();
+    const std::lock_guard lock(registry_mutex());
+    caches_.push_back(cache);
+    cache->pool = this;
+    return cache;
+  });
 }
 
 void* SmallPool::take(size_t bytes) noexcept {
   const uint32_t index = class_of(bytes);
   ThreadCache* mine = cache();
   if (mine == nullptr) {
-    const Guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     ++visits_;
     ++allocations_;
     if (central_[index].empty()) return nullptr;
@@ -118,7 +54,7 @@ void* SmallPool::take(size_t bytes) noexcept {
     central_bytes_ -= class_bytes(index);
     return central_[index].pop();
   }
-  const std::lock_guard<Flag> lock(mine->flag);
+  const std::lock_guard lock(mine->flag);
   ++mine->allocations;
   if (mine->lists[index].empty() && !refill(*mine, index)) return nullptr;
   ++mine->hits;
@@ -130,13 +66,13 @@ void SmallPool::put(void* data, size_t bytes) noexcept {
   const uint32_t index = class_of(bytes);
   ThreadCache* mine = cache();
   if (mine == nullptr) {
-    const Guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     ++visits_;
     central_bytes_ += class_bytes(index);
     central_[index].push(data);
     return;
   }
-  const std::lock_guard<Flag> lock(mine->flag);
+  const std::lock_guard lock(mine->flag);
   mine->lists[index].push(data);
   mine->bytes += class_bytes(index);
   const uint32_t count = mine->lists[index].count();
@@ -148,7 +84,7 @@ void SmallPool::put(void* data, size_t bytes) noexcept {
 }
 
 bool SmallPool::refill(ThreadCache& mine, uint32_t index) noexcept {
-  const Guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   ++visits_;
   const uint64_t moved = central_[index].move_to(mine.lists[index], (capacity(index) + 1) / 2);
   central_bytes_ -= moved * class_bytes(index);
@@ -157,7 +93,7 @@ bool SmallPool::refill(ThreadCache& mine, uint32_t index) noexcept {
 }
 
 void SmallPool::flush(ThreadCache& mine, uint32_t index, uint32_t n) noexcept {
-  const Guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   ++visits_;
   const uint64_t moved = mine.lists[index].move_to(central_[index], n);
   central_bytes_ += moved * class_bytes(index);
@@ -166,9 +102,9 @@ void SmallPool::flush(ThreadCache& mine, uint32_t index, uint32_t n) noexcept {
 
 void SmallPool::retire(ThreadCache& cache) noexcept {
   {
-    const std::lock_guard<Flag> flag(cache.flag);
+    const std::lock_guard flag(cache.flag);
     for (uint32_t i = 0; i < kClasses; ++i) flush(cache, i, cache.lists[i].count());
-    const Guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     allocations_ += cache.allocations;
     hits_ += cache.hits;
   }
@@ -179,12 +115,12 @@ void SmallPool::retire(ThreadCache& cache) noexcept {
 }
 
 void SmallPool::release() noexcept {
-  const Guard registry(registry_mutex());
+  const std::lock_guard registry(registry_mutex());
   for (const auto& cache : caches_) {
-    const std::lock_guard<Flag> flag(cache->flag);
+    const std::lock_guard flag(cache->flag);
     for (uint32_t i = 0; i < kClasses; ++i) flush(*cache, i, cache->lists[i].count());
   }
-  const Guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (uint32_t i = 0; i < kClasses; ++i) {
     shrank(central_[i].count() * class_bytes(i));
     while (!central_[i].empty()) heap_free(central_[i].pop());
@@ -193,15 +129,15 @@ void SmallPool::release() noexcept {
 }
 
 AllocatorCounts SmallPool::counts() noexcept {
-  const Guard registry(registry_mutex());
+  const std::lock_guard registry(registry_mutex());
   AllocatorCounts total;
   for (const auto& cache : caches_) {
-    const std::lock_guard<Flag> flag(cache->flag);
+    const std::lock_guard flag(cache->flag);
     total.pooled += cache->bytes;
     total.allocations += cache->allocations;
     total.hits += cache->hits;
   }
-  const Guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   total.pooled += central_bytes_;
   total.allocations += allocations_;
   total.hits += hits_;
@@ -209,15 +145,15 @@ AllocatorCounts SmallPool::counts() noexcept {
   return total;
 }
 
-void SmallPool::unlock_after_fork(bool child) noexcept {
+// In this order, since a thread goes on to the central pool with its cache's flag in hand.
+void SmallPool::lock_for_fork() noexcept {
+  for (const auto& cache : caches_) cache->flag.lock();
+  mutex_.lock();
+}
+
+void SmallPool::unlock_after_fork() noexcept {
   mutex_.unlock();
-  if (!child) return;
-  for (const auto& cache : caches_) {
-    if (recent.pool_id == id_ && recent.cache == cache.get()) continue;
-    for (FreeList& list : cache->lists) list.forget();
-    cache->bytes = 0;
-    cache->flag.reset();
-  }
+  for (const auto& cache : caches_) cache->flag.unlock();
 }
 
 }  // namespace mx::storage

@@ -18,25 +18,18 @@
 #include <vector>
 
 #include "allocator.h"
+#include "flag.h"
 #include "free_list.h"
+#include "registry.h"
 #include "size_class.h"
 
 namespace mx::storage {
 
 class SmallPool;
 
-// A lock that its own thread takes without contention.
-class Flag {
- public:
-  void lock() noexcept;
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
-  void reset() noexcept { held_.store(false, std::memory_order_relaxed); }
+struct alignas(64) ThreadCache {
+  void thread_ended() noexcept;
 
- private:
-  std::atomic<bool> held_{false};
-};
-
-struct ThreadCache {
   Flag flag;  // guards all that follows
   FreeList lists[kClasses];
   uint64_t bytes = 0;
@@ -45,7 +38,7 @@ struct ThreadCache {
   SmallPool* pool = nullptr;  // guarded by the registry; NULL once the pool is gone
 };
 
-class SmallPool {
+class SmallPool final : private Forked {
  public:
   SmallPool();
   SmallPool(const SmallPool&) = delete;
@@ -66,13 +59,9 @@ class SmallPool {
   // The end of a thread.  The registry is held.
   void retire(ThreadCache& cache) noexcept;
 
-  void lock_for_fork() noexcept { mutex_.lock(); }
-  // In the child, the blocks that other threads had cached are lost: their lists may have been
-  // caught in mid-change.
-  void unlock_after_fork(bool child) noexcept;
-
  private:
-  friend class ThreadCaches;
+  void lock_for_fork() noexcept override;
+  void unlock_after_fork() noexcept override;
   ThreadCache* cache() noexcept;
   bool refill(ThreadCache& cache, uint32_t index) noexcept;
   void flush(ThreadCache& cache, uint32_t index, uint32_t n) noexcept;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -225,6 +226,152 @@ void pairs_of_threads_meet_once_per_batch() {
   CHECK(memory.counts().shared <= (kBlocks - stats.pool_hits) + 2 * kBlocks / 16 + 2 * 52);
 }
 
+// Each thread holds one block of `mine` bytes, all at once and again and again.
+void all_at_once(const Memory& memory, int n_threads, size_t mine, int rounds) {
+  std::vector<std::thread> threads;
+  std::atomic<int> held{0}, freed{0};
+  for (int t = 0; t < n_threads; ++t) {
+    threads.emplace_back([&] {
+      for (int r = 1; r <= rounds; ++r) {
+        const mx_block block = memory.alloc(mine);
+        ++held;
+        while (held < n_threads * r) std::this_thread::yield();
+        memory.free(block);
+        ++freed;
+        while (freed < n_threads * r) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void the_peak_is_never_too_low() {
+  constexpr uint64_t kCredit = uint64_t{2} << 20;
+  for (const size_t bytes : {64UL, 5000UL, 700'000UL, 3UL << 20}) {
+    const Memory memory;
+    all_at_once(memory, 4, bytes, 30);
+    const mx_storage_stats stats = memory.stats();
+    CHECK(stats.bytes_in_use == 0);
+    CHECK(stats.bytes_peak >= 4 * bytes && stats.bytes_peak <= 4 * bytes + 3 * kCredit);
+  }
+}
+
+void the_peak_is_exact_where_threads_take_turns() {
+  const Memory memory;
+  uint64_t most = 0, now = 0;
+  std::mt19937 random(7);
+  std::vector<mx_block> held;
+  for (int turn = 0; turn < 40; ++turn) {
+    if (turn == 25) {
+      memory->reset_peak(memory.self(), test::kCpu);
+      most = now;
+    }
+    std::thread([&] {
+      for (int i = 0; i < 50; ++i) {
+        if (random() % 2 == 0 || held.empty()) {
+          held.push_back(memory.alloc(1 + random() % (random() % 9 == 0 ? 3'000'000 : 90'000)));
+          now += held.back().bytes;
+          most = std::max(most, now);
+        } else {
+          std::swap(held[random() % held.size()], held.back());
+          now -= held.back().bytes;
+          memory.free(held.back());
+          held.pop_back();
+        }
+      }
+    }).join();
+    CHECK(memory.stats().bytes_in_use == now && memory.stats().bytes_peak == most);
+  }
+  for (const mx_block& block : held) memory.free(block);
+}
+
+void what_a_thread_keeps_serves_the_others() {
+  const Memory memory;
+  constexpr size_t kBytes = size_t{8} << 20;
+  std::atomic<bool> freed{false}, stop{false};
+  std::thread other([&] {
+    mx_block blocks[3];
+    for (mx_block& block : blocks) block = memory.alloc(kBytes);
+    for (const mx_block& block : blocks) memory.free(block);
+    freed = true;
+    while (!stop) std::this_thread::yield();
+  });
+  while (!freed) std::this_thread::yield();
+  mx_block blocks[3];
+  for (mx_block& block : blocks) block = memory.alloc(kBytes - 100'000);
+  CHECK(memory.stats().pool_hits == 3 && memory.stats().bytes_pooled == 0);
+  for (const mx_block& block : blocks) memory.free(block);
+  CHECK(memory.stats().bytes_pooled == 3 * kBytes);
+  memory.release();
+  CHECK(memory.stats().bytes_pooled == 0);
+  stop = true;
+  other.join();
+}
+
+// What threads that wait have reserved is at the disposal of the others.
+void a_limit_is_exact_across_threads() {
+  const Memory memory;
+  std::atomic<int> ready{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      const mx_block block = memory.alloc(1000);
+      ++ready;
+      while (!stop) std::this_thread::yield();
+      memory.free(block);
+    });
+  }
+  while (ready != 3) std::this_thread::yield();
+  memory->set_limit(memory.self(), test::kCpu, 10'000);
+  const mx_block rest = memory.alloc(7000);
+  mx_block none{};
+  CHECK(memory.try_alloc(1, &none, nullptr) == MX_ERROR_MEMORY);
+  CHECK(memory.stats().bytes_in_use == 10'000);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  memory.free(memory.alloc(3000));
+  memory.free(rest);
+  memory->set_limit(memory.self(), test::kCpu, 0);
+  memory.free(memory.alloc(20'000));
+  CHECK(memory.stats().bytes_in_use == 0);
+}
+
+// A limit that comes and goes under threads which allocate what others free.
+void no_thread_passes_a_limit() {
+  const Memory memory;
+  constexpr uint64_t kLimit = 200'000;
+  std::atomic<uint64_t> held{0};
+  std::atomic<bool> stop{false}, limited{false};
+  std::vector<std::thread> threads;
+  memory->set_limit(memory.self(), test::kCpu, kLimit);
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      while (!stop) {
+        mx_block block{};
+        if (memory.try_alloc(1 + random() % 90'000, &block, nullptr) != MX_OK) continue;
+        CHECK((held += block.bytes) <= kLimit || !limited);
+        held -= block.bytes;
+        memory.free(block);
+      }
+    });
+  }
+  for (int i = 0; i < 30; ++i) {
+    limited = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    limited = false;
+    memory->set_limit(memory.self(), test::kCpu, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    memory->set_limit(memory.self(), test::kCpu, kLimit);
+    while (held > kLimit) std::this_thread::yield();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(memory.stats().bytes_in_use == 0);
+  memory.free(memory.alloc(kLimit));
+}
+
 void counters_are_never_shared() {
   mx::storage::Random random;
   std::vector<std::vector<uint64_t>> taken(4);
@@ -253,6 +400,11 @@ int main() {
       {"stress, buckets, 3 threads", [] { stress(PoolType::kBuckets, 3); }},
       {"a_steady_state_takes_no_common_lock", a_steady_state_takes_no_common_lock},
       {"pairs_of_threads_meet_once_per_batch", pairs_of_threads_meet_once_per_batch},
+      {"the_peak_is_never_too_low", the_peak_is_never_too_low},
+      {"the_peak_is_exact_where_threads_take_turns", the_peak_is_exact_where_threads_take_turns},
+      {"what_a_thread_keeps_serves_the_others", what_a_thread_keeps_serves_the_others},
+      {"a_limit_is_exact_across_threads", a_limit_is_exact_across_threads},
+      {"no_thread_passes_a_limit", no_thread_passes_a_limit},
       {"threads_outlive_managers", threads_outlive_managers},
       {"forks, pooled", [] { forks_in_the_middle(PoolType::kPooled); }},
       {"forks, best fit", [] { forks_in_the_middle(PoolType::kBestFit); }},
