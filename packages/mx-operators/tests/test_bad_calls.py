@@ -97,7 +97,9 @@ def test_a_spread_whose_inverse_is_infinite_is_none() -> None:
 @pytest.mark.parametrize("label", [-1.0, 3.0, float("nan")])
 def test_labels_of_no_class(label: float) -> None:
     data = np.ones((2, 3))
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"\[softmax_cross_entropy\] label: expected 0 to 2"):
+    with pytest.raises(
+        errors.IndexOutOfBoundsError, match=r"\[softmax_cross_entropy\] label: expected 0 to 2"
+    ):
         compute("softmax_cross_entropy", data, np.array([0, label]))
     if label == label:
         grad = compute("_backward_softmax_cross_entropy", np.ones(1), data, np.array([0, label]))

@@ -162,7 +162,7 @@ def convert(value: Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
     if dtype.kind in "iu" and value.dtype.kind not in "iub":
         wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
-        numbers, lowest = np.trunc(value.astype(np.float64)), float(np.iinfo(wide).min)
+        numbers, lowest = np.trunc(value.astype(np.float64)), -(2.0 ** (8 * wide.itemsize - 1))
         inside = (numbers >= lowest) & (numbers < -lowest)
         return np.where(inside, numbers, lowest).astype(wide).astype(dtype)
     return np.asarray(value).astype(dtype)
