@@ -210,3 +210,18 @@ def test_a_chain_far_deeper_than_the_recursion_limit():
     assert twin.list_arguments() == ["x"]
     assert net.infer_shape(x=(2,))[1] == [(2,)]
     del net, twin
+
+
+def test_none_is_a_value_where_it_may_be_one():
+    data = sym.Variable("data")
+    assert sym.sort(data, axis=None).infer_shape(data=(3, 4))[1] == [(12,)]
+    assert sym.slice_axis(data, axis=0, begin=1, end=None).infer_shape(data=(3, 4))[1] == [(2, 4)]
+    assert sym.sort(data, axis=None).list_attr().get("axis") == "None"
+    assert sym.softmax(data, axis=-1, temperature=None).infer_shape(data=(3, 4))[1] == [(3, 4)]
+
+
+def test_values_of_topk_keep_their_name_alone():
+    data = sym.Variable("data")
+    assert sym.topk(data, ret_typ="value", name="top").list_outputs() == ["top_output0"]
+    assert sym.topk(data, ret_typ="mask", name="top").list_outputs() == ["top_output"]
+    assert sym.linalg.det(data, name="det").list_outputs() == ["det_output0"]

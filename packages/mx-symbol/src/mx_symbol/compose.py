@@ -61,8 +61,8 @@ def _is_attribute(key: str) -> bool:
 
 
 def _without_missing(op: OperatorProperty, values: Mapping[str, Any]) -> dict[str, Any]:
-    """None for a parameter that has another default means: not given."""
-    optional = {f.name for f in op.Param.fields() if not f.required and f.default is None}
+    """None for a parameter that cannot be None means: not given."""
+    optional = {f.name for f in op.Param.fields() if f.takes_none}
     return {k: v for k, v in values.items() if v is not None or k in optional}
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from mx_core.errors import ArgumentError
 from mx_core.operator.text import Shape as Shape
-from mx_core.operator.text import coerce, to_text, type_name
+from mx_core.operator.text import alternatives, coerce, to_text, type_name
 
 T = TypeVar("T")
 _MISSING = dataclasses.MISSING
@@ -35,6 +35,11 @@ class FieldInfo:
     def required(self) -> bool:
         """True when there is no default."""
         return self.default is _MISSING
+
+    @property
+    def takes_none(self) -> bool:
+        """True when None is a value."""
+        return alternatives(self.annotation)[1]
 
     @property
     def type_name(self) -> str:

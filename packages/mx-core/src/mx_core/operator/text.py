@@ -20,7 +20,7 @@ _TRUE = frozenset(("1", "true"))
 _FALSE = frozenset(("0", "false"))
 
 
-def _alternatives(annotation: Any) -> tuple[Any, bool]:
+def alternatives(annotation: Any) -> tuple[Any, bool]:
     """The type without None, and whether None is allowed."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
         rest = [a for a in typing.get_args(annotation) if a is not type(None)]
@@ -30,7 +30,7 @@ def _alternatives(annotation: Any) -> tuple[Any, bool]:
 
 def type_name(annotation: Any) -> str:
     """How documentation names a type."""
-    kind, optional = _alternatives(annotation)
+    kind, optional = alternatives(annotation)
     origin = typing.get_origin(kind)
     if origin is tuple:
         inner = typing.get_args(kind)[0]
@@ -52,7 +52,7 @@ def to_text(value: Any) -> str:
 
 def coerce(value: Any, info: FieldInfo, where: str) -> Any:
     """`value` as the declared type, checked against bounds and choices."""
-    kind, optional = _alternatives(info.annotation)
+    kind, optional = alternatives(info.annotation)
     if value is None or (isinstance(value, str) and value == "None"):
         if optional or info.default is None:
             return None
@@ -84,7 +84,7 @@ def _wrong(value: Any, info: FieldInfo, where: str) -> ArgumentError:
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    kind, optional = _alternatives(kind)
+    kind, optional = alternatives(kind)
     if optional and (value is None or value == "None"):
         return None
     if typing.get_origin(kind) is tuple:

@@ -149,8 +149,8 @@ class Topk(OperatorProperty):
     Param = TopkParam
 
     def outputs(self, p: Any) -> tuple[str, ...]:
-        """Values and indices with ret_typ both."""
-        return ("output0", "output1") if p.ret_typ == "both" else ("output",)
+        """Values and indices with ret_typ both; values keep their name alone."""
+        return {"both": ("output0", "output1"), "value": ("output0",)}.get(p.ret_typ, ("output",))
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """k along the axis."""
@@ -163,13 +163,11 @@ class Topk(OperatorProperty):
 
     def infer_type(self, p: Any, t: Any) -> None:
         """Values as data, indices from the parameter."""
-        if p.ret_typ == "both":
-            t.unify(["data", "output0"])
-            t.assign("output1", p.dtype)
-        elif p.ret_typ == "indices":
-            t.assign("output", p.dtype)
-        else:
-            t.unify(["data", "output"])
+        names = self.outputs(p)
+        if p.ret_typ != "indices":
+            t.unify(["data", names[0]])
+        if p.ret_typ in ("both", "indices"):
+            t.assign(names[-1], p.dtype)
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Of values, scattered back; indices and masks have none."""

@@ -53,12 +53,13 @@ class Det(OperatorProperty):
     name = "_linalg_det"
     aliases = ("linalg_det",)
     arguments = ("A",)
+    results = ("output0",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """One number per matrix."""
         a = square(s)
         if a is not None:
-            s.assign("output", a[:-2] or (1,))
+            s.assign("output0", a[:-2] or (1,))
 
     def gradient(self, p: Any, g: Any) -> Any:
         """The cofactors."""

@@ -175,7 +175,7 @@ class MultiBoxDetectionParam:
 
     clip: bool = opt(True, "cut boxes to the image")
     threshold: float = opt(0.01, "objects of lower probability are dropped")
-    background_id: int = opt(0, "the class that is no object; only 0", lower=0, upper=0)
+    background_id: int = opt(0, "accepted for compatibility: class 0 is no object, whatever is given")
     nms_threshold: float = opt(0.5, "boxes that overlap a better one by as much are suppressed")
     force_suppress: bool = opt(False, "boxes of different classes compete, too")
     variances: Floats = opt((0.1, 0.1, 0.2, 0.2), "factors of the location predictions")
