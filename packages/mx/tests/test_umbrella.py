@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,13 @@ def test_missing_part_names_its_distribution(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "mx_kvstore", None)
     with pytest.raises(AttributeError, match="pip install mx-kvstore"):
         mx.kvstore
+
+
+def test_readers_of_types_see_the_same_names() -> None:
+    module = ast.parse(Path(mx.__file__).read_text())
+    block = next(s for s in module.body if isinstance(s, ast.If) and ast.unparse(s.test) == "TYPE_CHECKING")
+    names = {
+        alias.asname for s in block.body if isinstance(s, (ast.Import, ast.ImportFrom)) for alias in s.names
+    }
+    names |= {ast.unparse(s.targets[0]) for s in block.body if isinstance(s, ast.Assign)}
+    assert {name for name in names if name and not name.startswith("_")} == set(mx._PLACES)

@@ -13,6 +13,7 @@ from mx_core.build_info import __version__
 from mx_core.commands.doctor import doctor
 from mx_core.commands.ops import ops
 from mx_core.commands.plugins import plugins_command
+from mx_core.commands.stubs import stubs
 from mx_core.errors import MXNetError, PluginWarning
 from mx_core.registry import Entry
 
@@ -56,6 +57,7 @@ def cli() -> None:
 cli.add_command(plugins_command, "plugins")
 cli.add_command(ops, "ops")
 cli.add_command(doctor, "doctor")
+cli.add_command(stubs, "stubs")
 
 
 def main() -> None:

@@ -142,6 +142,11 @@ def mx_read_graph(graph: str) -> object:
 
 
 @hookspec
+def mx_stub_modules() -> Mapping[str, str]:  # type: ignore[empty-body]
+    """Modules whose functions are made from operators -> `"module:Class"` of the arrays these take."""
+
+
+@hookspec
 def mx_fork(stage: str) -> None:
     """`"before"`, `"parent"` or `"child"` around `os.fork`; on the forking thread."""
 

@@ -177,6 +177,14 @@ def read_graph(graph: str) -> Any:
     return symbol
 
 
+def stub_modules() -> dict[str, str]:
+    """Modules whose functions are made from operators, by hook `mx_stub_modules`."""
+    found: dict[str, str] = {}
+    for modules in _get().manager.hook.mx_stub_modules():
+        found.update(modules)
+    return dict(sorted(found.items()))
+
+
 def diagnostics() -> dict[str, dict[str, str]]:
     """Plug-in name -> lines of its `mx_diagnostics`; a hook that fails gives the line `error`."""
     state = _get()

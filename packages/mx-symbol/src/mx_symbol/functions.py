@@ -51,6 +51,7 @@ def _make(op: OperatorProperty, shown: str) -> Callable[..., Symbol]:
     generated.__doc__ = op.doc()
     generated.__module__ = "mx_symbol.sym"
     generated.__signature__ = op.signature()  # type: ignore[attr-defined]
+    generated.__wrapped_operator__ = op  # type: ignore[attr-defined]
     return generated
 
 

@@ -49,3 +49,9 @@ def mx_read_graph(graph: str) -> object:
     from mx_symbol.json_reader import load_json
 
     return load_json(graph)
+
+
+@hookimpl
+def mx_stub_modules() -> dict[str, str]:
+    """`mx.sym` and what is in it."""
+    return {"mx_symbol.sym": "mx_symbol.symbol:Symbol"}

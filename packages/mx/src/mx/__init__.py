@@ -9,7 +9,60 @@ is asked for; the error says which distribution brings it.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
+    import mx_kvstore as _mx_kvstore
+    from mx import test_utils as test_utils
+    from mx_core import context as context
+    from mx_core import errors as _errors
+    from mx_core import plugins as plugins
+    from mx_core.context import Context as Context
+    from mx_core.context import cpu as cpu
+    from mx_core.context import cpu_pinned as cpu_pinned
+    from mx_core.context import cpu_shared as cpu_shared
+    from mx_core.context import current_context as current_context
+    from mx_core.context import gpu as gpu
+    from mx_core.context import num_gpus as num_gpus
+    from mx_core.errors import MXNetError as MXNetError
+    from mx_engine import bulking as _bulking
+    from mx_engine import profiler as profiler
+    from mx_io import image as image
+    from mx_io import io as io
+    from mx_io import recordio as recordio
+    from mx_ndarray import NDArray as NDArray
+    from mx_ndarray import autograd as autograd
+    from mx_ndarray import custom as _custom
+    from mx_ndarray import nd as nd
+    from mx_ndarray import random as random
+    from mx_ndarray import waitall as waitall
+    from mx_symbol import attribute as attribute
+    from mx_symbol import executor as executor
+    from mx_symbol import naming as _naming
+    from mx_symbol import sym as sym
+    from mx_symbol.attribute import AttrScope as AttrScope
+    from mx_symbol.symbol import Symbol as Symbol
+    from mx_train import callback as callback
+    from mx_train import initializer as initializer
+    from mx_train import lr_scheduler as lr_scheduler
+    from mx_train import metric as metric
+    from mx_train import model as model
+    from mx_train import module as module
+    from mx_train import optimizer as optimizer
+
+    base = _errors
+    ndarray = nd
+    rnd = random
+    operator = _custom
+    engine = _bulking
+    symbol = sym
+    name = _naming
+    img = image
+    kv = _mx_kvstore
+    kvstore = _mx_kvstore
+    mod = module
+    opt = optimizer
+    init = initializer
 
 __version__ = "0.1.0"
 

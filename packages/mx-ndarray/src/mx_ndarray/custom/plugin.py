@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook implementations: the operator `Custom` and its kernels."""
+"""Hook implementations: the operator `Custom`, its kernels, and modules of operator functions."""
 
 from __future__ import annotations
 
@@ -21,3 +21,9 @@ def mx_register_kernels(registry: Any) -> None:
     """Python runs them."""
     for name, make in (("Custom", "forward_kernel"), ("_backward_Custom", "backward_kernel")):
         registry.add(name, "cpu", "python", f"mx_ndarray.custom.operator:{make}", priority=10)
+
+
+@hookimpl
+def mx_stub_modules() -> dict[str, str]:
+    """`mx.nd` and what is in it."""
+    return {"mx_ndarray.nd": "mx_ndarray.ndarray:NDArray"}

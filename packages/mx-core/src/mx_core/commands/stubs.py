@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx stubs`: type stubs of the operators that are installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mx_core import plugins
+from mx_core import stubs as generator
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
+def stubs(folder: Path | None) -> None:
+    """Write type stubs of operator functions, so that editors and type checkers know them.
+
+    They go to FOLDER, or beside the installed packages, where every tool finds them. They say what
+    is installed now: run it again after a plug-in came or went.
+    """
+    target = generator.site_packages() if folder is None else folder
+    for path in generator.write(target, plugins.stub_modules()):
+        click.echo(path)
