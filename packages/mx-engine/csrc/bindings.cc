@@ -123,7 +123,7 @@ class PyEngine {
     int32_t status = MX_OK;
     for (bool done = wait.granted; !done && !interrupt;) {
       {
-        py::gil_scoped_release nogil;
+        const WaitWithoutGil nogil;
         done = engine->wait_until(wait, std::min(end, Clock::now() + kSignalInterval));
       }
       if (!done && Clock::now() >= end) break;
@@ -148,7 +148,7 @@ class PyEngine {
       mx_error error{};
       int32_t status = MX_OK;
       {
-        py::gil_scoped_release nogil;
+        const WaitWithoutGil nogil;
         const auto slice = std::min<Clock::duration>(end - Clock::now(), kSignalInterval);
         status = get()->wait_for_all(
             std::max<int64_t>(0, std::chrono::nanoseconds(slice).count()), &failure, &error);

@@ -5,6 +5,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
+
 #include "engine.h"
 #include "mx_core/python.hpp"
 
@@ -37,6 +39,21 @@ void raise_unless_ok(int32_t status, const mx_error& error);
 void raise_failure_if_any(mx_failure* failure);
 // The engine's own variable, or ArgumentError.
 Variable* checked(const Engine* engine, const PyVariable& variable);
+
+// The GIL is given up for a wait.  A worker that comes for what was just pushed waits a moment for this, rather
+// than go to sleep over a GIL that its pusher is about to give up.
+class WaitWithoutGil {
+ public:
+  WaitWithoutGil() noexcept { waiting_.fetch_add(1, std::memory_order_relaxed); }
+  ~WaitWithoutGil() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
+  WaitWithoutGil(const WaitWithoutGil&) = delete;
+  WaitWithoutGil& operator=(const WaitWithoutGil&) = delete;
+  static bool any() noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  py::gil_scoped_release nogil_;
+  static inline std::atomic<int> waiting_{0};
+};
 
 // Sleeps for a moment, without the GIL if the thread holds it.
 void sleep_without_gil() noexcept;

@@ -26,6 +26,7 @@ bool interpreter_ends() noexcept {
 // Python then.
 thread_local PyGILState_STATE lane_gil = PyGILState_UNLOCKED;
 thread_local PyThreadState* lane_state = nullptr;  // of this pool thread, once it ran Python
+thread_local Lookout gil_lookout;
 thread_local bool lane_busy = false;               // lane_state is in use further up the stack
 
 struct GilTaken {
@@ -34,7 +35,9 @@ struct GilTaken {
 };
 
 GilTaken take_gil() {
-  if (WorkerPool::current() == nullptr || lane_busy) return {false, PyGILState_Ensure()};
+  const Worker* worker = WorkerPool::current();
+  if (worker == nullptr || lane_busy) return {false, PyGILState_Ensure()};
+  if (worker->fresh) gil_lookout.look_for(WaitWithoutGil::any);
   if (lane_state == nullptr) {
     lane_gil = PyGILState_Ensure();
     lane_state = PyThreadState_Get();

@@ -88,7 +88,7 @@ bool Engine::wait_until(VariableWait& wait,
   if (!wait.granted) {
     const BlockingScope scope;
     begin_waiting();
-    wait.granted = wait.waiter.wait_until(when);
+    wait.granted = wait.waiter.look_and_wait_until(when);
     end_waiting();
   }
   return wait.granted;
@@ -174,6 +174,8 @@ uint64_t Engine::pending() noexcept {
 bool Engine::drain(int64_t timeout_ns) noexcept {
   if (pending_.load(std::memory_order_acquire) == 0) return true;
   begin_waiting();
+  thread_local Lookout lookout;
+  lookout.look_for([this] { return pending_.load(std::memory_order_acquire) == 0; });
   quiet_waiters_.fetch_add(1, std::memory_order_seq_cst);
   bool quiet = false;
   {

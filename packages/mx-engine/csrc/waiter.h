@@ -3,11 +3,14 @@
 // One thread that waits for one thing.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <thread>
+
+#include "spin_lock.h"
 
 namespace mx::engine {
 
@@ -33,32 +36,84 @@ bool poll_until(std::chrono::steady_clock::time_point when, Condition condition)
   return true;
 }
 
+// Looks for something awake, for less time than falling asleep and being woken would take.  Where that is in vain,
+// because threads share a processor or work is rare, it is tried ever less often.  Of one thread and purpose.
+class Lookout {
+ public:
+  // Whether it came about.
+  template <class Condition>
+  bool look_for(Condition condition) noexcept {
+    if (skip_ > 0) {
+      --skip_;
+      return condition();
+    }
+    const auto end = std::chrono::steady_clock::now() + kTime;
+    do {
+      for (int i = 0; i < kPausesPerLook; ++i) {
+        if (condition()) {
+          in_vain_ = 0;
+          return true;
+        }
+        pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    in_vain_ = in_vain_ < kMostSkipped ? 2 * in_vain_ + 1 : kMostSkipped;
+    skip_ = in_vain_;
+    return false;
+  }
+
+ private:
+  static constexpr auto kTime = std::chrono::microseconds(8);
+  static constexpr int kPausesPerLook = 16;
+  static constexpr int kMostSkipped = 31;
+  int skip_ = 0;
+  int in_vain_ = 0;
+};
+
 class Waiter {
  public:
   // The waiting thread may destroy the waiter as soon as it has seen the signal, so the signal is
   // given with the mutex held.
   void signal() noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
-    signalled_ = true;
-    condition_.notify_one();
+    signalled_.store(true, std::memory_order_release);
+    if (sleeps_) condition_.notify_one();
   }
   void wait() noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    condition_.wait(lock, [this] { return signalled_; });
-    signalled_ = false;
+    sleeps_ = true;
+    condition_.wait(lock, [this] { return signalled(); });
+    awake();
   }
   // Whether the signal came in time.
   bool wait_until(std::chrono::steady_clock::time_point when) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!condition_.wait_until(lock, when, [this] { return signalled_; })) return false;
-    signalled_ = false;
+    sleeps_ = true;
+    if (!condition_.wait_until(lock, when, [this] { return signalled(); })) {
+      sleeps_ = false;
+      return false;
+    }
+    awake();
     return true;
+  }
+  // The signal may come before this thread slept: looks for it first.
+  bool look_and_wait_until(std::chrono::steady_clock::time_point when) noexcept {
+    thread_local Lookout lookout;
+    lookout.look_for([this] { return signalled(); });
+    return wait_until(when);
   }
 
  private:
+  bool signalled() const noexcept { return signalled_.load(std::memory_order_acquire); }
+  void awake() noexcept {
+    sleeps_ = false;
+    signalled_.store(false, std::memory_order_relaxed);
+  }
+
   std::mutex mutex_;
   std::condition_variable condition_;
-  bool signalled_ = false;  // guarded by mutex_
+  std::atomic<bool> signalled_{false};  // written with mutex_ held
+  bool sleeps_ = false;                 // guarded by mutex_
 };
 
 }  // namespace mx::engine

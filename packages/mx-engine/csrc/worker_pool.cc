@@ -8,10 +8,6 @@ namespace {
 
 thread_local Worker* current_worker = nullptr;
 
-// How long a thread without work looks for some before it sleeps.
-constexpr auto kSearchTime = std::chrono::microseconds(8);
-constexpr int kPausesPerLook = 16;
-
 }  // namespace
 
 Worker* WorkerPool::current() noexcept { return current_worker; }
@@ -135,20 +131,21 @@ void WorkerPool::main(Worker* worker) {
       worker->busy.store(true, std::memory_order_release);
       runner_.run(block, worker->number);
       worker->busy.store(false, std::memory_order_release);
-      searched = false;
+      searched = worker->fresh = false;
     } else if (stopping_) {
       break;
     } else if (!searching_ && !searched) {
       searching_ = worker->woken_to_search = true;
       lock_.unlock();
-      search();
-      searched = true;
+      search(worker);
+      searched = worker->fresh = true;
     } else {
       worker->next_idle = idle_;
       idle_ = worker;
       lock_.unlock();
       worker->wake.wait();
       searched = false;
+      worker->fresh = true;
     }
   }
   --threads_;
@@ -161,14 +158,8 @@ void WorkerPool::main(Worker* worker) {
   worker->ended.store(true, std::memory_order_release);
 }
 
-void WorkerPool::search() noexcept {
-  const auto end = std::chrono::steady_clock::now() + kSearchTime;
-  do {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-      if (queued_.load(std::memory_order_relaxed) != 0) return;
-      pause();
-    }
-  } while (std::chrono::steady_clock::now() < end);
+void WorkerPool::search(Worker* worker) noexcept {
+  worker->lookout.look_for([this] { return queued_.load(std::memory_order_relaxed) != 0; });
 }
 
 Worker* WorkerPool::pop_idle() noexcept {

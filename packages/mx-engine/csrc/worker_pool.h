@@ -49,7 +49,9 @@ struct Worker {
   WorkerPool* const pool;
   uint32_t number = 0;      // 1, 2, … within the pool
   Worker* next_idle = nullptr;  // guarded by the pool's lock
-  bool woken_to_search = false;  // the same: the pool's `searching_` stands for this thread
+  Lookout lookout;     // its own, for work
+  bool fresh = false;  // the same: was without work before the operation it runs now
+  bool woken_to_search = false;  // guarded as above: the pool's `searching_` stands for this thread
   std::atomic<bool> ended{false};
   std::atomic<bool> busy{false};  // running what the next two say
   std::atomic<const char*> name{nullptr};
@@ -100,7 +102,7 @@ class WorkerPool {
   void join_ended();
   void main(Worker* worker);
   Block* pop(Worker* worker) noexcept;
-  void search() noexcept;
+  void search(Worker* worker) noexcept;
   Worker* pop_idle() noexcept;
   void wake_all() noexcept;
   bool remove_idle(Worker* worker) noexcept;
