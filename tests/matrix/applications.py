@@ -208,3 +208,11 @@ def _array(rng: random.Random, shape: Sequence[int], dtype: str, kind: str) -> A
     if dtype in INTEGERS and kind in ("any", "fraction"):
         values = numbers.integers(0 if dtype in ("uint8", "bool") else -9, 10, shape)
     return np.asarray(values).astype(dtypes.numpy_dtype(dtypes.code(dtype)))
+
+
+def named_inputs(case: Case) -> list[str] | None:
+    """Names of the inputs in a call; None for what only gradients call, where names mean two things."""
+    op, names = case.op, [*case.op.inputs(case.params), *case.op.aux(case.params)]
+    settings = {info.name for info in case.params.fields()}
+    declared = {*op.arguments, *op.auxiliaries}
+    return names if set(names) <= declared and not declared & settings else None
