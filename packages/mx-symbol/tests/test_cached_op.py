@@ -116,5 +116,3 @@ def test_shapes_that_depend_on_values():
         total.backward()
         np.testing.assert_array_equal(rows.grad.asnumpy(), 18 * rows.asnumpy() * np.array(wanted)[:, None])
     assert states[0].asnumpy() == [(0 * 0.5 + 6 * 0.5) * 0.5 + 6 * 0.5]
-    with pytest.raises(MXNetError, match="depends on values"):
-        sym.sum(kept).simple_bind(x=(3, 1), mask=(3,))

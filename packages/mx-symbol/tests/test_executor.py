@@ -241,11 +241,6 @@ def test_evaluating_a_symbol():
     assert (a + b).eval(cpu(), a=nd.ones((2,)), b=nd.ones((2,)))[0].asnumpy().tolist() == [2, 2]
 
 
-def test_values_whose_shape_depends_on_data_are_refused():
-    with pytest.raises(MXNetError, match="'pos'.*depends on values"):
-        sym.test_positive(sym.Variable("a"), name="pos").simple_bind(a=(3,))
-
-
 def test_a_memory_plan_is_smaller_than_the_sum():
     net = sym.load(DATA / "resnet18_v1-symbol.json")
     executor = net.simple_bind(grad_req="null", data=(1, 3, 32, 32))

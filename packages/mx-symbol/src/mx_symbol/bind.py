@@ -11,11 +11,15 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, nd
-from mx_symbol.bound_graph import BoundGraph, build, bytes_of, variables_of
+from mx_symbol.bound_graph import BoundGraph, build, bytes_of, closed_shapes, variables_of
+from mx_symbol.devices import Devices
 from mx_symbol.executor import Executor
 from mx_symbol.graph import Entry, Node
-from mx_symbol.infer import check_names, legacy_in, shape_of
+from mx_symbol.infer import PartialShape, check_names, legacy_in, shape_of
 from mx_symbol.passes import Passes
+from mx_symbol.pieces import is_dynamic
+from mx_symbol.piecewise import PiecewiseExecutor, build_in_pieces
+from mx_symbol.program import Arena
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
@@ -42,6 +46,7 @@ def bind(
     ----------
     args : list in the order of `list_arguments`, or by name
     args_grad : the same for gradients; missing ones are not computed
+    group2ctx : devices by name of a group (`AttrScope(ctx_group=...)`); see `mx_symbol.devices`
     grad_req : {"write", "add", "null"}, for all, in order, or by name (missing: "null")
     aux_states : list in the order of `list_auxiliary_states`, or by name
     shared_exec : executor whose intermediate memory is used too; the two must not run interleaved
@@ -55,7 +60,7 @@ def bind(
     ArgumentError  arrays are missing or too many
     ShapeError, DTypeError  arrays do not fit the graph; names node, argument, both values
     """
-    place = _check_groups(ctx, group2ctx)
+    place = current_context() if ctx is None else ctx
     arguments, auxiliaries = variables_of(symbol.nodes)
     arg_table = _named(args, list(arguments), "args")
     aux_table = _named(aux_states if aux_states is not None else {}, list(auxiliaries), "aux_states")
@@ -63,21 +68,19 @@ def bind(
     requests = _requests(grad_req, list(arguments))
     requests = {n: r for n, r in requests.items() if grads.get(n) is not None and r != "null"}
     everything = {**arg_table, **aux_table}
-    graph = build(
-        symbol.entries,
+    graph, devices = _planned(
+        symbol,
         {name: tuple(array.shape) for name, array in everything.items()},
         {name: dtypes.code(array.dtype) for name, array in everything.items()},
-        requests,
-        place,
-        Passes.parse(passes),
-    )
+        requests, place, Passes.parse(passes), group2ctx or {},
+        {name: array.context for name, array in everything.items()},
+    )  # fmt: skip
     for name in requests:
         _check_fits(f"gradient of {name}", grads[name], graph.specs[Entry(graph.arguments[name])])
     grad_table = {name: grads.get(name) for name in arguments}
     arena = None if shared_exec is None else shared_exec._arena
-    return Executor(
-        symbol, place, graph, (arg_table, grad_table, aux_table), arena, memory_budget=memory_budget
-    )
+    arrays = (arg_table, grad_table, aux_table)
+    return _made(symbol, place, graph, arrays, arena, memory_budget, devices, group2ctx or {})
 
 
 def simple_bind(
@@ -109,7 +112,7 @@ def simple_bind(
     ------
     ShapeError, DTypeError  contradiction, or a shape that cannot be inferred
     """
-    place = _check_groups(ctx, group2ctx)
+    place = current_context() if ctx is None else ctx
     if shared_buffer is not None and not isinstance(shared_buffer, dict):
         raise TypeError(f"[simple_bind] shared_buffer: expected a dict, got {type(shared_buffer).__name__}")
     for name, stype in (stype_dict or {}).items():
@@ -119,15 +122,13 @@ def simple_bind(
     check_names(kwargs, symbol.list_inputs(), "simple_bind")
     check_names(type_dict or {}, symbol.list_inputs(), "simple_bind")
     requests = _requests(grad_req, list(arguments))
-    graph = build(
-        symbol.entries,
+    graph, devices = _planned(
+        symbol,
         {name: legacy_in(shape_of(shape, f"simple_bind {name}")) for name, shape in kwargs.items()},
         {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
-        requests,
-        place,
-        Passes.parse(passes),
-    )
-    pool = _Pool(place, group2ctx or {}, shared_exec, shared_arg_names, shared_buffer)
+        requests, place, Passes.parse(passes), group2ctx or {}, {},
+    )  # fmt: skip
+    pool = _Pool(place, devices, shared_exec, shared_arg_names, shared_buffer)
     args = {name: pool.argument(name, graph, node) for name, node in graph.arguments.items()}
     aux = {name: pool.auxiliary(name, graph, node) for name, node in graph.auxiliaries.items()}
     grads: dict[str, NDArray | None] = {}
@@ -135,7 +136,47 @@ def simple_bind(
         wanted = requests.get(name, "null") != "null"
         grads[name] = pool.gradient(name, graph, node) if wanted else None
     arena = None if shared_exec is None else shared_exec._arena
-    return Executor(symbol, place, graph, (args, grads, aux), arena, memory_budget=memory_budget)
+    arrays = (args, grads, aux)
+    return _made(symbol, place, graph, arrays, arena, memory_budget, devices, group2ctx or {})
+
+
+def _planned(
+    symbol: Symbol,
+    shapes: Mapping[str, PartialShape | None],
+    types: Mapping[str, int | None],
+    requests: Mapping[str, str],
+    place: Context,
+    passes: Passes,
+    groups: Mapping[str, Context],
+    arrays: Mapping[str, Context],
+) -> tuple[BoundGraph, Devices | None]:
+    """The graph to run, and its devices if it takes several programs."""
+    heads = closed_shapes(symbol.entries, shapes)
+    devices = Devices(heads, place, groups, arrays if groups else {})
+    if devices.several or any(map(is_dynamic, symbol.nodes)):
+        return build_in_pieces(heads, shapes, types, requests, devices, passes), devices
+    return build(heads, shapes, types, requests, place, passes), None
+
+
+def _made(
+    symbol: Symbol,
+    place: Context,
+    graph: BoundGraph,
+    arrays: tuple[dict[str, NDArray], dict[str, NDArray | None], dict[str, NDArray]],
+    arena: Arena | None,
+    memory_budget: int | None,
+    devices: Devices | None,
+    groups: Mapping[str, Context],
+) -> Executor:
+    if devices is None:
+        return Executor(symbol, place, graph, arrays, arena, memory_budget=memory_budget)
+    if memory_budget is not None:
+        raise ArgumentError(
+            "[bind] memory_budget: expected a graph on one device with shapes that are known before it runs"
+        )
+    executor = PiecewiseExecutor(symbol, place, graph, arrays, devices)
+    executor._groups = dict(groups)
+    return executor
 
 
 class _Pool:
@@ -144,19 +185,19 @@ class _Pool:
     def __init__(
         self,
         ctx: Context,
-        groups: Mapping[str, Context],
+        devices: Devices | None,
         shared_exec: Executor | None,
         shared_names: Sequence[str] | None,
         buffer: dict[str, NDArray] | None,
     ) -> None:
         self._ctx = ctx
-        self._groups = groups
+        self._devices = devices
         self._shared = shared_exec
         self._names = shared_names
         self._buffer = buffer
 
     def _new(self, spec: TensorSpec, node: Node) -> NDArray:
-        ctx = self._groups.get(node.attrs.get("__ctx_group__", ""), self._ctx)
+        ctx = self._ctx if self._devices is None else self._devices.of(node)
         return nd.zeros(spec.shape, ctx, dtypes.name(spec.dtype))
 
     def _fitting(self, array: NDArray | None, spec: TensorSpec) -> NDArray | None:
@@ -230,7 +271,11 @@ def rebind(
     types |= {name: old.specs[Entry(node)].dtype for name, node in old.auxiliaries.items()}
     requests = {n: old.grad_req.get(n, "null") for n in old.arguments}
     shapes = {name: legacy_in(shape_of(shape, f"reshape {name}")) for name, shape in kwargs.items()}
-    graph = build(executor._symbol.entries, shapes, types, requests, executor._context, old.passes)
+    everything = (*executor._args.items(), *executor._aux.items())
+    graph, devices = _planned(
+        executor._symbol, shapes, types, requests, executor._context, old.passes, executor._groups,
+        {name: array.context for name, array in everything},
+    )  # fmt: skip
 
     def moved(name: str, array: NDArray | None, node: Node, named: bool) -> NDArray | None:
         spec = graph.specs[Entry(node)]
@@ -262,21 +307,10 @@ def rebind(
         array = moved(name, executor._aux[name], node, False)
         assert array is not None
         aux[name] = array
-    return Executor(
+    return _made(
         executor._symbol, executor._context, graph, (args, grads, aux), executor._arena,
-        memory_budget=executor._memory_budget,
+        executor._memory_budget, devices, executor._groups,
     )  # fmt: skip
-
-
-def _check_groups(ctx: Context | None, groups: Mapping[str, Context] | None) -> Context:
-    place = current_context() if ctx is None else ctx
-    for name, context in (groups or {}).items():
-        if context.device_type != place.device_type:
-            raise MXNetError(
-                f"[bind] group {name!r} lies on {context}, the graph on {place}; one graph runs on "
-                "one type of device"
-            )
-    return place
 
 
 def _named(arrays: Arrays, names: list[str], what: str) -> dict[str, NDArray]:

@@ -103,7 +103,6 @@ def build(
     heads = closed_shapes(heads, shapes)
     original = topological_order(entry.node for entry in heads)
     arguments, auxiliaries = variables_of(original)
-    _refuse_dynamic(original)
     chosen = Passes.parse() if passes is None else passes
     place = Context("cpu") if context is None else context
     specs = _specs(original, heads, (), {}, arguments, shapes, types)
@@ -156,15 +155,6 @@ def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | No
         return [Entry(made)]
 
     return tuple(rewrite(heads, closed))
-
-
-def _refuse_dynamic(order: Sequence[Node]) -> None:
-    for node in order:
-        if node.op is not None and node.op.dynamic_output:
-            raise MXNetError(
-                f"[{node.op.name} {node.name!r}] has outputs whose shape depends on values; a bound "
-                "graph needs fixed shapes"
-            )
 
 
 def optimized(
@@ -273,7 +263,7 @@ def _specs(
     _default_types(order, head_grads, codes)
     for state in (dims, codes):
         _tie_gradients(state, heads, head_grads, grads, arguments)
-    _refuse_unknown(order, dims)
+    refuse_unknown(order, dims)
     specs = {}
     for node in order:
         for i in range(node.num_outputs):
@@ -310,7 +300,8 @@ def _tie_gradients(
     state.run()
 
 
-def _refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:
+def refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:
+    """ShapeError if the shape of a variable is not known."""
     unknown = [
         f"{node.name}: {legacy_out(dims.get(Entry(node)))}"
         for node in order

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CachedOp: a symbol as a function on arrays, compiled once per signature, with autograd through it.
 
-A graph in which shapes depend on values has no signature to compile for: its operators run one by one.
+A graph in which shapes depend on values has no signature to compile for: it runs piece by piece.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray, autograd, nd
-from mx_ndarray.operator_functions import function
 from mx_symbol.bound_graph import BoundGraph, build, optimized, variables_of
 from mx_symbol.gradient import apply_plain
 from mx_symbol.graph import Entry, topological_order
+from mx_symbol.passes import Passes
+from mx_symbol.pieces import Pieces, is_dynamic
 from mx_symbol.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 from mx_symbol.schedule import make_schedule
 
@@ -39,6 +40,8 @@ class CachedOp:
         What to compute.
     flags : sequence of (str, value)
         Accepted for compatibility: memory is always planned, and programs are kept per shape.
+    passes : Passes, optional
+        Which graph passes run; by default those of MX_PASSES.
 
     Examples
     --------
@@ -47,11 +50,14 @@ class CachedOp:
     array([2., 4.], dtype=float32)
     """
 
-    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
+    def __init__(
+        self, sym: Symbol, flags: Sequence[tuple[str, Any]] = (), passes: Passes | None = None
+    ) -> None:
         self._heads = _own_outputs(sym.entries)
-        self._order = topological_order(e.node for e in self._heads)
-        arguments, auxiliaries = variables_of(self._order)
-        self._dynamic = any(node.op is not None and node.op.dynamic_output for node in self._order)
+        self._passes = passes
+        order = topological_order(e.node for e in self._heads)
+        arguments, auxiliaries = variables_of(order)
+        self._pieces = Pieces(self._heads, None, passes) if any(map(is_dynamic, order)) else None
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}
@@ -81,8 +87,9 @@ class CachedOp:
             raise ArgumentError(
                 f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got {len(args)}"
             )
-        if self._dynamic:
-            results = self._one_by_one(args)
+        if self._pieces is not None:
+            with args[0].context if args else current_context():
+                results = self._pieces(dict(zip(self._names, args, strict=True)))
             return results[0] if len(results) == 1 else results
         recorded = tuple(autograd.is_recording() and x._recorded for x in args)
         signature = self._signature(args, recorded)
@@ -92,20 +99,6 @@ class CachedOp:
             outputs = signature.run(args, self._arena(signature.context))
         results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
         return results[0] if len(results) == 1 else results
-
-    def _one_by_one(self, args: Sequence[NDArray]) -> list[NDArray]:
-        """Every operator called as imperative code calls it, which waits where a shape needs a value."""
-        given = dict(zip(self._names, args, strict=True))
-        table: dict[Entry, NDArray] = {}
-        with args[0].context if args else current_context():
-            for node in self._order:
-                if node.op is None or node.params is None:
-                    table[Entry(node)] = given[node.name]
-                    continue
-                made = function(node.op.name)(*(table[e] for e in node.inputs), **node.params.attrs())
-                for i, array in enumerate([made] if isinstance(made, NDArray) else made):
-                    table[Entry(node, i)] = array
-        return [table[head] for head in self._heads]
 
     def _arena(self, context: Context) -> Arena:
         with self._lock:
@@ -144,6 +137,7 @@ class CachedOp:
             dict(zip(self._names, codes, strict=True)),
             requests,
             context,
+            self._passes,
         )
         graph = optimized(graph, bool(requests), is_train, context)
         schedule = make_schedule(graph, bool(requests))

@@ -60,6 +60,7 @@ class Executor:
         memory_budget: int | None = None,
     ) -> None:
         self._symbol = symbol
+        self._groups: Mapping[str, Context] = {}  # of devices; kept for `reshape`
         self._context = ctx
         self._graph = graph
         self._memory_budget = memory_budget  # of the graph; kept for `reshape`
@@ -75,7 +76,7 @@ class Executor:
         self._last: _Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
-        self.outputs = [self._arrays[entry] for entry in graph.heads]
+        self.outputs = [self._arrays[entry] for entry in graph.heads if entry in self._arrays]
         if graph.grads and memory_budget is not None:
             self._optimized(_Mode(True, True))  # says now when it does not fit
 
@@ -213,7 +214,8 @@ class Executor:
             raise ShapeError(f"Shape not match! Argument {name}, need: {target.shape}, received: {shape}")
         target[:] = value
 
-    def _take_out_grads(self, out_grads: OutGrads) -> None:
+    def _given_out_grads(self, out_grads: OutGrads) -> list[NDArray | None]:
+        """One per output, None for a loss; empty if none was given."""
         given: list[Any] = []
         if isinstance(out_grads, NDArray):
             given = [out_grads]
@@ -221,28 +223,33 @@ class Executor:
             given = [out_grads.get(name) for name in self._symbol.list_outputs()]
         elif out_grads is not None:
             given = list(out_grads)
-        if given and len(given) != len(self.outputs):
-            raise ArgumentError(
-                f"[backward] out_grads: expected {len(self.outputs)} arrays, got {len(given)}"
-            )
+        n = len(self._graph.heads)
+        if given and len(given) != n:
+            raise ArgumentError(f"[backward] out_grads: expected {n} arrays, got {len(given)}")
         for i, variable in enumerate(self._graph.head_grads):
-            if variable is None:
-                continue
-            if not given or given[i] is None:
+            if given and given[i] is not None and not isinstance(given[i], NDArray):
+                raise TypeError(
+                    f"[backward] out_grads[{i}]: expected an NDArray, got {type(given[i]).__name__}"
+                )
+            if variable is not None and (not given or given[i] is None):
                 raise MXNetError(
                     f"[backward] output {self._graph.heads[i].name!r} is not a loss, so backward "
                     "needs its gradient: give out_grads, or end the graph in a loss such as MakeLoss"
                 )
-            target = self._arrays[Entry(variable)]
-            if not isinstance(given[i], NDArray):
-                raise TypeError(
-                    f"[backward] out_grads[{i}]: expected an NDArray, got {type(given[i]).__name__}"
-                )
-            if tuple(given[i].shape) != target.shape:
+        return given
+
+    def _take_out_grads(self, out_grads: OutGrads) -> None:
+        given = self._given_out_grads(out_grads)
+        for i, variable in enumerate(self._graph.head_grads):
+            if variable is None:
+                continue
+            grad, target = given[i], self._arrays[Entry(variable)]
+            assert grad is not None
+            if grad.shape != target.shape:
                 raise ShapeError(
-                    f"[backward] out_grads[{i}]: expected shape {target.shape}, got {tuple(given[i].shape)}"
+                    f"[backward] out_grads[{i}]: expected shape {target.shape}, got {grad.shape}"
                 )
-            target[:] = given[i]
+            target[:] = grad
 
     def _optimized(self, mode: _Mode) -> BoundGraph:
         """The graph that is run in a mode."""
