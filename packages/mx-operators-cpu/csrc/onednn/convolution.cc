@@ -53,8 +53,8 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
 
   const OutputMask for_data = needed_by(0), for_weights = needed_by(1) | (biased ? needed_by(2) : 0);
   const typename BackwardData::primitive_desc by_data(
-      cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), any_layout(shape.out), w.stride,
-      w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+      cpu_engine(), shape.kind, shape.in_primitive(shape.data), any_layout(shape.weight),
+      shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
   const Slot weights = builder.input(2, shape.weight), diff_src = builder.output(0, shape.data);
   const Slot data_made = builder.target(diff_src, by_data.diff_src_desc());
   builder.step(by_data,
@@ -64,8 +64,8 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
                for_data);
   builder.deliver(data_made, diff_src, for_data);
   const typename BackwardWeights::primitive_desc by_weights(
-      cpu_engine(), shape.kind, any_layout(shape.data), any_layout(shape.weight), bias,
-      any_layout(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+      cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), any_layout(shape.weight), bias,
+      shape.in_weight_gradient(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
   const Slot made = builder.target(diff_weights, by_weights.diff_weights_desc());
   ProgramBuilder::Arguments arguments = {
       {DNNL_ARG_SRC, builder.as(src, by_weights.src_desc(), for_weights)},

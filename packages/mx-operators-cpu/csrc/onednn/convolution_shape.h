@@ -4,6 +4,8 @@
 // whatever order they have in memory.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels.h"
 #include "program.h"
 
@@ -35,10 +37,20 @@ struct ConvolutionShape {
     }
     const double per_point = static_cast<double>(product(w.shape, 1, w.shape.size()));
     macs = per_point * static_cast<double>(transposed ? x.size() : y.size());
+    keeps_ = options.channels_last && options.groups == 1 && spatial == 2;
     bytes_ = static_cast<double>(x.bytes() + w.bytes() + y.bytes());
   }
 
   Cost cost() const { return {2 * macs, bytes_}; }
+
+  // The layout in which a primitive takes or gives data: as it is where channels are last, which costs
+  // no reorder and nothing else; else what the primitive likes best.
+  MemoryDesc in_primitive(const MemoryDesc& tensor) const { return keeps_ ? tensor : any_layout(tensor); }
+  // Gradients of weights skip from row to row slowly where channels are last.
+  MemoryDesc in_weight_gradient(const MemoryDesc& tensor) const {
+    const bool skips = std::any_of(window.stride.begin(), window.stride.end(), [](int64_t s) { return s > 1; });
+    return skips ? any_layout(tensor) : in_primitive(tensor);
+  }
 
  private:
   static MemoryDesc weights(const ConvolutionOptions& options, bool transposed, const Spec& w, int spatial) {
@@ -59,13 +71,14 @@ struct ConvolutionShape {
   }
 
   double bytes_ = 0;
+  bool keeps_ = false;
 };
 
 template <class Forward>
 typename Forward::primitive_desc make_descriptor(const ConvolutionShape& shape, const MemoryDesc& bias) {
   const Window& w = shape.window;
-  return {cpu_engine(), dnnl::prop_kind::forward_training, shape.kind, any_layout(shape.data),
-          any_layout(shape.weight), bias, any_layout(shape.out), w.stride, w.dilate, w.pad, shape.pad_end,
+  return {cpu_engine(), dnnl::prop_kind::forward_training, shape.kind, shape.in_primitive(shape.data),
+          any_layout(shape.weight), bias, shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end,
           ProgramBuilder::attributes()};
 }
 
