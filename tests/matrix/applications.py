@@ -185,8 +185,9 @@ def _draw(rng: random.Random, op: OperatorProperty, dtype: str, most: int, smoot
     try:
         settings = {op.variadic: len(described)} | params if op.variadic is not None else params
         p = op.Param.parse(settings, op=op.name)
-        if smooth and any(isinstance(v, float) and 0 < abs(v) < 1e-3 for v in settings.values()):
-            return None
+        numbers = [abs(v) for v in settings.values() if isinstance(v, float) and v]
+        if any(v < (1e-3 if smooth else 1e-12) or v > 1e6 for v in numbers):
+            return None  # whose results have overflowed on the way, or are steps
         differentiable = gradient_of(op, p).grads if smooth else ()
         shapes = infer_shapes(op, p, [shape for shape, _, _ in described])[1]
     except Exception:  # whatever is wrong with it

@@ -106,6 +106,13 @@ def test_labels_of_no_class(label: float) -> None:
         np.testing.assert_allclose(grad, [[-2 / 3, 1 / 3, 1 / 3], [1 / 3] * 3])
 
 
+def test_classes_on_the_second_axis_come_before_those_on_the_last() -> None:
+    both = {"multi_output": True, "preserve_shape": True}
+    x = np.array([[[1, 2, 3], [3, 5, 4]]], np.float64)
+    np.testing.assert_allclose(compute("SoftmaxOutput", x, np.zeros((1, 3)), **both).sum(1), 1)
+    assert shapes("SoftmaxOutput", (1, 2, 3), (1, 3), **both) == ((1, 2, 3),)
+
+
 def test_a_range_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mx_operators.array.fill.PIECE", 4)
     found = compute("_arange", start=0.5, stop=5, step=0.5, repeat=2, dtype="float16")

@@ -34,10 +34,10 @@ class SoftmaxOutputParam:
 
 def as_classes(x: Any, p: Any) -> Any:
     """data as (rows, classes, positions)."""
-    if p.preserve_shape:
-        return x.reshape(prod(x.shape[:-1]), x.shape[-1], 1)
     if p.multi_output:
         return x.reshape(x.shape[0], x.shape[1], prod(x.shape[2:]))
+    if p.preserve_shape:
+        return x.reshape(prod(x.shape[:-1]), x.shape[-1], 1)
     return x.reshape(x.shape[0], prod(x.shape[1:]), 1)
 
 
@@ -70,7 +70,7 @@ class SoftmaxOutput(OperatorProperty):
             if p.multi_output and label[1] == 1:
                 s.assign("label", (data[0], 1, *data[2:]))
                 return
-        expected = data[:-1] if p.preserve_shape else (data[0], *data[2:]) if p.multi_output else data[:1]
+        expected = (data[0], *data[2:]) if p.multi_output else data[:-1] if p.preserve_shape else data[:1]
         if label is not None and -1 not in label and p.multi_output and len(label) == 2 and -1 not in data:
             flat = (data[0], int(np.prod(data[2:])))
             if label == flat:
