@@ -87,6 +87,24 @@ def test_a_small_value_lies_in_the_gap_of_a_large_one():
     assert plan.total_bytes == 4096 + 64
 
 
+def test_where_both_heuristics_leave_gaps_other_orders_are_tried(monkeypatch):
+    # values 0 to 4, (size, first step, last step)
+    lives = [(256, 1, 3), (192, 3, 5), (64, 3, 3), (128, 4, 5), (192, 4, 5)]
+    steps = [
+        Step(
+            tuple(v for v, (_, birth, death) in enumerate(lives) if death == time > birth),
+            tuple(v for v, (_, birth, _) in enumerate(lives) if birth == time),
+        )
+        for time in range(6)
+    ]
+    sizes = [size for size, _, _ in lives]
+    plan = plan_memory(steps, sizes)
+    check_plan(steps, sizes, frozenset(), plan)
+    assert plan.total_bytes == plan.live_bytes == 512
+    monkeypatch.setattr(memory, "ROUNDS", 0)
+    assert plan_memory(steps, sizes).total_bytes == 576
+
+
 def test_external_values_take_no_room():
     plan = plan_memory(*chain(3), external=frozenset({0, 1, 2}))
     assert plan.placements == {}

@@ -6,7 +6,8 @@ an output takes over the block of an input that dies there, where the operator a
 blocks whose lifetimes overlap get disjoint ranges, by the better of two known heuristics, greedy
 by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020) and
 best fit in schedule order with coalescing (Knuth, TAOCP 1, 2.5), which is linear and alone used for
-large graphs. Outputs, arguments, auxiliary states and gradients are the caller's and never planned; but
+large graphs. Where both leave gaps, greedy placement is repeated, the longest-lived first, and what came to lie
+highest earlier each time, as iterated schedulers move what came out worst. Outputs, arguments, auxiliary states and gradients are the caller's and never planned; but
 values that end in place in a gradient that is written lie in its array from the start, as the partial
 sums of a shared weight's gradient do.
 """
@@ -14,7 +15,7 @@ sums of a shared weight's gradient do.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -22,6 +23,8 @@ from types import MappingProxyType
 ALIGNMENT = 64
 #: above this many blocks only the linear heuristic runs
 GREEDY_LIMIT = 3000
+#: most placements that are tried when the heuristics leave gaps
+ROUNDS = 16
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ def plan_memory(
     deaths = _last_reads(steps, len(sizes))
     blocks = _blocks(steps, sizes, external, hosts, deaths)
     planned = [block for block in blocks if block.host < 0]
-    total = _place(planned)
+    live = _largest_live_set(planned, len(steps))
+    total = _place(planned, live)
     placements = {}
     for number, block in enumerate(blocks):
         for value in block.values:
@@ -143,7 +147,7 @@ def plan_memory(
                 value, number, block.offset, sizes[value], birth, max(birth, death), block.host
             )
     naive = sum(_aligned(sizes[value]) for value in placements)
-    return MemoryPlan(placements, total, naive, _largest_live_set(planned, len(steps)))
+    return MemoryPlan(placements, total, naive, live)
 
 
 def _aligned(size: int) -> int:
@@ -225,17 +229,29 @@ def _donor(
     return None
 
 
-def _place(blocks: Sequence[_Block]) -> int:
-    """Gives every block an offset; returns the size of the arena."""
+def _place(blocks: Sequence[_Block], live: int) -> int:
+    """Gives every block an offset; returns the size of the arena, which is no less than `live`."""
     best = _best_fit(blocks)
     offsets = [block.offset for block in blocks]
     if len(blocks) <= GREEDY_LIMIT:
-        greedy = _greedy_by_size(blocks)
-        if greedy < best:
-            return greedy
+        for total in _greedy_totals(blocks):
+            if total < best:
+                best, offsets = total, [block.offset for block in blocks]
+            if best <= live:
+                break
     for block, offset in zip(blocks, offsets, strict=True):
         block.offset = offset
     return best
+
+
+def _greedy_totals(blocks: Sequence[_Block]) -> Iterator[int]:
+    """Places the blocks again and again, each time in another order; yields the size each takes."""
+    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)))
+    order = sorted(blocks, key=lambda b: (b.birth - b.death, -b.size))
+    for _ in range(ROUNDS):
+        yield _greedy(order)
+        top = max(range(len(order)), key=lambda i: order[i].offset + order[i].size)
+        order.insert(top // 2, order.pop(top))
 
 
 def _best_fit(blocks: Sequence[_Block]) -> int:
@@ -312,12 +328,12 @@ class _Gaps:
         self._add(start, size)
 
 
-def _greedy_by_size(blocks: Sequence[_Block]) -> int:
-    """Largest first, of equal ones the longest-lived, each at the lowest offset free throughout its life."""
+def _greedy(order: Sequence[_Block]) -> int:
+    """One after the other, each at the lowest offset free throughout its life."""
     total = 0
     placed: list[_Block] = []  # sorted by offset
     keys: list[int] = []
-    for block in sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)):
+    for block in order:
         if block.size == 0:
             block.offset = 0
             continue
