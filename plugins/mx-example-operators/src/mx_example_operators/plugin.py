@@ -28,3 +28,4 @@ def mx_register_kernels(registry: Any) -> None:
     """How they are computed; the native module is imported when a kernel is first needed."""
     for name in ("moving_average", "_backward_moving_average"):
         registry.add(name, "cpu", "example_native", f"mx_example_operators._native:{name}")
+        registry.add(name, "gpu", "example_cuda", f"mx_example_operators.cuda:{name.lstrip('_')}")
