@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 
 namespace {
 
@@ -58,9 +58,9 @@ void test_answers_of_prepare() {
   answer = MX_ERROR_UNSUPPORTED;
   CHECK(mx::core::prepare(table, example()) == nullptr);
   answer = MX_ERROR_VALUE;
-  CHECK(thrown(MX_ERROR_VALUE, [&] { mx::core::prepare(table, example()); }) == "told so");
+  CHECK(test::error_of([&] { mx::core::prepare(table, example()); }, MX_ERROR_VALUE) == "told so");
   answer = -1;
-  CHECK(contains(thrown(MX_ERROR, [&] { mx::core::prepare(table, example()); }), "no plan"));
+  CHECK(test::has(test::error_of([&] { mx::core::prepare(table, example()); }, MX_ERROR), "no plan"));
 }
 
 void test_impossible_tensors_are_refused() {
@@ -69,29 +69,29 @@ void test_impossible_tensors_are_refused() {
   const auto refused = [&](mx_status code, std::vector<int64_t> shape, int32_t dtype) {
     Call call = example();
     call.inputs[0] = {std::move(shape), dtype};
-    return thrown(code, [&] { mx::core::prepare(table, call); });
+    return test::error_of([&] { mx::core::prepare(table, call); }, code);
   };
-  CHECK(contains(refused(MX_ERROR_SHAPE, std::vector<int64_t>(33, 1), MX_FLOAT32), "33 axes"));
-  CHECK(contains(refused(MX_ERROR_SHAPE, {-1}, MX_FLOAT32), "-1"));
-  CHECK(contains(refused(MX_ERROR_SHAPE, {1ll << 40, 1ll << 40}, MX_FLOAT32), "overflows"));
-  CHECK(contains(refused(MX_ERROR_DTYPE, {1}, 15), "15"));
-  CHECK(contains(refused(MX_ERROR_DTYPE, {1}, -1), "-1"));
+  CHECK(test::has(refused(MX_ERROR_SHAPE, std::vector<int64_t>(33, 1), MX_FLOAT32), "33 axes"));
+  CHECK(test::has(refused(MX_ERROR_SHAPE, {-1}, MX_FLOAT32), "-1"));
+  CHECK(test::has(refused(MX_ERROR_SHAPE, {1ll << 40, 1ll << 40}, MX_FLOAT32), "overflows"));
+  CHECK(test::has(refused(MX_ERROR_DTYPE, {1}, 15), "15"));
+  CHECK(test::has(refused(MX_ERROR_DTYPE, {1}, -1), "-1"));
 }
 
 void test_plans_of_another_interface_are_refused() {
   mx_plan plan = make_plan();
   plan.head.major = 2;
-  CHECK(contains(thrown(MX_ERROR_ABI, [&] { mx::core::check_plan(plan); }), "offers 2."));
+  CHECK(test::has(test::error_of([&] { mx::core::check_plan(plan); }, MX_ERROR_ABI), "offers 2."));
   plan = make_plan();
   plan.head.size = 8;
-  CHECK(contains(thrown(MX_ERROR_ABI, [&] { mx::core::check_plan(plan); }), "(8 bytes)"));
+  CHECK(test::has(test::error_of([&] { mx::core::check_plan(plan); }, MX_ERROR_ABI), "(8 bytes)"));
   plan = make_plan();
   plan.head.size += 64;
   plan.head.minor += 1;
   mx::core::check_plan(plan);
   plan = make_plan();
   plan.run = nullptr;
-  thrown(MX_ERROR_ABI, [&] { mx::core::check_plan(plan); });
+  test::error_of([&] { mx::core::check_plan(plan); }, MX_ERROR_ABI);
 }
 
 void test_numbers() {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 #include "mx_core/failure.hpp"
 
 namespace {
@@ -58,8 +58,8 @@ void test_errors_of_run_are_thrown() {
                                     const mx_tensor*, const uint8_t*, uint32_t, mx_error* error) {
     return mx::set_error(error, MX_ERROR_INDEX, "index 5 of axis 0 with length 3");
   });
-  const auto text = thrown(MX_ERROR_INDEX, [&] { mx::core::run_plan(plan, {}, {}, {}, {}, {}); });
-  CHECK(contains(text, "length 3"));
+  const auto text = test::error_of([&] { mx::core::run_plan(plan, {}, {}, {}, {}, {}); }, MX_ERROR_INDEX);
+  CHECK(test::has(text, "length 3"));
 }
 
 // Asks for two rows of two; a second output has a shape already.

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few lines instead of a test framework, and the C table in C++ clothes.
+// The C table in C++ clothes.
 #pragma once
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine.h"
-#include "mx_core/failure.hpp"
-
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
-      std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);   \
-      std::abort();                                                                  \
-    }                                                                                \
-  } while (false)
+#include "mx_core/native_tests.hpp"
 
 namespace test {
 
@@ -151,15 +141,5 @@ class Table {
 };
 
 inline mx_failure* fail(const std::string& text) { return mx::make_failure(MX_ERROR, text.c_str()); }
-
-// Runs the scenarios one after another; each is named when it starts, so that a hang has a name.
-inline int run(std::initializer_list<std::pair<const char*, std::function<void()>>> scenarios) {
-  for (const auto& [name, scenario] : scenarios) {
-    std::printf("%s\n", name);
-    std::fflush(stdout);
-    scenario();
-  }
-  return 0;
-}
 
 }  // namespace test

@@ -8,7 +8,7 @@
 #include "color.h"
 #include "planes.h"
 #include "resample.h"
-#include "support.h"
+#include "mx_core/native_tests.hpp"
 
 using namespace mx::io;
 

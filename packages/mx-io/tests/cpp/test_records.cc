@@ -9,7 +9,7 @@
 #include "record_format.h"
 #include "record_reader.h"
 #include "record_writer.h"
-#include "support.h"
+#include "mx_core/native_tests.hpp"
 
 using namespace mx::io;
 

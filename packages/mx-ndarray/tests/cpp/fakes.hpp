@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 #include "runtime.hpp"
 
 struct mx_variable {

@@ -45,8 +45,8 @@ void views_stay_inside() {
   CHECK(kernels::values(*view) == (std::vector<float>{3, 4}));
   CHECK(view->overlaps(*a) && view->variable() == a->variable());
   CHECK(!a->view(0, MX_FLOAT32, Shape(1, &two))->overlaps(*view));
-  CHECK_THROWS(a->view(8, MX_FLOAT32, Shape(1, &three)));
-  CHECK_THROWS(a->view(SIZE_MAX - 3, MX_FLOAT32, Shape(1, &two)));
+  test::error_of([&] { a->view(8, MX_FLOAT32, Shape(1, &three)); });
+  test::error_of([&] { a->view(SIZE_MAX - 3, MX_FLOAT32, Shape(1, &two)); });
 }
 
 void foreign_memory_is_released_last(fakes::Loader& loader) {

@@ -57,10 +57,10 @@ void arrays_of_another_signature_are_refused() {
   Ref<Call> call = kernels::call(add, 2, 2);
   Ref<Array> a = array({1, 2});
   Ref<Array> longer = array({1, 2, 3});
-  CHECK_THROWS(push(*call, {a.get()}, {a.get()}));
-  CHECK_THROWS(push(*call, {a.get(), longer.get()}, {a.get()}));
-  CHECK_THROWS(push(*call, {a.get(), a.get()}, {longer.get()}));
-  CHECK_THROWS(push(*call, {a.get(), a.get()}, {a.get(), a.get()}));
+  test::error_of([&] { push(*call, {a.get()}, {a.get()}); });
+  test::error_of([&] { push(*call, {a.get(), longer.get()}, {a.get()}); });
+  test::error_of([&] { push(*call, {a.get(), a.get()}, {longer.get()}); });
+  test::error_of([&] { push(*call, {a.get(), a.get()}, {a.get(), a.get()}); });
 }
 
 void arrays_may_go_while_work_is_pending(fakes::Loader& loader) {

@@ -11,17 +11,10 @@
 #include <vector>
 
 #include "mx_core/expression.h"
+#include "mx_core/native_tests.hpp"
 #include "plan.h"
 
 using namespace mx::vector;
-
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-      std::exit(1);                                                             \
-    }                                                                           \
-  } while (false)
 
 constexpr uint32_t kUnused = 0xffffffffu;
 

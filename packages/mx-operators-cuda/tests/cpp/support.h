@@ -1,39 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few lines instead of a test framework, and the device table in C++ clothes.
+// The device table in C++ clothes.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
-#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "device_table.h"
 #include "fake_cuda.h"
-#include "mx_core/failure.hpp"
+#include "mx_core/native_tests.hpp"
 #include "storage_manager.h"
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                \
-    }                                                                              \
-  } while (false)
 
 namespace test {
 
 constexpr mx_context kCpu{MX_CPU, 0};
 constexpr mx_context kGpu{MX_GPU, 0};
 constexpr mx_context kOther{MX_GPU, 1};
-
-inline bool has(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The device table; what fails aborts, unless the message is asked for.
 class Device {
@@ -119,16 +104,12 @@ class Memory {
   mx::cuda::StorageManager manager_;
 };
 
-// Runs the scenarios one after another; each is named when it starts, so that a hang has a name.
-inline int run(std::initializer_list<std::pair<const char*, std::function<void()>>> scenarios) {
-  for (const auto& [name, scenario] : scenarios) {
-    std::printf("%s\n", name);
-    std::fflush(stdout);
-    scenario();
+// Every scenario finds the fake devices whole.
+inline int run_healing(Scenarios scenarios) {
+  return run(scenarios, [] {
     fake_heal();
     fake_delay(0);
-  }
-  return 0;
+  });
 }
 
 }  // namespace test

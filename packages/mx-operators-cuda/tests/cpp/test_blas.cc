@@ -89,7 +89,7 @@ void a_refused_product_is_told() {
 
 int main() {
   using namespace test;
-  return run({{"a library that is none", a_library_that_is_none},
+  return run_healing({{"a library that is none", a_library_that_is_none},
               {"sizes are checked", sizes_are_checked},
               {"threads multiply", threads_multiply},
               {"a refused product is told", a_refused_product_is_told}});

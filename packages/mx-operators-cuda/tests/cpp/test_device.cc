@@ -161,7 +161,7 @@ void a_forked_child_is_refused() {
 
 int main() {
   using namespace test;
-  return run({{"copies arrive", copies_arrive},
+  return run_healing({{"copies arrive", copies_arrive},
               {"tokens order streams", tokens_order_streams},
               {"a token may be used again", a_token_may_be_used_again_while_a_stream_waits},
               {"threads share a device", threads_share_a_device},

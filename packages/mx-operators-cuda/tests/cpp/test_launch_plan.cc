@@ -159,7 +159,7 @@ void threads_share_a_plan() {
 
 int main() {
   using namespace test;
-  return run({{"a plan computes", a_plan_computes},
+  return run_healing({{"a plan computes", a_plan_computes},
               {"wrong calls are refused", wrong_calls_are_refused},
               {"failures name the operator", failures_name_the_operator},
               {"threads share a plan", threads_share_a_plan}});

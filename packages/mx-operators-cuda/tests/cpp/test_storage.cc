@@ -126,7 +126,7 @@ void threads_get_memory_of_their_own() {
 
 int main() {
   using namespace test;
-  return run({{"classes lose little", classes_lose_little},
+  return run_healing({{"classes lose little", classes_lose_little},
               {"freed memory is used again", freed_memory_is_used_again},
               {"best fit cuts and joins", best_fit_cuts_and_joins},
               {"memory runs out", memory_runs_out_with_an_explanation},

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few lines instead of a test framework, and the C table in C++ clothes.
+// The C table in C++ clothes.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <initializer_list>
 #include <string>
-#include <utility>
 
 #include "manager.h"
-#include "mx_core/failure.hpp"
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                \
-    }                                                                              \
-  } while (false)
+#include "mx_core/native_tests.hpp"
 
 namespace test {
 
@@ -66,15 +55,5 @@ class Memory {
  private:
   mx::storage::Manager manager_;
 };
-
-// Runs the scenarios one after another; each is named when it starts, so that a hang has a name.
-inline int run(std::initializer_list<std::pair<const char*, std::function<void()>>> scenarios) {
-  for (const auto& [name, scenario] : scenarios) {
-    std::printf("%s\n", name);
-    std::fflush(stdout);
-    scenario();
-  }
-  return 0;
-}
 
 }  // namespace test

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "binding.hpp"
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 #include "fakes.hpp"
 
 namespace {

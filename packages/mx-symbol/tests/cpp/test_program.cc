@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "binding.hpp"
-#include "check.hpp"
+#include "mx_core/native_tests.hpp"
 #include "fakes.hpp"
 
 using mx::symbol::Binding;
@@ -81,7 +81,7 @@ void parts_run_in_order() {
   CHECK(fakes.pushed[0].reads == std::vector<mx_variable*>{&in.own});
   CHECK(fakes.pushed[0].writes == std::vector<mx_variable*>{&arena.own});
   CHECK(fakes.pushed[1].reads == std::vector<mx_variable*>{&arena.own});
-  CHECK(has(error_of([&] { binding->push(2, 0); }), "no part 2"));
+  CHECK(test::has(test::error_of([&] { binding->push(2, 0); }), "no part 2"));
 }
 
 void python_nodes_are_segments_of_their_own() {
@@ -145,22 +145,22 @@ void wrong_programs_are_refused() {
   const uint32_t array = program.add_array();
   const uint32_t placed = program.add_slot(window(array), 4);
   const uint32_t nowhere = program.add_slot(window(kNoArray), 4);
-  CHECK(has(error_of([&] { program.add_slot(window(7), 4); }), "no array 7"));
-  CHECK(has(error_of([&] { program.add_slot(window(array, 0, -1), 4); }), "negative"));
-  CHECK(has(error_of([&] { program.add_slot(window(array, 0, INT64_MAX), 16); }), "2^64"));
-  CHECK(has(error_of([&] { program.add_slot(window(array, SIZE_MAX), 4); }), "64 bits"));
-  CHECK(has(error_of([&] { program.add_node(node("n", call, {9}, {placed})); }), "unknown value 9"));
-  CHECK(has(error_of([&] { program.add_node(node("n", call, {nowhere}, {placed})); }), "'n' reads"));
-  CHECK(has(error_of([&] { program.add_node(node("n", call, {placed}, {nowhere})); }), "'n' writes"));
+  CHECK(test::has(test::error_of([&] { program.add_slot(window(7), 4); }), "no array 7"));
+  CHECK(test::has(test::error_of([&] { program.add_slot(window(array, 0, -1), 4); }), "negative"));
+  CHECK(test::has(test::error_of([&] { program.add_slot(window(array, 0, INT64_MAX), 16); }), "2^64"));
+  CHECK(test::has(test::error_of([&] { program.add_slot(window(array, SIZE_MAX), 4); }), "64 bits"));
+  CHECK(test::has(test::error_of([&] { program.add_node(node("n", call, {9}, {placed})); }), "unknown value 9"));
+  CHECK(test::has(test::error_of([&] { program.add_node(node("n", call, {nowhere}, {placed})); }), "'n' reads"));
+  CHECK(test::has(test::error_of([&] { program.add_node(node("n", call, {placed}, {nowhere})); }), "'n' writes"));
   Node odd = node("n", call, {placed}, {placed});
   odd.mutated = {1};
-  CHECK(has(error_of([&] { program.add_node(odd); }), "no input 1"));
+  CHECK(test::has(test::error_of([&] { program.add_node(odd); }), "no input 1"));
   Node silent = node("n", call, {nowhere}, {nowhere});
   silent.unread = {0};
   silent.req = {MX_REQ_NULL};
   program.add_node(silent);  // a shape is read, nothing is written
-  CHECK(has(error_of([&] { program.seal({3}); }), "follow each other"));
-  CHECK(has(error_of([&] { program.seal({0}); }), "leave nodes out"));
+  CHECK(test::has(test::error_of([&] { program.seal({3}); }), "follow each other"));
+  CHECK(test::has(test::error_of([&] { program.seal({0}); }), "leave nodes out"));
   CHECK(call.references == 2);
 }
 
@@ -169,10 +169,10 @@ void too_small_arrays_are_refused() {
   Chain chain(fakes);
   mx_array in(1), out(1), small(16);
   const auto bind = [&](std::vector<mx_array*> arrays) {
-    return error_of([&] { Binding binding(chain.program, arrays); });
+    return test::error_of([&] { Binding binding(chain.program, arrays); });
   };
-  CHECK(has(bind({&in, &out, &small}), "array 2: expected 68 bytes, got 64"));
-  CHECK(has(bind({&in, &out}), "expected 3 arrays, got 2"));
+  CHECK(test::has(bind({&in, &out, &small}), "array 2: expected 68 bytes, got 64"));
+  CHECK(test::has(bind({&in, &out}), "expected 3 arrays, got 2"));
   CHECK(in.references == 1);
 }
 
@@ -218,7 +218,7 @@ void random_nodes_share_one_reservation() {
   Program without(fakes.tables(false), kHost, "random");
   without.add_array();
   without.add_slot(window(0), 4);
-  CHECK(has(error_of([&] { without.add_node(node("a", call, {}, {0})); }), "random"));
+  CHECK(test::has(test::error_of([&] { without.add_node(node("a", call, {}, {0})); }), "random"));
   CHECK(call.references == 3);
 }
 

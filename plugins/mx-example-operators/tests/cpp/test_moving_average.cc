@@ -9,13 +9,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(condition)                                                                     \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition);     \
-      std::abort();                                                                          \
-    }                                                                                        \
-  } while (false)
+#include "mx_core/native_tests.hpp"
 
 namespace {
 
