@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core.errors import ArgumentError, DTypeError, ShapeError
+from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_ndarray import nd
 from mx_symbol import sym
 
@@ -105,3 +105,12 @@ def test_the_use_of_zeros_tells_their_unknown_dimensions():
 def test_a_shape_that_is_none_is_refused():
     with pytest.raises(TypeError, match="simple_bind data.*tuple"):
         sym.Variable("data").simple_bind(data=5)
+
+
+def test_every_storage_type_is_dense():
+    net = sym.BatchNorm(sym.Variable("data"), name="bn")
+    assert net.infer_storage_type(data="default") == (["default"] * 3, ["default"], ["default"] * 2)
+    with pytest.raises(MXNetError, match="data.*row_sparse"):
+        net.infer_storage_type(data="row_sparse")
+    with pytest.raises(MXNetError, match="w"):
+        sym.Variable("w", stype="csr").infer_storage_type()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_symbol.graph import Entry, Node, auxiliary_variables
 from mx_symbol.infer import (
     Inference,
@@ -23,6 +23,8 @@ from mx_symbol.infer import (
 )
 
 Shape = tuple[int, ...]
+#: the attribute of a variable that says how it is stored
+STORAGE = "__storage_type__"
 
 
 class InferenceMethods:
@@ -118,6 +120,24 @@ class InferenceMethods:
             [None if (code := state.get(entry)) is None else dtypes.numpy_dtype(code).type for entry in group]
             for group in self._groups(order)
         )
+        return arguments, outputs, aux
+
+    def infer_storage_type(self, *args: str | None, **kwargs: str) -> tuple[list[str], list[str], list[str]]:
+        """Storage types of arguments, outputs and auxiliary states: "default", since every array is dense.
+
+        Raises
+        ------
+        MXNetError  a variable is given, or states, another storage type
+        """
+        stated = {
+            n.name: n.attrs[STORAGE] for n in self.nodes if n.attrs.get(STORAGE, "0") not in ("0", "-1")
+        }
+        for name, kind in {**stated, **self._named(args, kwargs, "infer_storage_type")}.items():
+            if kind not in (None, "default"):
+                raise MXNetError(
+                    f"[infer_storage_type] {name}: expected 'default', got {kind!r}; arrays are dense"
+                )
+        arguments, outputs, aux = (["default"] * len(group) for group in self._groups(self.nodes))
         return arguments, outputs, aux
 
     def _infer_shapes(

@@ -6,10 +6,11 @@ an output takes over the block of an input that dies there, where the operator a
 blocks whose lifetimes overlap get disjoint ranges, by the better of two known heuristics, greedy
 by size (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020) and
 best fit in schedule order with coalescing (Knuth, TAOCP 1, 2.5), which is linear and alone used for
-large graphs. Where both leave gaps, greedy placement is repeated, the longest-lived first, and what came to lie
-highest earlier each time, as iterated schedulers move what came out worst. Outputs, arguments, auxiliary states and gradients are the caller's and never planned; but
-values that end in place in a gradient that is written lie in its array from the start, as the partial
-sums of a shared weight's gradient do.
+large graphs. Where both leave gaps, greedy placement is repeated, the longest-lived first, and what came
+to lie highest earlier each time, as iterated schedulers move what came out worst. Outputs, arguments,
+auxiliary states and gradients are the caller's and never planned; but values that end in place in a
+gradient that is written lie in its array from the start, as the partial sums of a shared weight's
+gradient do.
 """
 
 from __future__ import annotations
