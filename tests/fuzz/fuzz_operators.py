@@ -28,6 +28,7 @@ import numpy as np
 import sanitized
 
 ADDRESS_SPACE = 8 << 30  # bytes, of a worker
+ARRAYS = 1 << 30  # bytes, of a worker's arrays: nobody waits for larger ones
 RESIDENT = 2 << 30  # bytes; a call that takes more at once is reported
 SECONDS = float(os.environ.get("MX_FUZZ_SECONDS", "12"))  # of one call
 GOOD = ("result", "refused")
@@ -198,12 +199,14 @@ def work(seed: int, numbers: range) -> None:
     import random_calls
 
     import mx
+    from mx_core.services import storage
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sanitized.MARK not in os.environ:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     faulthandler.enable()
     names = operators_called()
+    storage("cpu").set_limit(ARRAYS)
     mx.nd.waitall()
     for number in numbers:
         print(json.dumps({"begin": number, "operator": names[number % len(names)]}), flush=True)
