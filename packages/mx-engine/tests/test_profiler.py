@@ -230,6 +230,51 @@ def test_sinks_are_called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         profiler.dump()
 
 
+class Events:
+    """A recorder that has seen a program with two nodes, an operation inside one of them, and others."""
+
+    dropped = 0
+
+    def events(self) -> list[tuple[Any, ...]]:
+        def event(name: str, thread: int, started: int, finished: int, label: str | None = None) -> Any:
+            return (name, 1, 0, thread, started, started, finished, False, label)
+
+        return [
+            event("add", 1, 0, 5),
+            event("program", 1, 10, 50),
+            event("copyto", 2, 11, 60),
+            event("dot", 1, 12, 30, "fc1"),
+            event("relu", 1, 30, 50, "act1"),
+            event("mul", 1, 51, 55),
+            event("tanh", 3, 70, 80, "lost its program"),
+        ]
+
+
+PROGRAM = ["program", "dot", "relu", "tanh"]
+OTHERS = ["add", "copyto", "mul"]
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        ({"profile_imperative": False}, PROGRAM),
+        ({"profile_symbolic": False}, OTHERS),
+        ({}, ["add", "program", "copyto", "dot", "relu", "mul", "tanh"]),
+        (
+            {"profile_symbolic": False, "profile_all": True},
+            ["add", "program", "copyto", "dot", "relu", "mul", "tanh"],
+        ),
+    ],
+)
+def test_programs_and_other_operations_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, bool], names: list[str]
+) -> None:
+    profiler.set_config(**config)
+    monkeypatch.setattr(session.current(), "_recorder", Events())
+    assert [o.name for o in session.current().recording().operations] == names
+    monkeypatch.undo()
+
+
 def test_what_does_not_fit_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "CAPACITY", 3)
     small = session.Session()

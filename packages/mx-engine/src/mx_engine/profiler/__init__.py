@@ -77,9 +77,10 @@ def set_config(
         Where `dump` writes.
     profile_all : bool
         All of the following.
-    profile_symbolic, profile_imperative : bool
-        Record the engine's operations if any of them is set. The engine does not know which
-        front end pushed an operation.
+    profile_symbolic : bool
+        Show operations that run whole programs, such as executors', and the parts they tell of.
+    profile_imperative : bool
+        Show all other operations of the engine.
     profile_memory : bool
         Record how many bytes are in use and pooled, as counters per device.
     profile_api : bool
@@ -120,7 +121,8 @@ def set_config(
     current().configure(
         Config(
             filename=str(filename),
-            operations=profile_all or profile_symbolic or profile_imperative,
+            symbolic=profile_all or profile_symbolic,
+            imperative=profile_all or profile_imperative,
             calls=profile_all or profile_api,
             memory=profile_all or profile_memory,
             sinks=tuple(sinks),

@@ -21,6 +21,32 @@ class Operation(NamedTuple):
     label: str | None = None  # of a part, a node of a program say: which one
 
 
+def split_programs(operations: list[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """Operations that ran programs with the parts of these, and all other ones.
+
+    Parameters
+    ----------
+    operations : list of Operation
+        Sorted by `started`.
+    """
+    programs: set[int] = set()
+    running: dict[int, list[int]] = {}  # by thread: indices of operations around the present one
+    for i, operation in enumerate(operations):
+        around = running.setdefault(operation.thread, [])
+        while around and operations[around[-1]].finished < operation.finished:
+            around.pop()
+        if operation.label is None:
+            around.append(i)
+            continue
+        programs.add(i)
+        if around:
+            programs.add(around[-1])
+    return (
+        [o for i, o in enumerate(operations) if i in programs],
+        [o for i, o in enumerate(operations) if i not in programs],
+    )
+
+
 class Span(NamedTuple):
     """A finished task, frame, event or call of the program; times as in `Operation`."""
 

@@ -14,7 +14,7 @@ from mx_core import plugins
 from mx_core.errors import PluginError
 from mx_engine._core import Recorder
 from mx_engine.profiler.api_calls import ApiCalls
-from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value
+from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value, split_programs
 
 #: operations kept, about 60 bytes each
 CAPACITY = 4_000_000
@@ -25,11 +25,17 @@ class Config:
     """See `mx_engine.profiler.set_config`."""
 
     filename: str = "profile.json"
-    operations: bool = True
+    symbolic: bool = True
+    imperative: bool = True
     memory: bool = False
     calls: bool = False
     sinks: tuple[str, ...] = ("chrome_trace",)
     dump_period: float | None = None
+
+    @property
+    def operations(self) -> bool:
+        """Whether any of the engine's are recorded."""
+        return self.symbolic or self.imperative
 
 
 class Session:
@@ -114,8 +120,12 @@ class Session:
 
     def recording(self) -> Recording:
         """A copy of what was recorded so far."""
+        operations = [Operation(*event) for event in self._recorder.events()]
+        if self.config.symbolic != self.config.imperative:
+            symbolic, imperative = split_programs(operations)
+            operations = symbolic if self.config.symbolic else imperative
         return Recording(
-            [Operation(*event) for event in self._recorder.events()],
+            operations,
             list(self._spans),
             list(self._values),
             list(self._marks),
