@@ -350,3 +350,14 @@ def test_an_out_gradient_is_an_array():
     executor.forward(is_train=True)
     with pytest.raises(TypeError, match=r"out_grads\[0\]"):
         executor.backward([3])
+
+
+def test_a_graph_of_one_number():
+    scalar = (sym.Variable("a") * 3).bind(
+        cpu(), {"a": nd.array(np.float32(2))}, {"a": nd.array(np.float32(0))}
+    )
+    assert scalar.forward(is_train=True, a=np.float32(5))[0].asscalar() == 15
+    scalar.backward(nd.array(np.float32(2)))
+    assert scalar.grad_dict["a"].asscalar() == 6
+    scalar.copy_params_from({"a": nd.array(np.float32(7))})
+    assert scalar.forward()[0].asscalar() == 21

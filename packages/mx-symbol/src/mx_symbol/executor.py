@@ -212,7 +212,7 @@ class Executor:
         shape = tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
         if shape != target.shape:
             raise ShapeError(f"Shape not match! Argument {name}, need: {target.shape}, received: {shape}")
-        target[:] = value
+        target[...] = value
 
     def _given_out_grads(self, out_grads: OutGrads) -> list[NDArray | None]:
         """One per output, None for a loss; empty if none was given."""
@@ -249,7 +249,7 @@ class Executor:
                 raise ShapeError(
                     f"[backward] out_grads[{i}]: expected shape {target.shape}, got {grad.shape}"
                 )
-            target[:] = grad
+            target[...] = grad
 
     def _optimized(self, mode: _Mode) -> BoundGraph:
         """The graph that is run in a mode."""
@@ -387,4 +387,4 @@ def _copy_checked(name: str, value: NDArray, target: NDArray) -> None:
         raise ShapeError(
             f"Shape not match! Argument {name}, need: {target.shape}, received: {tuple(value.shape)}"
         )
-    target[:] = value
+    target[...] = value

@@ -140,7 +140,7 @@ class PiecewiseExecutor(Executor):
         for name, request in self._graph.grad_req.items():
             target = self._grads[name]
             if request == "write" and name not in self._graph.grads and target is not None:
-                target[:] = 0
+                target[...] = 0
         self._made = None
         if heads:
             autograd.backward(heads, grads, train_mode=bool(self._is_train))
