@@ -46,6 +46,8 @@ struct LoopTable {
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 4 bytes.
   void (*transpose32)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);
+  // to[i] = from[-i], elements of 1 << [size] bytes.
+  void (*reverse[4])(void* to, const void* from, size_t n);
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
   // Four Philox words for each of n counters.

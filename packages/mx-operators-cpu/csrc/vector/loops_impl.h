@@ -123,6 +123,14 @@ void power_by_scalar(void* out, const void* a, const void* b, const void* c, siz
 }
 
 template <class T>
+void reverse(void* to, const void* from, size_t n) {
+  auto* o = static_cast<T*>(to);
+  auto* x = static_cast<const T*>(from) - (n - 1);
+  MX_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) o[n - 1 - i] = x[i];
+}
+
+template <class T>
 void add_scaled(void* y, const void* x, double a, size_t n) {
   auto* to = static_cast<T*>(y);
   auto* from = static_cast<const T*>(x);
@@ -306,6 +314,10 @@ void fill_table(LoopTable& table, const char* name) {
   put_folds(table);
   table.add_scaled[0] = add_scaled<float>;
   table.add_scaled[1] = add_scaled<double>;
+  table.reverse[0] = reverse<uint8_t>;
+  table.reverse[1] = reverse<uint16_t>;
+  table.reverse[2] = reverse<uint32_t>;
+  table.reverse[3] = reverse<uint64_t>;
   table.stream = stream;
   table.philox = philox_words;
   table.uniform = uniform_numbers;

@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kPieceBytes = 128 << 10;
 constexpr int64_t kShort = 32;         // elements: rows that are walked together
 constexpr int64_t kShortWhole = 1024;  // likewise, of rows that are contiguous
+constexpr size_t kStreamBytes = 24 << 20;  // inputs and outputs that no cache will hold
+constexpr int64_t kStreamRow = 2048;       // bytes of a row that is worth writing past the caches
+constexpr int64_t kReversed = 4096;        // bytes turned round at a time
 constexpr int64_t kBlock = 16;  // edge of the squares a transpose works in
 
 // A move with as few axes as possible.  The innermost axis is the last one.  `across`, when there is
@@ -25,13 +28,21 @@ struct Copy {
   size_t item;
   int across = -1;
   bool rows = false;
+  bool stream = false;  // past the caches
   int64_t outer = 1;  // indices of the remaining axes
+  int64_t part = 1;   // elements of the split axis that a thread takes at a time
 
   // The axis that is split between threads.
   size_t split() const {
     const size_t last = move.sizes.size() - 1;
     return across >= 0 ? static_cast<size_t>(across) : rows ? last - 1 : last;
   }
+  // Bytes that belong to one element of it.
+  int64_t along() const {
+    const size_t last = move.sizes.size() - 1;
+    return static_cast<int64_t>(item) * (split() != last ? move.sizes[last] : 1);
+  }
+  int64_t parts() const { return (move.sizes[split()] + part - 1) / part; }
 };
 
 bool inside(const Move& m, const Shape& strides, int64_t offset, int64_t elements) {
@@ -75,6 +86,8 @@ Copy simplify(const Move& given, size_t item) {
   copy.rows = copy.across < 0 && last > 0 && m.sizes[last] <= (whole ? kShortWhole : kShort);
   for (size_t i = 0; i < last; ++i)
     if (i != copy.split()) copy.outer *= m.sizes[i];
+  copy.part = std::max<int64_t>(1, kPieceBytes / copy.along());
+  if (copy.across >= 0) copy.part = (copy.part + kBlock - 1) / kBlock * kBlock;
   return copy;
 }
 
@@ -82,11 +95,7 @@ template <class T>
 void strided(char* out, int64_t to, const char* in, int64_t from, int64_t n) {
   auto* o = reinterpret_cast<T*>(out);
   auto* x = reinterpret_cast<const T*>(in);
-  if (to == 1 && from == -1) {
-    for (int64_t i = 0; i < n; ++i) o[i] = x[-i];
-  } else {
-    for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
-  }
+  for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
 }
 
 // Rows of N elements, or of n where N is 0.
@@ -159,6 +168,19 @@ void with_item(size_t item, Function&& function) {
   }
 }
 
+// out[i] = in[-i].
+void reverse(char* out, const char* in, int64_t n, int64_t item, bool stream) {
+  const auto& turn = loops().reverse[item == 1 ? 0 : item == 2 ? 1 : item == 4 ? 2 : 3];
+  if (!stream) return turn(out, in, static_cast<size_t>(n));
+  alignas(64) char piece[kReversed];
+  for (int64_t left = n; left > 0;) {  // reads go upwards in memory
+    const int64_t some = std::min(kReversed / item, left);
+    left -= some;
+    turn(piece, in - left * item, static_cast<size_t>(some));
+    loops().stream(out + left * item, piece, static_cast<size_t>(some * item));
+  }
+}
+
 // Elements [begin, end) of the axis that is split, at one index of the outer axes.
 void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64_t end) {
   const Move& m = copy.move;
@@ -186,8 +208,13 @@ void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64
   }
   in += begin * from * item;
   out += begin * to * item;
+  const bool stream = copy.stream && n * item >= kStreamRow;
   if (to == 1 && from == 1) {
-    if (in != out) std::memmove(out, in, static_cast<size_t>(n * item));
+    if (in == out) return;
+    const auto bytes = static_cast<size_t>(n * item);
+    stream ? loops().stream(out, in, bytes) : static_cast<void>(std::memmove(out, in, bytes));
+  } else if (to == 1 && from == -1) {
+    reverse(out, in, n, item, stream);
   } else if (to == 1 && from == 0) {
     fill(out, in, n, copy.item);
   } else {
@@ -205,7 +232,10 @@ class MovePlan final : public Plan {
 
  private:
   void paint(const Call& call, const Background& background, char* out) const;
+  void walk(const Call& call, const Copy& copy, char* out, int64_t begin, int64_t end) const;
   void run(const Call& call, const Copy& copy, char* out) const;
+  int64_t shared_axis(uint32_t output) const;
+  void run_together(const Call& call, uint32_t output, int64_t size, char* out) const;
 
   std::vector<Copy> copies_;
   const std::vector<Background> backgrounds_;
@@ -230,7 +260,9 @@ MovePlan::MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
       throw Error(MX_ERROR_SHAPE, "[move] a copy from input " + std::to_string(m.input) +
                                       " to output " + std::to_string(m.output) +
                                       " leaves its arrays");
-    if (product(m.sizes) > 0) copies_.push_back(simplify(m, item_size(inputs_[m.input].dtype)));
+    if (product(m.sizes) == 0) continue;
+    copies_.push_back(simplify(m, item_size(inputs_[m.input].dtype)));
+    copies_.back().stream = inputs_[m.input].bytes + outputs_[m.output].bytes > kStreamBytes;
   }
 }
 
@@ -246,33 +278,71 @@ void MovePlan::paint(const Call& call, const Background& background, char* out) 
   fill(out, element, spec.elements, item_size(spec.dtype));
 }
 
-void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
+// Units [begin, end) of a copy: parts of the axis that is split, at every index of the outer axes.
+void MovePlan::walk(const Call& call, const Copy& copy, char* out, int64_t begin, int64_t end) const {
   const Move& m = copy.move;
-  const size_t last = m.sizes.size() - 1;
-  const auto item = static_cast<int64_t>(copy.item);
   const size_t axis = copy.split();
-  const int64_t split = m.sizes[axis];
-  const int64_t along = axis != last ? m.sizes[last] * item : item;  // bytes per split element
-  int64_t part = std::max<int64_t>(1, kPieceBytes / along);
-  if (copy.across >= 0) part = (part + kBlock - 1) / kBlock * kBlock;
-  const int64_t parts = (split + part - 1) / part;
-  const int64_t grain = std::max<int64_t>(1, kPieceBytes / (along * std::min(part, split)));
-  const char* in = call.input(m.input);
-  const size_t bytes = static_cast<size_t>(product(m.sizes)) * copy.item;
-  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
-  parallel(threads, copy.outer * parts, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t from = m.from_offset, to = m.to_offset, index = unit / parts;
-      for (size_t i = last; i-- > 0;) {
-        if (i == axis) continue;
-        from += index % m.sizes[i] * m.from[i];
-        to += index % m.sizes[i] * m.to[i];
-        index /= m.sizes[i];
-      }
-      const int64_t first = unit % parts * part;
-      copy_part(copy, in + from * item, out + to * item, first, std::min(split, first + part));
+  const auto item = static_cast<int64_t>(copy.item);
+  const int64_t parts = copy.parts();
+  for (int64_t unit = begin; unit < end; ++unit) {
+    int64_t from = m.from_offset, to = m.to_offset, index = unit / parts;
+    for (size_t i = m.sizes.size() - 1; i-- > 0;) {
+      if (i == axis) continue;
+      from += index % m.sizes[i] * m.from[i];
+      to += index % m.sizes[i] * m.to[i];
+      index /= m.sizes[i];
     }
-  });
+    const int64_t first = unit % parts * copy.part;
+    copy_part(copy, call.input(m.input) + from * item, out + to * item, first,
+              std::min(m.sizes[axis], first + copy.part));
+  }
+}
+
+void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
+  const int64_t piece = std::min(copy.part, copy.move.sizes[copy.split()]) * copy.along();
+  const size_t bytes = static_cast<size_t>(product(copy.move.sizes)) * copy.item;
+  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
+  parallel(threads, copy.outer * copy.parts(), std::max<int64_t>(1, kPieceBytes / piece),
+           [&](int64_t begin, int64_t end) { walk(call, copy, out, begin, end); });
+}
+
+// The outermost axis along which all copies to an output go together; 0: there is none.  What they
+// write at one index of it, they write while it is in a cache.
+int64_t MovePlan::shared_axis(uint32_t output) const {
+  int64_t size = 0, stride = 0, n = 0;
+  for (const Copy& copy : copies_) {
+    const Move& m = copy.move;
+    if (m.output != output) continue;
+    if (m.sizes.size() < 2 || copy.across >= 0) return 0;
+    if (n++ == 0) {
+      size = m.sizes[0];
+      stride = m.to[0];
+    }
+    if (m.sizes[0] != size || m.to[0] != stride) return 0;
+  }
+  return n > 1 ? size : 0;
+}
+
+void MovePlan::run_together(const Call& call, uint32_t output, int64_t size, char* out) const {
+  const size_t bytes = outputs_[output].bytes;
+  const int64_t each = static_cast<int64_t>(bytes) / size;
+  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
+  parallel(threads, size, std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(each, 1)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t i = begin; i < end; ++i)
+               for (const Copy& copy : copies_) {
+                 const Move& m = copy.move;
+                 if (m.output != output) continue;
+                 const auto item = static_cast<int64_t>(copy.item);
+                 const int64_t units = copy.outer / size * copy.parts();
+                 if (copy.split() != 0) {
+                   walk(call, copy, out, i * units, (i + 1) * units);
+                 } else {
+                   copy_part(copy, call.input(m.input) + m.from_offset * item,
+                             out + m.to_offset * item, i, i + 1);
+                 }
+               }
+           });
 }
 
 void MovePlan::execute(const Call& call) const {
@@ -283,8 +353,12 @@ void MovePlan::execute(const Call& call) const {
     char* out = aside ? aside.get() : call.output(o);
     for (const Background& background : backgrounds_)
       if (background.output == o) paint(call, background, out);
-    for (const Copy& copy : copies_)
-      if (copy.move.output == o) run(call, copy, out);
+    if (const int64_t size = shared_axis(o)) {
+      run_together(call, o, size, out);
+    } else {
+      for (const Copy& copy : copies_)
+        if (copy.move.output == o) run(call, copy, out);
+    }
     if (aside) accumulate(spec.dtype, call.output(o), out, spec.elements);
   }
 }

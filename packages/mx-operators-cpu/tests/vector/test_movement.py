@@ -34,6 +34,9 @@ CASES = [
     ("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 3, 0), "constant_value": 2.0}, (1, 2, 3, 4)),
     ("Pad", {"mode": "edge", "pad_width": (0, 0, 0, 0, 1, 2, 3, 1)}, (1, 2, 3, 4)),
     ("Pad", {"mode": "reflect", "pad_width": (0, 0, 0, 0, 1, 2, 3, 1)}, (1, 2, 3, 4)),
+    ("Pad", {"mode": "reflect", "pad_width": (0, 0, 0, 0, 4, 3, 3, 5)}, (5, 30, 40, 67)),
+    ("Pad", {"mode": "edge", "pad_width": (0, 0, 0, 0, 0, 3, 1, 0)}, (5, 30, 40, 67)),
+    ("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 0, 0, 0, 0, 1, 1)}, (2, 3, 4, 5, 6)),
 ]
 
 

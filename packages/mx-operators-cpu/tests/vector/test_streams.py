@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from vector_plans import WRITE, run
 
+from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import evaluate, trace
 from mx_operators_cpu import _vector
@@ -72,3 +73,25 @@ def test_rows(width: int) -> None:
     )
     run(plan, [x, row], [out], [WRITE], threads=2)
     np.testing.assert_array_equal(out, x + row)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_reversed_rows(dtype: str) -> None:
+    code, width = dtypes.code(dtype), 8001
+    rows = 12_800_000 // width // np.dtype(dtype).itemsize
+    x = (np.arange(rows * width) % 251).astype(dtype).reshape(rows, width)
+    out, shape = np.empty_like(x), (rows, width)
+    move = (0, 0, shape, (width, -1), (width, 1), width - 1, 0)
+    run(_vector.move_plan([(shape, code)], [(shape, code)], [move]), [x], [out], [WRITE], threads=2)
+    np.testing.assert_array_equal(out, x[:, ::-1])
+
+
+def test_joined_rows() -> None:
+    a, b = (np.arange(1000 * n, dtype=np.float32).reshape(1000, n) for n in (3001, 2500))
+    out, inputs = np.empty((1000, 5501), np.float32), [((1000, 3001), 0), ((1000, 2500), 0)]
+    moves = [
+        (i, 0, shape, (shape[1], 1), (5501, 1), 0, at)
+        for i, ((shape, _), at) in enumerate(zip(inputs, (0, 3001), strict=True))
+    ]
+    run(_vector.move_plan(inputs, [(out.shape, 0)], moves), [a, b], [out], [WRITE], threads=2)
+    np.testing.assert_array_equal(out, np.concatenate([a, b], 1))
