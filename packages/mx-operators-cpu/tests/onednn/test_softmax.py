@@ -11,7 +11,7 @@ from mx_core import operators
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 @pytest.mark.parametrize("attrs", [{}, {"temperature": 2.5}])
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((3, 4), -1), ((2, 5, 3), 1), ((7,), 0), ((2, 3, 4, 17), 3), ((4, 1), 1)]
+    ("shape", "axis"), [((3, 4), -1), ((2, 5, 3), 1), ((7,), 0), ((2, 3, 4, 17), 3), ((4, 1), 1), ((), 0)]
 )
 def test_softmax(rng: np.random.Generator, name: str, shape: tuple[int, ...], axis: int, attrs: dict) -> None:
     data = (4 * rng.standard_normal(shape)).astype(np.float32)

@@ -24,7 +24,7 @@ def supported(call: KernelCall) -> bool:
 
 def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:
     p: Any = call.params
-    shape = call.outputs[0].shape
+    shape = call.outputs[0].shape or (1,)
     make = native.softmax_backward if backward else native.softmax
     return make(
         specs(call.inputs),

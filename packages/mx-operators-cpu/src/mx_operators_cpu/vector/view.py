@@ -35,7 +35,9 @@ class View:
         """`count` elements of an axis, from `start` on, `step` apart."""
         shape, strides = list(self.shape), list(self.strides)
         offset = self.offset + (start * strides[axis] if count else 0)
-        shape[axis], strides[axis] = count, strides[axis] * step
+        shape[axis] = count
+        if count > 1:  # else the step may be wider than any address
+            strides[axis] *= step
         return View(tuple(shape), tuple(strides), offset)
 
     def split(self, axis: int, inner: int) -> View:
