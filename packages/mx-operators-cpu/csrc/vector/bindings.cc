@@ -149,10 +149,17 @@ PYBIND11_MODULE(_vector, module) {
              "A plan that draws random numbers.");
   module.def("dropout_plan", &dropout_plan, in, out, py::kw_only(), py::arg("p"),
              py::arg("active"), py::arg("blocks"), "A plan for dropout with its mask.");
+  bind_boxes(module);
   bind_composite(module);
+  bind_correlation(module);
+  bind_ctc(module);
   bind_order(module);
+  bind_progression(module);
+  bind_regions(module);
   bind_resample(module);
   bind_rows(module);
+  bind_sampler(module);
+  bind_variates(module);
 }
 
 }  // namespace mx::vector

@@ -148,3 +148,179 @@ def random_plan(
 
 def dropout_plan(inputs: _Tensors, outputs: _Tensors, *, p: float, active: bool, blocks: int) -> Any:
     """Data times mask, and the mask: 0 with probability p, else 1 / (1 − p); 1 if not active."""
+
+def ctc_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    blank_first: bool,
+    data_lengths: int | None,
+    label_lengths: int | None,
+) -> Any:
+    """Losses (N,) and their slopes (T, N, C) of data (T, N, C) and label (N, L).
+
+    Blank is class 0 and padding 0, or the last class and −1; lengths are positions among the inputs.
+    """
+
+def box_iou_plan(inputs: _Tensors, outputs: _Tensors, *, center: bool) -> Any:
+    """Overlaps (n, m) of boxes (n, 4) and (m, 4), in centre or corner form."""
+
+def box_nms_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    overlap: float,
+    valid: float,
+    topk: int,
+    coordinates: int,
+    score: int,
+    id: int,
+    background: int,
+    force: bool,
+    center_in: bool,
+    center_out: bool,
+) -> Any:
+    """Surviving rows of data (batch, n, width), best first, then −1; where they came from (batch, n)."""
+
+def box_nms_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Rows of the out-gradient (batch, n, width) back where they came from (batch, n)."""
+
+def bipartite_plan(
+    inputs: _Tensors, outputs: _Tensors, *, ascending: bool, threshold: float, topk: int
+) -> Any:
+    """Per row the column, per column the row matched by scores (batch, rows, columns), or −1."""
+
+def box_encode_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Targets and mask from samples, matches, anchors, references, means and standard deviations."""
+
+def box_decode_plan(inputs: _Tensors, outputs: _Tensors, *, corner: bool) -> Any:
+    """Boxes from offsets and anchors; run-time scalars: four factors and the limit of growth."""
+
+def multibox_prior_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    height: int,
+    width: int,
+    half_x: Sequence[float],
+    half_y: Sequence[float],
+    steps: tuple[float, float],
+    offsets: tuple[float, float],
+    clip: bool,
+) -> Any:
+    """Anchors of every position, by their half extents; steps and offsets are (y, x)."""
+
+def multibox_target_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    overlap: float,
+    ignored: float,
+    mining_ratio: float,
+    mining_overlap: float,
+    variances: Sequence[float],
+) -> Any:
+    """Location targets, their mask and class targets of anchors, labels and predictions."""
+
+def multibox_detection_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    threshold: float,
+    overlap: float,
+    clip: bool,
+    force: bool,
+    topk: int,
+    variances: Sequence[float],
+) -> Any:
+    """Rows (class, probability, box) of probabilities, locations and anchors."""
+
+def correlation_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    kernel: int,
+    displacement: int,
+    stride: int,
+    step: int,
+    pad: int,
+    multiply: bool,
+) -> Any:
+    """Fits of patches of two maps (N, C, H, W) displaced by multiples of `step`."""
+
+def correlation_backward_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    kernel: int,
+    displacement: int,
+    stride: int,
+    step: int,
+    pad: int,
+    multiply: bool,
+) -> Any:
+    """Gradients of both maps from the out-gradient and the maps."""
+
+def progression_plan(
+    outputs: _Tensors, *, start: float, step: float, repeat: int = 1, last: float | None = None
+) -> Any:
+    """start + (i // repeat)·step, with `last` instead of the last number."""
+
+def roi_align_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    bins: tuple[int, int],
+    scale: float,
+    samples: int,
+    sensitive: bool,
+    aligned: bool,
+) -> Any:
+    """Means of bilinear samples of data (N, C, H, W) in the bins of regions (R, 5)."""
+
+def roi_align_backward_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    bins: tuple[int, int],
+    scale: float,
+    samples: int,
+    sensitive: bool,
+    aligned: bool,
+) -> Any:
+    """The gradient of data from the out-gradient, data (only its shape) and regions."""
+
+def roi_pooling_plan(inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float) -> Any:
+    """Maxima of data (N, C, H, W) in the bins of regions (R, 5), and their places as int32."""
+
+def roi_pooling_backward_plan(
+    inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float
+) -> Any:
+    """The gradient of data from the out-gradient, data (only its shape), regions and places."""
+
+def sampler_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Data (N, C, H, W) at the points of a grid (N, 2, H′, W′), bilinearly."""
+
+def sampler_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Gradients of data and grid from the out-gradient, data and grid."""
+
+def affine_grid_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Points (N, 2, H, W) of a regular grid mapped by matrices (N, 6)."""
+
+def affine_grid_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """The gradient of the matrices."""
+
+def warp_grid_plan(inputs: _Tensors, outputs: _Tensors, *, backward: bool) -> Any:
+    """Points from displacements in pixels (N, 2, H, W), or the gradient of these."""
+
+def variate_plan(
+    inputs: _Tensors, outputs: _Tensors, *, op: str, variate: str, arrays: bool, each: int
+) -> Any:
+    """Random numbers, a Philox counter each; parameters are run-time scalars or `arrays`.
+
+    `variate` is uniform, normal, exponential, gamma, poisson, negative_binomial or
+    generalized_negative_binomial; every element of the parameters has `each` numbers.
+    """
+
+def multinomial_plan(inputs: _Tensors, outputs: _Tensors, *, each: int) -> Any:
+    """`each` classes per row of weights (rows, classes), and the logarithms of their weights."""

@@ -27,6 +27,11 @@ def test_batch_norm(
     plans.verify("BatchNorm", {"axis": axis, **attrs}, _batch_inputs(rng, shape, axis), is_train=is_train)
 
 
+def test_batch_norm_of_one_device_among_several(rng: np.random.Generator) -> None:
+    attrs = {"key": "a", "ndev": 1, "fix_gamma": False}
+    plans.verify("_contrib_SyncBatchNorm", attrs, _batch_inputs(rng, (4, 3, 5, 5), 1))
+
+
 def test_batch_norm_keeps_precision_far_from_zero(rng: np.random.Generator) -> None:
     inputs = _batch_inputs(rng, (8, 2, 40, 40), 1)
     inputs[0] = (1000 + rng.standard_normal(inputs[0].shape)).astype(np.float32)

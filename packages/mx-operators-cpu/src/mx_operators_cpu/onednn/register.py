@@ -28,6 +28,8 @@ KERNELS = (
     ("_backward_Pooling", "pooling:pooling_backward", "pooling:supported"),
     ("BatchNorm", "norm:batch_norm", "signature:floating"),
     ("_backward_BatchNorm", "norm:batch_norm_backward", "signature:floating"),
+    ("_contrib_SyncBatchNorm", "norm:batch_norm", "signature:floating"),
+    ("_backward_contrib_SyncBatchNorm", "norm:batch_norm_backward", "signature:floating"),
     ("LayerNorm", "norm:layer_norm", "signature:floating"),
     ("_backward_LayerNorm", "norm:layer_norm_backward", "signature:floating"),
     ("GroupNorm", "norm:group_norm", "signature:floating"),

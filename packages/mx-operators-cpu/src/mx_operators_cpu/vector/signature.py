@@ -33,6 +33,12 @@ def real(call: KernelCall) -> bool:
     return plain(*call.inputs, *call.outputs) and all(spec.dtype in FLOATS for spec in specs)
 
 
+def floating(call: KernelCall) -> bool:
+    """True if everything is row-major, and all are floating-point numbers."""
+    specs = (*call.inputs, *call.outputs)
+    return plain(*specs) and all(spec.dtype in FLOATS for spec in specs)
+
+
 def accumulator(dtype: int) -> int:
     """The type that intermediate results of a floating-point type have."""
     return _DOUBLE if dtype == _DOUBLE else dtypes.code("float32")
