@@ -179,6 +179,7 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
     status = find_stream(operation.context, operation, &stream, error);
   }
   if (status == MX_OK && monitor_ != nullptr) status = check_writes(operation, error);
+  if (status == MX_OK && lost_forks_ != 0) status = check_lost(operation, error);
   if (status == MX_OK) status = enter(false, error);
   if (status != MX_OK) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
@@ -242,6 +243,9 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
   if (monitor_ != nullptr) {
     if (const int32_t status = check_writes(prototype, error)) return status;
   }
+  if (lost_forks_ != 0) {
+    if (const int32_t status = check_lost(prototype, error)) return status;
+  }
   if (const int32_t status = enter(false, error)) return status;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
@@ -274,6 +278,7 @@ void Engine::launch(Block* block, const LockOrder& order, mx_failure** failure) 
   uint32_t queued = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Entry& entry = block->entries[i];
+    if (entry.variable->forks != lost_forks_ && !lost(entry.variable, true)) entry.variable->forks = lost_forks_;
     if (!entry.variable->append(&entry)) ++queued;
   }
   block->ungranted.store(queued, std::memory_order_relaxed);
@@ -503,6 +508,10 @@ void Engine::dispatch(ReadyList ready) {
 
 void Engine::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
+  if (lost_forks_ != 0) {
+    const std::lock_guard<SpinLock> lock(variable->lock);
+    if (lost(variable, true)) return;  // in use for ever: it goes with the process
+  }
   if (enter(true, nullptr) != MX_OK) {
     variable->lock.lock();
     const bool unused = variable->idle(true) && variable->pins == 0;

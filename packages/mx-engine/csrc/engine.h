@@ -146,6 +146,8 @@ class Engine final : private Runner, private Landings {
   void sleep() const noexcept;
   void leave() noexcept;
   int32_t check_writes(const mx_operation& operation, mx_error* error) noexcept;
+  int32_t check_lost(const mx_operation& operation, mx_error* error) noexcept;
+  bool lost(const Variable* variable, bool for_write) const noexcept;
   Block* make_block(const mx_operation& operation);
   void run_bulk(Block* block, uint32_t worker);
   static void pass_bulk_on();
@@ -197,7 +199,7 @@ class Engine final : private Runner, private Landings {
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<int> omp_threads_{0};
-  bool lost_ = false;  // this is a child whose parent had something pending at the fork
+  uint32_t lost_forks_ = 0;  // forks up to this process at which the parent had something pending
   std::atomic<uint32_t> references_{1};
   std::atomic<int> state_{accepting};
   int state_before_fork_ = accepting;     // meaningful while state_ is forking

@@ -167,6 +167,27 @@ void Engine::open_after_fork() noexcept {
   state_.compare_exchange_strong(expected, state_before_fork_, std::memory_order_seq_cst);
 }
 
+// Whether the variable waits for operations that a parent had pending at a fork, and will for ever; its lock is held.
+bool Engine::lost(const Variable* variable, bool for_write) const noexcept {
+  return variable->forks != lost_forks_ && !variable->idle(for_write) && Frame::holder(variable) == nullptr;
+}
+
+int32_t Engine::check_lost(const mx_operation& operation, mx_error* error) noexcept {
+  bool any = false;
+  const auto look = [&](Variable* const* variables, uint32_t n, bool for_write) {
+    for (uint32_t i = 0; i < n && !any; ++i) {
+      const std::lock_guard<SpinLock> lock(variables[i]->lock);
+      any = lost(variables[i], for_write);
+    }
+  };
+  look(operation.reads, operation.n_reads, false);
+  look(operation.writes, operation.n_writes, true);
+  if (!any) return MX_OK;
+  return refused(operation.name, error, MX_ERROR,
+                 "a variable of it was used by operations that were pending in the parent when the process was "
+                 "forked, and do not exist here; use a new variable");
+}
+
 // The handlers below run inside fork() itself, on the forking thread: they see to it that the
 // child finds every lock free and no memory of threads it does not have.
 void Engine::lock_for_fork() noexcept {
@@ -180,7 +201,7 @@ void Engine::lock_for_fork() noexcept {
 void Engine::unlock_after_fork(bool child) noexcept {
   if (child) {
     // What was pending is lost with its threads, but for the operations this thread is inside of.
-    lost_ |= pending_.load() > Frame::depth();
+    if (pending_.load() > Frame::depth()) ++lost_forks_;
     pending_.store(Frame::depth(), std::memory_order_seq_cst);
     quiet_waiters_.store(0, std::memory_order_seq_cst);
     visitors_.store(0, std::memory_order_relaxed);

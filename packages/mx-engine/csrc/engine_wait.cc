@@ -46,7 +46,7 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
                   holder);
     return set_error(error, MX_ERROR, text);
   }
-  if (lost_ && pending_.load(std::memory_order_acquire) == Frame::depth()) {
+  if (lost(variable, for_write)) {
     return set_error(error, MX_ERROR,
                      "[wait_for_variable] the operations that use the variable were pending in the "
                      "parent when the process was forked, and do not exist here");

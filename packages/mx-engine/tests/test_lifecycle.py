@@ -273,6 +273,46 @@ def test_fork_inside_an_operation(python: Python) -> None:
     assert done.returncode == 5, done.stderr
 
 
+LOST = """
+import os, sys, time, mx_engine
+from mx_core.errors import MXNetError
+os.environ["MX_FORK_TIMEOUT"] = "0.2"
+engine = mx_engine.create({kind!r}, workers=2)
+written, read, idle = (engine.new_variable() for _ in range(3))
+engine.push(lambda: time.sleep(3), reads=[read], writes=[written])
+engine.push(lambda: None, writes=[written])
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+begin = time.monotonic()
+ran = []
+engine.push(lambda: ran.append(1), writes=[idle])
+engine.push(lambda: ran.append(2), reads=[read], writes=[idle])  # beside a read that never ends
+for how in ({{"writes": [written]}}, {{"reads": [written]}}, {{"writes": [read]}}):
+    try:
+        engine.push(lambda: ran.append(3), name="late", **how)
+    except MXNetError as error:
+        assert "late" in str(error) and "pending in the parent" in str(error), error
+    else:
+        raise AssertionError(how)
+try:
+    engine.wait_for_variable(written)
+except MXNetError as error:
+    assert "pending in the parent" in str(error), error
+engine.delete_variable(written)
+del read
+engine.wait_for_variable(idle)
+engine.wait_for_all()
+assert ran == [1, 2] and time.monotonic() - begin < 1.5
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("kind", ["ThreadedEnginePerDevice", "ThreadedEngine"])
+def test_a_child_refuses_what_would_wait_for_lost_operations(python: Python, kind: str) -> None:
+    done = python(LOST.format(kind=kind))
+    assert done.returncode == 7, done.stderr
+
+
 def test_nothing_can_be_pushed_between_the_hooks_of_a_fork(python: Python) -> None:
     done = python(
         """
