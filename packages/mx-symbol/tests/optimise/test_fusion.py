@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory_check import check_plan
+from mx_symbol.optimise import fusion
 from mx_symbol.stages import trace
 
 
@@ -159,3 +160,17 @@ def test_backward_chains_are_fused():
     names = [n.op.name for n in executor.nodes()]
     assert names.count("_fused") == 2 and len(names) == 4
     assert_same(net, arrays((2, 3), (3, 3)))
+
+
+def test_a_sum_over_many_steps_is_not_one_kernel(monkeypatch):
+    """It would keep the gradient of every step until the last is there."""
+    state, weight = sym.Variable("state"), sym.Variable("weight")
+    for step in range(16):
+        state = sym.FullyConnected(state, weight, num_hidden=64, no_bias=True, name=f"fc{step}")
+        for _ in range(12):
+            state = sym.tanh(state)
+    narrow = state.simple_bind(state=(1, 64)).memory_plan().total_bytes
+    monkeypatch.setattr(fusion, "MOST_SPAN", 10**6)
+    wide = state.simple_bind(state=(1, 64)).memory_plan().total_bytes
+    one_gradient = 64 * 64 * 4
+    assert narrow + one_gradient < wide

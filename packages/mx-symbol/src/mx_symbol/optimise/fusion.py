@@ -20,6 +20,9 @@ from mx_symbol.optimise.fused import FUSED, FusedParams
 
 #: inputs, outputs and values of one kernel; within them nothing is allocated when it runs
 MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES = 12, 8, 48
+#: nodes between the first and the last of a group: what a group reads lives until the last of it would have run, so a
+#: sum of gradients over many steps in one kernel would keep them all
+MOST_SPAN = 32
 #: nodes looked at when a path back into a group is searched; beyond it the group does not grow
 SEARCH_LIMIT = 64
 
@@ -74,7 +77,8 @@ class _Groups:
         for group in dict.fromkeys(self._of[e.node] for e in node.inputs if e.node in self._of):
             if kind == self._kinds[group.members[0]]:
                 together = group.joined(joined, self._times)
-                if self._fits(together.members) and not self._returns(together):
+                near = together.last - together.first <= MOST_SPAN
+                if near and self._fits(together.members) and not self._returns(together):
                     joined = together
         for member in joined.members:
             self._of[member] = joined
