@@ -314,8 +314,10 @@ class GatherND(OperatorProperty):
         return (BackwardGatherND(),)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Fancy indexing."""
-        return (inputs[0][nd_index(inputs[1], inputs[0].shape, self.name)],)
+        """Fancy indexing; without an axis to index, data everywhere."""
+        data, indices = inputs
+        picked = data[nd_index(indices, data.shape, self.name)]
+        return (np.broadcast_to(picked, (*indices.shape[1:], *data.shape[len(indices) :])).copy(),)
 
 
 class BackwardGatherND(OperatorProperty):
