@@ -6,7 +6,7 @@ programs do; freed memory stays with the process, so that PyTorch's new arrays c
 either. Bytes are those of inputs and outputs. With one thread its CPU time is taken, which other load
 on the machine hardly changes.
 
-    python bench_operators.py [--threads 2] [name ...]
+    python bench_operators.py [--threads 2] [--reference] [name ...]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from calls import THREADS, aligned, caller
+from calls import THREADS, aligned, caller, referee
 
 try:
     import torch
@@ -114,13 +114,79 @@ def random() -> Iterator[Case]:
     shape = (4096, 4096)
     yield Case("uniform", "_random_uniform", {"shape": shape}, [], lambda: torch.rand(shape))
     yield Case("normal", "_random_normal", {"shape": shape}, [], lambda: torch.randn(shape))
+    few = (1 << 20,)
+    rates, ones = (torch and torch.full(few, value) for value in (4.0, 1.0))
+    yield Case("gamma", "_random_gamma", {"shape": few, "alpha": 4.0}, [],
+               torch and (lambda: torch._standard_gamma(rates)))  # fmt: skip
+    yield Case(
+        "Poisson", "_random_poisson", {"shape": few, "lam": 4.0}, [], torch and (lambda: torch.poisson(rates))
+    )
+    yield Case(
+        "Poisson of rate 1", "_random_poisson", {"shape": few}, [], torch and (lambda: torch.poisson(ones))
+    )
+    weights = np.random.default_rng(0).random((64, 1000)).astype(np.float32)
+    yield Case("multinomial", "_sample_multinomial", {"shape": (1000,)}, [weights],
+               lambda w: torch.multinomial(w, 1000, replacement=True))  # fmt: skip
 
 
-def seconds(runs: Sequence[Callable[[], object] | None], threads: int) -> list[float]:
+def losses(rng: np.random.Generator) -> Iterator[Case]:
+    """Sequences read: the loss and its slope."""
+    data = rng.standard_normal((150, 32, 5000)).astype(np.float32)
+    label = rng.integers(1, 5000, (32, 40)).astype(np.float32)
+
+    def ctc(x: Any, labels: Any) -> Any:
+        given = x.detach().requires_grad_()
+        steps, lengths = [torch.full((32,), n) for n in (150, 40)]
+        torch.nn.functional.ctc_loss(given.log_softmax(2), labels.long(), steps, lengths).backward()
+        return given.grad
+
+    yield Case("CTC, 5000 classes", "CTCLoss", {}, [data, label], torch and ctc)
+
+
+def vision(rng: np.random.Generator) -> Iterator[Case]:
+    """Boxes, regions, samples; PyTorch has only the samplers."""
+    corners = rng.random((1, 8732, 4)).astype(np.float32)
+    corners[..., 2:] = corners[..., :2] + rng.random((1, 8732, 2)).astype(np.float32) / 8
+    scores = rng.random((1, 8732, 2)).astype(np.float32)
+    yield Case("suppression, 8732 boxes", "_contrib_box_nms", {"overlap_thresh": 0.45, "valid_thresh": 0.01},
+               [np.concatenate((scores, corners), 2)], None)  # fmt: skip
+    yield Case("overlaps", "_contrib_box_iou", {}, [corners[0], corners[0, :500]], None)
+    labels = np.concatenate((rng.integers(0, 20, (8, 20, 1)), corners[:, :160].reshape(8, 20, 4)), 2)
+    predicted = rng.standard_normal((8, 21, 8732)).astype(np.float32)
+    yield Case("box targets", "_contrib_MultiBoxTarget", {"negative_mining_ratio": 3.0},
+               [corners, labels.astype(np.float32), predicted], None)  # fmt: skip
+    offsets = rng.standard_normal((8, 4 * 8732)).astype(np.float32)
+    yield Case("box detection", "_contrib_MultiBoxDetection", {"nms_topk": 400},
+               [abs(predicted) / 4, offsets, corners], None)  # fmt: skip
+    maps = rng.standard_normal((2, 256, 50, 68)).astype(np.float32)
+    rois = rng.random((256, 5)).astype(np.float32) * np.array([2, 400, 400, 0, 0], np.float32)
+    rois[:, 3:] = rois[:, 1:3] + rng.random((256, 2)) * 300
+    attrs = {"pooled_size": (7, 7), "spatial_scale": 1 / 16}
+    yield Case("region means", "_contrib_ROIAlign", {**attrs, "sample_ratio": 2}, [maps, rois], None)
+    yield Case("region maxima", "ROIPooling", attrs, [maps, rois], None)
+    images = rng.standard_normal((16, 32, 64, 64)).astype(np.float32)
+    grid = (rng.random((16, 2, 64, 64), np.float32) * 2 - 1).astype(np.float32)
+    sample = partial(torch.nn.functional.grid_sample, align_corners=True) if torch else None
+    yield Case("samples", "BilinearSampler", {}, [images, grid],
+               sample and (lambda x, g: sample(x, g.permute(0, 2, 3, 1))))  # fmt: skip
+
+    def pulled(head: Any, x: Any, g: Any) -> Any:
+        given = [t.detach().requires_grad_() for t in (x, g)]
+        return torch.autograd.grad(sample(given[0], given[1].permute(0, 2, 3, 1)), given, head)  # type: ignore[misc]
+
+    yield Case(
+        "samples and gradients", "_backward_BilinearSampler", {}, [images, images, grid], sample and pulled
+    )
+    flow = rng.standard_normal((1, 64, 48, 64)).astype(np.float32)
+    yield Case("correlation", "Correlation", {"max_displacement": 20, "stride2": 2, "pad_size": 20},
+               [flow, flow], None)  # fmt: skip
+
+
+def seconds(runs: Sequence[Callable[[], object] | None], threads: int, rounds: int = ROUNDS) -> list[float]:
     """The fastest of each, in turns."""
     clock = time.thread_time if threads == 1 else time.perf_counter
     times = [float("inf")] * len(runs)
-    for _ in range(ROUNDS + 1):
+    for _ in range(rounds + 1):
         for i, run in enumerate(runs):
             if run is not None:
                 start = clock()
@@ -129,8 +195,8 @@ def seconds(runs: Sequence[Callable[[], object] | None], threads: int) -> list[f
     return times
 
 
-def report(case: Case, copy: float, threads: int) -> None:
-    """One line: milliseconds, bandwidth, ratios of speeds."""
+def report(case: Case, copy: float, threads: int, reference: bool) -> None:
+    """One line: milliseconds, bandwidth, ratios of speeds; with `reference` to NumPy's, too."""
     inputs = [aligned(x) for x in case.inputs]
     run, outputs, variant = caller(case.op, case.attrs, inputs, threads=threads)
     theirs = None
@@ -140,6 +206,8 @@ def report(case: Case, copy: float, threads: int) -> None:
     ours, other = seconds([run, theirs], threads)
     size = sum(a.nbytes for a in (*inputs, *outputs))
     versus = f"{other / ours:8.2f} x PyTorch" if theirs is not None else ""
+    if reference:
+        versus += f"{seconds([referee(case.op, case.attrs, inputs)], threads, 0)[0] / ours:10.1f} x reference"
     speed = size / ours / 1e9
     print(
         f"{case.name:22}{variant:10}{ours * 1e3:9.2f} ms{speed:8.1f} GB/s{speed / copy:7.2f} x copy{versus}"
@@ -157,6 +225,7 @@ def main() -> None:
     keep_freed_memory()
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--reference", action="store_true", help="beside NumPy's references, too")
     parser.add_argument("names", nargs="*", help="cases, up to a comma")
     options = parser.parse_args()
     threads, wanted = options.threads, options.names
@@ -175,10 +244,12 @@ def main() -> None:
         order(rng),
         images(rng),
         random(),
+        losses(rng),
+        vision(rng),
     ):
         for case in cases:
             if not wanted or case.name.split(",")[0] in wanted:
-                report(case, copy, threads)
+                report(case, copy, threads, options.reference)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,11 @@
 namespace mx::vector {
 namespace {
 
-void fits(bool condition, const char* op) {
-  if (!condition) throw Error(MX_ERROR_SHAPE, std::string("[") + op + "] shapes do not agree");
-}
-
-class BoxIouPlan final : public WidePlan {
+class BoxIouPlan final : public TypedPlan<BoxIouPlan> {
  public:
   BoxIouPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool center)
-      : WidePlan(inputs, outputs, inputs[0].dtype, outputs[0].elements), center_(center) {}
+      : TypedPlan(inputs, outputs, inputs[0].dtype, outputs[0].elements), center_(center) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> ratios(*this, call, 0);
@@ -38,21 +30,18 @@ class BoxIouPlan final : public WidePlan {
     ratios.deliver();
   }
 
+ private:
   const bool center_;
 };
 
-class BoxNmsPlan final : public WidePlan {
+class BoxNmsPlan final : public TypedPlan<BoxNmsPlan> {
  public:
   BoxNmsPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const NmsOptions& options)
-      : WidePlan(inputs, outputs, inputs[0].dtype, 20 * inputs[0].elements),
+      : TypedPlan(inputs, outputs, inputs[0].dtype, 20 * inputs[0].elements),
         o_(options),
         rows_(inputs[0].shape[1]),
         width_(inputs[0].shape[2]) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -73,6 +62,7 @@ class BoxNmsPlan final : public WidePlan {
     source.deliver();
   }
 
+ private:
   template <class T>
   std::vector<int64_t> survivors(const T* rows) const {
     std::vector<int64_t> order;
@@ -132,15 +122,11 @@ class BoxNmsPlan final : public WidePlan {
   const int64_t rows_, width_;
 };
 
-class BoxNmsBackwardPlan final : public WidePlan {
+class BoxNmsBackwardPlan final : public TypedPlan<BoxNmsBackwardPlan> {
  public:
   BoxNmsBackwardPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, inputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     const int64_t rows = inputs_[0].shape[1], width = inputs_[0].shape[2];
@@ -159,20 +145,16 @@ class BoxNmsBackwardPlan final : public WidePlan {
   }
 };
 
-class BipartitePlan final : public WidePlan {
+class BipartitePlan final : public TypedPlan<BipartitePlan> {
  public:
   BipartitePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool ascending, double threshold, int64_t topk)
-      : WidePlan(inputs, outputs, inputs[0].dtype, 20 * inputs[0].elements),
+      : TypedPlan(inputs, outputs, inputs[0].dtype, 20 * inputs[0].elements),
         ascending_(ascending),
         threshold_(threshold),
         topk_(topk),
         rows_(inputs[0].shape[1]),
         columns_(inputs[0].shape[2]) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> by_row(*this, call, 0), by_column(*this, call, 1);
@@ -190,6 +172,7 @@ class BipartitePlan final : public WidePlan {
     by_column.deliver();
   }
 
+ private:
   template <class T>
   void match(const T* scores, T* by_row, T* by_column) const {
     const auto limit = static_cast<T>(threshold_);
@@ -217,15 +200,11 @@ class BipartitePlan final : public WidePlan {
   const int64_t topk_, rows_, columns_;
 };
 
-class BoxEncodePlan final : public WidePlan {
+class BoxEncodePlan final : public TypedPlan<BoxEncodePlan> {
  public:
   BoxEncodePlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     const int64_t boxes = inputs_[2].shape[1], objects = inputs_[3].shape[1], n = inputs_[0].elements;
@@ -255,15 +234,11 @@ class BoxEncodePlan final : public WidePlan {
   }
 };
 
-class BoxDecodePlan final : public WidePlan {
+class BoxDecodePlan final : public TypedPlan<BoxDecodePlan> {
  public:
   BoxDecodePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool corner)
-      : WidePlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements, 5), corner_(corner) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements, 5), corner_(corner) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -289,6 +264,7 @@ class BoxDecodePlan final : public WidePlan {
     output.deliver();
   }
 
+ private:
   const bool corner_;
 };
 

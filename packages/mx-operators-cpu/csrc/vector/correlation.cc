@@ -208,15 +208,14 @@ class CorrelationBackwardPlan final : public CorrelationBase {
 };
 
 void check(const Spec& data, const Spec& other, const Spec& result, const CorrelationOptions& o) {
-  const auto fail = [] { throw Error(MX_ERROR_SHAPE, "[Correlation] shapes do not agree"); };
-  if (data.shape.size() != 4 || other.shape != data.shape || result.shape.size() != 4 || o.kernel < 1 ||
-      o.displacement < 0 || o.stride < 1 || o.step < 1 || o.pad < 0)
-    fail();
+  fits(data.shape.size() == 4 && other.shape == data.shape && result.shape.size() == 4 && o.kernel >= 1 &&
+           o.displacement >= 0 && o.stride >= 1 && o.step >= 1 && o.pad >= 0,
+       "Correlation");
   const int64_t side = 2 * (o.displacement / o.step) + 1, border = 2 * (o.displacement + o.kernel / 2);
-  if (result.shape[0] != data.shape[0] || result.shape[1] != side * side) fail();
+  fits(result.shape[0] == data.shape[0] && result.shape[1] == side * side, "Correlation");
   for (size_t k = 2; k < 4; ++k) {
     const int64_t inner = data.shape[k] + 2 * o.pad - border;
-    if (inner < 1 || result.shape[k] != (inner + o.stride - 1) / o.stride) fail();
+    fits(inner >= 1 && result.shape[k] == (inner + o.stride - 1) / o.stride, "Correlation");
   }
 }
 

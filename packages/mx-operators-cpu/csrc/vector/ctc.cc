@@ -221,10 +221,10 @@ double run_logarithms(const Path& p, bool shares_wanted) {
   return total;
 }
 
-class CtcPlan final : public WidePlan {
+class CtcPlan final : public TypedPlan<CtcPlan> {
  public:
   CtcPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const CtcOptions& options)
-      : WidePlan(inputs, outputs, inputs[0].dtype, inputs[0].elements),
+      : TypedPlan(inputs, outputs, inputs[0].dtype, inputs[0].elements),
         o_(options),
         steps_(inputs[0].shape[0]),
         batch_(inputs[0].shape[1]),
@@ -232,9 +232,28 @@ class CtcPlan final : public WidePlan {
         most_(inputs[1].shape[1]),
         table_(loops()) {}
 
- protected:
-  void execute(const Call& call) const override {
-    type_ == F64 ? compute<double>(call) : compute<float>(call);
+  template <class T>
+  void compute(const Call& call) const {
+    Result<T> losses(*this, call, 0), slopes(*this, call, 1);
+    std::vector<int64_t> classes(static_cast<size_t>(batch_ * most_)), counts, lengths;
+    for (int64_t n = 0; n < batch_; ++n) {  // nothing is written if one is wrong
+      counts.push_back(labels(call, n, classes.data() + n * most_));
+      lengths.push_back(length(call, o_.data_lengths, "data_lengths", n, 1, steps_, steps_));
+    }
+    const T* data = read<T>(call, 0);
+    if (inputs_[0].elements == 0) {
+      if (losses.data() != nullptr) std::fill_n(losses.data(), outputs_[0].elements, T(0));
+    } else {
+      parallel(threads(call), batch_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          const auto i = static_cast<size_t>(n);
+          const double loss = sequence(data, n, classes.data() + n * most_, counts[i], lengths[i], slopes.data());
+          if (losses.data() != nullptr) losses.data()[n] = static_cast<T>(loss);
+        }
+      });
+    }
+    losses.deliver();
+    slopes.deliver();
   }
 
  private:
@@ -266,30 +285,6 @@ class CtcPlan final : public WidePlan {
         throw Error(MX_ERROR_INDEX, "[CTCLoss] label: expected " + std::to_string(low) + " to " +
                                         std::to_string(high) + ", got " + std::to_string(classes[u]));
     return count;
-  }
-
-  template <class T>
-  void compute(const Call& call) const {
-    Result<T> losses(*this, call, 0), slopes(*this, call, 1);
-    std::vector<int64_t> classes(static_cast<size_t>(batch_ * most_)), counts, lengths;
-    for (int64_t n = 0; n < batch_; ++n) {  // nothing is written if one is wrong
-      counts.push_back(labels(call, n, classes.data() + n * most_));
-      lengths.push_back(length(call, o_.data_lengths, "data_lengths", n, 1, steps_, steps_));
-    }
-    const T* data = read<T>(call, 0);
-    if (inputs_[0].elements == 0) {
-      if (losses.data() != nullptr) std::fill_n(losses.data(), outputs_[0].elements, T(0));
-    } else {
-      parallel(threads(call), batch_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
-          const auto i = static_cast<size_t>(n);
-          const double loss = sequence(data, n, classes.data() + n * most_, counts[i], lengths[i], slopes.data());
-          if (losses.data() != nullptr) losses.data()[n] = static_cast<T>(loss);
-        }
-      });
-    }
-    losses.deliver();
-    slopes.deliver();
   }
 
   template <class T>
@@ -382,12 +377,12 @@ class CtcPlan final : public WidePlan {
 }  // namespace
 
 PlanPtr make_ctc_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const CtcOptions& o) {
-  const auto fail = [] { throw Error(MX_ERROR_SHAPE, "[CTCLoss] shapes do not agree"); };
-  if (inputs.size() < 2 || outputs.size() != 2 || inputs[0].shape.size() != 3 || inputs[1].shape.size() != 2) fail();
+  fits(inputs.size() >= 2 && outputs.size() == 2 && inputs[0].shape.size() == 3 && inputs[1].shape.size() == 2,
+       "CTCLoss");
   const Shape& data = inputs[0].shape;
-  if (inputs[1].shape[0] != data[1] || outputs[0].elements != data[1] || outputs[1].shape != data) fail();
+  fits(inputs[1].shape[0] == data[1] && outputs[0].elements == data[1] && outputs[1].shape == data, "CTCLoss");
   for (const auto& lengths : {o.data_lengths, o.label_lengths})
-    if (lengths && (*lengths >= inputs.size() || inputs[*lengths].elements != data[1])) fail();
+    fits(!lengths || (*lengths < inputs.size() && inputs[*lengths].elements == data[1]), "CTCLoss");
   return std::make_unique<CtcPlan>(std::move(inputs), std::move(outputs), o);
 }
 

@@ -10,10 +10,6 @@
 namespace mx::vector {
 namespace {
 
-void fits(bool condition, const char* op) {
-  if (!condition) throw Error(MX_ERROR_SHAPE, std::string("[_contrib_MultiBox") + op + "] shapes do not agree");
-}
-
 template <class T>
 Box<T> clipped(const Box<T>& x) {
   const auto cut = [](T v) { return v < 0 ? T(0) : v > 1 ? T(1) : v; };
@@ -26,15 +22,11 @@ void put(T* to, const Box<T>& x) {
   std::copy_n(values, 4, to);
 }
 
-class PriorPlan final : public WidePlan {
+class PriorPlan final : public TypedPlan<PriorPlan> {
  public:
   PriorPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const PriorOptions& options)
-      : WidePlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), o_(options) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), o_(options) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -57,6 +49,7 @@ class PriorPlan final : public WidePlan {
     output.deliver();
   }
 
+ private:
   const PriorOptions o_;
 };
 
@@ -68,10 +61,10 @@ struct Matches {
   std::vector<uint8_t> positive;
 };
 
-class TargetPlan final : public WidePlan {
+class TargetPlan final : public TypedPlan<TargetPlan> {
  public:
   TargetPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const TargetOptions& options)
-      : WidePlan(inputs, outputs, outputs[0].dtype,
+      : TypedPlan(inputs, outputs, outputs[0].dtype,
                  inputs[1].shape[0] * inputs[0].shape[1] * (inputs[1].shape[1] + 4)),
         o_(options),
         anchors_(inputs[0].shape[1]),
@@ -79,10 +72,6 @@ class TargetPlan final : public WidePlan {
         width_(inputs[1].shape[2]),
         classes_(inputs[2].shape[1]) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> location(*this, call, 0), mask(*this, call, 1), target(*this, call, 2);
@@ -100,6 +89,7 @@ class TargetPlan final : public WidePlan {
     target.deliver();
   }
 
+ private:
   template <class T>
   void image(const T* anchors, const T* labels, const T* predicted, T* location, T* mask, T* target) const {
     if (location != nullptr) std::fill_n(location, 4 * anchors_, T(0));
@@ -216,20 +206,15 @@ class TargetPlan final : public WidePlan {
   const int64_t anchors_, objects_, width_, classes_;
 };
 
-class DetectionPlan final : public WidePlan {
+class DetectionPlan final : public TypedPlan<DetectionPlan> {
  public:
   DetectionPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DetectionOptions& options)
-      : WidePlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + 20 * outputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + 20 * outputs[0].elements),
         o_(options),
         classes_(inputs[0].shape[1]),
         anchors_(inputs[0].shape[2]) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
-  static constexpr int64_t kRow = 6;  // class, probability, box
-
+  // class, probability, box
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -243,7 +228,8 @@ class DetectionPlan final : public WidePlan {
     output.deliver();
   }
 
-  template <class T>
+ private:
+  static constexpr int64_t kRow = 6;  template <class T>
   void image(const T* prob, const T* offsets, const T* anchors, T* output) const {
     const auto n = static_cast<size_t>(anchors_);
     std::vector<T> score(prob + anchors_, prob + 2 * anchors_);
@@ -309,28 +295,28 @@ class DetectionPlan final : public WidePlan {
 PlanPtr make_multibox_prior_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const PriorOptions& o) {
   fits(outputs.size() == 1 && o.height >= 0 && o.width >= 0 && o.half_x.size() == o.half_y.size() &&
            outputs[0].elements == o.height * o.width * static_cast<int64_t>(o.half_x.size()) * 4,
-       "Prior");
+       "_contrib_MultiBoxPrior");
   return std::make_unique<PriorPlan>(std::move(inputs), std::move(outputs), o);
 }
 
 PlanPtr make_multibox_target_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const TargetOptions& o) {
-  fits(inputs.size() == 3 && outputs.size() == 3 && o.variances.size() == 4, "Target");
+  fits(inputs.size() == 3 && outputs.size() == 3 && o.variances.size() == 4, "_contrib_MultiBoxTarget");
   const Shape &anchor = inputs[0].shape, &label = inputs[1].shape, &predicted = inputs[2].shape;
   fits(anchor.size() == 3 && anchor[0] == 1 && anchor[2] == 4 && label.size() == 3 && label[2] >= 5 &&
            predicted.size() == 3 && predicted[0] == label[0] && predicted[2] == anchor[1],
-       "Target");
+       "_contrib_MultiBoxTarget");
   const int64_t n = label[0] * anchor[1];
-  fits(outputs[0].elements == 4 * n && outputs[1].elements == 4 * n && outputs[2].elements == n, "Target");
-  fits(predicted[1] > 0 || !(o.mining_ratio > 0), "Target");
+  fits(outputs[0].elements == 4 * n && outputs[1].elements == 4 * n && outputs[2].elements == n, "_contrib_MultiBoxTarget");
+  fits(predicted[1] > 0 || !(o.mining_ratio > 0), "_contrib_MultiBoxTarget");
   return std::make_unique<TargetPlan>(std::move(inputs), std::move(outputs), o);
 }
 
 PlanPtr make_multibox_detection_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DetectionOptions& o) {
-  fits(inputs.size() == 3 && outputs.size() == 1 && o.variances.size() == 4, "Detection");
+  fits(inputs.size() == 3 && outputs.size() == 1 && o.variances.size() == 4, "_contrib_MultiBoxDetection");
   const Shape& prob = inputs[0].shape;
   fits(prob.size() == 3 && prob[1] >= 2 && inputs[1].elements == prob[0] * prob[2] * 4 &&
            inputs[2].elements == prob[2] * 4 && outputs[0].elements == prob[0] * prob[2] * 6,
-       "Detection");
+       "_contrib_MultiBoxDetection");
   return std::make_unique<DetectionPlan>(std::move(inputs), std::move(outputs), o);
 }
 

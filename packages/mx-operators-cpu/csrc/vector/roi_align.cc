@@ -249,11 +249,11 @@ class AlignBackward final : public AlignPlan {
 
 void check_align(const Spec& data, const Spec& regions, const Spec& result, const AlignOptions& o) {
   const int64_t bins = o.region.height * o.region.width;
-  const bool fits = data.shape.size() == 4 && result.shape.size() == 4 && o.region.height > 0 && o.region.width > 0 &&
+  fits(data.shape.size() == 4 && result.shape.size() == 4 && o.region.height > 0 && o.region.width > 0 &&
                     data.shape[2] > 0 && data.shape[3] > 0 && regions.elements == result.shape[0] * 5 &&
                     result.shape[2] == o.region.height && result.shape[3] == o.region.width &&
-                    data.shape[1] == result.shape[1] * (o.sensitive ? bins : 1);
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[_contrib_ROIAlign] shapes do not agree");
+                    data.shape[1] == result.shape[1] * (o.sensitive ? bins : 1),
+       "_contrib_ROIAlign");
 }
 
 }  // namespace

@@ -35,15 +35,11 @@ int64_t image_of(const double* region, int64_t images, const char* op) {
   return static_cast<int64_t>(std::max(region[0], 0.0));
 }
 
-class PoolingForward final : public WidePlan {
+class PoolingForward final : public TypedPlan<PoolingForward> {
  public:
   PoolingForward(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& options)
-      : WidePlan(inputs, outputs, inputs[0].dtype, 8 * outputs[0].elements), o_(options) {}
+      : TypedPlan(inputs, outputs, inputs[0].dtype, 8 * outputs[0].elements), o_(options) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -59,6 +55,7 @@ class PoolingForward final : public WidePlan {
     places.deliver();
   }
 
+ private:
   template <class T>
   void one(const T* data, const T* given, T* to, int32_t* place) const {
     const int64_t channels = inputs_[0].shape[1], height = inputs_[0].shape[2], width = inputs_[0].shape[3];
@@ -71,32 +68,41 @@ class PoolingForward final : public WidePlan {
     for (int64_t c = 0; c < channels; ++c, map += height * width)
       for (const auto& [top, bottom] : rows)
         for (const auto& [left, right] : columns) {
-          T best = T(0);
-          int64_t at = -1;
-          for (int64_t y = top; y < bottom; ++y)
-            for (int64_t x = left; x < right; ++x) {
-              const T value = map[y * width + x];
-              if (at >= 0 && !(value > best) && !(std::isnan(value) && !std::isnan(best))) continue;
-              best = value;
-              at = y * width + x;
-            }
-          if (to != nullptr) *to++ = best;
+          const bool empty = top >= bottom || left >= right;
+          const int64_t at = empty ? -1 : largest(map, width, top, bottom, left, right);
+          if (to != nullptr) *to++ = empty ? T(0) : map[at];
           if (place != nullptr) *place++ = static_cast<int32_t>(at);
         }
+  }
+
+  // The first of the largest elements of a window, or the first that is no number.
+  template <class T>
+  static int64_t largest(const T* map, int64_t width, int64_t top, int64_t bottom, int64_t left, int64_t right) {
+    int64_t at = top * width + left;
+    T best = map[at];
+    bool numbers = true;
+    for (int64_t y = top; y < bottom; ++y)
+      for (int64_t i = y * width + left; i < y * width + right; ++i) {
+        const T value = map[i];
+        const bool better = value > best;
+        best = better ? value : best;
+        at = better ? i : at;
+        numbers &= value == value;
+      }
+    for (int64_t y = top; !numbers && y < bottom; ++y)
+      for (int64_t i = y * width + left; i < y * width + right; ++i)
+        if (map[i] != map[i]) return i;
+    return at;
   }
 
   const RegionOptions o_;
 };
 
-class PoolingBackward final : public WidePlan {
+class PoolingBackward final : public TypedPlan<PoolingBackward> {
  public:
   PoolingBackward(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + outputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + outputs[0].elements) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   // Threads share channels: the order of additions is fixed.
   template <class T>
   void compute(const Call& call) const {
@@ -132,12 +138,12 @@ class PoolingBackward final : public WidePlan {
 
 void check_pooling(const Spec& data, const Spec& regions, const Spec& result, const Spec& places,
                    const RegionOptions& o) {
-  const bool fits = data.shape.size() == 4 && data.shape[0] > 0 && result.shape.size() == 4 && o.height > 0 &&
+  fits(data.shape.size() == 4 && data.shape[0] > 0 && result.shape.size() == 4 && o.height > 0 &&
                     o.width > 0 && result.shape[1] == data.shape[1] && result.shape[2] == o.height &&
                     result.shape[3] == o.width && regions.elements == 5 * result.shape[0] &&
                     places.elements == result.elements && places.dtype == MX_INT32 &&
-                    data.shape[2] * data.shape[3] <= INT32_MAX;
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[ROIPooling] shapes do not agree");
+                    data.shape[2] * data.shape[3] <= INT32_MAX,
+       "ROIPooling");
 }
 
 }  // namespace

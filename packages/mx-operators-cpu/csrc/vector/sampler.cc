@@ -83,24 +83,20 @@ struct Sizes {
 };
 
 Sizes sizes_of(const Spec& data, const Spec& grid, const Spec& result) {
-  const bool fits = data.shape.size() == 4 && grid.shape.size() == 4 && data.shape[0] == grid.shape[0] &&
+  fits(data.shape.size() == 4 && grid.shape.size() == 4 && data.shape[0] == grid.shape[0] &&
                     grid.shape[1] == 2 && data.shape[2] > 0 && data.shape[3] > 0 &&
                     data.shape[2] * data.shape[3] <= INT32_MAX &&
-                    result.elements == data.shape[0] * data.shape[1] * grid.shape[2] * grid.shape[3];
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[BilinearSampler] shapes do not agree");
+                    result.elements == data.shape[0] * data.shape[1] * grid.shape[2] * grid.shape[3],
+       "BilinearSampler");
   return {data.shape[0], data.shape[1], data.shape[2], data.shape[3], grid.shape[2] * grid.shape[3]};
 }
 
-class SamplerPlan final : public WidePlan {
+class SamplerPlan final : public TypedPlan<SamplerPlan> {
  public:
   SamplerPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements),
         s_(sizes_of(inputs[0], inputs[1], outputs[0])) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -120,19 +116,16 @@ class SamplerPlan final : public WidePlan {
     output.deliver();
   }
 
+ private:
   const Sizes s_;
 };
 
-class SamplerBackwardPlan final : public WidePlan {
+class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
  public:
   SamplerBackwardPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].elements),
         s_(sizes_of(inputs[1], inputs[2], inputs[0])) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> data_grad(*this, call, 0), grid_grad(*this, call, 1);
@@ -143,6 +136,7 @@ class SamplerBackwardPlan final : public WidePlan {
     grid_grad.deliver();
   }
 
+ private:
   // Threads share channels: the order of additions is fixed.
   template <class T>
   void by_data(const Call& call, const T* head, const T* grid, T* grad) const {
@@ -204,15 +198,11 @@ double spread(int64_t i, int64_t n) {
   return n > 1 ? i == n - 1 ? 1.0 : static_cast<double>(i) * (2.0 / static_cast<double>(n - 1)) - 1.0 : -1.0;
 }
 
-class AffineGridPlan final : public WidePlan {
+class AffineGridPlan final : public TypedPlan<AffineGridPlan> {
  public:
   AffineGridPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, outputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -232,15 +222,11 @@ class AffineGridPlan final : public WidePlan {
   }
 };
 
-class AffineGridBackwardPlan final : public WidePlan {
+class AffineGridBackwardPlan final : public TypedPlan<AffineGridBackwardPlan> {
  public:
   AffineGridBackwardPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : WidePlan(inputs, outputs, outputs[0].dtype, inputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> grad(*this, call, 0);
@@ -268,15 +254,11 @@ class AffineGridBackwardPlan final : public WidePlan {
   }
 };
 
-class WarpGridPlan final : public WidePlan {
+class WarpGridPlan final : public TypedPlan<WarpGridPlan> {
  public:
   WarpGridPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool backward)
-      : WidePlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), backward_(backward) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), backward_(backward) {}
 
- protected:
-  void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
-
- private:
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
@@ -299,12 +281,9 @@ class WarpGridPlan final : public WidePlan {
     output.deliver();
   }
 
+ private:
   const bool backward_;
 };
-
-void fits(bool condition) {
-  if (!condition) throw Error(MX_ERROR_SHAPE, "[GridGenerator] shapes do not agree");
-}
 
 bool is_grid(const Spec& spec) { return spec.shape.size() == 4 && spec.shape[1] == 2; }
 
@@ -324,18 +303,21 @@ PlanPtr make_sampler_backward_plan(std::vector<Spec> inputs, std::vector<Spec> o
 
 PlanPtr make_affine_grid_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) &&
-       inputs[0].elements == outputs[0].shape[0] * 6);
+       inputs[0].elements == outputs[0].shape[0] * 6,
+       "GridGenerator");
   return std::make_unique<AffineGridPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_affine_grid_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(inputs[0]) &&
-       outputs[0].elements == inputs[0].shape[0] * 6);
+       outputs[0].elements == inputs[0].shape[0] * 6,
+       "_backward_GridGenerator");
   return std::make_unique<AffineGridBackwardPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_warp_grid_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool backward) {
-  fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) && inputs[0].elements == outputs[0].elements);
+  fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) && inputs[0].elements == outputs[0].elements,
+       "GridGenerator");
   return std::make_unique<WarpGridPlan>(std::move(inputs), std::move(outputs), backward);
 }
 

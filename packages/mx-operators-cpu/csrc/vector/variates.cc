@@ -23,12 +23,15 @@ constexpr int64_t kChunk = kDelivered;
 // The counter of one element.
 struct Counter {
   uint64_t key, value;
+  const uint32_t* words;  // of branch 0: four
 
   // Two uniform numbers in [0, 1).
   std::pair<double, double> uniforms(uint64_t branch) const {
-    const philox::Block b = philox::block(key, value, branch);
-    return {philox::uniform64(philox::join(b.words[0], b.words[1])),
-            philox::uniform64(philox::join(b.words[2], b.words[3]))};
+    if (branch == 0) return pair_of(words);
+    return pair_of(philox::block(key, value, branch).words);
+  }
+  static std::pair<double, double> pair_of(const uint32_t* w) {
+    return {philox::uniform64(philox::join(w[0], w[1])), philox::uniform64(philox::join(w[2], w[3]))};
   }
   double normal(uint64_t branch) const {
     const auto [u, v] = uniforms(branch);
@@ -43,7 +46,9 @@ double gamma(const Counter& counter, double shape) {
   for (uint64_t branch = 0;; branch += 2) {
     const double x = counter.normal(branch), u = counter.uniforms(branch + 1).first;
     const double root = 1 + c * x, v = root * root * root;
-    if (!(v > 0) || !(std::log(u + kUnit) < 0.5 * x * x + d * (1 - v + std::log(v)))) continue;
+    if (!(v > 0)) continue;
+    const bool surely = u < 1 - 0.0331 * x * x * x * x;  // spares most logarithms
+    if (!surely && !(std::log(u + kUnit) < 0.5 * x * x + d * (1 - v + std::log(v)))) continue;
     result = d * v;
     break;
   }
@@ -61,12 +66,12 @@ double log_factorial(double k) {
   return (k + 0.5) * std::log(k) - k + 0.5 * std::log(2 * kPi) + 1 / (12 * k) - 1 / (360 * k * k * k);
 }
 
-// Below a rate of 10 by inversion, above by transformed rejection: Hörmann, The transformed rejection
+// `none` is the probability of 0.  Below a rate of 10 by inversion, above by transformed rejection: Hörmann, The transformed rejection
 // method for generating Poisson random variables, 1993.
-double poisson(const Counter& counter, double rate, uint64_t first = 0) {
+double poisson(const Counter& counter, double rate, double none, uint64_t first) {
   if (rate < 10) {
     const double u = counter.uniforms(first).first;
-    double term = std::exp(-rate), total = term;
+    double term = none, total = term;
     int count = 0;
     for (int k = 1; k < 100 && u >= total; ++k) {
       count = k;
@@ -92,14 +97,16 @@ double poisson(const Counter& counter, double rate, uint64_t first = 0) {
 }
 
 // A Poisson number of gamma rate.
+double counted(const Counter& counter, double rate) { return poisson(counter, rate, std::exp(-rate), kCount); }
+
 double negative_binomial(const Counter& counter, double k, double p) {
-  return poisson(counter, gamma(counter, k) * ((1 - p) / p), kCount);
+  return counted(counter, gamma(counter, k) * ((1 - p) / p));
 }
 
 double generalized(const Counter& counter, double mean, double dispersion) {
-  if (!(dispersion > std::numeric_limits<double>::min())) return poisson(counter, mean, kCount);
+  if (!(dispersion > std::numeric_limits<double>::min())) return counted(counter, mean);
   const double rate = mean > 0 ? gamma(counter, 1 / dispersion) * (mean * dispersion) : 0.0;
-  return poisson(counter, rate, kCount);
+  return counted(counter, rate);
 }
 
 double number(Variate variate, const Counter& counter, double a, double b) {
@@ -113,7 +120,7 @@ double number(Variate variate, const Counter& counter, double a, double b) {
     case Variate::kGamma:
       return gamma(counter, a) * b;
     case Variate::kPoisson:
-      return poisson(counter, a);
+      return poisson(counter, a, b, 0);
     case Variate::kNegativeBinomial:
       return negative_binomial(counter, a, b);
     case Variate::kGeneralized:
@@ -204,17 +211,17 @@ class VariatePlan final : public Plan {
   }
 
   void draw(const Call& call, int64_t first, int64_t n, double* values) const {
-    double a = 0, b = 0;
-    if (!o_.arrays) {
-      a = call.scalar(0);
-      if (bounds_.size() > 1) b = call.scalar(1);
-    }
+    double a = 0, b = 0;  // parameters; of Poisson numbers the rate, and the probability of 0
+    alignas(64) uint32_t words[4 * kChunk];
+    const uint64_t start = call.context.random_offset + static_cast<uint64_t>(first);
+    loops().philox(words, call.context.random_key, start, static_cast<size_t>(n));
     for (int64_t i = first; i < first + n; ++i) {
-      if (o_.arrays && (i == first || i % o_.each == 0)) {
-        a = parameter(call, 0, i / o_.each);
-        if (bounds_.size() > 1) b = parameter(call, 1, i / o_.each);
+      if (i == first || (o_.arrays && i % o_.each == 0)) {
+        a = o_.arrays ? parameter(call, 0, i / o_.each) : call.scalar(0);
+        if (bounds_.size() > 1) b = o_.arrays ? parameter(call, 1, i / o_.each) : call.scalar(1);
+        if (o_.variate == Variate::kPoisson) b = std::exp(-a);
       }
-      const Counter counter{call.context.random_key, call.context.random_offset + static_cast<uint64_t>(i)};
+      const Counter counter{call.context.random_key, start + static_cast<uint64_t>(i - first), words + 4 * (i - first)};
       values[i - first] = number(o_.variate, counter, a, b);
     }
   }
@@ -222,6 +229,13 @@ class VariatePlan final : public Plan {
   const VariateOptions o_;
   const std::vector<Bounds> bounds_;
 };
+
+// How many of n ascending numbers are not above x; without branches that depend on them.
+int64_t above(const double* numbers, int64_t n, double x) {
+  const double* from = numbers;
+  for (int64_t half = n / 2; n > 1; n -= half, half = n / 2) from += x < from[half - 1] ? 0 : half;
+  return from - numbers + (x < *from ? 0 : 1);
+}
 
 class MultinomialPlan final : public Plan {
  public:
@@ -252,20 +266,18 @@ class MultinomialPlan final : public Plan {
       const int64_t n = std::min(kChunk, (row + 1) * each_ - start);
       int64_t found[kChunk];
       double logarithms[kChunk];
+      alignas(64) uint32_t words[2 * kChunk + 4];
+      loops().philox(words, call.context.random_key, call.context.random_offset + static_cast<uint64_t>(start / 2),
+                     static_cast<size_t>(start % 2 + n + 1) / 2);
+      const bool wanted = outputs_.size() > 1 && call.wanted(1);
       for (int64_t i = 0; i < n; ++i) {
-        const auto element = static_cast<uint64_t>(start + i);
-        const philox::Block b = philox::block(call.context.random_key, call.context.random_offset + element / 2);
-        const size_t at = element % 2 * 2;
-        const double u = philox::uniform64(philox::join(b.words[at], b.words[at + 1]));
-        // What is no number counts as above all others.
-        const auto place = std::upper_bound(sums.begin(), sums.end(), u * sums.back(), [](double x, double y) {
-          return x < y || (std::isnan(y) && !std::isnan(x));
-        });
-        found[i] = std::min(place - sums.begin(), classes_ - 1);
-        logarithms[i] = std::log(weights[static_cast<size_t>(found[i])]);
+        const uint32_t* own = words + 2 * (start % 2 + i);
+        const double u = philox::uniform64(philox::join(own[0], own[1]));
+        found[i] = std::min(above(sums.data(), classes_, u * sums.back()), classes_ - 1);
+        if (wanted) logarithms[i] = std::log(weights[static_cast<size_t>(found[i])]);
       }
       if (call.wanted(0)) deliver(call, 0, outputs_[0], I64, found, start, n);
-      if (outputs_.size() > 1 && call.wanted(1)) deliver(call, 1, outputs_[1], F64, logarithms, start, n);
+      if (wanted) deliver(call, 1, outputs_[1], F64, logarithms, start, n);
     }
   }
 
@@ -276,17 +288,18 @@ class MultinomialPlan final : public Plan {
 
 PlanPtr make_variate_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const VariateOptions& o) {
   const size_t parameters = bounds_of(o.variate).size();
-  bool fits = outputs.size() == 1 && o.each >= 0 && (!o.arrays || inputs.size() == parameters);
-  for (size_t i = 0; o.arrays && fits && i < parameters; ++i) fits = inputs[i].elements * o.each == outputs[0].elements;
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[" + o.op + "] shapes do not agree");
+  bool agree = outputs.size() == 1 && o.each >= 0 && (!o.arrays || inputs.size() == parameters);
+  for (size_t i = 0; o.arrays && agree && i < parameters; ++i)
+    agree = inputs[i].elements * o.each == outputs[0].elements;
+  fits(agree, o.op.c_str());
   return std::make_unique<VariatePlan>(std::move(inputs), std::move(outputs), o);
 }
 
 PlanPtr make_multinomial_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t each) {
-  bool fits = inputs.size() == 1 && inputs[0].shape.size() == 2 && inputs[0].shape[1] > 0 && !outputs.empty() &&
+  bool agree = inputs.size() == 1 && inputs[0].shape.size() == 2 && inputs[0].shape[1] > 0 && !outputs.empty() &&
               outputs.size() <= 2 && each >= 0;
-  for (const Spec& spec : outputs) fits = fits && spec.elements == inputs[0].shape[0] * each;
-  if (!fits) throw Error(MX_ERROR_SHAPE, "[_sample_multinomial] shapes do not agree");
+  for (const Spec& spec : outputs) agree = agree && spec.elements == inputs[0].shape[0] * each;
+  fits(agree, "_sample_multinomial");
   return std::make_unique<MultinomialPlan>(std::move(inputs), std::move(outputs), each);
 }
 

@@ -40,6 +40,17 @@ class WidePlan : public Plan {
   size_t bytes_ = 0;
 };
 
+// Kernels write `compute<T>(call)`, for float and double.
+template <class Kernel>
+class TypedPlan : public WidePlan {
+ protected:
+  using WidePlan::WidePlan;
+  void execute(const Call& call) const final {
+    const auto& kernel = static_cast<const Kernel&>(*this);
+    type_ == F64 ? kernel.template compute<double>(call) : kernel.template compute<float>(call);
+  }
+};
+
 template <class T>
 const T* WidePlan::read(const Call& call, size_t i) const {
   return static_cast<const T*>(read(call, i, ComputeOf<T>::code));
@@ -72,6 +83,11 @@ extern template class Result<int64_t>;
 constexpr int64_t kDelivered = 512;
 void deliver(const Call& call, size_t output, const Spec& spec, Compute type, const void* values, int64_t first,
              int64_t n);
+
+// Throws mx::Error(MX_ERROR_SHAPE) unless the shapes of an operator's tensors agree.
+inline void fits(bool agree, const char* op) {
+  if (!agree) throw Error(MX_ERROR_SHAPE, std::string("[") + op + "] shapes do not agree");
+}
 
 // Whether loops compute in a floating-point type for this one.
 inline bool floating(int dtype) { return known(dtype) && (compute_of(dtype) == F32 || compute_of(dtype) == F64); }
