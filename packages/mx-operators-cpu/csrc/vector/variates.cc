@@ -254,7 +254,10 @@ class MultinomialPlan final : public Plan {
         loops().load[dtype][F64](weights.data(), call.input(0) + static_cast<size_t>(row * classes_) * item_size(dtype),
                                  weights.size());
         double sum = 0;
-        for (size_t k = 0; k < weights.size(); ++k) sums[k] = sum += weights[k];
+        for (size_t k = 0; k < weights.size(); ++k) {
+          if (weights[k] < 0) weights[k] = 0;
+          sums[k] = sum += weights[k];
+        }
         draw(call, row, weights, sums);
       }
     });

@@ -27,7 +27,7 @@ struct VariateOptions {
 
 PlanPtr make_variate_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const VariateOptions& options);
 
-// Weights (rows, classes) -> `each` classes per row, and the logarithms of their weights if there is a
+// Weights (rows, classes), below 0 as 0 -> `each` classes per row, and the logarithms of their weights if there is a
 // second output.
 PlanPtr make_multinomial_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t each);
 

@@ -78,7 +78,22 @@ def test_classes_by_weight(rng: np.random.Generator, dtype: str, shape: tuple[in
         for prob in (False, True):
             attrs = {"shape": shape, "get_prob": prob, "dtype": dtype}
             plans.verify("_sample_multinomial", attrs, [data], random=STREAM, threads=2)
-    plans.verify("_sample_multinomial", {}, [np.array([[0, 0], [np.nan, 1]])], random=STREAM)
+    plans.verify(
+        "_sample_multinomial",
+        {},
+        [np.array([[0, 0, 0], [np.nan, 1, 1], [2, -1, 1], [-1, -1, 3]])],
+        random=STREAM,
+    )
+
+
+def test_frequencies_of_classes() -> None:
+    op, weights = operators.get("_sample_multinomial"), np.array([[3.0, -2.0, 0.0, 1.0]])
+    call = plans.call_of(op, op.Param.parse({"shape": (40_000,)}, op=op.name), [weights])
+    drawn = np.zeros((1, 40_000), np.int32)
+    plans.run(
+        plans.plan_of(call), [weights], [drawn], [plans.WRITE], random_key=3, random_offset=0, threads=2
+    )
+    np.testing.assert_allclose(np.bincount(drawn[0], minlength=4) / 40_000, [0.75, 0, 0, 0.25], atol=0.011)
 
 
 @pytest.mark.parametrize(("name", "attrs", "message"), [

@@ -44,7 +44,10 @@ class MultinomialParam:
 
 
 class SampleMultinomial(OperatorProperty):
-    """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis."""
+    """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis.
+
+    Each is taken over the sum of its row; what is below 0 counts as 0.
+    """
 
     name = "_sample_multinomial"
     aliases = ("sample_multinomial",)
@@ -81,7 +84,7 @@ class SampleMultinomial(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The inverse distribution function."""
-        rows = inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64)
+        rows = np.maximum(inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64), 0)
         each = max(prod(p.shape), 1) if p.shape else 1
         u = philox.uniform(ctx.random_key, ctx.random_offset, len(rows) * each, np.float64)
         u = u.reshape(len(rows), each)
