@@ -53,3 +53,12 @@ def test_names_of_arithmetic_are_those_of_mxnet():
         made = [2**a, sym.power(2, a), sym.hypot(a, 3), 2 % a, 2 / a]
     names = [symbol.name for symbol in made]
     assert names == ["_rpower_scalar0", "_rpowerscalar0", "_hypotscalar0", "_rmodscalar0", "_rdivscalar0"]
+
+
+def test_an_automatic_name_is_that_of_the_namespace_whatever_was_called_before():
+    x = sym.Variable("x")
+    with NameManager():
+        assert sym._internal._contrib_quadratic(x).name == "_contrib_quadratic0"
+        assert sym.contrib.quadratic(x).name == "quadratic0"
+        assert sym.linalg_gemm2(x, x).name == "linalg_gemm20"
+        assert sym.linalg.gemm2(x, x).name == "gemm20"

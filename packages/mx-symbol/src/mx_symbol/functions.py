@@ -15,7 +15,8 @@ from mx_symbol.graph import Entry
 from mx_symbol.symbol import Symbol
 
 _lock = threading.Lock()
-_functions: dict[str, tuple[OperatorProperty, Callable[..., Symbol]]] = {}
+#: by registered name and the name shown, which automatic names begin with
+_functions: dict[tuple[str, str], tuple[OperatorProperty, Callable[..., Symbol]]] = {}
 
 
 def call(operator: str, /, *args: Any, **kwargs: Any) -> Symbol:
@@ -31,12 +32,13 @@ def function(name: str, shown: str | None = None) -> Callable[..., Symbol]:
     UnknownOperatorError  no operator is registered under `name`
     """
     op = operators.get(name)
-    found = _functions.get(name)
+    key = (name, shown or name)
+    found = _functions.get(key)
     if found is not None and found[0] is op:
         return found[1]
-    made = _make(op, shown or name)
+    made = _make(op, key[1])
     with _lock:
-        _functions[name] = (op, made)
+        _functions[key] = (op, made)
     return made
 
 
