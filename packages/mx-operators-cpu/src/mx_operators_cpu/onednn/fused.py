@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
+from mx_core.errors import NoKernelError
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import OperatorProperty, Params
 from mx_operators_cpu.onednn.convolution import window_of
@@ -83,7 +84,7 @@ class PackWeight(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The order is the library's own."""
-        raise NotImplementedError("[_onednn_pack_weight] only oneDNN knows the order")
+        raise NoKernelError("[_onednn_pack_weight] only oneDNN knows the order")
 
 
 PACK = PackWeight()
