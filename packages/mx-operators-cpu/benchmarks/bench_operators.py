@@ -1,42 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on big arrays beside PyTorch, where it is installed, and the bandwidth of a copy.
 
-Both sides run in turns, the fastest run of each counts. Ours write to arrays that exist, as planned
-programs do; freed memory stays with the process, so that PyTorch's new arrays cost no page faults
-either. Bytes are those of inputs and outputs. With one thread its CPU time is taken, which other load
-on the machine hardly changes.
-
-    python bench_operators.py [--threads 2] [--reference] [name ...]
+python bench_operators.py [--threads 2] [--reference] [name ...]
 """
 
 from __future__ import annotations
 
-import argparse
-import ctypes
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from calls import THREADS, aligned, caller, referee
-
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
-
-ROUNDS = 5
-
-
-class Case(NamedTuple):
-    """An operator of ours and the function of PyTorch's that does the same to the same arrays."""
-
-    name: str
-    op: str
-    attrs: dict[str, Any]
-    inputs: Sequence[np.ndarray]
-    theirs: Callable[..., Any] | None
+from beside import Case, main, torch
 
 
 def elementwise(x: np.ndarray, y: np.ndarray) -> Iterator[Case]:
@@ -143,114 +117,19 @@ def losses(rng: np.random.Generator) -> Iterator[Case]:
     yield Case("CTC, 5000 classes", "CTCLoss", {}, [data, label], torch and ctc)
 
 
-def vision(rng: np.random.Generator) -> Iterator[Case]:
-    """Boxes, regions, samples; PyTorch has only the samplers."""
-    corners = rng.random((1, 8732, 4)).astype(np.float32)
-    corners[..., 2:] = corners[..., :2] + rng.random((1, 8732, 2)).astype(np.float32) / 8
-    scores = rng.random((1, 8732, 2)).astype(np.float32)
-    yield Case("suppression, 8732 boxes", "_contrib_box_nms", {"overlap_thresh": 0.45, "valid_thresh": 0.01},
-               [np.concatenate((scores, corners), 2)], None)  # fmt: skip
-    yield Case("overlaps", "_contrib_box_iou", {}, [corners[0], corners[0, :500]], None)
-    labels = np.concatenate((rng.integers(0, 20, (8, 20, 1)), corners[:, :160].reshape(8, 20, 4)), 2)
-    predicted = rng.standard_normal((8, 21, 8732)).astype(np.float32)
-    yield Case("box targets", "_contrib_MultiBoxTarget", {"negative_mining_ratio": 3.0},
-               [corners, labels.astype(np.float32), predicted], None)  # fmt: skip
-    offsets = rng.standard_normal((8, 4 * 8732)).astype(np.float32)
-    yield Case("box detection", "_contrib_MultiBoxDetection", {"nms_topk": 400},
-               [abs(predicted) / 4, offsets, corners], None)  # fmt: skip
-    maps = rng.standard_normal((2, 256, 50, 68)).astype(np.float32)
-    rois = rng.random((256, 5)).astype(np.float32) * np.array([2, 400, 400, 0, 0], np.float32)
-    rois[:, 3:] = rois[:, 1:3] + rng.random((256, 2)) * 300
-    attrs = {"pooled_size": (7, 7), "spatial_scale": 1 / 16}
-    yield Case("region means", "_contrib_ROIAlign", {**attrs, "sample_ratio": 2}, [maps, rois], None)
-    yield Case("region maxima", "ROIPooling", attrs, [maps, rois], None)
-    images = rng.standard_normal((16, 32, 64, 64)).astype(np.float32)
-    grid = (rng.random((16, 2, 64, 64), np.float32) * 2 - 1).astype(np.float32)
-    sample = partial(torch.nn.functional.grid_sample, align_corners=True) if torch else None
-    yield Case("samples", "BilinearSampler", {}, [images, grid],
-               sample and (lambda x, g: sample(x, g.permute(0, 2, 3, 1))))  # fmt: skip
-
-    def pulled(head: Any, x: Any, g: Any) -> Any:
-        given = [t.detach().requires_grad_() for t in (x, g)]
-        return torch.autograd.grad(sample(given[0], given[1].permute(0, 2, 3, 1)), given, head)  # type: ignore[misc]
-
-    yield Case(
-        "samples and gradients", "_backward_BilinearSampler", {}, [images, images, grid], sample and pulled
-    )
-    flow = rng.standard_normal((1, 64, 48, 64)).astype(np.float32)
-    yield Case("correlation", "Correlation", {"max_displacement": 20, "stride2": 2, "pad_size": 20},
-               [flow, flow], None)  # fmt: skip
-
-
-def seconds(runs: Sequence[Callable[[], object] | None], threads: int, rounds: int = ROUNDS) -> list[float]:
-    """The fastest of each, in turns."""
-    clock = time.thread_time if threads == 1 else time.perf_counter
-    times = [float("inf")] * len(runs)
-    for _ in range(rounds + 1):
-        for i, run in enumerate(runs):
-            if run is not None:
-                start = clock()
-                run()
-                times[i] = min(times[i], clock() - start)
-    return times
-
-
-def report(case: Case, copy: float, threads: int, reference: bool) -> None:
-    """One line: milliseconds, bandwidth, ratios of speeds; with `reference` to NumPy's, too."""
-    inputs = [aligned(x) for x in case.inputs]
-    run, outputs, variant = caller(case.op, case.attrs, inputs, threads=threads)
-    theirs = None
-    if torch is not None and case.theirs is not None:
-        given, function = [torch.from_numpy(x) for x in inputs], case.theirs
-        theirs = partial(function, *given)
-    ours, other = seconds([run, theirs], threads)
-    size = sum(a.nbytes for a in (*inputs, *outputs))
-    versus = f"{other / ours:8.2f} x PyTorch" if theirs is not None else ""
-    if reference:
-        versus += f"{seconds([referee(case.op, case.attrs, inputs)], threads, 0)[0] / ours:10.1f} x reference"
-    speed = size / ours / 1e9
-    print(
-        f"{case.name:22}{variant:10}{ours * 1e3:9.2f} ms{speed:8.1f} GB/s{speed / copy:7.2f} x copy{versus}"
-    )
-
-
-def keep_freed_memory() -> None:
-    """Tells the C library to give nothing back to the system."""
-    trim_threshold, mmap_threshold = -1, -3  # M_ constants of glibc
-    for option in (trim_threshold, mmap_threshold):
-        ctypes.CDLL(None).mallopt(option, 2**31 - 1)
-
-
-def main() -> None:
-    keep_freed_memory()
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=THREADS)
-    parser.add_argument("--reference", action="store_true", help="beside NumPy's references, too")
-    parser.add_argument("names", nargs="*", help="cases, up to a comma")
-    options = parser.parse_args()
-    threads, wanted = options.threads, options.names
+def cases() -> Iterator[Case]:
+    """All of them."""
     rng = np.random.default_rng(0)
     x, y = (rng.random((4096, 4096), np.float32) + np.float32(0.5) for _ in range(2))
-    copy_run, _, _ = caller("_copy", {}, [aligned(x)], threads=threads)
-    copy = 2 * x.nbytes / seconds([copy_run], threads)[0] / 1e9
-    if torch is not None:
-        torch.set_num_threads(threads)
-    print(f"{threads} threads, copy {copy:.1f} GB/s; ratios of speeds")
-    for cases in (
-        elementwise(x, y),
-        reductions(x),
-        rows(x, rng),
-        movement(x, rng),
-        order(rng),
-        images(rng),
-        random(),
-        losses(rng),
-        vision(rng),
-    ):
-        for case in cases:
-            if not wanted or case.name.split(",")[0] in wanted:
-                report(case, copy, threads, options.reference)
+    yield from elementwise(x, y)
+    yield from reductions(x)
+    yield from rows(x, rng)
+    yield from movement(x, rng)
+    yield from order(rng)
+    yield from images(rng)
+    yield from random()
+    yield from losses(rng)
 
 
 if __name__ == "__main__":
-    main()
+    main(cases())
