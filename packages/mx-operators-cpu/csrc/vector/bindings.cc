@@ -149,6 +149,7 @@ PYBIND11_MODULE(_vector, module) {
              "A plan that draws random numbers.");
   module.def("dropout_plan", &dropout_plan, in, out, py::kw_only(), py::arg("p"),
              py::arg("active"), py::arg("blocks"), "A plan for dropout with its mask.");
+  bind_arrays(module);
   bind_boxes(module);
   bind_composite(module);
   bind_correlation(module);

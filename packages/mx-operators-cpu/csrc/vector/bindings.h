@@ -22,6 +22,7 @@ using PySpecs = std::vector<std::pair<Shape, int>>;
 std::vector<Spec> specs(const PySpecs& given);
 py::object capsule(PlanPtr plan);
 
+void bind_arrays(py::module_& module);
 void bind_boxes(py::module_& module);
 void bind_composite(py::module_& module);
 void bind_correlation(py::module_& module);

@@ -324,3 +324,9 @@ def variate_plan(
 
 def multinomial_plan(inputs: _Tensors, outputs: _Tensors, *, each: int) -> Any:
     """`each` classes per row of weights (rows, classes), and the logarithms of their weights."""
+
+def all_finite_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """1 if every number of every array is finite, else 0."""
+
+def reset_plan(inputs: _Tensors) -> Any:
+    """Every array is set to 0 where it is."""

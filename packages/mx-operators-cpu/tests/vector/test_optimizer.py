@@ -11,7 +11,7 @@ from mx_core import operators
 from mx_core.operator import ReferenceContext
 from mx_operators_cpu.vector.optimizer import STEPS
 
-MORE = {"ftml_update": {"t": 3}, "ftrl_update": {"lamda1": 0.2}}
+MORE = {"_sparse_adagrad_update": {"wd": 0}, "ftml_update": {"t": 3}, "ftrl_update": {"lamda1": 0.2}}
 
 
 def _inputs(name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:

@@ -84,6 +84,12 @@ def _rmsprop_alex(p: Any, w: Any, g: Any, n: Any, mean: Any, delta: Any) -> Sequ
     return _clipped(w + delta, p.clip_weights), n, mean, delta
 
 
+def _adagrad(p: Any, w: Any, g: Any, history: Any) -> Sequence[Any]:
+    g = _scaled(p, g)
+    history = history + X.square(g)
+    return w - p.lr * g / X.sqrt(history + p.epsilon), history
+
+
 def _ftrl(p: Any, w: Any, g: Any, z: Any, n: Any) -> Sequence[Any]:
     g = _scaled(p, g)
     total = n + X.square(g)
@@ -162,6 +168,7 @@ STEPS: dict[str, Step] = {
     "rmsprop_update": _rmsprop,
     "rmspropalex_update": _rmsprop_alex,
     "ftrl_update": _ftrl,
+    "_sparse_adagrad_update": _adagrad,
     "ftml_update": _ftml,
     "mp_sgd_update": _mixed(_sgd),
     "mp_sgd_mom_update": _mixed(_sgd_momentum),
@@ -186,7 +193,8 @@ def _traced(
     return X.trace(step, n_inputs, len(scalars))
 
 
-def _expression(name: str, p: Any, n_inputs: int) -> Expression:
+def step_expression(name: str, p: Any, n_inputs: int) -> Expression:
+    """An update as an expression of its arrays and run-time parameters; other parameters are fixed."""
     scalars = tuple(info.name for info in p.fields() if info.runtime)
     fixed = tuple((info.name, getattr(p, info.name)) for info in p.fields() if not info.runtime)
     return _traced(name, scalars, fixed, n_inputs)
@@ -197,7 +205,7 @@ def update(call: KernelCall) -> Any:
     shapes = {spec.shape for spec in call.inputs if spec.shape != (1,)}
     if not plain(*call.inputs, *call.outputs) or len(shapes) > 1:
         return None
-    expression = _expression(call.op.name, call.params, len(call.inputs))
+    expression = step_expression(call.op.name, call.params, len(call.inputs))
     states = call.op.mutated_inputs(call.params)
     try:
         return _vector.expression_plan(
@@ -218,7 +226,7 @@ def multi_update(call: KernelCall) -> Any:
     if not plain(*call.inputs, *call.outputs):
         return None
     k = len(op.rule.arguments)
-    expression = _expression(op.rule.name, op.rule.Param(lr=0.0), k)
+    expression = step_expression(op.rule.name, op.rule.Param(lr=0.0), k)
     own = [info.name for info in p.fields() if info.runtime]
     made = Composite(call)
     for i, (lr, wd) in enumerate(zip(p.lrs, p.wds, strict=True)):

@@ -134,10 +134,21 @@ KERNELS: tuple[tuple[str, str], ...] = (
     *((name, "optimizer:update") for name in (
         "sgd_update", "sgd_mom_update", "nag_mom_update", "signsgd_update", "signum_update",
         "adam_update", "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+        "_sparse_adagrad_update",
         "mp_sgd_update", "mp_sgd_mom_update", "mp_nag_mom_update", "_adamw_update", "_mp_adamw_update",
         "lamb_update_phase1", "mp_lamb_update_phase1", "lamb_update_phase2", "mp_lamb_update_phase2")),
     *((f"multi_{name}", "optimizer:multi_update") for name in (
         "sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update")),
+    *((f"preloaded_multi_{name}", "multi:preloaded_update") for name in (
+        "sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update")),
+    *((f"_multi_{mixed}adamw_update", "multi:multi_adamw") for mixed in ("", "mp_")),
+    *((f"_multi_{mixed}lamb_update", "multi:multi_lamb") for mixed in ("", "mp_")),
+    ("_contrib_group_adagrad_update", "multi:group_adagrad"),
+    ("multi_sum_sq", "multi:sums_of_squares"),
+    ("multi_lars", "multi:layer_rates"),
+    ("all_finite", "multi:all_finite"),
+    ("multi_all_finite", "multi:all_finite"),
+    ("reset_arrays", "multi:reset"),
 )  # fmt: skip
 
 
