@@ -70,6 +70,39 @@ def test_training_updates_states_and_inference_does_not():
     assert mean.asnumpy() == [1]
 
 
+def test_gradients_of_gradients():
+    a, b = sym.Variable("a"), sym.Variable("b")
+    op = CachedOp(sym.Group([sym.sin(a) * b, a * a * a]))
+    x, y = nd.array([0.5, 1.0]), nd.array([2.0, 3.0])
+    x.attach_grad()
+    y.attach_grad()
+    with autograd.record():
+        first, cube = op(x, y)
+        dx, dy = autograd.grad(first + cube, [x, y], create_graph=True)
+        total = (dx * dx).sum() + dy.sum()
+    total.backward()
+    s, c, v, w = np.sin(x.asnumpy()), np.cos(x.asnumpy()), x.asnumpy(), y.asnumpy()
+    np.testing.assert_allclose(dx.asnumpy(), c * w + 3 * v * v, rtol=1e-5)
+    expected = 2 * dx.asnumpy() * (-s * w + 6 * v) + c
+    np.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(y.grad.asnumpy(), 2 * dx.asnumpy() * c, rtol=1e-5)
+
+
+def test_gradients_of_gradients_of_random_draws_are_refused():
+    a = nd.ones((3,))
+    a.attach_grad()
+    with autograd.record():
+        y = CachedOp(sym.Dropout(sym.Variable("a"), p=0.5))(a)
+        with pytest.raises(MXNetError, match="create_graph"):
+            autograd.grad(y, [a], create_graph=True)
+
+
+def test_flags_are_those_that_exist():
+    assert CachedOp(sym.Variable("a") * 2, [("static_alloc", True), ("static_shape", True)])
+    with pytest.raises(ArgumentError, match="no flag is named 'static_aloc'"):
+        CachedOp(sym.Variable("a") * 2, [("static_aloc", True)])
+
+
 def test_backward_twice():
     a = nd.array([1.0])
     a.attach_grad()

@@ -183,3 +183,11 @@ def test_replacing_any_part_gives_a_symbol_or_an_error(data):
     except MXNetError:
         return
     assert sym.load_json(net.tojson()).tojson() == net.tojson()
+
+
+@pytest.mark.timeout(60)
+def test_time_is_linear_in_the_outputs_of_a_node():
+    n = 20_000
+    pieces = sym.SliceChannel(sym.Variable("a"), num_outputs=n, name="cut")
+    text = sym.Concat(*pieces, name="joined").tojson()
+    assert sym.load_json(text).get_internals().list_outputs()[-1] == "joined_output"

@@ -7,7 +7,7 @@ A graph in which shapes depend on values has no signature to compile for: it run
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.bound_graph import BoundGraph, build, optimized, variables_of
-from mx_symbol.gradient import apply_plain
-from mx_symbol.graph import Entry, topological_order
+from mx_symbol.gradient import apply_plain, gradient_graph
+from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.passes import Passes
 from mx_symbol.pieces import Pieces, is_dynamic
 from mx_symbol.program import Arena, Calls, Compiled, Compiler, prepared_arrays
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 #: signatures kept per CachedOp
 CACHE_SIZE = 64
+#: flags that MXNet's front ends give; here memory is always planned, and programs are kept per shape
+FLAGS = frozenset((
+    "inline_limit", "forward_bulk_size", "backward_bulk_size", "static_alloc", "static_shape", "is_dynamic",
+    "data_indices", "param_indices", "subgraph",
+))  # fmt: skip
 
 
 class CachedOp:
@@ -39,9 +44,13 @@ class CachedOp:
     sym : Symbol
         What to compute.
     flags : sequence of (str, value)
-        Accepted for compatibility: memory is always planned, and programs are kept per shape.
+        Accepted for compatibility (`FLAGS`): memory is always planned, and programs are kept per shape.
     passes : Passes, optional
         Which graph passes run; by default those of MX_PASSES.
+
+    Raises
+    ------
+    ArgumentError  a flag that does not exist
 
     Examples
     --------
@@ -53,6 +62,11 @@ class CachedOp:
     def __init__(
         self, sym: Symbol, flags: Sequence[tuple[str, Any]] = (), passes: Passes | None = None
     ) -> None:
+        for flag in dict(flags):
+            if flag not in FLAGS:
+                raise ArgumentError(
+                    f"[CachedOp] no flag is named {flag!r}; flags: {', '.join(sorted(FLAGS))}"
+                )
         self._heads = _own_outputs(sym.entries)
         self._passes = passes
         order = topological_order(e.node for e in self._heads)
@@ -63,6 +77,7 @@ class CachedOp:
         assert set(self._names) == {*arguments, *auxiliaries}
         self._signatures: dict[Any, _Signature] = {}
         self._arenas: dict[Context, Arena] = {}
+        self._gradients: dict[tuple[str, ...], _Gradients] = {}
         self._lock = threading.Lock()
 
     @property
@@ -94,11 +109,20 @@ class CachedOp:
         recorded = tuple(autograd.is_recording() and x._recorded for x in args)
         signature = self._signature(args, recorded)
         if any(recorded):
-            outputs = _Recorded(signature)(*args)
+            outputs = _Recorded(self, signature)(*args)
         else:
             outputs = signature.run(args, self._arena(signature.context))
         results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
         return results[0] if len(results) == 1 else results
+
+    def gradients(self, names: Sequence[str]) -> _Gradients:
+        """The gradients by some inputs as a function of its own, which can be recorded and differentiated."""
+        key = tuple(names)
+        with self._lock:
+            found = self._gradients.get(key)
+            if found is None:
+                found = self._gradients[key] = _Gradients(self._heads, key)
+            return found
 
     def _arena(self, context: Context) -> Arena:
         with self._lock:
@@ -207,21 +231,69 @@ class _Signature:
         return [arrays[head] for head in self.graph.heads]
 
 
+class _Gradients:
+    """Gradients of a graph by some of its variables, from the values of all variables and the head gradients."""
+
+    def __init__(self, heads: Sequence[Entry], names: Sequence[str]) -> None:
+        from mx_symbol.symbol import Symbol
+
+        table = {n.name: n for n in topological_order(e.node for e in heads) if n.op is None}
+        prefix = "_head_grad"
+        while any(name.startswith(prefix) for name in table):
+            prefix = "_" + prefix
+        self._given = [f"{prefix}_{i}" for i in range(len(heads))]
+        variables = [Entry(Node(None, None, name)) for name in self._given]
+        found = gradient_graph(heads, variables, [table[name] for name in names]).grads
+        made = [entry for entry in found if entry is not None]
+        self._places = [None if entry is None else made.index(entry) for entry in found]
+        self._op = CachedOp(Symbol(made)) if made else None
+
+    def __call__(self, values: Mapping[str, NDArray], head_grads: Sequence[NDArray]) -> list[NDArray | None]:
+        """One per name, None where it is zero."""
+        if self._op is None:
+            return [None] * len(self._places)
+        table = {**values, **dict(zip(self._given, head_grads, strict=True))}
+        made = self._op(*(table[name] for name in self._op.input_names))
+        results = [made] if isinstance(made, NDArray) else made
+        return [None if place is None else results[place] for place in self._places]
+
+
 class _Recorded(autograd.Function):
     """One recorded call: its own memory from forward to backward."""
 
-    def __init__(self, signature: _Signature) -> None:
+    def __init__(self, op: CachedOp, signature: _Signature) -> None:
         super().__init__()
+        self._op = op
         self._signature = signature
         self._spent = False
 
     def forward(self, *inputs: NDArray) -> list[NDArray]:
         signature = self._signature
+        self._inputs = inputs
         self._arrays = signature.arrays(inputs)
         self._arena = Arena(signature.context).reserve(signature.compiled.arena_bytes)
         self._binding = signature.compiled.bind(self._arrays, self._arena, signature.memo)
         self._binding.push(0)
         return [self._arrays[head] for head in signature.graph.heads]
+
+    def _gradients(self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]) -> list[Any]:
+        # With create_graph, backward is recorded, as a call of the gradient graph.
+        return (
+            self._recorded_backward(grads) if autograd.is_recording() else super()._gradients(shapes, grads)
+        )
+
+    def _recorded_backward(self, output_grads: Sequence[NDArray]) -> list[NDArray | None]:
+        signature = self._signature
+        if not signature.repeatable:
+            raise MXNetError(
+                "[CachedOp] create_graph: the gradient of the gradient would run operators again that draw "
+                "random numbers or write states; call those outside of the CachedOp"
+            )
+        names = self._op.input_names
+        wanted = [name for name, entry in zip(names, signature.grads, strict=True) if entry is not None]
+        table = dict(zip(names, self._inputs, strict=True))
+        made = dict(zip(wanted, self._op.gradients(wanted)(table, output_grads), strict=True))
+        return [made.get(name) for name in names]
 
     def backward(self, *output_grads: NDArray) -> list[NDArray | None]:
         signature = self._signature

@@ -24,7 +24,7 @@ class Node:
     subgraphs : graphs a control-flow operator runs
     """
 
-    __slots__ = ("__weakref__", "attrs", "inputs", "name", "op", "params", "subgraphs")
+    __slots__ = ("__weakref__", "_outputs", "attrs", "inputs", "name", "op", "params", "subgraphs")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class Node:
         self.attrs: dict[str, str] = {} if attrs is None else attrs
         self.inputs: list[Entry] = list(inputs)
         self.subgraphs = tuple(subgraphs)
+        self._outputs: tuple[Params | None, tuple[str, ...]] = (None, ())
 
     @property
     def is_variable(self) -> bool:
@@ -50,7 +51,7 @@ class Node:
     @property
     def num_outputs(self) -> int:
         """Outputs, hidden ones included."""
-        return 1 if self.op is None else len(self.op.outputs(self._params))
+        return 1 if self.op is None else len(self._output_names())
 
     @property
     def num_visible_outputs(self) -> int:
@@ -77,7 +78,16 @@ class Node:
         """Name of one output: the variable's own, or `conv0_output`."""
         if self.op is None:
             return self.name
-        return f"{self.name}_{self.op.outputs(self._params)[index]}"
+        return f"{self.name}_{self._output_names()[index]}"
+
+    def _output_names(self) -> tuple[str, ...]:
+        """What the operator calls its outputs; kept, since thousands of them may be asked for one by one."""
+        params, names = self._outputs
+        if params is not self.params:
+            assert self.op is not None
+            names = tuple(self.op.outputs(self._params))
+            self._outputs = (self.params, names)
+        return names
 
     def attributes(self) -> dict[str, str]:
         """Explicitly given parameters in text form, then the other attributes."""
