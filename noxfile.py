@@ -300,6 +300,7 @@ def benchmark_scripts(wanted: list[str]) -> dict[str, Path]:
 # Those of a kind come from one index or not at all. Only a PyTorch without CUDA is a baseline for the CPU.
 BASELINES = {
     "PyTorch": ("torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0",),
+    "JAX": ("jax",),
     "ONNX Runtime and OpenVINO": ("onnx", "onnxruntime", "openvino"),
     "oneTBB": ("tbb-devel",),
 }

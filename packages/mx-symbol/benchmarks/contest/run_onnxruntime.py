@@ -3,16 +3,16 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import onnxruntime
 from onnx_model import load
 
 
 def prepare(
     framework: str, folder: str, training: bool, dtype: str
-) -> tuple[Callable[[], None], Callable[[], None], Callable[[], float]]:
-    """Step, finish and checksum of a task."""
+) -> tuple[Callable[[], None], Callable[[], Any]]:
+    """Step and result of a task."""
     model, data = load(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = os.cpu_count() or 1
@@ -22,4 +22,4 @@ def prepare(
     def step() -> None:
         session.run(None, given)
 
-    return step, lambda: None, lambda: float(np.abs(session.run(None, given)[0]).mean())
+    return step, lambda: session.run(None, given)[0]

@@ -2,16 +2,16 @@
 """OpenVINO on the CPU, tuned for latency: one request at a time on all cores."""
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import openvino
 from onnx_model import load
 
 
 def prepare(
     framework: str, folder: str, training: bool, dtype: str
-) -> tuple[Callable[[], None], Callable[[], None], Callable[[], float]]:
-    """Step, finish and checksum of a task."""
+) -> tuple[Callable[[], None], Callable[[], Any]]:
+    """Step and result of a task."""
     model, data = load(folder)
     precision = "f32" if dtype == "float32" else "bf16"
     hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
@@ -19,14 +19,14 @@ def prepare(
     request = core.compile_model(
         core.read_model(model.SerializeToString()), "CPU", hints
     ).create_infer_request()
-    given = openvino.Tensor(data, shared_memory=True)
+    given = openvino.Tensor(data)
     request.set_input_tensor(given)
 
     def step() -> None:
         request.infer()
 
-    def checksum() -> float:
+    def result() -> Any:
         request.infer()
-        return float(np.abs(request.get_output_tensor().data).mean())
+        return request.get_output_tensor().data
 
-    return step, lambda: None, checksum
+    return step, result

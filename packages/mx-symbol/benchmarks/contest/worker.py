@@ -1,37 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One framework's process: prepares a task, then runs it as often as it is told, and says how long it took.
+"""One framework's process: prepares a task, then takes a turn whenever it is told, and says its best time.
 
-    python worker.py FRAMEWORK FOLDER training|inference DTYPE
+    python worker.py MODULE FRAMEWORK FOLDER training|inference DTYPE
 
-Reads numbers of iterations from stdin, a line each, and answers with seconds. The first answer is `ready` with
-the sum of absolute outputs, by which results are compared. Runs on Python 3.8 too, where MXNet 1.9.1 lives.
+A line on stdin is a turn. Answers are lines of JSON: `ready` once, when the first output without training agrees
+with ours, or `problem`; then `seconds`. Runs on Python 3.8 too, where MXNet 1.9.1 lives.
 """
 
 import importlib
 import json
 import os
 import sys
-import time
+
+import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+#: largest difference of outputs, of the largest output
+TOLERANCE = {"float32": 1e-2, "bfloat16": 0.1}
 
 
-def main() -> None:
-    framework, folder, part, dtype = sys.argv[1:]
+def main():
+    module, framework, folder, part, dtype = sys.argv[1:]
     sys.path.insert(0, HERE)
+    from timing import turn
+
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
-    module = importlib.import_module("run_" + framework.split(".")[0])
-    step, finish, total = module.prepare(framework, folder, part == "training", dtype)
-    step()
-    step()
-    finish()
-    print(json.dumps({"ready": total()}), file=answers, flush=True)
-    for line in sys.stdin:
-        began = time.perf_counter()
-        for _ in range(int(line)):
+
+    def answer(**values):
+        print(json.dumps(values), file=answers, flush=True)
+
+    try:
+        prepare = importlib.import_module("run_" + module).prepare
+        step, result = prepare(framework, folder, part == "training", dtype)
+        expected = np.load(os.path.join(folder, "expected.npy"))
+        error = float(np.abs(np.asarray(result(), np.float32) - expected).max() / np.abs(expected).max())
+        if not error < TOLERANCE[dtype]:
+            raise ValueError(f"gives other numbers: relative error {error:.2g}")
+        for _ in range(2):
             step()
-        finish()
-        print(json.dumps({"seconds": time.perf_counter() - began}), file=answers, flush=True)
+    except Exception as failure:
+        first = (str(failure).splitlines() or [""])[0]
+        answer(problem=type(failure).__name__ + ": " + first)
+        return
+    answer(ready=error)
+    for _ in sys.stdin:
+        answer(seconds=turn(step))
 
 
 if __name__ == "__main__":

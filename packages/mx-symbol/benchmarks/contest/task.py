@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task as files that any framework's process can read: the graph with every shape, and arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mx_core.kernels import TensorSpec
+from mx_symbol import sym
+from mx_symbol.graph import Entry
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every framework runs.
+
+    Attributes
+    ----------
+    folder : holds `symbol.json` (MXNet's format), `graph.json` (nodes with shapes), `arrays.npz`, and
+        `expected.npy`: our first output, without training
+    training : a forward and backward pass for all parameters, or inference
+    dtype : "float32" or "bfloat16"
+    """
+
+    folder: Path
+    training: bool
+    dtype: str = "float32"
+
+
+def write_task(
+    folder: Path,
+    net: sym.Symbol,
+    specs: Mapping[Entry, TensorSpec],
+    arrays: Mapping[str, np.ndarray],
+    fixed: Collection[str],
+    expected: np.ndarray,
+) -> None:
+    """Writes a network down.
+
+    Parameters
+    ----------
+    specs : shape and type of every entry
+    arrays : arguments and auxiliary states by name
+    fixed : arguments that are no parameters, and get no gradient
+    """
+    net.save(str(folder / "symbol.json"))
+    np.savez(folder / "arrays.npz", **arrays)
+    np.save(folder / "expected.npy", expected)
+    number = {node: i for i, node in enumerate(net.nodes)}
+    nodes = [
+        {
+            "op": None if node.op is None else node.op.name,
+            "name": node.name,
+            "attrs": {f.name: getattr(node.params, f.name) for f in node.params.fields()}
+            if node.params
+            else {},
+            "inputs": [[number[entry.node], entry.index] for entry in node.inputs],
+            "shapes": [specs[Entry(node, i)].shape for i in range(node.num_outputs)],
+        }
+        for node in net.nodes
+    ]
+    heads = [[number[e.node], e.index] for e in net.entries]
+    described = {
+        "nodes": nodes, "heads": heads, "states": net.list_auxiliary_states(), "fixed": sorted(fixed),
+    }  # fmt: skip
+    (folder / "graph.json").write_text(json.dumps(described))
