@@ -10,7 +10,7 @@ import pytest
 
 from mx_core import cpu, gpu, num_gpus
 from mx_ndarray import nd
-from mx_symbol import sym
+from mx_symbol import AttrScope, sym
 
 GPUS = range(min(num_gpus(), 2))
 
@@ -39,3 +39,66 @@ def run(ctx: Any) -> list[np.ndarray]:
 def test_a_graph_that_is_trained(number: int) -> None:
     for found, wanted in zip(run(gpu(number)), run(cpu()), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_are_not_fused_where_no_kernel_takes_them() -> None:
+    net = sym.Activation(sym.FullyConnected(sym.Variable("x"), num_hidden=4), act_type="relu")
+    executor = net.simple_bind(ctx=gpu(0), grad_req="null", x=(2, 3))
+    for array in executor.arg_dict.values():
+        array[:] = 1
+    assert executor.forward()[0].asnumpy().tolist() == [[4] * 4] * 2
+
+
+def trained_in_groups(groups: dict[str, Any] | None, **settings: Any) -> tuple[Any, list[np.ndarray]]:
+    """An executor of layers in two groups, and its outputs and gradients after two steps."""
+    net = sym.Variable("x")
+    for i in range(8):
+        with AttrScope(ctx_group=("first", "second")[i // 4]):
+            net = sym.FullyConnected(net, num_hidden=6, name=f"fc{i}")
+            net = sym.Activation(net, act_type="tanh", name=f"tanh{i}")
+    executor = sym.sum(net * net, axis=1).simple_bind(
+        cpu(),
+        {"x": "write", "fc0_weight": "write", "fc5_weight": "add"},
+        group2ctx=groups,
+        x=(5, 6),
+        **settings,
+    )
+    rng = np.random.default_rng(3)
+    for array in executor.arg_dict.values():
+        array[:] = rng.normal(size=array.shape) * 0.5
+    for _ in range(2):
+        (out,) = executor.forward(is_train=True)
+        executor.backward([nd.ones((5,))])
+    return executor, [a.asnumpy() for a in (out, *executor.grad_dict.values()) if a is not None]
+
+
+@pytest.mark.parametrize("number", GPUS)
+def test_layers_on_processor_and_gpu(number: int) -> None:
+    groups = {"first": gpu(number), "second": cpu()}
+    executor, found = trained_in_groups(groups)
+    _, wanted = trained_in_groups(None)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert executor.arg_dict["fc1_weight"].context == executor.grad_dict["fc0_weight"].context == gpu(number)
+    assert executor.memory_plan().devices[gpu(number)].total_bytes > 0
+    seen = {}
+    executor.set_monitor_callback(lambda name, array: seen.setdefault(name, array.context))
+    executor.forward(is_train=True)
+    assert seen["tanh3_output"] == gpu(number) and seen["tanh3_0_copy_output"] == cpu()
+    left = 1
+    for step in range(100):
+        left = executor.partial_forward(is_train=False, step=step)
+        if not left:
+            break
+    np.testing.assert_allclose(executor.outputs[0].asnumpy(), wanted[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(len(GPUS) < 2, reason="needs two GPUs")
+def test_layers_on_two_gpus_under_a_budget() -> None:
+    groups = {"first": gpu(0), "second": gpu(1)}
+    free, _ = trained_in_groups(groups)
+    budget = max(plan.total_bytes for plan in free.memory_plan().devices.values()) - 64
+    tight, found = trained_in_groups(groups, memory_budget=budget)
+    assert all(plan.total_bytes <= budget for plan in tight.memory_plan().devices.values())
+    for one, other in zip(found, trained_in_groups(None)[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -19,6 +19,7 @@ from mx_symbol.infer import PartialShape, check_names, legacy_in, shape_of
 from mx_symbol.passes import Passes
 from mx_symbol.pieces import is_dynamic
 from mx_symbol.piecewise import PiecewiseExecutor, build_in_pieces
+from mx_symbol.placed_executor import PlacedExecutor
 from mx_symbol.program import Arena
 
 if TYPE_CHECKING:
@@ -150,12 +151,13 @@ def _planned(
     groups: Mapping[str, Context],
     arrays: Mapping[str, Context],
 ) -> tuple[BoundGraph, Devices | None]:
-    """The graph to run, and its devices if it takes several programs."""
+    """The graph to run, and where its nodes lie if it takes several programs."""
     heads = closed_shapes(symbol.entries, shapes)
     devices = Devices(heads, place, groups, arrays if groups else {})
-    if devices.several or any(map(is_dynamic, symbol.nodes)):
+    if any(map(is_dynamic, symbol.nodes)):
         return build_in_pieces(heads, shapes, types, requests, devices, passes), devices
-    return build(heads, shapes, types, requests, place, passes), None
+    graph = build(heads, shapes, types, requests, place, passes)
+    return graph, devices if devices.several else None
 
 
 def _made(
@@ -170,11 +172,15 @@ def _made(
 ) -> Executor:
     if devices is None:
         return Executor(symbol, place, graph, arrays, arena, memory_budget=memory_budget)
-    if memory_budget is not None:
-        raise ArgumentError(
-            "[bind] memory_budget: expected a graph on one device with shapes that are known before it runs"
-        )
-    executor = PiecewiseExecutor(symbol, place, graph, arrays, devices)
+    executor: Executor
+    if any(map(is_dynamic, graph.schedule)):
+        if memory_budget is not None:
+            raise ArgumentError("[bind] memory_budget: expected shapes that are known before the graph runs")
+        executor = PiecewiseExecutor(symbol, place, graph, arrays, devices)
+    else:
+        grads = {name: array.context for name, array in arrays[1].items() if array is not None}
+        graph = devices.bound_with_copies(graph, grads)
+        executor = PlacedExecutor(symbol, place, graph, arrays, devices, arena, memory_budget)
     executor._groups = dict(groups)
     return executor
 

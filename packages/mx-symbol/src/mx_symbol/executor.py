@@ -14,21 +14,20 @@ from mx_core.errors import ArgumentError, IndexOutOfBoundsError, MXNetError, Sha
 from mx_ndarray import NDArray, nd
 from mx_symbol.bound_graph import BoundGraph, optimized
 from mx_symbol.graph import Entry, Node
-from mx_symbol.memory import MemoryPlan
+from mx_symbol.memory import MemoryPlan, PlacedPlan
 from mx_symbol.monitor import Monitored
-from mx_symbol.program import Arena, Calls, Compiler, prepared_arrays
+from mx_symbol.program import Arena, Calls, Compiler, Launch, prepared_arrays
 from mx_symbol.recompute import within_budget
-from mx_symbol.schedule import Schedule, make_schedule
+from mx_symbol.schedule import Schedule, Timeline, make_schedule
 
 if TYPE_CHECKING:
-    from mx_symbol._core import Binding
     from mx_symbol.symbol import Symbol
 
 Callback = Callable[[str, NDArray], None]
 OutGrads = NDArray | Sequence[NDArray | None] | Mapping[str, NDArray] | None
 
 
-class _Mode(NamedTuple):
+class Mode(NamedTuple):
     """Which of the programs: with the gradient graph or without, training or inference."""
 
     with_backward: bool
@@ -68,17 +67,17 @@ class Executor:
         self.arg_dict, self.grad_dict, self.aux_dict = dict(arrays[0]), dict(arrays[1]), dict(arrays[2])
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)
-        self._graphs: dict[_Mode, BoundGraph] = {}
-        self._schedules: dict[_Mode, Schedule] = {}
-        self._programs: dict[_Mode, Binding] = {}
-        self._separate: dict[_Mode, Binding] = {}
-        self._prepared: dict[_Mode, dict[Entry, NDArray]] = {}
-        self._last: _Mode | None = None
+        self._graphs: dict[Mode, BoundGraph] = {}
+        self._schedules: dict[Mode, Schedule] = {}
+        self._programs: dict[Mode, Launch] = {}
+        self._separate: dict[Mode, Launch] = {}
+        self._prepared: dict[Mode, dict[Entry, NDArray]] = {}
+        self._last: Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
         self.outputs = [self._arrays[entry] for entry in graph.heads if entry in self._arrays]
         if graph.grads and memory_budget is not None:
-            self._optimized(_Mode(True, True))  # says now when it does not fit
+            self._timeline(Mode(True, True))  # says now when it does not fit
 
     # ---- arrays ----
 
@@ -122,7 +121,10 @@ class Executor:
 
     def _new(self, entry: Entry) -> NDArray:
         spec = self._graph.specs[entry]
-        return nd.empty(spec.shape, self._context, dtypes.name(spec.dtype))
+        return nd.empty(spec.shape, self._context_of(entry), dtypes.name(spec.dtype))
+
+    def _context_of(self, entry: Entry) -> Context:
+        return self._context
 
     # ---- running ----
 
@@ -148,7 +150,7 @@ class Executor:
         """
         for name, value in kwargs.items():
             self._assign(name, value)
-        self._last = _Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
+        self._last = Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
         if self._monitor is not None:
             self._monitor.forward(bool(is_train))
         else:
@@ -167,8 +169,8 @@ class Executor:
         ------
         IndexOutOfBoundsError  there is no such step
         """
-        mode = _Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
-        n = self._schedule(mode).n_forward
+        mode = Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
+        n = self._timeline(mode).n_forward
         if not 0 <= step < n:
             raise IndexOutOfBoundsError(f"[partial_forward] step: expected 0 to {n - 1}, got {step}")
         program = self._separate.get(mode)
@@ -198,11 +200,11 @@ class Executor:
         if self._monitor is not None:
             self._monitor.backward()
             return
-        last = _Mode(True, is_train) if self._last is None else self._last
-        program = self._program(_Mode(True, last.is_train))
+        last = Mode(True, is_train) if self._last is None else self._last
+        program = self._program(Mode(True, last.is_train))
         if not last.with_backward:
             program.push(0)  # an inference program keeps nothing for backward
-            self._last = _Mode(True, last.is_train)
+            self._last = Mode(True, last.is_train)
         program.push(1)
 
     def _assign(self, name: str, value: Any) -> None:
@@ -251,10 +253,10 @@ class Executor:
                 )
             target[...] = grad
 
-    def _optimized(self, mode: _Mode) -> BoundGraph:
+    def _optimized(self, mode: Mode) -> BoundGraph:
         """The graph that is run in a mode."""
         if mode.with_backward:
-            mode = _Mode(True, True)
+            mode = Mode(True, True)
         made = self._graphs.get(mode)
         if made is None:
             made = optimized(self._graph, mode.with_backward, mode.is_train, self._context)
@@ -263,9 +265,9 @@ class Executor:
             self._graphs[mode] = made
         return made
 
-    def _schedule(self, mode: _Mode) -> Schedule:
+    def _schedule(self, mode: Mode) -> Schedule:
         if mode.with_backward:
-            mode = _Mode(True, True)
+            mode = Mode(True, True)
         made = self._schedules.get(mode)
         if made is None:
             made = self._schedules[mode] = make_schedule(self._optimized(mode), mode.with_backward)
@@ -280,19 +282,23 @@ class Executor:
         arrays.update((entry, self._arrays[self._graph.grads[name]]) for name, entry in graph.grads.items())
         return arrays
 
-    def _program(self, mode: _Mode) -> Binding:
+    def _timeline(self, mode: Mode) -> Timeline:
+        return self._schedule(mode)
+
+    def _program(self, mode: Mode) -> Launch:
         program = self._programs.get(mode)
         if program is None:
             program = self._programs[mode] = self._compiled(mode)
         return program
 
-    def _compiled(self, mode: _Mode, separate: bool = False) -> Binding:
+    def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
         graph, schedule = self._optimized(mode), self._schedule(mode)
         if mode not in self._prepared:
             self._prepared[mode] = prepared_arrays(graph, schedule, self._context)
         arrays = self._arrays_of(graph) | self._prepared[mode]
         compiler = Compiler(graph, schedule, arrays, self._context)
-        compiled = compiler.compile(self._calls, mode.is_train, separate)
+        ends = range(1, len(schedule.nodes) + 1) if separate else None
+        compiled = compiler.compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 
     # ---- parameters, shapes ----
@@ -341,13 +347,23 @@ class Executor:
         """Calls `callback(name, array)` for the outputs of every node, forward and backward, and with
         `monitor_all` for inputs too. Runs node by node with memory of their own: for debugging."""
         self._monitor = None
-        if callback is not None:
-            self._monitor = Monitored(
-                self._graph, self._arrays, self._context, self._calls, callback, monitor_all
-            )
+        if callback is None:
+            return
+        graph = self._graph
+        schedule = make_schedule(graph, bool(graph.grads))
+        arrays = dict(self._arrays)
+        arrays.update((entry, self._new(entry)) for entry in schedule.values if entry not in arrays)
 
-    def memory_plan(self, is_train: bool | None = None) -> MemoryPlan:
-        """Who lies where and when in the arena; `str` lists it, `to_svg` draws it.
+        def compiled(is_train: bool) -> Launch:
+            compiler = Compiler(graph, schedule, arrays, self._context)
+            ends = range(1, len(schedule.nodes) + 1)
+            return compiler.compile(self._calls, is_train, ends).bind(arrays, None)
+
+        self._monitor = Monitored(schedule.nodes, schedule.n_forward, arrays, compiled, callback, monitor_all)
+
+    def memory_plan(self, is_train: bool | None = None) -> MemoryPlan | PlacedPlan:
+        """Who lies where and when in the arena; `str` lists it, `to_svg` draws it. On several devices
+        there is a plan for each.
 
         Parameters
         ----------
@@ -355,21 +371,21 @@ class Executor:
             The training plan (forward and backward) or the inference plan; by default training
             where there are gradients.
         """
-        return self._schedule(self._mode(is_train)).plan
+        return self._timeline(self._mode(is_train)).plan
 
     def nodes(self, is_train: bool | None = None) -> tuple[Node, ...]:
         """What runs, in order, after all passes; which program as in `memory_plan`."""
-        return self._schedule(self._mode(is_train)).nodes
+        return self._timeline(self._mode(is_train)).nodes
 
-    def separate_program(self, is_train: bool | None = None) -> tuple[Binding, tuple[Node, ...]]:
+    def separate_program(self, is_train: bool | None = None) -> tuple[Launch, tuple[Node, ...]]:
         """The same program with a part per node, for measuring nodes one by one, and its nodes."""
         mode = self._mode(is_train)
-        return self._compiled(mode, separate=True), self._schedule(mode).nodes
+        return self._compiled(mode, separate=True), self._timeline(mode).nodes
 
-    def _mode(self, is_train: bool | None) -> _Mode:
+    def _mode(self, is_train: bool | None) -> Mode:
         wanted = bool(self._graph.grads) if is_train is None else is_train
         with_backward = wanted and bool(self._graph.grads)
-        return _Mode(with_backward, with_backward)
+        return Mode(with_backward, with_backward)
 
     def debug_str(self) -> str:
         """The graph, the memory plan and the bytes it takes."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from mx_core import operators
 from mx_core.context import Context
-from mx_core.errors import PluginError
-from mx_core.kernels import TensorSpec
+from mx_core.errors import NoKernelError, PluginError
+from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
 from mx_symbol.graph import Entry, Node, topological_order
 
@@ -160,6 +160,19 @@ class Graph:
                 raise PluginError(f"[{found.name} {name!r}] has outputs whose shape or type is not known")
             self.specs[entry] = TensorSpec(shape, code)
         return outputs
+
+    def has_kernel(
+        self,
+        op: OperatorProperty,
+        params: Params,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+    ) -> bool:
+        """True where something faster than a reference would compute a node."""
+        try:
+            return prepare(op, params, inputs, outputs, self.context, self.is_train).variant != "reference"
+        except NoKernelError:
+            return False
 
     def replace(self, mapping: Mapping[Entry, Entry]) -> Graph:
         """The graph in which entries on the left are replaced by those on the right, wherever they are read.

@@ -11,14 +11,21 @@ to lie highest earlier each time, as iterated schedulers move what came out wors
 auxiliary states and gradients are the caller's and never planned; but values that end in place in a
 gradient that is written lie in its array from the start, as the partial sums of a shared weight's
 gradient do.
+
+In the mode "least memory" blocks share whatever the schedule separates. In the mode "most parallel" they share only
+where the steps that touch the one come before the step that makes the other in every order that data flow
+allows, so that no branch ever waits for another's memory.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from mx_core.context import Context
 
 #: offsets are multiples of this many bytes
 ALIGNMENT = 64
@@ -26,6 +33,10 @@ ALIGNMENT = 64
 GREEDY_LIMIT = 3000
 #: most placements that are tried when the heuristics leave gaps
 ROUNDS = 16
+#: freed ranges that the linear heuristic looks at where memory is shared by data flow alone
+RANGES = 256
+
+Conflict = Callable[["_Block", "_Block"], bool]
 
 
 @dataclass(frozen=True)
@@ -37,11 +48,13 @@ class Step:
     reads : values whose contents are read, with repetitions, in the order of the inputs
     writes : values produced
     inplace : (position in `reads`, position in `writes`) that may share memory
+    after : earlier steps that it must follow for another reason than what it reads
     """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     inplace: tuple[tuple[int, int], ...] = ()
+    after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,8 @@ class MemoryPlan:
         for this schedule can be smaller
     names : per value, for display
     n_forward : the first step of the backward part, where there is one
+    edges : pairs of steps (earlier, later) that must keep their order only because the later one uses memory of
+        the earlier one again; empty for a plan whose steps run one after the other
     """
 
     placements: dict[int, Placement]
@@ -81,6 +96,7 @@ class MemoryPlan:
     live_bytes: int
     names: dict[int, str] = field(default_factory=dict)
     n_forward: int | None = None
+    edges: tuple[tuple[int, int], ...] = ()
 
     def to_svg(self) -> str:
         """The plan drawn: who lies where in the arena, and when; an SVG document."""
@@ -90,9 +106,9 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         lines = [
-            f"{_readable(self.total_bytes)} planned, "
-            + f"{_readable(self.live_bytes)} largest live set, "
-            + f"{_readable(self.naive_bytes)} without sharing"
+            f"{readable(self.total_bytes)} planned, "
+            + f"{readable(self.live_bytes)} largest live set, "
+            + f"{readable(self.naive_bytes)} without sharing"
         ]
         for place in sorted(self.placements.values(), key=lambda p: (p.birth, p.offset)):
             name = self.names.get(place.value, f"value {place.value}")
@@ -104,7 +120,49 @@ class MemoryPlan:
         return "\n".join(lines)
 
 
-def _readable(n: int) -> str:
+@dataclass(frozen=True)
+class PlacedPlan:
+    """The memory plans of several devices.
+
+    Attributes
+    ----------
+    devices : the plan of each one's arena
+    crossing : bytes per device that values take which come from other devices or leave for them
+    """
+
+    devices: dict[Context, MemoryPlan]
+    crossing: dict[Context, int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of all arenas."""
+        return sum(plan.total_bytes for plan in self.devices.values())
+
+    @property
+    def naive_bytes(self) -> int:
+        """What a block per value would take."""
+        return sum(plan.naive_bytes for plan in self.devices.values())
+
+    @property
+    def live_bytes(self) -> int:
+        """The sum of the devices' largest live sets."""
+        return sum(plan.live_bytes for plan in self.devices.values())
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{context}: {readable(self.crossing[context])} to and from other devices, {plan}"
+            for context, plan in self.devices.items()
+        )
+
+    def to_svg(self) -> str:
+        """The plans drawn one below the other; an SVG document."""
+        from mx_symbol.memory_drawing import stacked
+
+        return stacked({str(context): plan for context, plan in self.devices.items()})
+
+
+def readable(n: int) -> str:
+    """A number of bytes as text."""
     return f"{n / 2**20:.2f} MiB" if n >= 2**20 else f"{n / 2**10:.2f} KiB"
 
 
@@ -118,6 +176,22 @@ class _Block:
     death: int
     offset: int = 0
     host: int = -1
+    first: int = 0  # the steps that must run before the block is written, as bits
+    users: int = 0  # the steps that touch it, as bits
+
+
+@dataclass(frozen=True)
+class DataFlow:
+    """What every order that data flow allows has in common.
+
+    Attributes
+    ----------
+    before : per step the steps that must have run, as bits
+    users : per value the steps that touch it, as bits
+    """
+
+    before: Sequence[int]
+    users: Sequence[int]
 
 
 def plan_memory(
@@ -125,6 +199,7 @@ def plan_memory(
     sizes: Sequence[int],
     external: frozenset[int] = frozenset(),
     hosts: Mapping[int, int] = MappingProxyType({}),
+    flow: DataFlow | None = None,
 ) -> MemoryPlan:
     """Plans a schedule.
 
@@ -134,12 +209,13 @@ def plan_memory(
     sizes : bytes per value
     external : values that have memory of their own
     hosts : those of them whose memory may be used before they are written, and from which step on
+    flow : given, values share memory only where data flow orders those who touch them
     """
     deaths = _last_reads(steps, len(sizes))
-    blocks = _blocks(steps, sizes, external, hosts, deaths)
+    blocks = _blocks(steps, sizes, external, hosts, deaths, flow)
     planned = [block for block in blocks if block.host < 0]
     live = _largest_live_set(planned, len(steps))
-    total = _place(planned, live)
+    total = _place(planned, live, flow is not None)
     placements = {}
     for number, block in enumerate(blocks):
         for value in block.values:
@@ -172,6 +248,7 @@ def _blocks(
     external: frozenset[int],
     hosts: Mapping[int, int],
     times: Sequence[tuple[int, int]],
+    flow: DataFlow | None,
 ) -> list[_Block]:
     """One block per value, except where an output takes over the block of an input.
 
@@ -186,6 +263,8 @@ def _blocks(
             if value in external and value not in hosts:
                 continue
             donor = _donor(step, position, sizes, times, time, owner, taken)
+            if donor is not None and flow is not None and not _all_before(flow, donor, time):
+                donor = None
             if value in external:
                 if donor is not None and owner[donor].birth >= hosts[value]:
                     taken.add(donor)
@@ -194,14 +273,22 @@ def _blocks(
             death = max(time, times[value][1])
             if donor is None:
                 block = _Block([value], _aligned(sizes[value]), time, death)
+                block.first = 0 if flow is None else flow.before[time]
                 blocks.append(block)
             else:
                 taken.add(donor)
                 block = owner[donor]
                 block.values.append(value)
                 block.death = death
+            if flow is not None:
+                block.users |= flow.users[value]
             owner[value] = block
     return blocks
+
+
+def _all_before(flow: DataFlow, value: int, time: int) -> bool:
+    """True when a value's other users have run before a step in every order."""
+    return not flow.users[value] & ~(flow.before[time] | 1 << time)
 
 
 def _donor(
@@ -230,12 +317,20 @@ def _donor(
     return None
 
 
-def _place(blocks: Sequence[_Block], live: int) -> int:
+def _in_time(a: _Block, b: _Block) -> bool:
+    return a.birth <= b.death and b.birth <= a.death
+
+
+def _in_some_order(a: _Block, b: _Block) -> bool:
+    return bool(a.users & ~b.first and b.users & ~a.first)
+
+
+def _place(blocks: Sequence[_Block], live: int, by_flow: bool) -> int:
     """Gives every block an offset; returns the size of the arena, which is no less than `live`."""
-    best = _best_fit(blocks)
+    best = _best_ordered_fit(blocks) if by_flow else _best_fit(blocks)
     offsets = [block.offset for block in blocks]
     if len(blocks) <= GREEDY_LIMIT:
-        for total in _greedy_totals(blocks):
+        for total in _greedy_totals(blocks, _in_some_order if by_flow else _in_time):
             if total < best:
                 best, offsets = total, [block.offset for block in blocks]
             if best <= live:
@@ -245,14 +340,39 @@ def _place(blocks: Sequence[_Block], live: int) -> int:
     return best
 
 
-def _greedy_totals(blocks: Sequence[_Block]) -> Iterator[int]:
+def _greedy_totals(blocks: Sequence[_Block], conflict: Conflict) -> Iterator[int]:
     """Places the blocks again and again, each time in another order; yields the size each takes."""
-    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)))
+    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)), conflict)
     order = sorted(blocks, key=lambda b: (b.birth - b.death, -b.size))
     for _ in range(ROUNDS):
-        yield _greedy(order)
+        yield _greedy(order, conflict)
         top = max(range(len(order)), key=lambda i: order[i].offset + order[i].size)
         order.insert(top // 2, order.pop(top))
+
+
+def _best_ordered_fit(blocks: Sequence[_Block]) -> int:
+    """In schedule order, into the smallest range that fits, of those whose users have run before in any order.
+
+    Ranges are not joined: each remembers who used it. Only the latest are looked at.
+    """
+    total = 0
+    free: deque[tuple[int, int, int]] = deque(maxlen=RANGES)  # size, offset, users
+    ending: dict[int, list[_Block]] = {}
+    now = 0
+    for block in blocks:
+        while now < block.birth:
+            free.extend((dead.size, dead.offset, dead.users) for dead in ending.pop(now, ()))
+            now += 1
+        fitting = [r for r in free if r[0] >= block.size > 0 and not r[2] & ~block.first]
+        if fitting:
+            size, block.offset, users = found = min(fitting)
+            free.remove(found)
+            if size > block.size:
+                free.append((size - block.size, block.offset + block.size, users))
+        elif block.size:
+            block.offset, total = total, total + block.size
+        ending.setdefault(block.death, []).append(block)
+    return total
 
 
 def _best_fit(blocks: Sequence[_Block]) -> int:
@@ -329,7 +449,7 @@ class _Gaps:
         self._add(start, size)
 
 
-def _greedy(order: Sequence[_Block]) -> int:
+def _greedy(order: Sequence[_Block], conflict: Conflict) -> int:
     """One after the other, each at the lowest offset free throughout its life."""
     total = 0
     placed: list[_Block] = []  # sorted by offset
@@ -340,7 +460,7 @@ def _greedy(order: Sequence[_Block]) -> int:
             continue
         offset = 0
         for other in placed:
-            if other.death < block.birth or block.death < other.birth:
+            if not conflict(block, other):
                 continue
             if other.offset - offset >= block.size:
                 break

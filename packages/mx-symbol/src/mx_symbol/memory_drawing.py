@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from mx_symbol.memory import MemoryPlan, Placement
@@ -22,8 +22,7 @@ def svg(plan: MemoryPlan) -> str:
     n_steps = 1 + max((p.death for p in places), default=0)
     x, y = WIDTH / n_steps, HEIGHT / max(plan.total_bytes, 1)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 2 * MARGIN}" height="{HEIGHT + 2 * MARGIN}" '
-        'font-family="sans-serif" font-size="12">',
+        _opening(1),
         f'<rect x="{MARGIN}" y="{MARGIN}" width="{WIDTH}" height="{HEIGHT}" fill="#f6f6f6"/>',
         *(_rectangle(p, plan.names.get(p.value, f"value {p.value}"), x, y) for p in places),
         *_axes(plan, n_steps),
@@ -35,6 +34,24 @@ def svg(plan: MemoryPlan) -> str:
             f'<text x="{at + 4:.1f}" y="{MARGIN + 14}">backward</text>'
         )
     return "\n".join((*parts, "</svg>\n"))
+
+
+def stacked(plans: Mapping[str, MemoryPlan]) -> str:
+    """Several plans, each under its name, as one SVG document."""
+    parts = [_opening(len(plans))]
+    for i, (name, plan) in enumerate(plans.items()):
+        top = i * (HEIGHT + 2 * MARGIN)
+        parts.append(f'<g transform="translate(0 {top})"><text x="{MARGIN}" y="16">{escape(name)}</text>')
+        parts.append(f"{svg(plan)}</g>")
+    return "\n".join((*parts, "</svg>\n"))
+
+
+def _opening(rows: int) -> str:
+    width, height = WIDTH + 2 * MARGIN, rows * (HEIGHT + 2 * MARGIN)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="12">'
+    )
 
 
 def _rectangle(place: Placement, name: str, x: float, y: float) -> str:

@@ -3,16 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mx_core import dtypes
-from mx_core.context import Context
-from mx_ndarray import NDArray, nd
-from mx_symbol._core import Binding
-from mx_symbol.bound_graph import BoundGraph
+from mx_ndarray import NDArray
 from mx_symbol.graph import Entry, Node
-from mx_symbol.program import Calls, Compiler
-from mx_symbol.schedule import make_schedule
+from mx_symbol.program import Launch
 
 
 class Monitored:
@@ -20,6 +15,10 @@ class Monitored:
 
     Parameters
     ----------
+    nodes : what the parts are; the first `n_forward` belong to forward
+    arrays : of every value that is shown
+    compiled : function of is_train
+        The program, on these arrays.
     callback : function of (name, NDArray)
     monitor_all : bool
         Inputs too, under the names of variables and of what the node calls them, not only outputs.
@@ -27,51 +26,44 @@ class Monitored:
 
     def __init__(
         self,
-        graph: BoundGraph,
+        nodes: Sequence[Node],
+        n_forward: int,
         arrays: Mapping[Entry, NDArray],
-        context: Context,
-        calls: Calls,
+        compiled: Callable[[bool], Launch],
         callback: Callable[[str, NDArray], None],
         monitor_all: bool,
     ) -> None:
-        self._graph = graph
-        self._context = context
-        self._calls = calls
+        self._nodes, self._n_forward = nodes, n_forward
+        self._arrays = arrays
+        self._compiled = compiled
         self._callback = callback
         self._all = monitor_all
-        self._schedule = make_schedule(graph, bool(graph.grads))
-        self._arrays = dict(arrays)
-        for entry in self._schedule.values:
-            if entry not in self._arrays:
-                spec = graph.specs[entry]
-                self._arrays[entry] = nd.empty(spec.shape, context, dtypes.name(spec.dtype))
-        self._programs: dict[bool, Binding] = {}
+        self._programs: dict[bool, Launch] = {}
         self._is_train = False
 
-    def _program(self) -> Binding:
+    def _program(self) -> Launch:
         program = self._programs.get(self._is_train)
         if program is None:
-            compiler = Compiler(self._graph, self._schedule, self._arrays, self._context)
-            compiled = compiler.compile(self._calls, self._is_train, separate=True)
-            program = self._programs[self._is_train] = compiled.bind(self._arrays, None)
+            program = self._programs[self._is_train] = self._compiled(self._is_train)
         return program
 
     def forward(self, is_train: bool) -> None:
         """Runs the forward nodes, reporting each."""
         self._is_train = is_train
-        for time in range(self._schedule.n_forward):
-            self._run(time, self._all)
-            self._report_outputs(self._schedule.nodes[time])
+        self._run_all(range(self._n_forward))
 
     def backward(self) -> None:
         """Runs the backward nodes, reporting each."""
-        for time in range(self._schedule.n_forward, len(self._schedule.nodes)):
-            self._run(time, self._all)
-            self._report_outputs(self._schedule.nodes[time])
+        self._run_all(range(self._n_forward, len(self._nodes)))
 
-    def _run(self, time: int, inputs: bool) -> None:
-        node = self._schedule.nodes[time]
-        if inputs:
+    def _run_all(self, times: Iterable[int]) -> None:
+        for time in times:
+            self._run(time)
+            self._report_outputs(self._nodes[time])
+
+    def _run(self, time: int) -> None:
+        node = self._nodes[time]
+        if self._all:
             for name, entry in zip(node.input_names, node.inputs, strict=True):
                 if entry not in self._arrays:
                     continue

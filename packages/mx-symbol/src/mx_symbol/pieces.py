@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that no single program can hold, cut into pieces: several devices, shapes that depend on values.
+"""Graphs with shapes that depend on values, cut into pieces, on one device or several.
 
 A piece is a compiled program on one device, a copy between devices, or one operator whose outputs have shapes that
 only its run tells. Each piece runs when the pieces it reads have run; between pieces autograd keeps the record, so

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors of graphs that run piece by piece: on several devices, or with shapes that depend on values."""
+"""Executors of graphs that run piece by piece, because shapes depend on values; on one device or several."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.bound_graph import FLOAT32, BoundGraph, refuse_unknown, variables_of
 from mx_symbol.devices import Devices
-from mx_symbol.executor import Callback, Executor, OutGrads
+from mx_symbol.executor import Callback, Executor, Mode, OutGrads
 from mx_symbol.gradient import gradient_graph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.infer import PartialShape, complete, shape_inference, type_inference
 from mx_symbol.json_writer import debug_text
 from mx_symbol.passes import Passes
 from mx_symbol.pieces import Piece, Pieces
-from mx_symbol.schedule import Schedule
+from mx_symbol.program import Launch
+from mx_symbol.schedule import Timeline
 
 if TYPE_CHECKING:
-    from mx_symbol._core import Binding
     from mx_symbol.symbol import Symbol
 
 
@@ -70,8 +70,8 @@ def build_in_pieces(
 class PiecewiseExecutor(Executor):
     """Runs a graph piece by piece (`mx_symbol.pieces`), with the interface of `Executor`.
 
-    There is no one memory plan and no partial forward. An output whose shape depends on values is a new array after
-    each forward; before the first one `outputs` is empty.
+    There is no one memory plan and no partial forward, since shapes are not known. An output whose shape depends on
+    values is a new array after each forward; before the first one `outputs` is empty.
     """
 
     def __init__(
@@ -169,8 +169,8 @@ class PiecewiseExecutor(Executor):
         ]
         return debug_text(self._graph.heads) + "\n".join(lines) + "\n"
 
-    def _schedule(self, mode: Any) -> Schedule:
+    def _timeline(self, mode: Mode) -> Timeline:
         raise MXNetError("[Executor] the graph runs in pieces, each with a plan of its own; see debug_str()")
 
-    def _compiled(self, mode: Any, separate: bool = False) -> Binding:
+    def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
         raise MXNetError("[Executor] the graph runs in pieces, each a program of its own; see debug_str()")

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mx_core import dtypes, services
 from mx_core.context import Context
@@ -23,12 +23,24 @@ _NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
 _BULK = "MXNET_EXEC_BULK_EXEC"
 
 
+class Launch(Protocol):
+    """Something in parts that are started one by one."""
+
+    def push(self, part: int, priority: int = 0) -> None:
+        """Starts a part; asynchronous."""
+
+
 class Arena:
     """Memory for intermediate values, shared by the programs of executors that never overlap."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._array: NDArray | None = None
+        self._others: dict[Context, Arena] = {}
+
+    def at(self, context: Context) -> Arena:
+        """The arena for another device, shared by those who share this one."""
+        return self if context == self._context else self._others.setdefault(context, Arena(context))
 
     def reserve(self, n_bytes: int) -> NDArray | None:
         """An array of at least that many bytes; programs made before keep the one they have."""
@@ -153,8 +165,8 @@ class Compiler:
         self._adds = {graph.grads[name] for name, req in graph.grad_req.items() if req == "add"}
         self._in_arena = False
 
-    def compile(self, calls: Calls, is_train: bool, separate: bool = False) -> Compiled:
-        """The sealed program: part 0 forward, part 1 backward, or a part per node."""
+    def compile(self, calls: Calls, is_train: bool, ends: Sequence[int] | None = None) -> Compiled:
+        """The sealed program: part 0 forward, part 1 backward, or parts that end before these nodes."""
         for entry in self._used():
             self._numbers[entry] = self._program.add_array()
         self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
@@ -162,11 +174,10 @@ class Compiler:
         self._arena = self._program.add_array() if total else -1
         for time, node in enumerate(self._schedule.nodes):
             self._add(time, node, calls, is_train)
-        n = len(self._schedule.nodes)
-        if separate:
-            self._program.seal(range(1, n + 1))
-        else:
-            self._program.seal([self._schedule.n_forward, n], segment_limits(is_train))
+        n_forward = self._schedule.n_forward
+        parts = (n_forward, len(self._schedule.nodes)) if ends is None else ends
+        most = segment_limits(is_train)
+        self._program.seal(parts, [most[end > n_forward] for end in parts])
         return Compiled(self._program, tuple(self._numbers), total)
 
     def _used(self) -> dict[Entry, None]:

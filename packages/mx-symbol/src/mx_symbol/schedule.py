@@ -5,11 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mx_symbol.bound_graph import BoundGraph, bytes_of
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED
-from mx_symbol.memory import MemoryPlan, Step, plan_memory
+from mx_symbol.memory import MemoryPlan, PlacedPlan, Step, plan_memory
+
+
+class Timeline(Protocol):
+    """What an executor starts, in order."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    @property
+    def n_forward(self) -> int: ...
+
+    @property
+    def plan(self) -> MemoryPlan | PlacedPlan: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,7 @@ def unread_inputs(node: Node) -> frozenset[int]:
     """Positions of inputs of which only shape and type matter."""
     if node.op is None:
         return frozenset()
-    return frozenset(i for i in node.op.shape_only_inputs if i < len(node.inputs))
+    return node.op.shape_only_inputs.intersection(range(len(node.inputs)))
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
@@ -78,7 +92,10 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     kept = {*graph.heads, *prepared}
     if with_backward:
         kept.update(graph.grads.values())
-    read = {entry for node in nodes for i, entry in enumerate(node.inputs) if i not in unread_inputs(node)}
+    read: set[Entry] = set()
+    for node in nodes:
+        unread = unread_inputs(node)
+        read.update(entry for i, entry in enumerate(node.inputs) if i not in unread)
     values: dict[Entry, int] = {}
     sizes: list[int] = []
     for node in nodes:

@@ -10,7 +10,6 @@ it is asked for: `passes="+bfloat16"`.
 from __future__ import annotations
 
 from mx_core import dtypes
-from mx_core.kernels import prepare
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED, Graph
@@ -99,5 +98,4 @@ class _Region:
         if any(self._graph.specs[entry].dtype != _LOW for entry in made):
             return None
         specs = [self._graph.specs[e] for e in inputs], [self._graph.specs[e] for e in made]
-        found = prepare(node.op, node.params, *specs, self._graph.context)
-        return None if found.variant == "reference" else made
+        return made if self._graph.has_kernel(node.op, node.params, *specs) else None

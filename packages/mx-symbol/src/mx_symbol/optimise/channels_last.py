@@ -3,8 +3,8 @@
 
 Vendor libraries convolve in that order or one like it and would reorder each tensor to it and back. Here
 only what enters and leaves a region is transposed: convolutions, poolings, batch normalisations, joins and
-elementwise operators between convolutions stay in it. Weights are transposed too; that is prepared, so it
-happens once.
+elementwise operators between convolutions stay in it, and so do their gradients. Weights are transposed too: in
+inference that is prepared, so it happens once; a training step has a copy of each, and of its gradient.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 from mx_core import dtypes
-from mx_core.kernels import prepare
-from mx_core.operator import Params
+from mx_core.operator import OperatorProperty, Params
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED, Graph
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _TYPES = frozenset(dtypes.code(name) for name in ("float32", "bfloat16"))
+_FIRST = (None, "NCHW")
+
+#: the outputs of a node with channels last; those after the first are vectors, or turned already
+_Made = tuple[Entry, ...] | None
 
 
 def channels_last(graph: Graph) -> Graph:
@@ -30,14 +33,20 @@ def channels_last(graph: Graph) -> Graph:
     return _Region(graph).run()
 
 
+def channels_last_training(graph: Graph) -> Graph:
+    """The same in a program that trains, gradients included."""
+    return channels_last(graph) if graph.is_train else graph
+
+
 class _Region:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._last: dict[Entry, Entry] = {}  # what exists with its channels last
         self._mapping: dict[Entry, Entry] = {}
-        self._rules: dict[str, Callable[[Node], Entry | None]] = {
+        self._rules: dict[str, Callable[[Node], _Made]] = {
             "Convolution": self._convolution, "Pooling": self._pooling, "BatchNorm": self._batch_norm,
-            "Concat": self._concat,
+            "Concat": self._concat, "_backward_Convolution": self._convolution_gradient,
+            "_backward_Pooling": self._pooling, "_backward_BatchNorm": self._batch_norm,
         }  # fmt: skip
 
     def run(self) -> Graph:
@@ -52,15 +61,15 @@ class _Region:
             made = rule(node)
             if made is None:
                 continue
-            self._last[Entry(node)] = made
-            self._mapping[Entry(node)] = self._turned(made, TO_FIRST, node.name)
-            for i in range(1, node.num_outputs):  # vectors
-                self._mapping[Entry(node, i)] = Entry(made.node, i)
+            self._last[Entry(node)] = made[0]
+            self._mapping[Entry(node)] = self._turned(made[0], TO_FIRST, node.name)
+            for i in range(1, node.num_outputs):
+                self._mapping[Entry(node, i)] = made[i]
         return self._graph.replace(self._mapping)
 
     def _turned(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
         fixed = entry.node.is_variable or PREPARED in entry.node.attrs
-        attrs = {PREPARED: "1"} if is_weight and fixed else {}
+        attrs = {PREPARED: "1"} if is_weight and fixed and not self._graph.is_train else {}
         return self._graph.apply("transpose", (entry,), f"{name}_transposed", attrs=attrs, axes=axes)[0]
 
     def _moved(self, entry: Entry, is_weight: bool = False) -> Entry:
@@ -69,46 +78,66 @@ class _Region:
             self._last[entry] = self._turned(entry, TO_LAST, entry.node.name, is_weight)
         return self._last[entry]
 
-    def _apply(self, node: Node, inputs: list[Entry], params: Params) -> Entry:
+    def _apply(self, node: Node, inputs: list[Entry], params: Params) -> tuple[Entry, ...]:
         assert node.op is not None
-        return self._graph.apply(node.op, inputs, node.name, params, attrs=node.attrs)[0]
+        return self._graph.apply(node.op, inputs, node.name, params, attrs=node.attrs)
 
-    def _convolution(self, node: Node) -> Entry | None:
+    def _is_planar(self, node: Node, values: list[Entry]) -> bool:
         p: Any = node.params
-        types = {self._graph.specs[e].dtype for e in node.inputs}
-        if p.layout not in (None, "NCHW") or len(p.kernel) != 2 or not types <= _TYPES:
+        types = {self._graph.specs[e].dtype for e in values}
+        return p.layout in _FIRST and len(p.kernel) == 2 and types <= _TYPES
+
+    def _convolution(self, node: Node) -> _Made:
+        p: Any = node.params
+        if not self._is_planar(node, node.inputs):
             return None
         data, weight, *bias = node.inputs
         return self._apply(
             node, [self._moved(data), self._moved(weight, True), *bias], p.replace(layout="NHWC")
         )
 
-    def _pooling(self, node: Node) -> Entry | None:
+    def _convolution_gradient(self, node: Node) -> _Made:
+        """A region of its own where the graph has no forward convolution, as in a second derivative."""
         p: Any = node.params
-        if node.inputs[0] not in self._last or p.layout not in (None, "NCHW"):
+        if not self._is_planar(node, node.inputs):
             return None
-        made = self._apply(node, [self._moved(node.inputs[0])], p.replace(layout="NHWC"))
-        return made if self._has_kernel(made.node) else None
+        out_grad, data, weight = node.inputs
+        inputs = [self._moved(out_grad), self._moved(data), self._moved(weight, True)]
+        data_grad, weight_grad, *bias_grad = self._apply(node, inputs, p.replace(layout="NHWC"))
+        turned = self._turned(weight_grad, TO_FIRST, f"{node.name}_weight")
+        self._last[Entry(node, 1)] = weight_grad
+        return (data_grad, turned, *bias_grad)
 
-    def _has_kernel(self, node: Node) -> bool:
-        assert node.op is not None and node.params is not None
-        specs = self._graph.specs
-        inputs, outputs = [specs[e] for e in node.inputs], [specs[Entry(node)]]
-        return prepare(node.op, node.params, inputs, outputs, self._graph.context).variant != "reference"
-
-    def _batch_norm(self, node: Node) -> Entry | None:
+    def _pooling(self, node: Node) -> _Made:
+        """Forward, or backward of (gradient, data, output)."""
         p: Any = node.params
-        if node.inputs[0] not in self._last or p.axis % 4 != 1:
+        if not any(e in self._last for e in node.inputs) or p.layout not in _FIRST:
             return None
-        return self._apply(node, [self._moved(node.inputs[0]), *node.inputs[1:]], p.replace(axis=3))
+        return self._where_native(node, [self._moved(e) for e in node.inputs], p.replace(layout="NHWC"))
 
-    def _concat(self, node: Node) -> Entry | None:
+    def _batch_norm(self, node: Node) -> _Made:
+        """Forward, or backward, which reads the gradient too."""
+        p: Any = node.params
+        images = [e for e in node.inputs if len(self._graph.specs[e].shape) == 4]
+        if not any(e in self._last for e in images) or p.axis % 4 != 1:
+            return None
+        vectors = node.inputs[len(images) :]
+        return self._where_native(node, [*map(self._moved, images), *vectors], p.replace(axis=3))
+
+    def _where_native(self, node: Node, inputs: list[Entry], params: Params) -> _Made:
+        made = self._apply(node, inputs, params)
+        assert node.op is not None
+        op: OperatorProperty = node.op
+        specs = [self._graph.specs[e] for e in inputs], [self._graph.specs[e] for e in made]
+        return made if self._graph.has_kernel(op, params, *specs) else None
+
+    def _concat(self, node: Node) -> _Made:
         p: Any = node.params
         if p.dim % 4 != 1 or not all(e in self._last for e in node.inputs):
             return None
         return self._apply(node, [self._moved(e) for e in node.inputs], p.replace(dim=3))
 
-    def _elementwise(self, node: Node) -> Entry | None:
+    def _elementwise(self, node: Node) -> _Made:
         assert node.op is not None and node.params is not None
         shapes = [self._graph.specs[e].shape for e in node.inputs]
         shape = self._graph.specs[Entry(node)].shape

@@ -12,7 +12,6 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
-from mx_core.kernels import prepare
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED, Graph
@@ -164,8 +163,7 @@ def _fused(graph: Graph, members: list[Node], known: dict[Any, bool]) -> dict[En
     specs = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
     key = (params.key, tuple(specs[0]), tuple(specs[1]))
     if key not in known:
-        found = prepare(FUSED, params, *specs, graph.context, graph.is_train)
-        known[key] = found.variant != "reference"
+        known[key] = graph.has_kernel(FUSED, params, *specs)
     if not known[key]:
         return {}  # each alone may have a kernel where all together have none
     attrs = {k: v for k, v in members[-1].attrs.items() if k in ("__ctx_group__", PREPARED)}

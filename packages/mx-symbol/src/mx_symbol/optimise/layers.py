@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mx_core.kernels import prepare
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import Graph
 from mx_symbol.optimise.fused_layers import FUSED_LAYERS
@@ -90,7 +89,6 @@ def _apply(graph: Graph, node: Node, chain: _Chain) -> Entry | None:
     params = kind.parse({**values, "residual": chain.residual is not None})
     inputs = [*node.inputs, *(() if chain.residual is None else (chain.residual,))]
     specs = [graph.specs[e] for e in inputs]
-    found = prepare(op, params, specs, [graph.specs[chain.end]], graph.context)
-    if found.variant == "reference":
+    if not graph.has_kernel(op, params, specs, [graph.specs[chain.end]]):
         return None
     return graph.apply(op, inputs, chain.end.node.name, params, attrs=node.attrs)[0]
