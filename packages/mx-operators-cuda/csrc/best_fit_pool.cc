@@ -36,6 +36,7 @@ class BestFitPool final : public Pool {
 
  private:
   bool grow(size_t length) {
+    if (pooled() != 0 && source_->reaches_reserve(length)) release();
     void* arena = source_->take(length);
     if (arena == nullptr) return false;
     try {

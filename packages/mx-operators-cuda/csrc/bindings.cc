@@ -52,12 +52,18 @@ class Device {
   }
 };
 
+int checked(int reserve) {
+  if (reserve >= 0 && reserve <= 100) return reserve;
+  throw Error(MX_ERROR_VALUE, "[StorageManager] reserve: expected 0 to 100 percent, got " +
+                                  std::to_string(reserve));
+}
+
 class PyStorage {
  public:
-  PyStorage(std::string name, const std::string& type, const std::string& pool)
+  PyStorage(std::string name, const std::string& type, const std::string& pool, int reserve)
       : name_(std::move(name)),
         manager_(std::make_shared<StorageManager>(type == "gpu" ? MX_GPU : MX_CPU_PINNED,
-                                                  pool_type(pool))) {
+                                                  pool_type(pool), checked(reserve))) {
     manager_->account({manager_->type(), 0});  // says now what the machine lacks
   }
   // Keeps the manager alive.
@@ -194,8 +200,8 @@ PYBIND11_MODULE(_native, module) {
 
   const auto context = py::arg("ctx") = none;
   py::class_<PyStorage>(module, "StorageManager", py::module_local())
-      .def(py::init<std::string, const std::string&, const std::string&>(), py::arg("name"),
-           py::kw_only(), py::arg("device"), py::arg("pool") = "pooled")
+      .def(py::init<std::string, const std::string&, const std::string&, int>(), py::arg("name"),
+           py::kw_only(), py::arg("device"), py::arg("pool") = "pooled", py::arg("reserve") = 0)
       .def_property_readonly("capsule", &PyStorage::capsule)
       .def_property_readonly("name", &PyStorage::name)
       .def("alloc", &PyStorage::alloc, py::arg("nbytes"), context)

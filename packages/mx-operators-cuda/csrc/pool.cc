@@ -48,6 +48,7 @@ class RoundPool final : public Pool {
       blocks_.at(data).node = free_.extract(last);
       return data;
     }
+    if (pooled_ != 0 && source_->reaches_reserve(size)) release();
     void* data = source_->take(size);
     if (data == nullptr) return nullptr;
     try {

@@ -16,8 +16,11 @@ class Source {
   // Aligned to at least 64 bytes; NULL when there is no more.  May throw mx::Error for other reasons.
   virtual void* take(size_t bytes) = 0;
   virtual void give(void* data) noexcept = 0;
+  // True where taking that much would leave others less than what is reserved for them.
+  virtual bool reaches_reserve(size_t /*bytes*/) const { return false; }
 };
-std::unique_ptr<Source> device_memory(int32_t gpu);
+// `reserve` in percent of the device's memory: for what shares it, such as libraries and the driver.
+std::unique_ptr<Source> device_memory(int32_t gpu, int reserve);
 std::unique_ptr<Source> pinned_memory();
 
 // Threads: one at a time; the account locks.

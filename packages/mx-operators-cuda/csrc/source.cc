@@ -8,7 +8,7 @@ namespace {
 
 class DeviceMemory final : public Source {
  public:
-  explicit DeviceMemory(int32_t id) : gpu_(Gpu::at(id)) {}
+  DeviceMemory(int32_t id, int reserve) : gpu_(Gpu::at(id)), reserve_(reserve) {}
   void* take(size_t bytes) override {
     const Current current(gpu_);
     Address data = 0;
@@ -16,6 +16,13 @@ class DeviceMemory final : public Source {
     if (result == kOutOfMemory) return nullptr;
     check(result, gpu_.name(), "cuMemAlloc");
     return reinterpret_cast<void*>(static_cast<uintptr_t>(data));
+  }
+  bool reaches_reserve(size_t bytes) const override {
+    if (reserve_ == 0) return false;
+    size_t free_bytes = 0, total = 0;
+    gpu_.memory(&free_bytes, &total);
+    const size_t reserved = total / 100 * static_cast<size_t>(reserve_);
+    return free_bytes < bytes || free_bytes - bytes < reserved;
   }
   void give(void* data) noexcept override {
     // after a lost context there is nothing to give back to, and nobody to tell
@@ -27,6 +34,7 @@ class DeviceMemory final : public Source {
 
  private:
   const Gpu& gpu_;
+  const int reserve_;
 };
 
 // Portable: page-locked for every GPU; allocated through the first.
@@ -53,7 +61,9 @@ class PinnedMemory final : public Source {
 
 }  // namespace
 
-std::unique_ptr<Source> device_memory(int32_t gpu) { return std::make_unique<DeviceMemory>(gpu); }
+std::unique_ptr<Source> device_memory(int32_t gpu, int reserve) {
+  return std::make_unique<DeviceMemory>(gpu, reserve);
+}
 std::unique_ptr<Source> pinned_memory() { return std::make_unique<PinnedMemory>(); }
 
 }  // namespace mx::cuda

@@ -18,7 +18,8 @@ void on_account(void* self, mx_context context, Body&& body) noexcept {
 
 }  // namespace
 
-StorageManager::StorageManager(mx_device_type type, PoolType pool) : type_(type), pool_(pool) {
+StorageManager::StorageManager(mx_device_type type, PoolType pool, int reserve)
+    : type_(type), pool_(pool), reserve_(reserve) {
   mx_storage_api& t = table_;
   t.head = {sizeof t, MX_STORAGE_MAJOR, MX_STORAGE_MINOR};
   t.self = this;
@@ -61,7 +62,7 @@ Account& StorageManager::account(mx_context context) {
   std::atomic<Account*>& slot = accounts_[context.id];
   Account* found = slot.load(std::memory_order_acquire);
   if (found != nullptr) return *found;
-  auto source = type_ == MX_GPU ? device_memory(context.id) : pinned_memory();
+  auto source = type_ == MX_GPU ? device_memory(context.id, reserve_) : pinned_memory();
   auto made = std::make_unique<Account>(context, make_pool(pool_, std::move(source)));
   if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
     return *made.release();

@@ -13,8 +13,9 @@ namespace mx::cuda {
 
 class StorageManager {
  public:
-  // `type`: MX_GPU or MX_CPU_PINNED.
-  StorageManager(mx_device_type type, PoolType pool);
+  // `type`: MX_GPU or MX_CPU_PINNED.  `reserve`: percent of a GPU's memory; where less would be left,
+  // what is pooled goes back before more is taken.
+  StorageManager(mx_device_type type, PoolType pool, int reserve = 0);
   StorageManager(const StorageManager&) = delete;
   StorageManager& operator=(const StorageManager&) = delete;
   ~StorageManager();
@@ -30,6 +31,7 @@ class StorageManager {
 
   const mx_device_type type_;
   const PoolType pool_;
+  const int reserve_;
   std::atomic<Account*> accounts_[kIds] = {};
   mx_storage_api table_{};
 };

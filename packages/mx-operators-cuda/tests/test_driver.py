@@ -136,6 +136,21 @@ print(storage.stats().bytes_pooled > 0, storage.holders())
     assert machine.run(program, **settings) == f"{kept} {{'foreign': 0}}\n"
 
 
+def test_pooled_memory_leaves_a_reserve(machine: Machine) -> None:
+    program = """
+from mx_operators_cuda import device
+storage = device.make_storage()
+storage.free(storage.alloc(90 << 20))
+held = storage.alloc(60 << 20)  # of 200 MiB 50 are left: a quarter
+print(storage.stats().bytes_pooled >> 20)
+"""
+    memory = str(200 << 20)
+    assert machine.run(program, FAKE_CUDA_MEMORY=memory, MXNET_GPU_MEM_POOL_RESERVE="20") == "90\n"
+    assert machine.run(program, FAKE_CUDA_MEMORY=memory, MXNET_GPU_MEM_POOL_RESERVE="30") == "0\n"
+    said = machine.attempt(program, MXNET_GPU_MEM_POOL_RESERVE="101").stderr
+    assert "[MXNET_GPU_MEM_POOL_RESERVE] expected a whole number from 0 to 100, got '101'" in said
+
+
 def test_a_pool_that_there_is_not(machine: Machine) -> None:
     done = machine.attempt(
         "from mx_operators_cuda import device; device.make_storage()", MX_GPU_MEM_POOL_TYPE="Best"

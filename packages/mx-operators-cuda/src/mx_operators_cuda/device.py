@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CURE = "pip install 'mx-operators-cuda[cuda]'"
 #: what chooses the pool; MXNet's own name comes second
 VARIABLES = ("MX_GPU_MEM_POOL_TYPE", "MXNET_GPU_MEM_POOL_TYPE")
+RESERVE = "MXNET_GPU_MEM_POOL_RESERVE"
 _POOLS = {"pooled": "pooled", "round": "pooled", "bestfit": "best_fit", "unpooled": "naive"}
 #: MXNet's Naive pool keeps what is freed, the one of mx-storage does not
 _NAIVE = {"MX_GPU_MEM_POOL_TYPE": "naive", "MXNET_GPU_MEM_POOL_TYPE": "pooled"}
@@ -59,7 +60,7 @@ def make_storage() -> Any:
     from mx_operators_cuda import _native
 
     require()
-    return _native.StorageManager("CUDA", device="gpu", pool=pool_type())
+    return _native.StorageManager("CUDA", device="gpu", pool=pool_type(), reserve=reserve())
 
 
 def make_pinned() -> Any:
@@ -87,6 +88,19 @@ def pool_type() -> str:
                 )
             return found
     return "pooled"
+
+
+def reserve() -> int:
+    """Percent of a GPU's memory that pooled blocks leave free, as MXNET_GPU_MEM_POOL_RESERVE says; 5 by default.
+
+    Raises
+    ------
+    ArgumentError  the variable holds something else than 0 to 100
+    """
+    text = os.environ.get(RESERVE, "").strip() or "5"
+    if not text.isdecimal() or int(text) > 100:
+        raise ArgumentError(f"[{RESERVE}] expected a whole number from 0 to 100, got {text!r}")
+    return int(text)
 
 
 def diagnostics() -> dict[str, str]:

@@ -18,6 +18,7 @@ MX_PLUGIN = PluginInfo(
         "MX_CUBLAS": "path of cuBLAS, by default that of the nvidia-cublas wheel",
         "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
         "MX_GPU_MEM_POOL_TYPE": "pool of GPU memory: Pooled, BestFit or Naive",
+        "MXNET_GPU_MEM_POOL_RESERVE": "percent of a GPU's memory that pooled blocks leave free, 5 by default",
         "MXNET_GPU_MEM_POOL_TYPE": "the same with MXNet's names; MX_GPU_MEM_POOL_TYPE comes first",
     },
 )

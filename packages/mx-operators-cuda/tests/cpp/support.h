@@ -74,8 +74,8 @@ class Device {
 class Memory {
  public:
   explicit Memory(mx::cuda::PoolType pool = mx::cuda::PoolType::kPooled,
-                  mx_device_type type = MX_GPU)
-      : manager_(type, pool) {}
+                  mx_device_type type = MX_GPU, int reserve = 0)
+      : manager_(type, pool, reserve) {}
   const mx_storage_api* operator->() const { return manager_.table(); }
   void* self() const { return manager_.table()->self; }
   std::string refusal(size_t bytes, mx_context context = kGpu) const {

@@ -72,6 +72,23 @@ void memory_runs_out_with_an_explanation() {
   CHECK(fake_used(0) == 0);
 }
 
+// What is pooled does not fill the device, whose other users find their share.
+void a_reserve_is_left() {
+  for (const PoolType pool : {PoolType::kPooled, PoolType::kBestFit}) {
+    const Memory memory(pool, MX_GPU, 25);
+    memory.free(memory.alloc(size_t{100} << 20));
+    const mx_block fits = memory.alloc(size_t{92} << 20);  // from the pool
+    CHECK(fake_used(0) == size_t{100} << 20);
+    const mx_block small = memory.alloc(size_t{40} << 20);
+    memory.free(fits);
+    CHECK(memory.stats().bytes_pooled >= size_t{92} << 20);
+    const mx_block large = memory.alloc(size_t{110} << 20);  // 256 - 140 - 110 is less than 64
+    CHECK(memory.stats().bytes_pooled == 0 && fake_used(0) == size_t{150} << 20);
+    memory.free(small);
+    memory.free(large);
+  }
+}
+
 void a_failing_driver_is_told() {
   const Memory memory;
   fake_fail("cuMemAlloc_v2", 201, 0);
@@ -130,6 +147,7 @@ int main() {
               {"freed memory is used again", freed_memory_is_used_again},
               {"best fit cuts and joins", best_fit_cuts_and_joins},
               {"memory runs out", memory_runs_out_with_an_explanation},
+              {"a reserve is left", a_reserve_is_left},
               {"a failing driver is told", a_failing_driver_is_told},
               {"pinned memory is host memory", pinned_memory_is_host_memory},
               {"threads get memory of their own", threads_get_memory_of_their_own}});
