@@ -37,3 +37,10 @@ def test_unknown_flags():
     assert dtypes.name(99) == "unknown(99)"
     with pytest.raises(DTypeError, match="99"):
         dtypes.numpy_dtype(99)
+
+
+def test_names_of_numpy():
+    assert dtypes.code("f4") == dtypes.code("<f4") == dtypes.code("float32")
+    for wrong in ("(", "i4,f4", "M8"):
+        with pytest.raises(DTypeError, match="unknown element type"):
+            dtypes.code(wrong)

@@ -62,6 +62,14 @@ template <Binary which>
 PyObject* in_place(PyObject* lhs, PyObject* rhs) {
   return binary(which, lhs, rhs, true);
 }
+// Python finds `__iadd__` of a class written in Python in the slot of sequences as well, which must not
+// answer NotImplemented: that would become the value of `a += b`.
+PyObject* in_place_add(PyObject* lhs, PyObject* rhs) {
+  PyObject* result = binary(Binary::kAdd, lhs, rhs, true);
+  if (result != Py_NotImplemented) return result;
+  Py_DECREF(result);
+  return PyNumber_Add(lhs, rhs);
+}
 PyObject* power(PyObject* lhs, PyObject* rhs, PyObject* modulo) {
   if (modulo != Py_None) {
     PyErr_SetString(PyExc_TypeError, "pow() with a modulus is not offered for NDArray");
@@ -227,7 +235,7 @@ PyType_Slot array_slots[] = {
     {Py_nb_true_divide, slot(number<Binary::kDiv>)},
     {Py_nb_remainder, slot(number<Binary::kMod>)},
     {Py_nb_power, slot(power)},
-    {Py_nb_inplace_add, slot(in_place<Binary::kAdd>)},
+    {Py_nb_inplace_add, slot(in_place_add)},
     {Py_nb_inplace_subtract, slot(in_place<Binary::kSub>)},
     {Py_nb_inplace_multiply, slot(in_place<Binary::kMul>)},
     {Py_nb_inplace_true_divide, slot(in_place<Binary::kDiv>)},

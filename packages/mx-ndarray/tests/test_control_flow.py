@@ -64,3 +64,11 @@ def test_kinds_of_numbers() -> None:
     assert nd.contrib.isinf(x).asnumpy().tolist() == [0, 0, 1, 1]
     assert nd.contrib.isfinite(x).asnumpy().tolist() == [1, 0, 0, 0]
     assert {"foreach", "isnan"} <= set(dir(nd.contrib))
+
+
+def test_a_single_loop_variable_comes_back_alone() -> None:
+    outputs, i = nd.contrib.while_loop(
+        lambda i: i < 3, lambda i: (i, i + 1), nd.zeros((1,)), max_iterations=4
+    )
+    assert outputs.shape == (4, 1)
+    assert i.asscalar() == 3

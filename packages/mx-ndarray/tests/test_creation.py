@@ -79,3 +79,18 @@ def test_zero_copy_from_numpy_shares_memory() -> None:
     assert copied.dtype == np.int64
     with pytest.raises(ArgumentError, match="contiguous"):
         nd.from_numpy(np.ones((3, 3))[:, ::2])
+
+
+def test_bad_shapes_are_named() -> None:
+    for wrong in ("a", 2.5, (1, "a"), None):
+        with pytest.raises(ArgumentError, match="shape: expected integers"):
+            nd.zeros(wrong)  # type: ignore[arg-type]
+
+
+def test_only_native_bytes_are_shared() -> None:
+    swapped = np.array([1, 2], ">f4")
+    with pytest.raises(ArgumentError, match="byte order"):
+        nd.from_numpy(swapped)
+    assert nd.array(swapped).asnumpy().tolist() == [1, 2]
+    with pytest.raises(TypeError, match="NumPy array"):
+        nd.from_numpy([1, 2])  # type: ignore[arg-type]

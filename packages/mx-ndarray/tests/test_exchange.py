@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from mx_ndarray import NDArray, nd
+from mx_core.errors import ShapeError
+from mx_ndarray import NDArray, autograd, nd
 
 
 def test_numpy_reads_arrays() -> None:
@@ -34,3 +36,67 @@ def test_numpy_functions_use_the_operator_of_that_name() -> None:
 def test_matmul() -> None:
     a = nd.array([[1, 2], [3, 4]])
     assert (a @ nd.eye(2)).asnumpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_stacks_of_matrices_multiply_as_in_numpy() -> None:
+    rng = np.random.default_rng(0)
+    shapes = [((4, 2, 3), (4, 3, 2)), ((2, 3), (4, 3, 2)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (5, 3, 2)),
+              ((5, 2, 3), (3,)), ((2, 0, 3), (3, 4)), ((2, 3, 0), (1, 0, 4))]  # fmt: skip
+    for left, right in shapes:
+        a, b = rng.normal(size=left).astype("f"), rng.normal(size=right).astype("f")
+        for result in (
+            nd.array(a) @ nd.array(b),
+            nd.array(a) @ b,
+            a @ nd.array(b),
+            np.matmul(nd.array(a), b),
+        ):
+            assert isinstance(result, NDArray)
+            np.testing.assert_allclose(result.asnumpy(), a @ b, rtol=1e-5)
+    for left, right in (((2, 2, 3), (2, 2, 3)), ((2, 2, 3), (3, 3, 2)), ((), (2,))):
+        with pytest.raises(ShapeError, match=r"\[matmul\]"):
+            nd.zeros(left) @ nd.zeros(right)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        nd.zeros((2, 2)) @ 2
+
+
+def test_stacked_products_have_gradients() -> None:
+    x = nd.array([[1, 2], [3, 4]])
+    x.attach_grad()
+    with autograd.record():
+        y = (nd.ones((3, 2, 2)) @ x).sum()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [[6, 6], [6, 6]]
+
+
+def test_functions_of_numpy() -> None:
+    a = nd.array([[1, 5], [3, 2]])
+    for result in (
+        np.mean(a, axis=0),
+        np.sum(a, axis=0),
+        np.reshape(a, (4,)),
+        np.maximum(a, np.ones((2, 2))),
+    ):
+        assert isinstance(result, NDArray)
+    assert np.mean(a, axis=0).asnumpy().tolist() == [2, 3.5]
+    assert np.mean(a, dtype="float64") == 2.75
+    assert np.argsort(a, axis=1).tolist() == [[0, 1], [1, 0]]
+    assert np.round(a / 3, 1).tolist() == np.round(a.asnumpy() / np.float32(3), 1).tolist()
+    assert np.concatenate([a, a]).shape == (4, 2)
+    assert np.where(a > 2, a, 0).tolist() == [[0, 5], [3, 0]]
+    assert float(np.linalg.norm(a)) == pytest.approx(39**0.5)
+
+
+def test_results_of_numpy_go_into_an_array() -> None:
+    a, b = nd.array([1, 2]), nd.zeros((2,), dtype="int32")
+    assert np.add(a, 1, out=b) is b
+    assert b.asnumpy().tolist() == [2, 3]
+    assert np.add(np.ones(2), 5, out=b) is b
+    assert b.asnumpy().tolist() == [6, 6]
+    whole = np.ones(2)
+    whole += a
+    assert whole.tolist() == [2, 3]
+
+
+def test_a_copy_is_not_changed_in_place_of_the_array() -> None:
+    with pytest.raises(TypeError, match=r"add\.at"):
+        np.add.at(nd.ones((3,)), [0], 1)

@@ -184,3 +184,13 @@ def test_gradients_go_through_assignment() -> None:
         y = (target * target).sum()
     y.backward()
     np.testing.assert_array_equal(x.grad.asnumpy(), [18, 36])
+
+
+def test_truth_values_index_as_numbers() -> None:
+    assert nd.array([5, 6])[True].asnumpy().tolist() == [6]
+
+
+def test_what_cannot_be_assigned_is_named() -> None:
+    for key in (0, [0]):
+        with pytest.raises(TypeError, match="cannot assign 'x'"):
+            nd.zeros((2, 2))[key] = "x"

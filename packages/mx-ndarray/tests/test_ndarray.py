@@ -264,3 +264,36 @@ def test_threads_share_arrays() -> None:
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(total.asnumpy(), [1600] * 4)
+
+
+def test_numbers_of_bfloat16_print_as_numbers() -> None:
+    assert repr(nd.ones((2,), dtype="bfloat16")) == "\n[1. 1.]\n<NDArray 2 @cpu(0)>"
+
+
+@pytest.mark.parametrize("statement", ["a += 'x'", "a += [1]", "a += None", "a -= 'x'", "a **= None"])
+def test_in_place_operators_refuse_what_is_no_number(statement: str) -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        exec(statement, {"a": nd.ones((2,))})
+
+
+def test_arrays_are_walked_backwards() -> None:
+    assert [float(x) for x in reversed(nd.array([1, 2, 3]))] == [3, 2, 1]
+
+
+def test_axes_come_and_go_in_place() -> None:
+    a = nd.zeros((2, 1))
+    for view in (a.squeeze(inplace=True), a.expand_dims(0, inplace=True), a.flatten(inplace=True)):
+        view += 1
+    assert a.asnumpy().tolist() == [[3], [3]]
+    assert a.expand_dims(axis=0).squeeze().flatten().shape == (2, 1)
+    assert a.expand_dims(0, inplace=True).shape == (1, 2, 1)
+
+
+def test_broadcast_to_adds_axes_in_front() -> None:
+    assert nd.ones((2, 3)).broadcast_to((4, 2, 3)).shape == (4, 2, 3)
+    with pytest.raises(ShapeError, match="broadcast_to"):
+        nd.broadcast_to(nd.ones((2, 3)), shape=(4, 2, 3))
+
+
+def test_the_type_none_is_float32() -> None:
+    assert nd.ones((2,), dtype="int32").astype(None).dtype is np.float32

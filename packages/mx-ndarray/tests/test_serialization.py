@@ -130,3 +130,12 @@ def test_corrupt_files_give_arrays_or_an_error(changes: list[tuple[int, int]]) -
     except FileFormatError:
         return
     assert len(loaded) <= 1
+
+
+def test_messages_name_what_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="expected bytes, got str"):
+        nd.load_frombuffer("weights.params")  # type: ignore[arg-type]
+    missing = tmp_path / "nowhere" / "weights.params"
+    with pytest.raises(FileNotFoundError) as caught:
+        nd.save(missing, nd.ones((2,)))
+    assert caught.value.filename == str(missing)

@@ -30,6 +30,8 @@ def code(dtype: Any) -> int:
     """
     if isinstance(dtype, str):
         found = _CODES.get(dtype)
+        if found is None:  # NumPy's other names, such as "f4"
+            found = _foreign(dtype)
     elif isinstance(dtype, int) and not isinstance(dtype, bool):
         found = int(dtype) if 0 <= dtype < len(_TABLE) else None
     else:
@@ -44,7 +46,7 @@ def _foreign(dtype: Any) -> int | None:
 
     try:
         return _CODES.get(np.dtype(dtype).name)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         return None
 
 

@@ -33,7 +33,10 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
     ...     file.write(data)
     """
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:  # names the file that was asked for, not the one beside it
+        raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, mode, **options) as file:
             yield file

@@ -140,6 +140,8 @@ def _plain(part: Any) -> list[Any]:
         if part.dtype is not np.bool_:
             return [part]
         part = part.asnumpy()
+    if isinstance(part, (bool, np.bool_)):
+        part = int(part)  # as in MXNet: a number from 0, while a mask has axes
     values = np.asarray(part)
     if values.dtype == np.bool_:
         rows = np.nonzero(values)

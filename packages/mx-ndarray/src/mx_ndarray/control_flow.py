@@ -57,7 +57,7 @@ def while_loop(
     func: Callable[..., tuple[Any, Any]],
     loop_vars: Any,
     max_iterations: int | None = None,
-) -> tuple[Any, list[NDArray]]:
+) -> tuple[Any, Any]:
     """Calls `func(*loop_vars) -> (outputs, loop_vars)` while `cond(*loop_vars)` holds.
 
     Parameters
@@ -68,8 +68,8 @@ def while_loop(
     Returns
     -------
     outputs, loop_vars
-        Outputs stacked, an array or a list as `func` returns them, and a list of arrays. The list of
-        outputs is empty when `func` was not called.
+        Outputs stacked, an array or a list as `func` returns them, and the variables, an array or a
+        list as they were given. The list of outputs is empty when `func` was not called.
 
     Raises
     ------
@@ -93,7 +93,8 @@ def while_loop(
         single = isinstance(outputs, NDArray)
         rows.append(_listed(outputs))
     stacked = _stacked(rows, max_iterations)
-    return (stacked[0] if single else stacked), state
+    outputs = stacked[0] if single else stacked
+    return outputs, (state[0] if isinstance(loop_vars, NDArray) else state)
 
 
 def cond(pred: NDArray, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:

@@ -24,7 +24,16 @@ def _place(ctx: Context | None) -> tuple[int, int]:
 
 
 def _shape(shape: ShapeLike) -> tuple[int, ...]:
-    return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)
+    """The shape as a tuple.
+
+    Raises
+    ------
+    ArgumentError  it is neither an integer nor a sequence of them
+    """
+    try:
+        return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"[NDArray] shape: expected integers, got {shape!r}") from None
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
@@ -150,11 +159,16 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     ------
     ArgumentError  zero_copy of an array that is not C-contiguous
     """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"[from_numpy] expected a NumPy array, got {type(ndarray).__name__}")
     code = dtypes.code(ndarray.dtype)
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
-    if not ndarray.flags["C_CONTIGUOUS"] or not ndarray.flags["ALIGNED"]:
-        raise ArgumentError("[from_numpy] zero_copy needs an aligned, C-contiguous NumPy array")
+    flags = ndarray.flags
+    if not (flags["C_CONTIGUOUS"] and flags["ALIGNED"] and ndarray.dtype.isnative):
+        raise ArgumentError(
+            "[from_numpy] zero_copy needs an aligned, C-contiguous NumPy array in native byte order"
+        )
     if not ndarray.flags["WRITEABLE"]:
         raise ArgumentError("[from_numpy] zero_copy needs a writable NumPy array")
     shared = _core.share_numpy(ndarray, code)

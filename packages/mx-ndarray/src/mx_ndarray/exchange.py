@@ -13,36 +13,80 @@ from mx_core import dtypes, operators
 from mx_core.context import cpu
 from mx_core.errors import ArgumentError
 from mx_ndarray import _core
+from mx_ndarray.functions import maximum, minimum
 from mx_ndarray.ndarray import NDArray, operand
 from mx_ndarray.operator_functions import function
+from mx_ndarray.products import matmul
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
     "divide": operator.truediv, "true_divide": operator.truediv, "remainder": operator.mod,
     "power": operator.pow, "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt,
     "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "matmul": operator.matmul,
+    "maximum": maximum, "minimum": minimum,
 }  # fmt: skip
 _UNARY = {"absolute": "abs", "conjugate": "identity"}
+#: functions of NumPy that call a method with arguments which only its own arrays take
+_METHODS: dict[Callable[..., Any], str] = {np.mean: "mean", np.reshape: "reshape"}
+_DEFAULTS = {"dtype": None, "out": None, "order": "C", "copy": None}
 
 
 def apply_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`np.sin(array)`, `np.ones(3) * array`: with the operator of that name, else through NumPy.
 
-    Results of operators are NDArrays; NumPy's own results stay NumPy arrays.
+    Results of operators are NDArrays; NumPy's own results stay NumPy arrays, unless `out` is an NDArray,
+    which is written to as `out[...] = result` does.
+
+    Raises
+    ------
+    TypeError  `ufunc.at` of an NDArray, which would change a copy of it
     """
     if method == "__call__" and not kwargs:
+        if ufunc is np.matmul:
+            return matmul(*inputs)
         if ufunc.__name__ in _BINARY and len(inputs) == 2:
             return _BINARY[ufunc.__name__](*_alike(inputs))
         name = _UNARY.get(ufunc.__name__, ufunc.__name__)
         op = operators.find(name)
         if len(inputs) == 1 and op is not None and op.arguments == ("data",):
             return function(name)(inputs[0])
-    out = kwargs.get("out", ())
+    if method == "at" and isinstance(inputs[0], NDArray):
+        raise TypeError(f"[{ufunc.__name__}.at] cannot change an NDArray in place; assign to array[indices]")
+    out = kwargs.pop("out", ())
     if any(isinstance(target, NDArray) for target in out):
-        return NotImplemented
-    plain = [x.asnumpy() if isinstance(x, NDArray) else x for x in inputs]
-    return getattr(ufunc, method)(*plain, **kwargs)
+        results = getattr(ufunc, method)(*inputs, **kwargs)
+        for target, result in zip(out, results if ufunc.nout > 1 else (results,), strict=True):
+            if target is not None:
+                target[...] = result
+        given = tuple(target for target in out if target is not None)
+        return given if ufunc.nout > 1 else given[0]
+    if out:
+        kwargs["out"] = out
+    return getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
+
+
+def apply_function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`np.mean(array)`, `np.concatenate([array, ...])`: with the method it calls, else through NumPy.
+
+    Results of methods are NDArrays; NumPy's own results stay NumPy arrays.
+    """
+    name = _METHODS.get(func)
+    rest = {k: v for k, v in kwargs.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
+    if name is not None and args and isinstance(args[0], NDArray) and rest.keys() <= {"axis", "keepdims"}:
+        return getattr(args[0], name)(*args[1:], **rest)
+    try:
+        return func._implementation(*args, **kwargs)  # type: ignore[attr-defined]
+    except (TypeError, ArgumentError):  # a method of this name that takes other arguments
+        return func(*_plain(args), **_plain(kwargs))
+
+
+def _plain(tree: Any) -> Any:
+    """The same arguments with NumPy's arrays in place of NDArrays."""
+    if isinstance(tree, NDArray):
+        return tree.asnumpy()
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    return type(tree)(map(_plain, tree)) if type(tree) in (list, tuple) else tree
 
 
 def _alike(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -180,7 +180,10 @@ def put(array: NDArray, key: Any, value: Any) -> None:
 def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
     """`value` as an array of the type of `like`, broadcast to `shape`."""
     if not isinstance(value, NDArray):
-        host = np.asarray(value, dtypes.numpy_dtype(like._dtype_code))
+        try:
+            host = np.asarray(value, dtypes.numpy_dtype(like._dtype_code))
+        except (TypeError, ValueError):
+            raise TypeError(f"[NDArray] cannot assign {value!r}: expected numbers or arrays") from None
         extra = max(0, host.ndim - len(shape))
         try:
             fitted = host.reshape(host.shape[extra:]) if set(host.shape[:extra]) == {1} else host

@@ -56,6 +56,38 @@ class OperatorMethods:
         given = kwargs.pop("axes", axes)
         return function("transpose")(self, axes=tuple(given or ()), **kwargs)
 
+    def broadcast_to(self, shape: Any, **kwargs: Any) -> Any:
+        """The array repeated along axes of extent 1, and along new ones in front.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            0 keeps the extent of an axis that the array has.
+        """
+        wanted = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        missing = len(wanted) - self.ndim
+        fitting = self.reshape((*(1,) * missing, *self.shape)) if missing > 0 and self.size else self
+        return function("broadcast_to")(fitting, shape=wanted, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+        """A new axis of extent 1 before `axis`; a view if `inplace`, else a copy."""
+        return self._shaped("expand_dims", inplace, {"axis": axis}, kwargs)
+
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+        """Without axes of extent 1, all of them or those of `axis`; a view if `inplace`, else a copy."""
+        return self._shaped("squeeze", inplace, {"axis": axis}, kwargs)
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+        """All axes but the first as one; a view if `inplace`, else a copy."""
+        return self._shaped("Flatten", inplace, {}, kwargs)
+
+    def _shaped(self, operator: str, inplace: bool, settings: Any, others: Any) -> Any:
+        from mx_ndarray.views import shaped_like
+
+        if inplace:
+            return shaped_like(self, operator, settings | others)  # type: ignore[arg-type]
+        return function(operator)(self, **settings, **others)
+
     def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
         """Pieces along an axis; see `nd.split_v2`."""
         from mx_ndarray.functions import split_v2
@@ -64,5 +96,5 @@ class OperatorMethods:
 
 
 for _name in NAMES:
-    if _name != "transpose":
+    if _name not in vars(OperatorMethods):
         setattr(OperatorMethods, _name, OperatorMethod(_name))

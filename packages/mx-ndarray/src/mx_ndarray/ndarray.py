@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray as NumpyArray
 
 _NUMBERS = (int, float, bool, np.generic)
+_BFLOAT16 = dtypes.code("bfloat16")
 
 
 class NDArray(OperatorMethods, _core.NDArrayBase):
@@ -79,9 +80,15 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         for i in range(len(self)):
             yield self[i]
 
+    def __reversed__(self) -> Iterator[NDArray]:
+        return (self[i] for i in reversed(range(len(self))))
+
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
-        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self.context}>"
+        values = self.asnumpy()
+        if self._dtype_code == _BFLOAT16:
+            values = values.astype(np.float32)  # which NumPy prints as numbers with a point
+        return f"\n{values!s}\n<{type(self).__name__} {shape} @{self.context}>"
 
     # ---- indexing ----
 
@@ -110,8 +117,15 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     def __abs__(self) -> NDArray:
         return function("abs")(self)  # type: ignore[no-any-return]
 
-    def __matmul__(self, other: NDArray) -> NDArray:
-        return function("dot")(self, other)  # type: ignore[no-any-return]
+    def __matmul__(self, other: Any) -> NDArray:
+        from mx_ndarray.products import matmul
+
+        return matmul(self, other)  # type: ignore[no-any-return]
+
+    def __rmatmul__(self, other: Any) -> NDArray:
+        from mx_ndarray.products import matmul
+
+        return matmul(other, self)  # type: ignore[no-any-return]
 
     # ---- shape, type, place ----
 
@@ -132,8 +146,8 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         return self
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """The values in another type; a copy unless `copy` is False and the type is the same."""
-        code = dtypes.code(dtype)
+        """The values in another type, None is float32; a copy unless `copy` is False and it is the same."""
+        code = dtypes.code(np.float32 if dtype is None else dtype)
         if not copy and code == self._dtype_code:
             return self
         return function("Cast")(self, dtype=dtypes.name(code))  # type: ignore[no-any-return]
@@ -189,6 +203,11 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
             raise ValueError("an NDArray becomes a NumPy array by a copy only")
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from mx_ndarray.exchange import apply_function
+
+        return apply_function(func, args, kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from mx_ndarray.exchange import apply_ufunc

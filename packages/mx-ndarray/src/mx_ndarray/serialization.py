@@ -96,6 +96,9 @@ def load(fname: str | os.PathLike[str]) -> Any:
 
 def load_frombuffer(buf: bytes) -> Any:
     """The same from bytes in memory."""
+    if not isinstance(buf, (bytes, bytearray, memoryview)):
+        raise TypeError(f"[load_frombuffer] expected bytes, got {type(buf).__name__}")
+    buf = bytes(buf) if not isinstance(buf, bytes) else buf
     return _load(buf, "buffer")
 
 

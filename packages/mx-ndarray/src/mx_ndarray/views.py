@@ -46,6 +46,15 @@ def reshape(array: NDArray, args: tuple[Any, ...], **kwargs: Any) -> NDArray:
     return view
 
 
+def shaped_like(array: NDArray, operator: str, settings: dict[str, Any]) -> NDArray:
+    """A view with the shape that an operator's result would have."""
+    op = operators.get(operator)
+    _, (shape,) = infer_shapes(op, op.Param.parse(settings, op=operator), [array.shape])
+    if shape is None:
+        raise ShapeError(f"[{operator}] the shape cannot be inferred from {array.shape}")
+    return with_shape(array, shape)
+
+
 def with_shape(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     """A view with exactly this shape, in which 0 is a size and not a code."""
     if array.size:

@@ -22,7 +22,7 @@ class KhatriRaoParam:
 
 
 def _columns(a: Any, b: Any) -> Any:
-    return (a[:, None, :] * b[None, :, :]).reshape(-1, a.shape[1])
+    return (a[:, None, :] * b[None, :, :]).reshape(a.shape[0] * b.shape[0], a.shape[1])
 
 
 class KhatriRao(OperatorProperty):

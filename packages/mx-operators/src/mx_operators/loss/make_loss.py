@@ -152,7 +152,7 @@ class BackwardSoftmaxCrossEntropy(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Probabilities minus one-hot labels; a label outside is no class."""
         prob = softmax(wide(inputs[1]), 1)
-        prob -= inputs[2].astype(np.int64)[:, None] == np.arange(prob.shape[1])
+        prob = prob - (inputs[2].astype(np.int64)[:, None] == np.arange(prob.shape[1]))
         return ((prob * inputs[0][0]).astype(inputs[1].dtype),)
 
 

@@ -30,7 +30,7 @@ def _parted(x: Any, heads: int, parts: int) -> list[Any]:
     length, batch, size = x.shape
     split = x.reshape(length, batch, heads, parts, size // (heads * parts))
     turned = split.transpose(3, 1, 2, 0, 4)
-    return list(turned.reshape(parts, batch * heads, length, -1))
+    return list(turned.reshape(parts, batch * heads, length, split.shape[4]))
 
 
 def _joined(parts: Sequence[Any], heads: int) -> Any:

@@ -65,7 +65,7 @@ def correlate(x: Any, w: Any, p: Any) -> Any:
     stride, dilate, pad = geometry(p)
     view = windows(pad_spatial(x, [(q, q) for q in pad]), p.kernel, stride, dilate)
     n, g, rank = x.shape[0], p.num_group, len(p.kernel)
-    view = view.reshape(n, g, -1, *view.shape[2:])
+    view = view.reshape(n, g, view.shape[1] // g, *view.shape[2:])
     filters = w.reshape(g, w.shape[0] // g, *w.shape[1:])
     out, taps = "opq"[:rank], "ijk"[:rank]
     y = np.einsum(f"ngc{out}{taps},gfc{taps}->ngf{out}", view, filters, optimize=True)
@@ -79,8 +79,8 @@ def correlate_filter_gradient(x: Any, g: Any, w_shape: Sequence[int], p: Any) ->
     n, groups, rank = x.shape[0], p.num_group, len(p.kernel)
     spatial = g.shape[2:]
     view = view[(slice(None), slice(None), *(slice(0, e) for e in spatial))]
-    view = view.reshape(n, groups, -1, *view.shape[2:])
-    heads = g.reshape(n, groups, -1, *spatial)
+    view = view.reshape(n, groups, view.shape[1] // groups, *view.shape[2:])
+    heads = g.reshape(n, groups, g.shape[1] // groups, *spatial)
     out, taps = "opq"[:rank], "ijk"[:rank]
     dw = np.einsum(f"ngc{out}{taps},ngf{out}->gfc{taps}", view, heads, optimize=True)
     return dw.reshape(tuple(w_shape))
@@ -92,7 +92,7 @@ def correlate_data_gradient(g: Any, w: Any, x_shape: Sequence[int], p: Any) -> A
     n, c, *spatial = x_shape
     groups = p.num_group
     full = np.zeros((n, c, *(e + 2 * q for e, q in zip(spatial, pad, strict=True))), g.dtype)
-    heads = g.reshape(n, groups, -1, *g.shape[2:])
+    heads = g.reshape(n, groups, g.shape[1] // groups, *g.shape[2:])
     filters = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     for tap in product(*(range(k) for k in p.kernel)):
         share = np.einsum("ngf...,gfc->ngc...", heads, filters[(..., *tap)], optimize=True)

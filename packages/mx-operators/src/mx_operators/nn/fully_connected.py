@@ -24,7 +24,8 @@ class FullyConnectedParam:
 
 def rows(x: Any, flatten: bool) -> Any:
     """data as a matrix."""
-    return x.reshape(x.shape[0], -1) if flatten else x.reshape(-1, x.shape[-1])
+    lead = 1 if flatten else x.ndim - 1
+    return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
 
 
 class FullyConnected(OperatorProperty):
@@ -90,7 +91,7 @@ class BackwardFullyConnected(BackwardProduct):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Two matrix products and a sum."""
         g, x, w = (wide(a) for a in inputs)
-        heads, data = g.reshape(-1, p.num_hidden), rows(x, p.flatten)
+        heads, data = rows(g, False), rows(x, p.flatten)
         grads = [(heads @ w).reshape(x.shape), heads.T @ data]
         if not p.no_bias:
             grads.append(heads.sum(0))

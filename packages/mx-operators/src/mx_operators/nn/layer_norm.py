@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ class _GroupedNorm(OperatorProperty):
         """Statistics per group, then a scaled shift per group."""
         x, gamma, beta = (wide(a) for a in inputs)
         n, groups = x.shape[0], self.groups(p, x.shape[1])
-        flat = x.reshape(n, groups, -1)
+        flat = x.reshape(n, groups, prod(x.shape[1:]) // groups)
         mean = flat.mean(2, keepdims=True)
         std = np.sqrt(flat.var(2, keepdims=True) + p.eps)
         y = ((flat - mean) / std * along(gamma, 1, 3) + along(beta, 1, 3)).reshape(x.shape)
@@ -171,7 +172,7 @@ class _BackwardGroupedNorm(BackwardOperator):
         """The chain rule through the groups' statistics."""
         g, x, gamma, mean, std = (wide(a) for a in inputs)
         n, groups = mean.shape
-        flat = x.reshape(n, groups, -1)
+        flat = x.reshape(n, groups, prod(x.shape[1:]) // groups)
         normal = (flat - mean[..., None]) / std[..., None]
         heads = g.reshape(flat.shape)
         scaled = heads * along(gamma, 1, 3)

@@ -197,7 +197,7 @@ def _share(window: Any, head: Any, y: Any, count: int, p: Any) -> Any:
     if p.pool_type == "lp":
         flat = (y == 0) & (p.p_value > 1)
         return np.where(flat, 0, head * (window / np.where(y == 0, 1, y)) ** (p.p_value - 1))
-    flat = window.reshape(*window.shape[:2], -1)
+    flat = window.reshape(*window.shape[:2], math.prod(window.shape[2:]))
     share = np.zeros_like(flat)
     if flat.shape[2]:
         where = flat.argmax(2)[..., None]

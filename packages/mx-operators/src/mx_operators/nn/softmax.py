@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -229,7 +230,7 @@ class SoftmaxActivation(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """softmax of a reshaped view."""
         x = wide(inputs[0])
-        view = x if p.mode == "channel" else x.reshape(x.shape[0], -1)
+        view = x if p.mode == "channel" else x.reshape(x.shape[0], prod(x.shape[1:]))
         return (softmax(view, 1).reshape(x.shape).astype(inputs[0].dtype),)
 
 
@@ -246,7 +247,7 @@ class BackwardSoftmaxActivation(OperatorProperty):
         g, y = wide(inputs[0]), wide(inputs[1])
         shape = y.shape
         if p.mode == "instance":
-            g, y = g.reshape(shape[0], -1), y.reshape(shape[0], -1)
+            g, y = (a.reshape(shape[0], prod(shape[1:])) for a in (g, y))
         dx = y * (g - (g * y).sum(1, keepdims=True))
         return (dx.reshape(shape).astype(inputs[0].dtype),)
 

@@ -8,6 +8,7 @@ CVPR 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -183,8 +184,8 @@ class _Columns:
 
     def grouped(self) -> Any:
         """The columns (N, G, C/G·K, O) of the convolution's groups."""
-        n, windows = self.values.shape[0], self.values.shape[-1]
-        return self.values.reshape(n, self._p.num_group, -1, windows)
+        n, *rows, windows = self.values.shape
+        return self.values.reshape(n, self._p.num_group, prod(rows) // self._p.num_group, windows)
 
     def pull(self, grad: Any) -> dict[str, Any]:
         """Gradients of data, offset and mask."""
