@@ -11,7 +11,7 @@ from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeErro
 from mx_io import io
 from mx_ndarray import nd, random
 from mx_symbol import sym
-from mx_train import callback, initializer, model
+from mx_train import callback, initializer, model, optimizer
 from mx_train.module import Module
 
 DATA = Path(__file__).parent / "data"
@@ -116,6 +116,118 @@ def test_fixed_parameters_stay() -> None:
     after = module.get_params()[0]
     np.testing.assert_array_equal(after["fc1_weight"].asnumpy(), before)
     assert (after["fc2_weight"].asnumpy() != 0).any()
+
+
+def test_parameters_set_after_the_optimizer_are_those_that_train() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    module.init_params(initializer.Xavier())
+    module.init_optimizer(optimizer_params={"learning_rate": 0.0})
+    module.set_params({n: v + 1 for n, v in module.get_params()[0].items()}, {})
+    expected = module.get_params()[0]["fc1_weight"].asnumpy()
+    module.forward_backward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]))
+    module.update()
+    np.testing.assert_array_equal(module.get_params()[0]["fc1_weight"].asnumpy(), expected)
+
+
+def test_requests_survive_batches_of_another_size() -> None:
+    grads = []
+    for sizes in ([4, 4], [4, 2, 4]):
+        module = Module(network())
+        module.bind([("data", (4, 8))], [("softmax_label", (4,))], grad_req="add")
+        module.init_params(arg_params=dict(zip(module._param_names, PARAMS, strict=True)))
+        for size in sizes:
+            module.forward(io.DataBatch([nd.ones((size, 8))], [nd.zeros((size,))]), is_train=size == 4)
+            if size == 4:
+                module.backward()
+        grads.append(module._bound().arrays(["fc2_bias"], "grad_dict")[0][0].asnumpy())
+    np.testing.assert_allclose(grads[1], grads[0], rtol=1e-6)
+
+
+PARAMS = [nd.ones((16, 8)) * 0.1, nd.zeros((16,)), nd.ones((3, 16)) * 0.1, nd.zeros((3,))]
+
+
+def test_unwanted_gradients_leave_parameters_alone() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))], grad_req={"fc1_weight": "null"})
+    module.init_params(arg_params=dict(zip(module._param_names, PARAMS, strict=True)))
+    module.init_optimizer(optimizer_params={"learning_rate": 1.0})
+    module.forward_backward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]))
+    module.update()
+    after, _ = module.get_params()
+    assert (after["fc1_weight"].asnumpy() == PARAMS[0].asnumpy()).all()
+    assert (after["fc2_bias"].asnumpy() != 0).all()
+
+
+def test_time_major_batches_are_cut_along_their_axis() -> None:
+    """A sequence of 3 steps and 4 examples, (T, N, C), on one context and on two."""
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, flatten=False, no_bias=True, name="fc")
+    net = sym.MakeLoss(sym.square(net - sym.Variable("label")), name="out")
+    net._set_attr(__layout__="TNC")
+    rng = np.random.default_rng(0)
+    x, y = nd.array(rng.normal(size=(3, 4, 5))), nd.array(rng.normal(size=(3, 4, 2)))
+    found = []
+    for contexts in ([cpu()], [cpu(0), cpu(1)]):
+        module = Module(net, label_names=["label"], context=contexts)
+        module.bind(
+            [io.DataDesc("data", x.shape, layout="TNC")], [io.DataDesc("label", y.shape, layout="TNC")]
+        )
+        module.init_params(arg_params={"fc_weight": nd.ones((2, 5)) * 0.2})
+        module.init_optimizer(optimizer_params={"learning_rate": 0.5})
+        assert module._optimizer is not None and module._optimizer.rescale_grad == 1 / 4
+        module.forward_backward(io.DataBatch([x], [y]))
+        module.update()
+        found.append((module.get_outputs()[0].asnumpy(), module.get_params()[0]["fc_weight"].asnumpy()))
+        assert len(module.get_outputs(merge_multi_context=False)[0]) == len(contexts)
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-5)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-5)
+
+
+def test_shares_of_a_batch() -> None:
+    module = Module(network(), context=[cpu(0), cpu(1), cpu(2)], work_load_list=[1, 2, 5])
+    module.bind([("data", (8, 8))], [("softmax_label", (8,))])
+    assert [e.arg_dict["data"].shape[0] for e in module._bound().execs] == [1, 2, 5]
+    with pytest.raises(ShapeError, match="a batch of 2 for 3 contexts"):
+        module.reshape([("data", (2, 8))], [("softmax_label", (2,))])
+
+
+def test_states_go_from_batch_to_batch() -> None:
+    state = sym.Variable("state")
+    net = sym.Group([sym.BlockGrad(state + 1, name="next"), sym.MakeLoss(sym.Variable("data") * state)])
+    module = Module(net, label_names=[], state_names=["state"], context=[cpu(0), cpu(1)])
+    module.bind([("data", (4, 2))])
+    module.init_params()
+    module.set_states(value=3)
+    module.forward(io.DataBatch([nd.ones((4, 2))]))
+    module.set_states(module.get_outputs(merge_multi_context=False)[:1])
+    assert module.get_states()[0].asnumpy().tolist() == [[4, 4]] * 4
+    with pytest.raises(ArgumentError, match="one of both"):
+        module.set_states()
+    with pytest.raises(ArgumentError, match="expected 1 states, got 2"):
+        module.set_states([[], []])
+
+
+def test_an_optimizer_made_outside_learns_the_names() -> None:
+    made = optimizer.create("sgd", learning_rate=1.0, rescale_grad=1.0)
+    made.set_lr_mult({"fc1_weight": 0.0})
+    module = Module(network(), fixed_param_names=["fc1_bias"])
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    module.init_params(arg_params=dict(zip(module._param_names, PARAMS, strict=True)))
+    module.init_optimizer(optimizer=made)
+    module.forward_backward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]))
+    module.update()
+    assert (module.get_params()[0]["fc1_weight"].asnumpy() == PARAMS[0].asnumpy()).all()
+    assert sorted(module._updater.states) == [0, 2, 3]  # as MXNet numbers them, fixed ones included
+
+
+def test_further_parameters_are_left_out_where_an_initializer_fills_the_rest() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    given = {"fc1_bias": nd.ones((16,)), "old_weight": nd.ones((2,))}
+    module.init_params(initializer.Xavier(), arg_params=given, allow_missing=True)
+    assert (module.get_params()[0]["fc1_bias"].asnumpy() == 1).all()
+    with pytest.raises(ArgumentError, match="not parameters of the symbol: old_weight"):
+        module.set_params(given, {}, allow_missing=True)
 
 
 def test_input_gradients() -> None:

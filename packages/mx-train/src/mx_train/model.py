@@ -38,7 +38,7 @@ def save_checkpoint(
         None writes parameters only.
     """
     if symbol is not None:
-        symbol.save(f"{prefix}-symbol.json")
+        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
     named = {f"arg:{name}": value for name, value in arg_params.items()}
     named |= {f"aux:{name}": value for name, value in aux_params.items()}
     path = f"{prefix}-{epoch:04d}.params"

@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_train import metric as metric
     from mx_train import model as model
     from mx_train import module as module
+    from mx_train import monitor as monitor
     from mx_train import optimizer as optimizer
 
     base = _errors
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     kv = _mx_kvstore
     kvstore = _mx_kvstore
     mod = module
+    mon = monitor
     opt = optimizer
     init = initializer
 
@@ -113,6 +115,8 @@ _PLACES: dict[str, str] = {
     "init": "mx_train.initializer",
     "initializer": "mx_train.initializer",
     "callback": "mx_train.callback",
+    "mon": "mx_train.monitor",
+    "monitor": "mx_train.monitor",
 }
 
 

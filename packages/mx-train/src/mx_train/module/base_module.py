@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError, MXNetError
-from mx_io.io import DataBatch
+from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
 from mx_train import metric as metrics
 from mx_train import model
@@ -62,9 +62,22 @@ class BaseModule:
         """Applies the optimizer; asynchronous."""
         raise NotImplementedError
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """Outputs of the last forward."""
+    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+        """Outputs of the last forward; of each context apart without merge_multi_context."""
         raise NotImplementedError
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+        """Gradients with respect to the data."""
+        raise NotImplementedError
+
+    def get_states(self, merge_multi_context: bool = True) -> Any:
+        """States that one batch hands to the next; none by default."""
+        return []
+
+    def set_states(self, states: Any = None, value: float | None = None) -> None:
+        """Sets such states; by default there are none."""
+        if states or value is not None:
+            raise ArgumentError(f"[{type(self).__name__}] has no states")
 
     def update_metric(self, eval_metric: Any, labels: Sequence[NDArray], pre_sliced: bool = False) -> None:
         """Adds the last forward to a metric."""
@@ -256,16 +269,69 @@ class BaseModule:
 
     # ---- what subclasses define ----
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, **kwargs: Any) -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: str | Sequence[str] | Mapping[str, str] = "write",
+    ) -> None:
         """Allocates executors."""
         raise NotImplementedError
 
-    def init_params(self, initializer: Initializer | None = None, **kwargs: Any) -> None:
+    def init_params(
+        self,
+        initializer: Initializer | None = Uniform(0.01),
+        arg_params: Mapping[str, NDArray] | None = None,
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Fills parameters."""
         raise NotImplementedError
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", **kwargs: Any) -> None:
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
         """Connects optimizer and KVStore."""
+        raise NotImplementedError
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the inputs."""
+        raise NotImplementedError
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels."""
+        raise NotImplementedError
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        raise NotImplementedError
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        """Shapes bound for data."""
+        raise NotImplementedError
+
+    @property
+    def label_shapes(self) -> list[DataDesc]:
+        """Shapes bound for labels."""
+        raise NotImplementedError
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the outputs."""
         raise NotImplementedError
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mx_core import Context
-from mx_core.errors import ShapeError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_io.io import DataDesc
 from mx_ndarray import NDArray, nd
 
@@ -19,13 +19,22 @@ class ExecutorGroup:
     ----------
     symbol : Symbol
     contexts : sequence of Context
-        Each gets an equal slice of axis 0; the last one the rest.
+        Each gets a slice of the batch.
     data_shapes, label_shapes : sequence of DataDesc
-        Shapes of whole batches.
+        Shapes of whole batches; the layout says which axis is the batch's.
     grad_req : mapping of str to str
         Per argument.
     shared : ExecutorGroup, optional
-        Whose arrays are used again.
+        Whose arrays and intermediate memory are used again.
+    shared_names : sequence of str, optional
+        Arguments that must come from there; by default any that fit do.
+    work_load : sequence of float, optional
+        Shares of the contexts; by default equal ones.
+
+    Raises
+    ------
+    ShapeError  the batch is smaller than the number of contexts, inputs differ in its size, or a shared argument
+                has another shape
     """
 
     def __init__(
@@ -36,25 +45,51 @@ class ExecutorGroup:
         label_shapes: Sequence[DataDesc],
         grad_req: Mapping[str, str],
         shared: ExecutorGroup | None = None,
+        shared_names: Sequence[str] | None = None,
+        work_load: Sequence[float] | None = None,
     ) -> None:
         self.contexts = list(contexts)
         self.data_shapes, self.label_shapes = list(data_shapes), list(label_shapes)
-        self.batch_size = data_shapes[0].shape[0]
-        if self.batch_size < len(self.contexts):
-            raise ShapeError(f"[Module] a batch of {self.batch_size} for {len(self.contexts)} contexts")
-        self.slices = _slices(self.batch_size, len(self.contexts))
+        self.batch_size = _batch_size(self.data_shapes)
+        self.slices = _slices(self.batch_size, work_load or [1.0] * len(self.contexts))
         arguments = set(symbol.list_arguments())
         self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in arguments]
+        layouts = [output.attr("__layout__") for output in symbol]
+        self._output_axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
         self.execs: list[Any] = []
         for i, (context, part) in enumerate(zip(self.contexts, self.slices, strict=True)):
-            shapes = {d.name: (part.stop - part.start, *d.shape[1:]) for d in self._inputs}
+            shapes = {d.name: self._part_shape(d, part) for d in self._inputs}
             types = {d.name: d.dtype for d in self._inputs}
             other = shared.execs[i] if shared is not None else None
             self.execs.append(
                 symbol.simple_bind(
-                    context, grad_req=dict(grad_req), type_dict=types, shared_exec=other, **shapes
-                )
+                    context,
+                    grad_req=dict(grad_req),
+                    type_dict=types,
+                    shared_exec=other,
+                    shared_arg_names=shared_names if other is not None else None,
+                    **shapes,
+                )  # fmt: skip
             )
+
+    def _part_shape(self, desc: DataDesc, part: slice) -> tuple[int, ...]:
+        axis, shape = _batch_axis(desc), list(desc.shape)
+        # A label of another extent than the batch, as of one per time step, is cut in proportion.
+        if axis >= 0 and len(self.contexts) > 1:
+            if shape[axis] % self.batch_size:
+                raise ShapeError(
+                    f"[Module] {desc.name!r}: expected a multiple of the batch of {self.batch_size} along "
+                    f"axis {axis}, got {desc.shape}"
+                )
+            shape[axis] = (part.stop - part.start) * (shape[axis] // self.batch_size)
+        return tuple(shape)
+
+    def _cut(self, value: NDArray, axis: int, part: slice) -> NDArray:
+        if len(self.execs) == 1 or axis < 0:
+            return value
+        each = value.shape[axis] // self.batch_size
+        cut: NDArray = nd.slice_axis(value, axis=axis, begin=part.start * each, end=part.stop * each)
+        return cut
 
     def load(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> None:
         """Copies a batch into the executors' inputs; asynchronous."""
@@ -68,8 +103,7 @@ class ExecutorGroup:
             if tuple(value.shape) != tuple(desc.shape):
                 raise ShapeError(f"[Module] {desc.name!r}: bound with shape {desc.shape}, got {value.shape}")
             for executor, part in zip(self.execs, self.slices, strict=True):
-                whole = len(self.execs) == 1
-                (value if whole else value[part]).copyto(executor.arg_dict[desc.name])
+                self._cut(value, _batch_axis(desc), part).copyto(executor.arg_dict[desc.name])
 
     def forward(self, is_train: bool) -> None:
         """Runs all; asynchronous."""
@@ -79,15 +113,31 @@ class ExecutorGroup:
     def backward(self, out_grads: Sequence[NDArray] | None = None) -> None:
         """Gradients of all; asynchronous."""
         for executor, part in zip(self.execs, self.slices, strict=True):
-            executor.backward(None if out_grads is None else [g[part] for g in out_grads])
+            given = None
+            if out_grads is not None:
+                axes = zip(out_grads, self._output_axes, strict=True)
+                given = [self._cut(grad, axis, part).as_in_context(executor._context) for grad, axis in axes]
+            executor.backward(given)
 
     def outputs(self) -> list[NDArray]:
         """Outputs of the whole batch."""
-        if len(self.execs) == 1:
-            return list(self.execs[0].outputs)
         parts = zip(*(executor.outputs for executor in self.execs), strict=True)
-        first = self.contexts[0]
-        return [nd.concat(*(o.as_in_context(first) for o in each), dim=0) for each in parts]
+        return [self._joined(each, axis) for each, axis in zip(parts, self._output_axes, strict=True)]
+
+    def separate_outputs(self) -> list[list[NDArray]]:
+        """Per output, what each context computed."""
+        return [list(each) for each in zip(*(executor.outputs for executor in self.execs), strict=True)]
+
+    def _joined(self, parts: Sequence[NDArray], axis: int) -> NDArray:
+        if len(parts) == 1 or axis < 0:
+            return parts[0]
+        joined: NDArray = nd.concat(*(x.as_in_context(self.contexts[0]) for x in parts), dim=axis)
+        return joined
+
+    def labels(self, labels: Sequence[NDArray], i: int) -> list[NDArray]:
+        """The share of labels that belongs to context i."""
+        axes = [_batch_axis(d) for d in self.label_shapes]
+        return [self._cut(x, axis, self.slices[i]) for x, axis in zip(labels, axes, strict=False)]
 
     def arrays(self, names: Sequence[str], which: str) -> list[list[NDArray]]:
         """Per name, the arrays of all executors; `which` is arg_dict, grad_dict or aux_dict."""
@@ -96,10 +146,34 @@ class ExecutorGroup:
     def input_grads(self) -> list[NDArray]:
         """Gradients of the data, of the whole batch."""
         each = self.arrays([d.name for d in self.data_shapes], "grad_dict")
-        first = self.contexts[0]
-        return [g[0] if len(g) == 1 else nd.concat(*(x.as_in_context(first) for x in g), dim=0) for g in each]
+        return [self._joined(g, _batch_axis(d)) for g, d in zip(each, self.data_shapes, strict=True)]
+
+    def joined_arrays(self, names: Sequence[str]) -> list[NDArray]:
+        """Arguments by name, of the whole batch."""
+        return [self._joined(each, 0) for each in self.arrays(names, "arg_dict")]
 
 
-def _slices(total: int, parts: int) -> list[slice]:
-    step = total // parts
-    return [slice(i * step, total if i == parts - 1 else (i + 1) * step) for i in range(parts)]
+def _batch_axis(desc: DataDesc) -> int:
+    return DataDesc.get_batch_axis(desc.layout)
+
+
+def _batch_size(data_shapes: Sequence[DataDesc]) -> int:
+    sizes = {d.shape[axis] for d in data_shapes if 0 <= (axis := _batch_axis(d)) < len(d.shape)}
+    if len(sizes) != 1:
+        raise ShapeError(
+            f"[Module] expected data of one batch size, got {[(d.name, d.shape, d.layout) for d in data_shapes]}"
+        )
+    return sizes.pop()
+
+
+def _slices(total: int, shares: Sequence[float]) -> list[slice]:
+    if total < len(shares):
+        raise ShapeError(f"[Module] a batch of {total} for {len(shares)} contexts")
+    if min(shares) <= 0:
+        raise ArgumentError(f"[Module] work_load_list: expected shares above 0, got {list(shares)}")
+    ends, begin = [], 0
+    for i, share in enumerate(shares[:-1]):
+        others = len(shares) - 1 - i  # each of which needs an example
+        begin = min(max(begin + round(total * share / sum(shares)), begin + 1), total - others)
+        ends.append(begin)
+    return [slice(a, b) for a, b in zip([0, *ends], [*ends, total], strict=True)]

@@ -19,6 +19,8 @@ from mx_train.module.base_module import BaseModule, as_list
 from mx_train.module.executor_group import ExecutorGroup
 from mx_train.optimizer import Optimizer, create, get_updater
 
+_DEFAULT_LABELS = ("softmax_label",)
+
 
 class Module(BaseModule):
     """Trains and runs a symbol.
@@ -33,7 +35,9 @@ class Module(BaseModule):
     fixed_param_names : sequence of str, optional
         Parameters that are not trained.
     state_names : sequence of str, optional
-        Arguments that are neither inputs nor trained.
+        Arguments that are neither inputs nor trained; see `set_states`.
+    work_load_list : sequence of float, optional
+        Shares of the contexts in a batch.
 
     Examples
     --------
@@ -45,7 +49,7 @@ class Module(BaseModule):
         self,
         symbol: Any,
         data_names: Sequence[str] = ("data",),
-        label_names: Sequence[str] | None = ("softmax_label",),
+        label_names: Sequence[str] | None = _DEFAULT_LABELS,
         logger: Any = logging,
         context: Context | Sequence[Context] | None = None,
         work_load_list: Sequence[float] | None = None,
@@ -60,6 +64,11 @@ class Module(BaseModule):
         arguments = symbol.list_arguments()
         self._data_names = list(data_names)
         self._label_names = [n for n in label_names or () if n in arguments]
+        for name in label_names or ():
+            if name not in arguments and tuple(label_names or ()) != _DEFAULT_LABELS:
+                self.logger.warning(
+                    "[Module] label name %r is not an argument; there are %s", name, ", ".join(arguments)
+                )
         self._state_names = list(state_names or ())
         self._fixed = set(fixed_param_names or ())
         for kind, names in (
@@ -75,6 +84,10 @@ class Module(BaseModule):
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [n for n in arguments if n not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
+        #: keys of the parameters in the optimizer and the KVStore
+        self._index = {name: i for i, name in enumerate(self._param_names)}
+        self._work_load = list(work_load_list) if work_load_list is not None else None
+        self._reqs: dict[str, str] = {}
         self._compression = compression_params
         self._group: ExecutorGroup | None = None
         self._arg_params: dict[str, NDArray] = {}
@@ -100,7 +113,9 @@ class Module(BaseModule):
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
         """Writes `prefix-symbol.json`, `prefix-NNNN.params` and, if asked, `prefix-NNNN.states`."""
-        model.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
+        model.save_checkpoint(
+            prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast=remove_amp_cast
+        )
         if save_optimizer_states:
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 
@@ -153,10 +168,18 @@ class Module(BaseModule):
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
         shared_module: Any = None,
-        grad_req: str | Mapping[str, str] = "write",
-        **kwargs: Any,
+        grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
-        """Allocates executors for batches of these shapes."""
+        """Allocates executors for batches of these shapes.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc or of (name, shape)
+        shared_module : Module, optional
+            Whose parameters, gradients and intermediate memory are used.
+        grad_req : {"write", "add", "null"}, for all, in the order of the arguments, or by name
+            Of the parameters, and of the data with inputs_need_grad.
+        """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -169,16 +192,9 @@ class Module(BaseModule):
                 f"[Module] data_shapes name {names}, the module's data are {self._data_names}"
             )
         label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
-        reqs = {}
-        for name in self._symbol.list_arguments():
-            if name in self._data_names:
-                wanted = inputs_need_grad
-            else:
-                wanted = name in self._param_names and name not in self._fixed
-            each = grad_req if isinstance(grad_req, str) else grad_req.get(name, "write")
-            reqs[name] = each if for_training and wanted else "null"
+        self._reqs = self._requests(grad_req, for_training, inputs_need_grad)
         shared = shared_module._group if shared_module is not None else None
-        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, reqs, shared)
+        self._group = self._new_group(data, label, shared)
         self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
         if shared_module is not None and shared_module.params_initialized:
             self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
@@ -207,15 +223,32 @@ class Module(BaseModule):
                     f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has "
                     f"{group.execs[0].arg_dict[name].shape}"
                 )
-        self._group = ExecutorGroup(self._symbol, self._contexts, data, label, self._grad_reqs(), group)
+        self._group = self._new_group(data, label, group)
 
-    def _grad_reqs(self) -> dict[str, str]:
-        trained = {n for n in self._param_names if n not in self._fixed}
-        trained |= set(self._data_names) if self.inputs_need_grad else set()
-        return {
-            n: "write" if self.for_training and n in trained else "null"
-            for n in self._symbol.list_arguments()
-        }
+    def _new_group(
+        self, data: Sequence[DataDesc], label: Sequence[DataDesc], shared: ExecutorGroup | None
+    ) -> ExecutorGroup:
+        return ExecutorGroup(
+            self._symbol, self._contexts, data, label, self._reqs, shared, self._param_names, self._work_load
+        )
+
+    def _requests(
+        self, grad_req: str | Sequence[str] | Mapping[str, str], for_training: bool, inputs_need_grad: bool
+    ) -> dict[str, str]:
+        arguments = self._symbol.list_arguments()
+        trained = {*self._trained(), *(self._data_names if inputs_need_grad else ())}
+        if isinstance(grad_req, str):
+            each = dict.fromkeys(arguments, grad_req)
+        elif isinstance(grad_req, Mapping):
+            each = {name: grad_req.get(name, "write") for name in arguments}
+        else:
+            if len(grad_req) != len(arguments):
+                raise ArgumentError(
+                    f"[Module] grad_req: expected {len(arguments)} requests ({', '.join(arguments)}), "
+                    f"got {len(grad_req)}"
+                )
+            each = dict(zip(arguments, grad_req, strict=True))
+        return {name: each[name] if for_training and name in trained else "null" for name in arguments}
 
     # ---- parameters ----
 
@@ -227,14 +260,13 @@ class Module(BaseModule):
         allow_missing: bool = False,
         force_init: bool = False,
         allow_extra: bool = False,
-        **kwargs: Any,
     ) -> None:
         """Fills parameters: given ones are copied, the others initialized.
 
         Raises
         ------
-        ArgumentError  a parameter is neither given nor can be initialized; one is given that the
-                       symbol does not have (unless allow_extra); a shape is wrong
+        ArgumentError  a parameter is neither given nor can be initialized; without an initializer, one is given
+                       that the symbol does not have (unless allow_extra); a shape is wrong
         """
         if self.params_initialized and not force_init:
             return
@@ -244,7 +276,7 @@ class Module(BaseModule):
             (self._param_names, "arg_dict", arg_params), (self._aux_names, "aux_dict", aux_params),
         ):  # fmt: skip
             extra = set(given or ()) - set(names) - {*self._data_names, *self._label_names}
-            if extra and not allow_extra:
+            if extra and initializer is None and not allow_extra:
                 raise ArgumentError(f"[Module] not parameters of the symbol: {', '.join(sorted(extra))}")
             for name, arrays in zip(names, group.arrays(names, which), strict=True):
                 first = arrays[0]
@@ -307,7 +339,6 @@ class Module(BaseModule):
         optimizer: Any = "sgd",
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
-        **kwargs: Any,
     ) -> None:
         """Connects optimizer and KVStore; gradients are scaled by 1 / batch size unless said."""
         self._require(params=True)
@@ -318,16 +349,22 @@ class Module(BaseModule):
         if isinstance(optimizer, str):
             settings = dict(optimizer_params)
             settings.setdefault("rescale_grad", 1.0 / group.batch_size)
-            names = dict(enumerate(self._trained()))
+            names = {self._index[name]: name for name in self._trained()}
             optimizer = create(optimizer, sym=self._symbol, param_idx2name=names, **settings)
+        elif not optimizer.idx2name:
+            optimizer.idx2name = {self._index[name]: name for name in self._trained()}
         self._optimizer = optimizer
         self._updater = get_updater(optimizer)
-        self._kvstore = mx_kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore
+        if isinstance(kvstore, str):
+            alone = len(self._contexts) == 1 and kvstore.startswith(("local", "device"))
+            kvstore = None if alone else mx_kvstore.create(kvstore)  # there is nothing to sum
+        self._kvstore = kvstore
         if self._kvstore is not None:
             if self._compression:
                 self._kvstore.set_gradient_compression(self._compression)
-            for i, arrays in enumerate(group.arrays(self._trained(), "arg_dict")):
-                self._kvstore.init(i, arrays[0])
+            trained = self._trained()
+            for name, arrays in zip(trained, group.arrays(trained, "arg_dict"), strict=True):
+                self._kvstore.init(self._index[name], arrays[0])
             self._kvstore.set_updater(self._updater)
         self.optimizer_initialized = True
         if self._states_file is not None:
@@ -343,7 +380,10 @@ class Module(BaseModule):
         group = self._bound()
         names = self._trained()
         weights, grads = group.arrays(names, "arg_dict"), group.arrays(names, "grad_dict")
-        for i, (weight, grad) in enumerate(zip(weights, grads, strict=True)):
+        for name, weight, grad in zip(names, weights, grads, strict=True):
+            i = self._index[name]
+            if any(g is None for g in grad):
+                continue  # nobody asked for it (grad_req)
             if self._kvstore is not None:
                 self._kvstore.push(i, grad, priority=-i)
                 self._kvstore.pull(i, out=weight, priority=-i)
@@ -369,8 +409,17 @@ class Module(BaseModule):
             self._updater.set_states(file.read())
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Uses another module's optimizer, KVStore and states."""
+        """Uses another module's optimizer, KVStore and states.
+
+        Raises
+        ------
+        ArgumentError  a parameter of this module is none of the other's
+        """
         shared_module._require(optimizer=True)
+        unknown = [name for name in self._trained() if name not in shared_module._index]
+        if unknown:
+            raise ArgumentError(f"[Module] the shared module has no parameters {', '.join(unknown)}")
+        self._index = shared_module._index
         self._optimizer, self._kvstore, self._updater = (
             shared_module._optimizer, shared_module._kvstore, shared_module._updater,
         )  # fmt: skip
@@ -404,21 +453,75 @@ class Module(BaseModule):
         self._bound().backward(as_list(out_grads) or None)
         self._stale = True
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """Outputs of the last forward."""
-        return self._bound().outputs()
+    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+        """Outputs of the last forward.
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """Gradients with respect to data; bind with inputs_need_grad."""
+        Parameters
+        ----------
+        merge_multi_context : bool
+            Outputs of whole batches; else per output a list with what each context computed.
+        """
+        group = self._bound()
+        return group.outputs() if merge_multi_context else group.separate_outputs()
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+        """Gradients with respect to data; bind with inputs_need_grad. Parameters as of `get_outputs`."""
         if not self.inputs_need_grad:
             raise ArgumentError("[Module] bind with inputs_need_grad=True")
-        return self._bound().input_grads()
+        group = self._bound()
+        if merge_multi_context:
+            return group.input_grads()
+        return group.arrays([d.name for d in group.data_shapes], "grad_dict")
+
+    def get_states(self, merge_multi_context: bool = True) -> Any:
+        """The arguments in `state_names`. Parameters as of `get_outputs`."""
+        group = self._bound()
+        if merge_multi_context:
+            return group.joined_arrays(self._state_names)
+        return group.arrays(self._state_names, "arg_dict")
+
+    def set_states(self, states: Any = None, value: float | None = None) -> None:
+        """Sets the arguments in `state_names`.
+
+        Parameters
+        ----------
+        states : list, as `get_states(merge_multi_context=False)` or `get_outputs(...)` of the same gives it
+            Per state, one array per context.
+        value : float
+            All elements of all states.
+
+        Raises
+        ------
+        ArgumentError  both or none are given, or another number of states
+        """
+        if (states is None) == (value is None):
+            raise ArgumentError("[Module] set_states: give states or a value, one of both")
+        targets = self._bound().arrays(self._state_names, "arg_dict")
+        if states is None:
+            for target in (array for each in targets for array in each):
+                target[:] = value
+            return
+        if len(states) != len(targets):
+            raise ArgumentError(f"[Module] set_states: expected {len(targets)} states, got {len(states)}")
+        for given, each in zip(states, targets, strict=True):
+            for source, target in zip(as_list(given), each, strict=True):
+                source.copyto(target)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Adds the last forward to a metric; waits for it."""
-        names = [d.name for d in self._bound().label_shapes]
-        outputs = dict(zip(self.output_names, self.get_outputs(), strict=True))
-        eval_metric.update_dict(dict(zip(names, labels or (), strict=False)), outputs)
+        """Adds the last forward to a metric; waits for it.
+
+        Parameters
+        ----------
+        labels : list of NDArray
+            With pre_sliced a list of these per context.
+        """
+        group = self._bound()
+        names = [d.name for d in group.label_shapes]
+        separate = group.separate_outputs()
+        for i in range(len(self._contexts)):
+            mine = labels[i] if pre_sliced else group.labels(labels or (), i)
+            outputs = dict(zip(self.output_names, (each[i] for each in separate), strict=True))
+            eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
 
     def install_monitor(self, mon: Any) -> None:
         """Lets a monitor see every output of every executor."""
