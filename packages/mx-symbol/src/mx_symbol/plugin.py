@@ -33,6 +33,10 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     registry.add(
         "bfloat16", "inference", f"{here}.bfloat16:bfloat16", after=("layers",), before=("pack-weights",)
     )
+    registry.add(
+        "channels-last-training", "program", f"{here}.channels_last:channels_last_training",
+        before=("cse-program", "fuse"),
+    )  # fmt: skip
     registry.add("cse-program", "program", f"{here}.common:common_subexpressions", before=("fuse",))
     registry.add("fuse", "program", f"{here}.fusion:fuse")
 

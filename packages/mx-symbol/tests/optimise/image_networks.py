@@ -46,7 +46,8 @@ def bound(net: Any, shape: tuple[int, ...], passes: str, **options: Any) -> Any:
 def step(executor: Any) -> dict[str, Any]:
     """Output, gradients and statistics of a training step, then the output of inference."""
     executor.forward(is_train=True)
-    executor.backward([nd.ones(out.shape) for out in executor.outputs])
+    rng = np.random.default_rng(5)  # a constant gradient would vanish in batch normalisation
+    executor.backward([nd.array(rng.standard_normal(out.shape)) for out in executor.outputs])
     found = {name: g.asnumpy() for name, g in executor.grad_dict.items() if g is not None}
     found |= {name: a.asnumpy() for name, a in executor.aux_dict.items()}
     return {**found, "output": executor.outputs[0].asnumpy(), "inference": executor.forward()[0].asnumpy()}
@@ -56,7 +57,7 @@ def assert_same(net: Any, shape: tuple[int, ...], passes: str) -> None:
     """With these passes and without any, a step and an inference agree."""
     optimised, plain = (step(bound(net, shape, chosen)) for chosen in (passes, "none"))
     for name, value in plain.items():
-        scale = np.abs(value).max() + 1e-6
+        scale = np.abs(value).max() + 0.1  # rounding is all there is of gradients that vanish
         np.testing.assert_allclose(optimised[name] / scale, value / scale, atol=2e-4, err_msg=name)
 
 

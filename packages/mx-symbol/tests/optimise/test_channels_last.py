@@ -27,9 +27,24 @@ def test_a_network_is_transposed_where_it_begins_and_where_it_ends():
     assert len(weights) == len(convolutions)
 
 
+def test_a_training_step_turns_weights_and_their_gradients_and_little_else():
+    (step,) = [
+        s for s in trace(residual_network(), {"data": SHAPE}, True) if s.name == "channels-last-training"
+    ]
+    assert "transpose" not in [n.op.name for n in step.before.nodes]
+    layers = list(step.after.find("Convolution", "_backward_Convolution", "Pooling", "_backward_Pooling"))
+    assert {n.params.layout for n in layers} == {"NHWC"}
+    turned = [n for n in step.after.nodes if n.op.name == "transpose"]
+    weights = len(list(step.after.find("Convolution")))
+    # the data, what goes into Flatten, and what comes back from it
+    assert len(turned) == 2 * weights + 3
+    assert not any(PREPARED in n.attrs for n in turned)
+
+
+@pytest.mark.parametrize("passes", ["channels-last", "channels-last-training"])
 @pytest.mark.parametrize("groups", [1, 4, 16])
-def test_training_and_inference_give_the_same(groups):
-    assert_same(residual_network(groups), SHAPE, "channels-last")
+def test_training_and_inference_give_the_same(groups, passes):
+    assert_same(residual_network(groups), SHAPE, passes)
 
 
 def test_all_passes_together_give_the_same():

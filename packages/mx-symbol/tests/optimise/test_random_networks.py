@@ -53,7 +53,12 @@ def test_all_passes_keep_values_gradients_and_statistics(net):
 
 
 @settings(max_examples=10, deadline=None)
-@given(networks(), st.sampled_from(["channels-last", "batch-norm", "layers", "fuse", "cse,cse-program"]))
+@given(
+    networks(),
+    st.sampled_from(
+        ["channels-last", "channels-last-training", "batch-norm", "layers", "fuse", "cse,cse-program"]
+    ),
+)
 def test_each_pass_alone_does(net, passes):
     assert_same(net, SHAPE, passes)
 

@@ -22,7 +22,7 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _TYPES = frozenset(dtypes.code(name) for name in ("float32", "bfloat16"))
 _FIRST = (None, "NCHW")
 
-#: the outputs of a node with channels last; those after the first are vectors, or turned already
+#: the outputs of a node whose images and weights have their channels last
 _Made = tuple[Entry, ...] | None
 
 
@@ -45,8 +45,9 @@ class _Region:
         self._mapping: dict[Entry, Entry] = {}
         self._rules: dict[str, Callable[[Node], _Made]] = {
             "Convolution": self._convolution, "Pooling": self._pooling, "BatchNorm": self._batch_norm,
-            "Concat": self._concat, "_backward_Convolution": self._convolution_gradient,
+            "Concat": self._concat, "_backward_Convolution": self._convolution,
             "_backward_Pooling": self._pooling, "_backward_BatchNorm": self._batch_norm,
+            "_backward_Concat": self._concat,
         }  # fmt: skip
 
     def run(self) -> Graph:
@@ -61,10 +62,11 @@ class _Region:
             made = rule(node)
             if made is None:
                 continue
-            self._last[Entry(node)] = made[0]
-            self._mapping[Entry(node)] = self._turned(made[0], TO_FIRST, node.name)
-            for i in range(1, node.num_outputs):
-                self._mapping[Entry(node, i)] = made[i]
+            for old, new in zip(self._graph.outputs_of(node), made, strict=True):
+                if len(self._graph.specs[old].shape) == 4:
+                    self._last[old] = new
+                    new = self._turned(new, TO_FIRST, old.name)
+                self._mapping[old] = new
         return self._graph.replace(self._mapping)
 
     def _turned(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
@@ -88,25 +90,16 @@ class _Region:
         return p.layout in _FIRST and len(p.kernel) == 2 and types <= _TYPES
 
     def _convolution(self, node: Node) -> _Made:
+        """Forward of (data, weight, bias), or backward of (gradient, data, weight)."""
         p: Any = node.params
-        if not self._is_planar(node, node.inputs):
+        types = {self._graph.specs[e].dtype for e in node.inputs}
+        if p.layout not in _FIRST or len(p.kernel) != 2 or not types <= _TYPES:
             return None
-        data, weight, *bias = node.inputs
-        return self._apply(
-            node, [self._moved(data), self._moved(weight, True), *bias], p.replace(layout="NHWC")
-        )
-
-    def _convolution_gradient(self, node: Node) -> _Made:
-        """A region of its own where the graph has no forward convolution, as in a second derivative."""
-        p: Any = node.params
-        if not self._is_planar(node, node.inputs):
-            return None
-        out_grad, data, weight = node.inputs
-        inputs = [self._moved(out_grad), self._moved(data), self._moved(weight, True)]
-        data_grad, weight_grad, *bias_grad = self._apply(node, inputs, p.replace(layout="NHWC"))
-        turned = self._turned(weight_grad, TO_FIRST, f"{node.name}_weight")
-        self._last[Entry(node, 1)] = weight_grad
-        return (data_grad, turned, *bias_grad)
+        inputs = [
+            self._moved(entry, name == "weight") if name != "bias" else entry
+            for name, entry in zip(node.input_names, node.inputs, strict=True)
+        ]
+        return self._apply(node, inputs, p.replace(layout="NHWC"))
 
     def _pooling(self, node: Node) -> _Made:
         """Forward, or backward of (gradient, data, output)."""
@@ -133,7 +126,7 @@ class _Region:
 
     def _concat(self, node: Node) -> _Made:
         p: Any = node.params
-        if p.dim % 4 != 1 or not all(e in self._last for e in node.inputs):
+        if p.dim % 4 != 1 or not all(e in self._last for e in node.inputs[-p.num_args :]):
             return None
         return self._apply(node, [self._moved(e) for e in node.inputs], p.replace(dim=3))
 
