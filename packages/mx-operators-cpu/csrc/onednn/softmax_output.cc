@@ -1,12 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gradient of SoftmaxOutput: the probabilities less the labels, scaled.
+#include <algorithm>
 #include <cmath>
 
+#include "clones.h"
 #include "kernels.h"
 
 namespace mx::onednn {
 namespace {
+
+// grad = (y - spread) * scale
+MX_CLONES void less(const float* y, float spread, float scale, float* grad, bool adds, int64_t n) {
+  if (adds) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) grad[i] += (y[i] - spread) * scale;
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) grad[i] = (y[i] - spread) * scale;
+  }
+}
+
+// The same where the label is not to be ignored, else 0.
+MX_CLONES void less_unless(const float* y, float spread, float scale, const float* label, float ignore_label,
+                           bool use_ignore, float* grad, bool adds, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = use_ignore && label[i] == ignore_label ? 0.0f : (y[i] - spread) * scale;
+    grad[i] = adds ? grad[i] + value : value;
+  }
+}
+
+MX_CLONES void difference(const float* y, const float* label, float scale, float* grad, bool adds, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = (y[i] - label[i]) * scale;
+    grad[i] = adds ? grad[i] + value : value;
+  }
+}
 
 class SoftmaxOutputBackward final : public Plan {
  public:
@@ -30,29 +61,48 @@ class SoftmaxOutputBackward final : public Plan {
     auto* grad = call.output<float>(0);
     const float scale = static_cast<float>(grad_scale / divisor(label, ignore_label));
     parallel_for(o_.rows, [&](int64_t begin, int64_t end) {
+      const int64_t size = o_.classes * o_.inner;
       for (int64_t r = begin; r < end; ++r) {
-        for (int64_t k = 0; k < o_.classes; ++k) {
-          const int64_t at = (r * o_.classes + k) * o_.inner;
-          for (int64_t i = 0; i < o_.inner; ++i) {
-            const float value =
-                o_.label_is_distribution ? output[at + i] - label[at + i]
-                                         : difference(output[at + i], label[r * o_.inner + i], k, ignore_label);
-            grad[at + i] = call.adds(0) ? grad[at + i] + scale * value : scale * value;
-          }
+        if (o_.label_is_distribution) {
+          difference(output + r * size, label + r * size, scale, grad + r * size, call.adds(0), size);
+        } else {
+          row({scale, ignore_label, o_.use_ignore, call.adds(0)}, label + r * o_.inner, output + r * size,
+              grad + r * size);
         }
       }
     });
   }
 
-  bool ignored(float label, float ignore_label) const { return o_.use_ignore && label == ignore_label; }
+  struct Scaling {
+    float scale, ignore_label;
+    bool use_ignore, adds;
+  };
 
   // Label smoothing (Szegedy et al., arXiv:1512.00567) spreads smooth_alpha over the other classes.
-  float difference(float probability, float label, int64_t k, float ignore_label) const {
-    if (ignored(label, ignore_label)) return 0;
+  void row(const Scaling& s, const float* label, const float* y, float* grad) const {
     const auto alpha = static_cast<float>(o_.smooth_alpha);
-    if (std::trunc(label) == static_cast<float>(k)) return probability - 1 + alpha;
-    return probability - alpha / static_cast<float>(std::max<int64_t>(o_.classes - 1, 1));
+    const float spread = alpha / static_cast<float>(std::max<int64_t>(o_.classes - 1, 1));
+    if (o_.inner == 1) {
+      if (ignored(*label, s.ignore_label)) {
+        if (!s.adds) std::fill_n(grad, o_.classes, 0.0f);
+        return;
+      }
+      less(y, spread, s.scale, grad, s.adds, o_.classes);
+    } else {
+      for (int64_t k = 0; k < o_.classes; ++k)
+        less_unless(y + k * o_.inner, spread, s.scale, label, s.ignore_label, s.use_ignore, grad + k * o_.inner, s.adds,
+                    o_.inner);
+    }
+    for (int64_t i = 0; i < o_.inner; ++i) {
+      if (ignored(label[i], s.ignore_label)) continue;
+      const float k = std::trunc(label[i]);
+      if (!(k >= 0 && k < static_cast<float>(o_.classes))) continue;
+      const int64_t at = static_cast<int64_t>(k) * o_.inner + i;
+      grad[at] = s.adds ? grad[at] + s.scale * (alpha - 1 + spread) : s.scale * (y[at] - 1 + alpha);
+    }
   }
+
+  bool ignored(float label, float ignore_label) const { return o_.use_ignore && label == ignore_label; }
 
   double divisor(const float* label, float ignore_label) const {
     if (o_.label_is_distribution) return 1;
