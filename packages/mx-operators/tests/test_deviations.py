@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core.errors import ArgumentError
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -58,8 +56,9 @@ def test_gradients_where_mxnet_has_none(replay: Any) -> None:
     assert grads[0].tolist() == [[0, 0], [0, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("attrs", [{"use_sequence_length": True}, {"lstm_state_clip_min": -1.0}])
-def test_what_a_recurrent_layer_would_ignore_is_refused(run: Any, attrs: dict[str, Any]) -> None:
-    arrays = [np.zeros((1, 1, 2)), np.zeros(3), np.zeros((1, 1, 2)), np.zeros((1, 1, 2))]
-    with pytest.raises(ArgumentError, match=next(iter(attrs))):
-        run("RNN", arrays, mode="lstm", state_size=2, num_layers=1, **attrs)
+def test_what_a_recurrent_layer_would_ignore_is_computed(run: Any) -> None:
+    arrays = [np.ones((3, 1, 1)), np.ones(4 * 4), np.ones((1, 1, 1)), np.ones((1, 1, 1))]
+    attrs = {"mode": "lstm", "state_size": 1, "num_layers": 1, "state_outputs": True}
+    output = run("RNN", [*arrays, np.array([1])], use_sequence_length=True, **attrs)[0]
+    assert (output[0] > 0).all() and (output[1:] == 0).all()
+    assert run("RNN", arrays, lstm_state_clip_max=0.5, **attrs)[2].tolist() == [[[0.5]]]

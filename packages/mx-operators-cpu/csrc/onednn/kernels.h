@@ -113,11 +113,13 @@ struct RnnOptions {
   double dropout = 0;  // between layers
   bool has_mask = false, is_train = false;
   uint64_t random_blocks = 0;
+  bool has_lengths = false;  // of the sequences, last of the forward inputs
 };
-// data, parameters, state[, state_cell] -> output[, state_output[, statecell_output]][, reserve][, mask]
+// data, parameters, state[, state_cell][, sequence_length]
+// -> output[, state_output[, statecell_output]][, reserve][, mask]
 PlanPtr rnn(const Signature& signature, const RnnOptions& options);
 // out-gradients of output and states, the forward inputs, output[, reserve][, mask] -> gradients of
-// the forward inputs
+// the forward inputs but the lengths
 PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options);
 
 struct AttentionOptions {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "rnn_cells.h"
+#include "rnn_lengths.h"
 #include "rnn_space.h"
 
 namespace mx::onednn {
@@ -41,8 +42,9 @@ class Rnn final : public Plan {
 
   void check_sizes(const Signature& s) {
     const size_t n_states = l_.cell_state ? 2 : 1;
-    if (s.inputs.size() != 2 + n_states) throw Unsupported{};
+    if (s.inputs.size() != 2 + n_states + (o_.has_lengths ? 1 : 0)) throw Unsupported{};
     require_size(s.inputs[1], l_.parameters());
+    if (o_.has_lengths) require_size(s.inputs[2 + n_states], l_.batch);
     for (size_t i = 0; i < n_states; ++i) require_size(s.inputs[2 + i], l_.layers * l_.directions * l_.state());
     size_t next = 1;
     if (o_.state_outputs) next += n_states;
@@ -82,6 +84,7 @@ class Rnn final : public Plan {
   struct Run {
     const Call& call;
     const Substitutes& out;
+    const RnnLengths& lengths;
     dnnl::stream stream;
     float* scratch;
     float* reserve;  // nullptr: nothing is kept
@@ -92,8 +95,9 @@ class Rnn final : public Plan {
     bool any = false;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) any = any || call.wanted(i);
     if (!any) return;
+    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(l_.cell_state ? 4 : 3) : nullptr);
     const Substitutes out(signature_, call, 1u);
-    Run run{call, out, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0]),
+    Run run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0]),
             reserve_ != 0 && call.wanted(reserve_) ? static_cast<float*>(out.of(reserve_)) : nullptr};
     const auto* x = call.input<float>(0);
     for (int64_t layer = 0; layer < l_.layers; ++layer) {
@@ -141,10 +145,12 @@ class Rnn final : public Plan {
           ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
           step.run(h_before, r, run.part(recurrent_));
         }
-        over_batch(l_, [&](int64_t begin, int64_t end) {
-          cell_forward(o_.mode, {begin, end, l_.units, run.part(recurrent_), run.part(bias_), h_before, c_before,
-                                 gates + local * rows, value, run.part(h_), y + t * l_.batch * l_.width(),
-                                 l_.width()});
+        CellForward cell = {0, 0, l_.units, run.part(recurrent_), run.part(bias_), h_before, c_before,
+                            gates + local * rows, value, run.part(h_), y + t * l_.batch * l_.width(), l_.width()};
+        over_batch(l_, [&](int64_t first_row, int64_t last_row) {
+          run.lengths.each_run(
+              t, first_row, last_row, [&](int64_t begin, int64_t end) { step_rows(cell, begin, end); },
+              [&](int64_t begin, int64_t end) { keep_rows(cell, begin, end); });
         });
         h_before = run.part(h_);
         if (l_.cell_state) c_before = value;
@@ -153,6 +159,27 @@ class Rnn final : public Plan {
     if (!o_.state_outputs) return;
     show(run, 1, stack, h_before);
     if (l_.cell_state) show(run, 2, stack, c_before);
+  }
+
+  void step_rows(CellForward cell, int64_t begin, int64_t end) const {
+    cell.begin = begin;
+    cell.end = end;
+    cell_forward(o_.mode, cell);
+  }
+
+  // Behind the last step: states stay, nothing is shown.
+  void keep_rows(const CellForward& cell, int64_t begin, int64_t end) const {
+    const int64_t some = (end - begin) * l_.units, start = begin * l_.units;
+    const auto bytes = static_cast<size_t>(some) * sizeof(float);
+    if (cell.h != cell.h_before) std::memcpy(cell.h + start, cell.h_before + start, bytes);
+    if (!l_.cell_state) {
+      std::fill_n(cell.value + start, some, 0.0f);
+    } else if (cell.value != cell.c_before) {
+      std::memcpy(cell.value + start, cell.c_before + start, bytes);
+    }
+    std::fill_n(cell.gates + begin * l_.rows(), (end - begin) * l_.rows(), 0.0f);
+    for (int64_t row = begin; row < end; ++row)
+      std::fill_n(cell.output + row * cell.output_stride, l_.units, 0.0f);
   }
 
   void show(const Run& run, size_t output, int64_t stack, const float* state) const {

@@ -7,6 +7,7 @@
 
 #include "loops.h"
 #include "rnn_cells.h"
+#include "rnn_lengths.h"
 #include "rnn_space.h"
 
 namespace mx::onednn {
@@ -36,7 +37,8 @@ class RnnBackward final : public Plan {
       others_.emplace(ProductShape{l_.rows(), (l_.steps - 1) * l_.batch, l_.units, {1, l_.rows()}, {l_.width(), 1},
                                    l_.units, true});
     ThreadScope small(step_threads(l_));
-    step_.emplace(ProductShape{l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units, gru()});
+    step_.emplace(ProductShape{l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units,
+                               gru() || o_.has_lengths});
     lay_out();
   }
 
@@ -51,9 +53,15 @@ class RnnBackward final : public Plan {
   }
   bool gru() const { return o_.mode == RnnMode::gru; }
 
+  static const Spec& input_spec(const Signature& s, size_t i) {
+    if (i >= s.inputs.size()) throw Unsupported{};
+    return s.inputs[i];
+  }
+
   void check_sizes(const Signature& s) {
     const size_t n_states = l_.cell_state ? 2 : 1;
     size_t next = data_ + 2 + n_states;
+    if (o_.has_lengths) require_size(input_spec(s, lengths_ = next++), l_.batch);
     output_ = next++;
     if (l_.reserve() > 0) reserve_ = next++;
     if (o_.has_mask) mask_ = next++;
@@ -86,12 +94,15 @@ class RnnBackward final : public Plan {
     dc_ = sections.add(l_.cell_state ? l_.state() : 0);
     for (size_t& sequence : heads_) sequence = sections.add(l_.layers > 1 ? l_.sequence() : 0);
     dropped_ = sections.add(o_.has_mask ? l_.sequence() : 0);
+    cleaned_ = sections.add(o_.has_lengths ? l_.steps * l_.batch * l_.input : 0);
+    d_first_ = sections.add(o_.has_lengths && l_.directions > 1 ? l_.batch * l_.rows() : 0);
     set_scratch(sections.bytes());
   }
 
   struct Run {
     const Call& call;
     const Substitutes& out;
+    const RnnLengths& lengths;
     dnnl::stream stream;
     float* scratch;
     float* part(size_t offset) const { return scratch + offset; }
@@ -115,12 +126,29 @@ class RnnBackward final : public Plan {
     });
   }
 
+  // Data without what lies behind the sequences: it would be multiplied by 0, which NaN survives.
+  void clean(const RnnLengths& lengths, const float* x, float* cleaned) const {
+    parallel_for(l_.steps, [&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t) {
+        const auto copy = [&](int64_t begin, int64_t end) {
+          const int64_t start = (t * l_.batch + begin) * l_.input;
+          std::copy_n(x + start, (end - begin) * l_.input, cleaned + start);
+        };
+        const auto clear = [&](int64_t begin, int64_t end) {
+          std::fill_n(cleaned + (t * l_.batch + begin) * l_.input, (end - begin) * l_.input, 0.0f);
+        };
+        lengths.each_run(t, 0, l_.batch, copy, clear);
+      }
+    });
+  }
+
   void execute(const Call& call) const override {
     bool any = false;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) any = any || call.wanted(i);
     if (!any) return;
+    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(lengths_) : nullptr);
     const Substitutes out(signature_, call, 0);
-    Run run{call, out, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0])};
+    Run run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0])};
     const auto* head = call.input<float>(0);
     for (int64_t layer = l_.layers; layer-- > 0;) {
       const float* x = layer == 0 ? call.input<float>(data_) : outputs_of(call, layer - 1);
@@ -128,6 +156,9 @@ class RnnBackward final : public Plan {
       if (layer > 0 && o_.has_mask) {
         masked(x, mask_of(call, layer - 1), run.part(dropped_));
         x = run.part(dropped_);
+      } else if (layer == 0 && lengths.padded() && run.gradient(1) != nullptr) {
+        clean(lengths, x, run.part(cleaned_));
+        x = run.part(cleaned_);
       }
       for (int64_t direction = 0; direction < l_.directions; ++direction) {
         through_steps(run, layer, direction, head);
@@ -177,11 +208,16 @@ class RnnBackward final : public Plan {
       cell.dc = dc;
       cell.d_gates = d;
       cell.d_recurrent = d_r;
-      over_batch(l_, [&](int64_t begin, int64_t end) {
-        CellBackward part = cell;
-        part.begin = begin;
-        part.end = end;
-        cell_backward(o_.mode, part);
+      over_batch(l_, [&](int64_t first_row, int64_t last_row) {
+        run.lengths.each_run(
+            t, first_row, last_row,
+            [&](int64_t begin, int64_t end) {
+              step_rows(run.lengths, cell, h_first, direction == 1 && i > 0 ? t : -1, begin, end);
+            },
+            [&](int64_t begin, int64_t end) {
+              std::fill(d + begin * l_.rows(), d + end * l_.rows(), 0.0f);
+              std::fill(d_r + begin * l_.rows(), d_r + end * l_.rows(), 0.0f);
+            });
       });
       ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
       step.run(d_r, r, dh);
@@ -190,13 +226,51 @@ class RnnBackward final : public Plan {
       if (float* to = run.gradient(2 + i)) std::memcpy(to + stack * l_.state(), i == 0 ? dh : dc, state_bytes);
   }
 
+  // `reverse`: the step, if the reverse direction may have begun with it; such rows had the first state before.
+  void step_rows(const RnnLengths& lengths, CellBackward cell, const float* h_first, int64_t reverse, int64_t begin,
+                 int64_t end) const {
+    if (!lengths.padded()) {
+      cell.begin = begin;
+      cell.end = end;
+      return cell_backward(o_.mode, cell);
+    }
+    for (cell.begin = begin; cell.begin < end; cell.begin = cell.end) {
+      CellBackward rows = cell;
+      const bool begins = lengths[cell.begin] == reverse + 1;
+      rows.end = cell.end = cell.begin + 1;
+      while (rows.end < end && (lengths[rows.end] == reverse + 1) == begins) cell.end = ++rows.end;
+      if (begins) {
+        rows.h_before = h_first;
+        rows.h_before_stride = l_.units;
+      }
+      cell_backward(o_.mode, rows);
+      if (!gru()) std::fill(cell.dh + rows.begin * l_.units, cell.dh + rows.end * l_.units, 0.0f);
+    }
+  }
+
+  // The gradients of R h of the first steps, whose h is an input.
+  const float* at_first_steps(Run& run, int64_t direction, const float* d_r) const {
+    const int64_t rows = l_.batch * l_.rows();
+    if (direction == 0 || !run.lengths.padded()) return d_r + running(0, l_.steps, direction) * rows;
+    float* gathered = run.part(d_first_);
+    for (int64_t n = 0; n < l_.batch; ++n) {
+      const int64_t begin = n * l_.rows();
+      if (run.lengths[n] > 0) {
+        std::copy_n(d_r + (run.lengths[n] - 1) * rows + begin, l_.rows(), gathered + begin);
+      } else {
+        std::fill_n(gathered + begin, l_.rows(), 0.0f);
+      }
+    }
+    return gathered;
+  }
+
   void weight_gradients(Run& run, int64_t layer, int64_t direction, const float* x) const {
     float* gradient = run.gradient(1);
     const float *d = run.part(d_gates_), *d_r = run.part(d_recurrent_);
     multiply_into(run, *weights_[layer > 0 ? 1 : 0], d, x, gradient + l_.w(layer, direction));
     const int64_t rows = l_.batch * l_.rows(), row = l_.batch * l_.width(), stack = l_.stack(layer, direction);
     float* d_weights = gradient + l_.r(layer, direction);
-    multiply_into(run, *first_, d_r + running(0, l_.steps, direction) * rows,
+    multiply_into(run, *first_, at_first_steps(run, direction, d_r),
                   run.call.input<float>(data_ + 2) + stack * l_.state(), d_weights);
     if (others_) {
       const float* y = outputs_of(run.call, layer) + direction * l_.units;
@@ -239,10 +313,11 @@ class RnnBackward final : public Plan {
   const RnnOptions o_;
   const RnnLayout l_;
   const size_t data_;                              // inputs: the forward ones begin here
-  size_t output_ = 0, reserve_ = 0, mask_ = 0;     // inputs; 0: there is none
+  size_t lengths_ = 0, output_ = 0, reserve_ = 0, mask_ = 0;  // inputs; 0: there is none
   std::optional<Product> down_[2], down_more_[2];  // of the first layer, of the others; second direction
   std::optional<Product> weights_[2], first_, others_, step_;
-  size_t pad_, packed_, d_gates_, d_recurrent_, dh_, dc_, heads_[2], dropped_;
+  size_t pad_, packed_, d_gates_, d_recurrent_, dh_, dc_, heads_[2], dropped_,
+      cleaned_, d_first_;
 };
 
 }  // namespace

@@ -187,6 +187,7 @@ def rnn(
     has_mask: bool,
     is_train: bool,
     random_blocks: int,
+    has_lengths: bool,
 ) -> object | None: ...
 def rnn_backward(
     inputs: _Specs,
@@ -201,6 +202,7 @@ def rnn_backward(
     has_mask: bool,
     is_train: bool,
     random_blocks: int,
+    has_lengths: bool,
 ) -> object | None: ...
 def attention_scores(inputs: _Specs, outputs: _Specs, *, heads: int, parts: int) -> object | None: ...
 def attention_scores_backward(

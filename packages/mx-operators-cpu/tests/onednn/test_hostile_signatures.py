@@ -18,7 +18,7 @@ ROWS = (2, 4)
 POOL = {"kernel": [2], "stride": [1], "pad": [0], "pool_type": "sum", "count_include_pad": True, "p_value": 2}
 OUTPUT = {"rows": 2, "classes": 4, "inner": 3, "smooth_alpha": 0.0, "use_ignore": False,
           "label_is_distribution": False, "normalization": "null"}  # fmt: skip
-RNN = {"mode": "gru", "layers": 1, "directions": 1, "units": 4, "state_outputs": False, "dropout": 0.0,
+RNN = {"mode": "gru", "layers": 1, "directions": 1, "units": 4, "state_outputs": False, "dropout": 0.0, "has_lengths": False,
        "has_mask": False, "is_train": True, "random_blocks": 0}  # fmt: skip
 P = (3 * 4 * (3 + 4 + 2),)
 #: function, inputs, outputs, options of calls that are right

@@ -10,7 +10,8 @@ import plans
 import pytest
 
 from mx_core import operators
-from mx_core.operator import infer_shapes
+from mx_core.errors import IndexOutOfBoundsError
+from mx_core.operator import ReferenceContext, infer_shapes
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 
@@ -20,10 +21,14 @@ def _inputs(rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ..
     p = op.Param.parse(attrs, op="RNN")
     shapes, _ = infer_shapes(op, p, [data, *[None] * (len(op.inputs(p)) - 1)])
     scales = (1.0, 0.4, 1.0, 1.0)
-    return [
+    made = [
         (scale * rng.standard_normal(shape)).astype(np.float32)
-        for scale, shape in zip(scales, shapes, strict=False)
+        for scale, shape in zip(scales, shapes[: 4 if p.mode == "lstm" else 3], strict=False)
     ]
+    if p.use_sequence_length:
+        made.append(np.arange(data[1], dtype=np.float32) % (data[0] + 1))
+        made[0][np.arange(data[0])[:, None] >= made[-1]] = np.nan
+    return made
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -61,3 +66,43 @@ def test_large_inputs_saturate(rng: np.random.Generator) -> None:
     inputs = _inputs(rng, attrs, (5, 2, 3))
     inputs[0] *= 1e4
     plans.verify("RNN", attrs, inputs, gradient=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (2, False, 0.4), (3, True, 0.0)])
+def test_padded_sequences(
+    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float
+) -> None:
+    attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
+             "bidirectional": bidirectional, "use_sequence_length": True}  # fmt: skip
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 6, 3)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float64", "uint8"])
+def test_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
+    attrs = {"mode": "gru", "state_size": 3, "num_layers": 2, "use_sequence_length": True}
+    *inputs, lengths = _inputs(rng, attrs, (4, 6, 3))
+    plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 5.0, np.nan])
+def test_lengths_outside_of_the_data(rng: np.random.Generator, wrong: float) -> None:
+    attrs = {"mode": "lstm", "state_size": 3, "num_layers": 1, "use_sequence_length": True}
+    inputs = _inputs(rng, attrs, (4, 2, 3))
+    inputs[-1][1] = wrong
+    op = operators.get("RNN")
+    p = op.Param.parse(attrs, op="RNN")
+    _, shapes = infer_shapes(op, p, [x.shape for x in inputs])
+    outputs = [np.zeros(shape, np.float32) for shape in shapes]  # type: ignore[arg-type]
+    with pytest.raises(IndexOutOfBoundsError, match="sequence_length: expected 0 to 4"):
+        plans.run(plans.prepare(op, p, inputs, outputs), inputs, outputs)
+
+
+@pytest.mark.parametrize("attrs", [{"projection_size": 2}, {"lstm_state_clip_max": 1.0}])
+def test_projections_and_bounds_are_left_to_others(rng: np.random.Generator, attrs: dict[str, Any]) -> None:
+    attrs = {"mode": "lstm", "state_size": 3, "num_layers": 1, **attrs}
+    inputs = _inputs(rng, attrs, (4, 2, 3))
+    op = operators.get("RNN")
+    p = op.Param.parse(attrs, op="RNN")
+    assert plans.prepare(op, p, inputs, op.reference(p, inputs, ReferenceContext())) is None

@@ -52,8 +52,8 @@ KERNELS = (
       for pair in ("selfatt", "encdec") for kind, what, make in (
           ("", "qk", "scores"), ("_backward", "qk", "scores_backward"),
           ("", "valatt", "values"), ("_backward", "valatt", "values_backward"))),
-    ("RNN", "rnn:rnn", "signature:floating"),
-    ("_backward_RNN", "rnn:rnn_backward", "signature:floating"),
+    ("RNN", "rnn:rnn", "rnn:supported"),
+    ("_backward_RNN", "rnn:rnn_backward", "rnn:supported"),
 )  # fmt: skip
 
 

@@ -3,30 +3,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from mx_core import dtypes
 from mx_operators_cpu.onednn.library import native
-from mx_operators_cpu.onednn.signature import specs
+from mx_operators_cpu.onednn.signature import floating, specs
+from mx_operators_cpu.vector.composite import Composite, traced
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
+_FLOAT = dtypes.code("float32")
 
-def _stack(call: KernelCall) -> dict[str, Any]:
+
+def _lengths(call: KernelCall) -> int | None:
+    """Which input holds the lengths of the sequences."""
+    return call.op.inputs(call.params).index("sequence_length") if call.params.use_sequence_length else None
+
+
+def supported(call: KernelCall) -> bool:
+    """Floating-point tensors, lengths of any type; no projections and no bounds of states."""
     p: Any = call.params
-    return {
-        "mode": p.mode, "layers": p.num_layers, "directions": 2 if p.bidirectional else 1, "units": p.state_size,
-        "state_outputs": p.state_outputs, "dropout": p.p, "has_mask": p.p > 0 and p.num_layers > 1,
-        "is_train": call.is_train,
-        "random_blocks": call.op.random_blocks(p, [spec.shape for spec in call.outputs]),
-    }  # fmt: skip
+    if any(x is not None for x in (p.projection_size, p.lstm_state_clip_min, p.lstm_state_clip_max)):
+        return False
+    lengths = _lengths(call)
+    if lengths is None or call.inputs[lengths].dtype == _FLOAT:
+        return floating(call)
+    spec = call.inputs[lengths]
+    others = tuple(x for i, x in enumerate(call.inputs) if i != lengths)
+    plain = spec.layout == 0 and prod(spec.shape) > 0
+    return plain and _blocks(call) == 0 and floating(replace(call, inputs=others))
+
+
+def _blocks(call: KernelCall) -> int:
+    return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
+
+
+def _prepared(call: KernelCall, make: Callable[..., object | None]) -> object | None:
+    p: Any = call.params
+    lengths, inputs = _lengths(call), list(call.inputs)
+    if lengths is not None:
+        inputs[lengths] = replace(inputs[lengths], dtype=_FLOAT)
+    plan = make(
+        specs(inputs), specs(call.outputs), mode=p.mode, layers=p.num_layers,
+        directions=2 if p.bidirectional else 1, units=p.state_size, state_outputs=p.state_outputs, dropout=p.p,
+        has_mask=p.p > 0 and p.num_layers > 1, is_train=call.is_train, random_blocks=_blocks(call),
+        has_lengths=lengths is not None,
+    )  # fmt: skip
+    if plan is None or lengths is None or call.inputs[lengths].dtype == _FLOAT:
+        return plan
+    made = Composite(call)
+    given = list(range(len(call.inputs)))
+    given[lengths] = made.temporary(call.inputs[lengths].shape, _FLOAT)
+    made.evaluate(traced(_same, 1), [lengths], [given[lengths]])
+    made.run(plan, given, [made.output(i) for i in range(len(call.outputs))])
+    return made.plan()
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def rnn(call: KernelCall) -> object | None:
-    """data, parameters, state[, state_cell] -> output[, states][, reserve][, mask]."""
-    return native.rnn(specs(call.inputs), specs(call.outputs), **_stack(call))
+    """data, parameters, state[, state_cell][, lengths] -> output[, states][, reserve][, mask]."""
+    return _prepared(call, native.rnn)
 
 
 def rnn_backward(call: KernelCall) -> object | None:
     """Out-gradients, the forward inputs, output[, reserve][, mask] -> gradients of the forward inputs."""
-    return native.rnn_backward(specs(call.inputs), specs(call.outputs), **_stack(call))
+    return _prepared(call, native.rnn_backward)

@@ -11,6 +11,7 @@ gate behind the recurrent product).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,8 +82,30 @@ class Relu(Cell):
         return StepGradient(d, d, 0, dc)
 
 
+@dataclass(frozen=True)
+class Clip:
+    """Bounds of a cell state; without a bound there is none on that side."""
+
+    low: float | None
+    high: float | None
+    replaces_nan: bool
+
+    def __call__(self, c: Any) -> tuple[Any, Any]:
+        """The clipped state, and where it is as it was."""
+        low = -np.inf if self.low is None else self.low
+        high = np.inf if self.high is None else self.high
+        free = (c >= low) & (c <= high)
+        clipped = np.clip(c, low, high)
+        if self.replaces_nan:
+            clipped = np.where(np.isnan(c), self.high if self.low is None else self.low, clipped)
+        return clipped.astype(c.dtype), free
+
+
+@dataclass(frozen=True)
 class LSTM(Cell):
-    """c′ = σ(f)·c + σ(i)·tanh(g), h′ = σ(o)·tanh(c′); gates in the order i, f, g, o."""
+    """c′ = clip(σ(f)·c + σ(i)·tanh(g)), h′ = σ(o)·tanh(c′); gates in the order i, f, g, o."""
+
+    clip: Clip | None = None
 
     gates = 4
     has_cell_state = True
@@ -91,14 +114,16 @@ class LSTM(Cell):
         """Forget, add, show."""
         i, f, g, o = np.split(a + r, 4, -1)
         i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-        new = f * c + i * g
+        new, free = f * c + i * g, np.True_
+        if self.clip is not None:
+            new, free = self.clip(new)
         shown = np.tanh(new)
-        return Step(o * shown, new, (i, f, g, o, c, shown))
+        return Step(o * shown, new, (i, f, g, o, c, shown, free))
 
     def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
         """Through the shown state, then through the gates."""
-        i, f, g, o, c, shown = kept
-        total = dc + dh * o * (1 - shown**2)
+        i, f, g, o, c, shown, free = kept
+        total = np.where(free, dc + dh * o * (1 - shown**2), 0)
         parts = (
             total * g * i * (1 - i), total * c * f * (1 - f),
             total * i * (1 - g**2), dh * shown * o * (1 - o),
@@ -130,3 +155,11 @@ class GRU(Cell):
 
 
 CELLS: dict[str, Cell] = {"rnn_relu": Relu(), "rnn_tanh": Tanh(), "lstm": LSTM(), "gru": GRU()}
+
+
+def cell_of(p: Any) -> Cell:
+    """The cell of a layer's parameters, with its bounds."""
+    low, high = p.lstm_state_clip_min, p.lstm_state_clip_max
+    if low is None and high is None:
+        return CELLS[p.mode]
+    return LSTM(Clip(low, high, p.lstm_state_clip_nan))

@@ -8,21 +8,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.cells import Cell, cell_of
 from mx_operators.rnn.weights import Weights, directions, split
 
 
 class Run(NamedTuple):
-    """Of one layer and direction, in running order: input, states before and behind each step, kept values."""
+    """Of one layer and direction, in running order.
+
+    Input and output (T, N, …), states before and behind each step, values kept of it, and its rows
+    (N, 1) that lie within their sequences.
+    """
 
     x: Any
+    shown: Any
     before: list[Any]
     after: list[tuple[Any, Any]]
     kept: list[tuple[Any, ...]]
+    on: Any
 
 
 class Forward(NamedTuple):
-    """Outputs (T, N, D·H), last states (L·D, N, H), and what backward needs."""
+    """Outputs (T, N, D·O), last states (L·D, N, O) and (L·D, N, H), and what backward needs."""
 
     output: Any
     h: Any
@@ -34,31 +40,42 @@ def _turned(x: Any, direction: int) -> Any:
     return x[::-1] if direction else x
 
 
-def _run(mode: str, weights: Weights, x: Any, h: Any, c: Any) -> tuple[Any, Any, Any, Run]:
-    cell = CELLS[mode]
+def _run(cell: Cell, weights: Weights, x: Any, on: Any, h: Any, c: Any) -> tuple[Any, Any, Run]:
+    """Behind the last step of its sequence a row keeps its states and shows 0."""
     products = x @ weights.w.T + weights.b_w
-    states, before = np.empty((*x.shape[:2], h.shape[-1]), x.dtype), []
+    shown, before = np.empty((*x.shape[:2], h.shape[-1]), x.dtype), []
     after: list[tuple[Any, Any]] = []
     kept: list[tuple[Any, ...]] = []
     for t, a in enumerate(products):
         before.append(h)
-        h, c, values = cell.forward(a, h @ weights.r.T + weights.b_r, h, c)
-        kept.append(values)
+        step = cell.forward(a, h @ weights.r.T + weights.b_r, h, c)
+        new = step.h if weights.p is None else step.h @ weights.p.T
+        h, c = np.where(on[t], new, h), np.where(on[t], step.c, c)
+        kept.append((*step.kept, step.h))
         after.append((h, c))
-        states[t] = h
-    return states, h, c, Run(x, before, after, kept)
+        shown[t] = np.where(on[t], h, 0)
+    return h, c, Run(x, shown, before, after, kept, on)
 
 
-def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any) -> Forward:
-    """The stack; `masks` (L − 1, T, N, D·H) multiply what a layer passes up, None is 1."""
+def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any, lengths: Any = None) -> Forward:
+    """The stack; `masks` (L − 1, T, N, D·O) multiply what a layer passes up, None is 1.
+
+    Sequence n has `lengths[n]` steps, all T with None.
+    """
     weights, runs = split(p, vector, x.shape[2]), []
     last_h, last_c = np.empty_like(h), np.empty_like(c)
+    on = np.ones((*x.shape[:2], 1), bool)
+    if lengths is not None:
+        on = np.arange(len(x))[:, None, None] < lengths[:, None]
+        x = np.where(on, x, 0)
     for layer in range(p.num_layers):
         outputs = []
         for direction in range(directions(p)):
             i = layer * directions(p) + direction
-            states, last_h[i], last_c[i], run = _run(p.mode, weights[i], _turned(x, direction), h[i], c[i])
-            outputs.append(_turned(states, direction))
+            last_h[i], last_c[i], run = _run(
+                cell_of(p), weights[i], _turned(x, direction), _turned(on, direction), h[i], c[i]
+            )
+            outputs.append(_turned(run.shown, direction))
             runs.append(run)
         x = np.concatenate(outputs, -1)
         if masks is not None and layer < p.num_layers - 1:
@@ -67,17 +84,23 @@ def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any) -> Forward:
 
 
 def _run_back(
-    mode: str, weights: Weights, grads: Weights, run: Run, heads: Any, dh: Any, dc: Any
+    cell: Cell, weights: Weights, grads: Weights, run: Run, heads: Any, dh: Any, dc: Any
 ) -> tuple[Any, Any, Any]:
     """Gradients of input and first states; those of the weights are written to `grads`."""
-    cell = CELLS[mode]
     d_products = np.zeros((*run.x.shape[:2], weights.w.shape[0]), run.x.dtype)
     for t in reversed(range(len(run.kept))):
-        step = cell.backward(run.kept[t], dh + heads[t], dc)
-        d_products[t] = step.a
-        grads.r[...] += step.r.T @ run.before[t]
-        grads.b_r[...] += step.r.sum(0)
-        dh, dc = step.h + step.r @ weights.r, step.c
+        on = run.on[t]
+        *kept, state = run.kept[t]
+        shown = d_state = np.where(on, dh + heads[t], 0)
+        if weights.p is not None:
+            grads.p[...] += shown.T @ np.where(on, state, 0)
+            d_state = shown @ weights.p
+        step = cell.backward(kept, d_state, dc)
+        a, r = np.where(on, step.a, 0), np.where(on, step.r, 0)
+        d_products[t] = a
+        grads.r[...] += r.T @ run.before[t]
+        grads.b_r[...] += r.sum(0)
+        dh, dc = np.where(on, step.h + r @ weights.r, dh), np.where(on, step.c, dc)
     grads.w[...] = np.tensordot(d_products, run.x, ((0, 1), (0, 1)))
     grads.b_w[...] = d_products.sum((0, 1))
     return d_products @ weights.w, dh, dc
@@ -97,7 +120,7 @@ def backward(
         for direction, part in enumerate(np.split(head, directions(p), -1)):
             i = layer * directions(p) + direction
             dx, dh[i], dc[i] = _run_back(
-                p.mode, weights[i], grads[i], made.runs[i], _turned(part, direction), dh[i], dc[i]
+                cell_of(p), weights[i], grads[i], made.runs[i], _turned(part, direction), dh[i], dc[i]
             )
             below = below + _turned(dx, direction)
         head = below

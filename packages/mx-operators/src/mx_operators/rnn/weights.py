@@ -2,7 +2,8 @@
 """The parameter vector of a recurrent stack.
 
 Weights first, then biases; each by layer, then by direction, then W (of the input) before R (of the
-state). A layer above the first one reads all directions of the layer below.
+state), and behind them P, the projection of the state, if there is one. A layer above the first one
+reads all directions of the layer below.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from mx_operators.rnn.cells import CELLS
 
 
 class Weights(NamedTuple):
-    """Of one layer and direction: W (G·H, I), R (G·H, H), b_W and b_R (G·H)."""
+    """Of one layer and direction: W (G·H, I), R (G·H, O), P (O, H) or None, b_W and b_R (G·H)."""
 
     w: Any
     r: Any
+    p: Any
     b_w: Any
     b_r: Any
 
@@ -26,16 +28,23 @@ def directions(p: Any) -> int:
     return 2 if p.bidirectional else 1
 
 
+def state_width(p: Any) -> int:
+    """O, the values a direction shows per step: those of the projection, or the units H."""
+    return int(p.state_size if p.projection_size is None else p.projection_size)
+
+
 def parameter_count(p: Any, input_size: int) -> int:
     """Length of the parameter vector."""
-    rows = CELLS[p.mode].gates * p.state_size * directions(p)
-    above = directions(p) * p.state_size
-    return int(rows * (input_size + (p.num_layers - 1) * above + p.num_layers * (p.state_size + 2)))
+    rows, width = CELLS[p.mode].gates * p.state_size, state_width(p)
+    above = directions(p) * width
+    read = input_size + (p.num_layers - 1) * above + p.num_layers * (width + 2)
+    projections = p.num_layers * width * p.state_size if p.projection_size is not None else 0
+    return int(directions(p) * (rows * read + projections))
 
 
 def split(p: Any, vector: Any, input_size: int) -> list[Weights]:
     """Views of the vector, per layer and direction."""
-    rows = CELLS[p.mode].gates * p.state_size
+    rows, width = CELLS[p.mode].gates * p.state_size, state_width(p)
     begin = 0
 
     def take(*shape: int) -> Any:
@@ -46,6 +55,8 @@ def split(p: Any, vector: Any, input_size: int) -> list[Weights]:
 
     matrices = []
     for layer in range(p.num_layers):
-        inputs = input_size if layer == 0 else directions(p) * p.state_size
-        matrices += [(take(rows, inputs), take(rows, p.state_size)) for _ in range(directions(p))]
-    return [Weights(w, r, take(rows), take(rows)) for w, r in matrices]
+        inputs = input_size if layer == 0 else directions(p) * width
+        for _ in range(directions(p)):
+            w, r = take(rows, inputs), take(rows, width)
+            matrices.append((w, r, None if p.projection_size is None else take(width, p.state_size)))
+    return [Weights(w, r, projection, take(rows), take(rows)) for w, r, projection in matrices]
