@@ -78,7 +78,9 @@ class EvalMetric:
         return self.name, self._value(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[Any, Any]:
-        """Name and value since the last reset."""
+        """Name and value since the last reset; of a metric that counts in its own way, what `get` says."""
+        if not self.global_num_inst:
+            return self.get()
         return self.name, self._value(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self) -> list[tuple[str, float]]:
