@@ -15,11 +15,12 @@ enum class Alias : uint8_t { kNone, kBuffered };
 
 // One pushed call.  Lives in one allocation with its arrays.  Chunks are borrowed, because the
 // engine frees them behind everything that was pushed on them; but a foreign kernel may keep views
-// longer, so for it they are shared.
+// longer, so for it they are shared.  What the operation names no variable of may be gone when it
+// runs, so it is not borrowed at all.
 class Task final : DynamicOutputs {
  public:
   struct Slot {
-    Chunk* chunk;
+    Chunk* chunk;  // may be NULL
     size_t offset;
   };
 
@@ -32,10 +33,15 @@ class Task final : DynamicOutputs {
     void* memory = ::operator new(bytes);
     auto* task = new (memory) Task(call, n_inputs, n_outputs, n_scalars, is_train);
     Slot* slots = task->slots();
-    for (uint32_t i = 0; i < n_inputs; ++i) slots[i] = {&inputs[i]->chunk(), inputs[i]->offset()};
+    const auto slot = [&](const Array& array, bool ordered) {
+      return Slot{ordered || call.foreign ? &array.chunk() : nullptr, array.offset()};
+    };
+    for (uint32_t i = 0; i < n_inputs; ++i) {
+      slots[i] = slot(*inputs[i], call.reads(i) || call.is_mutated(i));
+    }
     for (uint32_t i = 0; i < n_outputs; ++i) {
-      slots[n_inputs + i] = {&outputs[i]->chunk(), outputs[i]->offset()};
       task->req()[i] = req == nullptr ? static_cast<uint8_t>(MX_REQ_WRITE) : req[i];
+      slots[n_inputs + i] = slot(*outputs[i], task->req()[i] != MX_REQ_NULL);
       task->alias()[i] = static_cast<uint8_t>(Alias::kNone);
       if (call.dynamic_output) {
         task->arrays()[i] = outputs[i];
@@ -91,6 +97,9 @@ class Task final : DynamicOutputs {
     return {data, spec.shape.data(), spec.bytes, context, spec.dtype, spec.shape.ndim(),
             spec.layout};
   }
+  mx_context where(const Slot& slot) const noexcept {
+    return slot.chunk != nullptr ? slot.chunk->context() : call_->context;
+  }
   static void* memory(const Slot& slot, size_t bytes, bool zero) {
     if (bytes == 0) return nullptr;
     return static_cast<char*>(slot.chunk->allocate(zero)) + slot.offset;
@@ -112,7 +121,7 @@ class Task final : DynamicOutputs {
       const Slot& slot = slots()[i];
       owners[i] = slot.chunk;
       void* data = call.reads(i) ? memory(slot, call.inputs[i].bytes, true) : nullptr;
-      tensors[i] = describe(call.inputs[i], data, slot.chunk->context());
+      tensors[i] = describe(call.inputs[i], data, where(slot));
     }
     bool buffered = false;
     for (uint32_t i = 0; i < n_outputs_; ++i) {
@@ -124,7 +133,7 @@ class Task final : DynamicOutputs {
       void* data = call.dynamic_output || req_now[i] == MX_REQ_NULL
                        ? nullptr
                        : memory(slot, spec.bytes, req_now[i] == MX_REQ_ADD);
-      tensors[n_inputs_ + i] = describe(spec, data, slot.chunk->context());
+      tensors[n_inputs_ + i] = describe(spec, data, where(slot));
     }
     Execution execution;
     execution.inputs = tensors.data();

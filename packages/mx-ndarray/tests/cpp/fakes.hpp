@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Services for tests: an engine that runs everything in push order on one worker thread, memory
-// from malloc, random streams that count.
+// Services for tests: an engine that runs everything in push order on one worker thread and deletes
+// what no pending operation names at once, memory from malloc, random streams that count.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 
 struct mx_variable {
   mx_failure* failure = nullptr;
+  std::atomic<int> pending{0};  // operations that name it
 };
 
 namespace fakes {
@@ -35,11 +36,13 @@ class Engine {
     api.new_variable = [](void*) { return new mx_variable; };
     api.delete_variable = [](void* self, mx_variable* variable, mx_context,
                              void (*deleter)(void*), void* argument) {
-      static_cast<Engine*>(self)->add([=] {
+      const auto remove = [=] {
         deleter(argument);
         if (variable->failure != nullptr) variable->failure->release(variable->failure);
         delete variable;
-      });
+      };
+      if (variable->pending == 0) return remove();
+      static_cast<Engine*>(self)->add(remove);
     };
     api.push = &Engine::push;
     api.is_naive = [](void*) { return 0; };
@@ -85,7 +88,8 @@ class Engine {
     }
     const mx_operation operation = *given;
     const std::vector<mx_variable*> writes(given->writes, given->writes + given->n_writes);
-    engine->add([operation, writes] {
+    for (mx_variable* variable : seen) ++variable->pending;
+    engine->add([operation, writes, seen] {
       mx_run_context run{};
       run.size = sizeof run;
       run.worker = 1;
@@ -98,6 +102,7 @@ class Engine {
       }
       if (failure != nullptr) failure->release(failure);
       operation.destroy(operation.argument);
+      for (mx_variable* variable : seen) --variable->pending;
     });
     return MX_OK;
   }

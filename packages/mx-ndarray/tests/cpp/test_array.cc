@@ -53,17 +53,23 @@ void foreign_memory_is_released_last(fakes::Loader& loader) {
   float memory[2] = {1, 2};
   static int released = 0;
   const int64_t two = 2;
+  Ref<mx::nd::Call> call = kernels::call(kernels::add, 2, two);
+  Ref<Array> sum = kernels::array({0, 0});
   {
     auto chunk = mx::nd::Chunk::foreign({MX_CPU, 0}, memory, sizeof memory, memory,
                                         [](void*) { ++released; });
     Ref<Array> a = Array::wrap(std::move(chunk), 0, MX_FLOAT32, Shape(1, &two));
     CHECK(a->allocate() == memory);
     loader.engine_.hold(true);
+    Array* both[] = {a.get(), a.get()};
+    Array* out = sum.get();
+    mx::nd::push(*call, both, 2, &out, nullptr, 1, nullptr, 0, false, 0, nullptr);
   }
   CHECK(released == 0);
   loader.engine_.hold(false);
   loader.engine_.drain();
   CHECK(released == 1);
+  CHECK(kernels::values(*sum) == (std::vector<float>{2, 4}));
 }
 
 void the_table_reports_errors() {

@@ -79,6 +79,25 @@ void arrays_may_go_while_work_is_pending(fakes::Loader& loader) {
   CHECK(loader.storage_.alive == 1);
 }
 
+void what_is_neither_read_nor_written_may_be_gone(fakes::Loader& loader) {
+  Ref<Call> call = kernels::call(count, 1, 2, 2);
+  call->shape_only = {true};
+  Ref<Array> out = array({0, 0});
+  loader.engine_.hold(true);
+  {
+    Ref<Array> shape = array({1, 2});
+    Ref<Array> unwanted = array({5, 5});
+    Array* in = shape.get();
+    Array* outs[] = {out.get(), unwanted.get()};
+    const uint8_t req[] = {MX_REQ_WRITE, MX_REQ_NULL};
+    mx::nd::push(*call, &in, 1, outs, req, 2, nullptr, 0, false, 0, nullptr);
+  }
+  CHECK(loader.storage_.alive == 1);
+  loader.engine_.hold(false);
+  loader.engine_.drain();
+  CHECK(values(*out) == (Values{0, 1}));
+}
+
 void failures_poison_and_scratch_goes_back(fakes::Loader& loader) {
   static const size_t kScratch = 4096;
   Ref<Call> call = kernels::call(add, 1, 2);
@@ -199,6 +218,7 @@ int main() {
   loader.engine_.drain();
   CHECK(loader.storage_.alive == 0);
   arrays_may_go_while_work_is_pending(loader);
+  what_is_neither_read_nor_written_may_be_gone(loader);
   failures_poison_and_scratch_goes_back(loader);
   shapes_may_be_decided_by_the_kernel(loader.engine_);
   random_offsets_are_reserved_at_the_push(loader);
