@@ -134,6 +134,9 @@ PYBIND11_MODULE(_core, module) {
   module.def(
       "set_forking", [](bool on) { outside_state().forking.store(on); }, py::arg("on"),
       "Whether a thread of this process is about to fork.");
+  module.def(
+      "set_memory_scope", [](const std::string& prefix) { translated([&] { set_memory_scope(prefix); }); },
+      py::arg("prefix"), "What comes before the names of memory that this thread's new arrays take.");
   register_array(module);
   register_exchange(module);
   register_dlpack(module);

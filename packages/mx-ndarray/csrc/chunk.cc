@@ -15,9 +15,22 @@ std::mutex& allocation_lock() {
   return *lock;
 }
 
+constexpr const char* kTag = "ndarray";
+thread_local const char* the_tag = kTag;
+
 }  // namespace
 
-Chunk::Chunk(mx_context context, size_t bytes) : context_(context), bytes_(bytes) {
+void set_memory_scope(const std::string& prefix) {
+  if (prefix.empty()) {
+    the_tag = kTag;
+    return;
+  }
+  const mx_engine_api* engine = Runtime::instance().engine();
+  const char* tag = engine->intern(engine->self, (prefix + kTag).c_str());
+  the_tag = tag == nullptr ? kTag : tag;
+}
+
+Chunk::Chunk(mx_context context, size_t bytes) : context_(context), bytes_(bytes), tag_(the_tag) {
   const mx_engine_api* engine = Runtime::instance().engine();
   Runtime::instance().require(context);
   variable_ = engine->new_variable(engine->self);
@@ -57,7 +70,7 @@ void Chunk::destroy(void* self) noexcept {
 }
 
 void* Chunk::allocate_slow(bool zero) {
-  const mx_block block = allocate_block(context_, bytes_, "ndarray");
+  const mx_block block = allocate_block(context_, bytes_, tag_);
   if (zero && on_host(context_)) std::memset(block.data, 0, bytes_);
   {
     std::lock_guard<std::mutex> lock(allocation_lock());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <string>
 
 #include "ref.hpp"
 #include "runtime.hpp"
@@ -51,8 +52,12 @@ class Chunk : public Counted {
   bool read_only_ = false;
   std::atomic<void*> data_{nullptr};
   mx_block block_{};
+  const char* tag_;  // who holds the memory, for the storage manager
   void* owner_ = nullptr;
   void (*release_owner_)(void*) = nullptr;
 };
+
+// What this thread's new chunks are called when memory is counted: a scope's prefix before "ndarray".
+void set_memory_scope(const std::string& prefix);
 
 }  // namespace mx::nd

@@ -78,6 +78,7 @@ def invoke_capsule() -> object:
 def set_forking(on: bool) -> None:
     """Whether a thread of this process is about to fork."""
 
+def set_memory_scope(prefix: str) -> None: ...
 def waitall() -> None:
     """Blocks until nothing is pending; raises the first failure."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mx_core import operators, services
+from mx_core import operators, scopes, services
 from mx_core.context import current_context
 from mx_core.errors import MXUnsafeReadWarning
 from mx_core.operator import ReferenceContext, gradient_of
@@ -43,3 +43,4 @@ _core.configure({
     "package_folder": str(Path(__file__).parent) + os.sep,
     "sticky_errors": os.environ.get("MX_ERRORS") == "sticky",
 })  # fmt: skip
+scopes.listen(_core.set_memory_scope)

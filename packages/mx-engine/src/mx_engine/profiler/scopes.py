@@ -3,26 +3,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mx_core import scopes
+
 UNKNOWN = "<unk>:"
-
-
-class _Current(threading.local):
-    prefix = ""
-
-
-_current = _Current()
 
 
 @contextmanager
 def scope(name: str = UNKNOWN, append_mode: bool = True) -> Iterator[str]:
     """What this thread records in the block is named `name` + its own name.
 
-    It applies to calls (`profile_api`), events, tasks, frames and markers; operations keep the names of
-    their operators, which tables sum up.
+    It applies to calls (`profile_api`), events, tasks, frames, markers, and to the memory of arrays that are
+    made in it (`encoder:ndarray`); operations keep the names of their operators, which tables sum up.
 
     Parameters
     ----------
@@ -42,17 +36,17 @@ def scope(name: str = UNKNOWN, append_mode: bool = True) -> Iterator[str]:
     ...     prefix
     'encoder:layer1:'
     """
-    former = _current.prefix
+    former = scopes.prefix()
     added = name if name.endswith(":") else name + ":"
     # a scope without a name adds nothing to one that has some
     inner = former if append_mode and name == UNKNOWN and former else (former if append_mode else "") + added
-    _current.prefix = inner
+    scopes.enter(inner)
     try:
         yield inner
     finally:
-        _current.prefix = former
+        scopes.enter(former)
 
 
 def scoped(name: str) -> str:
     """`name` with the prefix of the thread's scope."""
-    return _current.prefix + name
+    return scopes.prefix() + name

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names for stretches of a program: a profiler begins and ends them, and whoever labels things listens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+Listener = Callable[[str], None]
+
+
+class _Current(threading.local):
+    prefix = ""
+
+
+_current = _Current()
+_listeners: list[Listener] = []
+
+
+def prefix() -> str:
+    """What comes before names in this thread: empty, or such as `encoder:layer1:`."""
+    return _current.prefix
+
+
+def enter(prefix: str) -> str:
+    """From now on this thread is in another stretch.
+
+    Parameters
+    ----------
+    prefix : str
+        Empty outside of all.
+
+    Returns
+    -------
+    str
+        The prefix before.
+    """
+    former = _current.prefix
+    _current.prefix = prefix
+    for listener in _listeners:
+        listener(prefix)
+    return former
+
+
+def listen(listener: Listener) -> None:
+    """Calls `listener(prefix)` whenever a thread changes its stretch, in that thread."""
+    _listeners.append(listener)
