@@ -13,6 +13,7 @@
 #include "index.h"
 #include "loops.h"
 #include "movement.h"
+#include "pad.h"
 #include "random.h"
 #include "reduce.h"
 
@@ -136,6 +137,16 @@ PYBIND11_MODULE(_vector, module) {
   module.def("move_plan", &move_plan, in, out, py::arg("moves"),
              py::arg("backgrounds") = std::vector<PyBackground>{}, py::arg("n_scalars") = 0,
              "A plan that copies between strided views.");
+  module.def(
+      "pad_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs, const Shape& before, const Shape& behind, const std::string& mode) {
+        const PadMode kind = mode == "edge"      ? PadMode::kEdge
+                             : mode == "reflect" ? PadMode::kReflect
+                                                 : PadMode::kConstant;
+        return capsule(make_pad_plan(specs(inputs), specs(outputs), before, behind, kind));
+      },
+      in, out, py::kw_only(), py::arg("before"), py::arg("behind"), py::arg("mode"),
+      "A plan that puts something around an array.");
   module.def("index_plan", &index_plan, in, out, py::kw_only(), py::arg("op"), py::arg("action"),
              py::arg("bounds"), py::arg("values"), py::arg("indices"), py::arg("extents"),
              py::arg("outer"), py::arg("n"), py::arg("inner"), py::arg("per_element") = false,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "broadcast.h"
+#include "clones.h"
 #include "loops.h"
 #include "mx_core/expression.h"
 #include "pool.h"
@@ -14,9 +15,8 @@ namespace {
 
 constexpr int64_t kPieceBytes = 128 << 10;
 constexpr int64_t kShort = 32;         // elements: rows that are walked together
-constexpr int64_t kShortWhole = 1024;  // likewise, of rows that are contiguous
 constexpr size_t kStreamBytes = 24 << 20;  // inputs and outputs that no cache will hold
-constexpr int64_t kStreamRow = 2048;       // bytes of a row that is worth writing past the caches
+constexpr int64_t kStreamRow = 2048;  // bytes of a row that is worth writing past the caches, and being walked alone
 constexpr int64_t kReversed = 4096;        // bytes turned round at a time
 constexpr int64_t kBlock = 16;  // edge of the squares a transpose works in
 
@@ -83,7 +83,7 @@ Copy simplify(const Move& given, size_t item) {
     for (size_t i = 0; i < last; ++i)
       if (m.from[i] == 1 && m.sizes[i] >= 4) copy.across = static_cast<int>(i);
   const bool whole = m.to[last] == 1 && m.from[last] == 1;
-  copy.rows = copy.across < 0 && last > 0 && m.sizes[last] <= (whole ? kShortWhole : kShort);
+  copy.rows = copy.across < 0 && last > 0 && (whole ? m.sizes[last] * static_cast<int64_t>(item) < kStreamRow : m.sizes[last] <= kShort);
   for (size_t i = 0; i < last; ++i)
     if (i != copy.split()) copy.outer *= m.sizes[i];
   copy.part = std::max<int64_t>(1, kPieceBytes / copy.along());
@@ -91,10 +91,17 @@ Copy simplify(const Move& given, size_t item) {
   return copy;
 }
 
+// Every second element, of 4 bytes.
+MX_CLONES void every_second(uint32_t* o, const uint32_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) o[i] = x[2 * i];
+}
+
 template <class T>
 void strided(char* out, int64_t to, const char* in, int64_t from, int64_t n) {
   auto* o = reinterpret_cast<T*>(out);
   auto* x = reinterpret_cast<const T*>(in);
+  if constexpr (sizeof(T) == 4)
+    if (to == 1 && from == 2) return every_second(o, x, n);
   for (int64_t i = 0; i < n; ++i) o[i * to] = x[i * from];
 }
 

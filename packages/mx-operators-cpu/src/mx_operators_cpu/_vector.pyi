@@ -52,6 +52,11 @@ def move_plan(
     Backgrounds (output, number, run-time scalar or None) are painted first.
     """
 
+def pad_plan(
+    inputs: _Tensors, outputs: _Tensors, *, before: Sequence[int], behind: Sequence[int], mode: str
+) -> Any:
+    """Puts something around an array: run-time scalar 0 (constant), its edge or its reflection (reflect)."""
+
 def index_plan(
     inputs: _Tensors,
     outputs: _Tensors,
@@ -330,3 +335,115 @@ def all_finite_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
 
 def reset_plan(inputs: _Tensors) -> Any:
     """Every array is set to 0 where it is."""
+
+def scan_plan(
+    inputs: _Tensors, outputs: _Tensors, *, outer: int, extent: int, inner: int, reverse: bool
+) -> Any:
+    """Running sums along the middle axis of (outer, extent, inner), from the end if `reverse`."""
+
+def histogram_plan(inputs: _Tensors, outputs: _Tensors, edges: Sequence[float]) -> Any:
+    """Counts of values between edges, and the edges; without `edges` they are the second input."""
+
+def columns_to_image_plan(
+    inputs: _Tensors, outputs: _Tensors, axes: Sequence[tuple[int, int, int, int, int]]
+) -> Any:
+    """Windows added up in an image; per axis image, kernel, stride, dilate, pad."""
+
+def product_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    batch: int,
+    m: int,
+    k: int,
+    n: int,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> Any:
+    """op(A) · op(B) of each of `batch` pairs: (m, k) times (k, n)."""
+
+def image_resize_plan(
+    inputs: _Tensors, outputs: _Tensors, *, rows: _Mixing, columns: _Mixing, rounding: str
+) -> Any:
+    """rows · image · columnsᵀ of images (…, height, width, channels).
+
+    `rounding` is none, fixed (8 bits, weights in multiples of 2⁻¹¹) or paired (the same, sums of
+    two rows lose bits row by row).
+    """
+
+def to_tensor_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Images (…, height, width, channels) over 255, channels in front."""
+
+def normalize_plan(
+    inputs: _Tensors, outputs: _Tensors, mean: Sequence[float], deviation: Sequence[float]
+) -> Any:
+    """(data − mean) / deviation per channel of images (…, channels, height, width)."""
+
+def random_flip_plan(inputs: _Tensors, outputs: _Tensors, *, extent: int, inner: int) -> Any:
+    """Slices (…, extent, inner), reversed along the extent in half the cases."""
+
+def deformable_columns_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    dilate: tuple[int, int],
+    groups: int,
+    masked: bool,
+) -> Any:
+    """Windows of data at offset places, as columns (C · kernel elements, N · windows)."""
+
+def deformable_backward_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    dilate: tuple[int, int],
+    groups: int,
+    masked: bool,
+) -> Any:
+    """Gradients of data, offset and mask from those of the columns."""
+
+def turned_align_plan(
+    inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
+) -> Any:
+    """Means of bilinear samples in turned regions (R, 6)."""
+
+def turned_align_backward_plan(
+    inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
+) -> Any:
+    """The gradient of data from out-gradient, data (its shape) and regions."""
+
+def sensitive_pooling_plan(
+    inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
+) -> Any:
+    """Means of windows, each of the channels of its group."""
+
+def sensitive_pooling_backward_plan(
+    inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
+) -> Any:
+    """The gradient of data from out-gradient, data (its shape) and regions."""
+
+def proposal_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    anchors: Sequence[Sequence[float]],
+    stride: int,
+    considered: int,
+    returned: int,
+    threshold: float,
+    least_size: float,
+    by_corners: bool,
+) -> Any:
+    """The best boxes of a region proposal network, and their scores."""
+
+def hawkes_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Log likelihoods of marked self-exciting processes, and states at the end."""
+
+def hawkes_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+    """Gradients of background, branching and decay."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Any
 
 from mx_core.kernels import KernelCall
@@ -195,36 +194,14 @@ def slice_assign(call: KernelCall) -> Any:
 
 # ---- padding ----
 
-#: start and step in the data, count, start in the result
-Segment = tuple[int, int, int, int]
-
-
-def _segments(mode: str, extent: int, before: int, behind: int) -> list[Segment]:
-    middle = (0, 1, extent, before)
-    end = before + extent
-    if mode == "constant":
-        return [middle]
-    if mode == "edge":
-        return [(0, 0, before, 0), middle, (extent - 1, 0, behind, end)]
-    return [(before, -1, before, 0), middle, (extent - 2, -1, behind, end)]
-
 
 def pad(call: KernelCall) -> Any:
     """Values put around: a number, the edge, or a reflection."""
     p: Any = call.params
-    widths = list(zip(p.pad_width[::2], p.pad_width[1::2], strict=True))
-    shape = call.inputs[0].shape
-    per_axis = [_segments(p.mode, e, *w) for e, w in zip(shape, widths, strict=True)]
-    moves = []
-    for segments in product(*per_axis):
-        if all(count for _, _, count, _ in segments):
-            source, target = _source(call), _target(call)
-            for axis, (start, step, count, to) in enumerate(segments):
-                source = source.part(axis, start, step, count)
-                target = target.part(axis, to, 1, count)
-            moves.append(move(source, target))
-    background = [(0, 0.0, 0)] if p.mode == "constant" else []
-    return _plan(call, moves, background, 1)
+    inputs, outputs = tensors(call.inputs), tensors(call.outputs)
+    if not plain(*call.inputs, *call.outputs) or inputs[0][1] != outputs[0][1]:
+        return None
+    return _vector.pad_plan(inputs, outputs, before=p.pad_width[::2], behind=p.pad_width[1::2], mode=p.mode)
 
 
 def backward_pad(call: KernelCall) -> Any:

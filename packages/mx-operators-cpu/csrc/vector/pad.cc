@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Written row by row, in the order of memory: what each axis puts around its middle is looked up.
+#include "pad.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "broadcast.h"
+#include "loops.h"
+#include "movement.h"
+#include "pool.h"
+
+namespace mx::vector {
+namespace {
+
+constexpr int64_t kPieceBytes = 128 << 10;  // what a thread takes at a time
+constexpr int64_t kNowhere = -1;
+
+// Which element of an axis each element of the padded one is.
+std::vector<int64_t> places_of(int64_t extent, int64_t before, int64_t behind, PadMode mode) {
+  std::vector<int64_t> places;
+  for (int64_t i = -before; i < extent + behind; ++i) {
+    const int64_t beyond = i < 0 ? -i : i >= extent ? i - extent + 1 : 0;
+    if (beyond == 0) {
+      places.push_back(i);
+    } else if (mode == PadMode::kConstant) {
+      places.push_back(kNowhere);
+    } else if (mode == PadMode::kEdge) {
+      places.push_back(i < 0 ? 0 : extent - 1);
+    } else {
+      places.push_back(i < 0 ? beyond : extent - 1 - beyond);
+    }
+    if (mode != PadMode::kConstant && (places.back() < 0 || places.back() >= extent))
+      throw Error(MX_ERROR_SHAPE, "[Pad] an axis of extent " + std::to_string(extent) + " has nothing " +
+                                      std::to_string(beyond) + " elements beyond its end");
+  }
+  return places;
+}
+
+// A short row: calls cost as much as their bytes.
+template <class T>
+inline void copy_row(T* to, const T* from, int64_t n) {
+  constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
+  if (n < kBlock) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i + kBlock <= n; i += kBlock) __builtin_memcpy(to + i, from + i, 64);
+  __builtin_memcpy(to + n - kBlock, from + n - kBlock, 64);
+}
+
+class PadPlan final : public Plan {
+ public:
+  PadPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Shape& before, const Shape& behind, PadMode mode)
+      : Plan(std::move(inputs), std::move(outputs), 1) {
+    const Shape& shape = inputs_[0].shape;
+    int64_t stride = 1;
+    for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) {
+      std::vector<int64_t> places = places_of(shape[axis], before[axis], behind[axis], mode);
+      // Outer axes that nothing is put around are one.
+      const bool plain = before[axis] == 0 && behind[axis] == 0;
+      if (plain && axes_.size() > 1 && axes_.back().plain) {
+        axes_.back().extent *= shape[axis];
+      } else {
+        const auto extent = static_cast<int64_t>(places.size());
+        axes_.push_back({extent, plain ? std::vector<int64_t>() : std::move(places), stride, plain});
+      }
+    }
+    left_ = before.back();
+    middle_ = shape.back();
+    row_ = axes_[0].extent;
+  }
+
+ protected:
+  void execute(const Call& call) const override {
+    const Spec& spec = outputs_[0];
+    if (!call.wanted(0) || spec.bytes == 0) return;
+    std::unique_ptr<char[]> aside(call.adds(0) ? new char[spec.bytes] : nullptr);
+    char* out = aside ? aside.get() : call.output(0);
+    switch (item_size(spec.dtype)) {
+      case 1:
+        fill_rows<uint8_t>(call, out);
+        break;
+      case 2:
+        fill_rows<uint16_t>(call, out);
+        break;
+      case 4:
+        fill_rows<uint32_t>(call, out);
+        break;
+      default:
+        fill_rows<uint64_t>(call, out);
+    }
+    if (aside) accumulate(spec.dtype, call.output(0), out, spec.elements);
+  }
+
+ private:
+  struct Axis {  // innermost first
+    int64_t extent;
+    std::vector<int64_t> places;  // empty where nothing is put around
+    int64_t stride;
+    bool plain;
+  };
+
+  template <class T>
+  void fill_rows(const Call& call, char* out) const {
+    T constant;
+    const double number = call.scalar(0);
+    loops().store[F64][outputs_[0].dtype](&constant, &number, 1);
+    const auto* in = reinterpret_cast<const T*>(call.input(0));
+    auto* to = reinterpret_cast<T*>(out);
+    const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
+    const int64_t bytes = row_ * static_cast<int64_t>(sizeof(T));
+    parallel(threads, outputs_[0].elements / row_, std::max<int64_t>(1, kPieceBytes / bytes),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t r = begin; r < end; ++r) {
+                 const int64_t from = source(r);
+                 if (from == kNowhere) {
+                   std::fill_n(to + r * row_, row_, constant);
+                 } else {
+                   pad_row(to + r * row_, in + from, constant);
+                 }
+               }
+             });
+  }
+
+  // The first element of the row of the input that a row of the output shows.
+  int64_t source(int64_t row) const {
+    int64_t from = 0;
+    for (size_t k = 1; k < axes_.size(); ++k) {
+      const Axis& axis = axes_[k];
+      const int64_t index = row % axis.extent, place = axis.plain ? index : axis.places[static_cast<size_t>(index)];
+      if (place == kNowhere) return kNowhere;
+      from += place * axis.stride;
+      row /= axis.extent;
+    }
+    return from;
+  }
+
+  template <class T>
+  void pad_row(T* to, const T* from, T constant) const {
+    const int64_t* places = axes_[0].places.data();
+    const auto around = [&](int64_t i) { to[i] = places[i] == kNowhere ? constant : from[places[i]]; };
+    for (int64_t i = 0; i < left_; ++i) around(i);
+    copy_row(to + left_, from, middle_);
+    for (int64_t i = left_ + middle_; i < row_; ++i) around(i);
+  }
+
+  std::vector<Axis> axes_;
+  int64_t left_, middle_, row_;
+};
+
+}  // namespace
+
+PlanPtr make_pad_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Shape& before, const Shape& behind,
+                      PadMode mode) {
+  bool fits = inputs.size() == 1 && outputs.size() == 1 && !inputs[0].shape.empty() &&
+              inputs[0].dtype == outputs[0].dtype && before.size() == inputs[0].shape.size() &&
+              behind.size() == before.size() && outputs[0].shape.size() == before.size();
+  for (size_t i = 0; fits && i < before.size(); ++i)
+    fits = before[i] >= 0 && behind[i] >= 0 && outputs[0].shape[i] == before[i] + inputs[0].shape[i] + behind[i];
+  if (!fits) throw Error(MX_ERROR_SHAPE, "[Pad] the output does not hold the input and what is put around it");
+  return std::make_unique<PadPlan>(std::move(inputs), std::move(outputs), before, behind, mode);
+}
+
+}  // namespace mx::vector
