@@ -102,3 +102,11 @@ def test_errors(name: str, attrs: dict[str, Any], shapes: list[Any], message: st
     op = operators.get(name)
     with pytest.raises(ShapeError, match=message):
         infer_shapes(op, op.Param.parse(attrs, op=name), shapes)
+
+
+@pytest.mark.parametrize(("head", "data"), [((7, 2, 1, 5), (3, 1, 0, 4)), ((1, 1, 4, 5), (1, 1, 2, 2))])
+def test_the_gradient_of_a_repetition_has_the_shape_of_its_result(head: Any, data: Any) -> None:
+    op = operators.get("_backward_UpSampling")
+    param = op.Param.parse({"scale": 2, "sample_type": "nearest", "num_args": 1})
+    with pytest.raises(ShapeError, match="_backward_UpSampling"):
+        infer_shapes(op, param, [head, data])

@@ -39,6 +39,23 @@ def filter_param(p: Any) -> Any:
     )  # fmt: skip
 
 
+def infer_repetition(p: Any, s: Any, names: Sequence[str], result: str) -> None:
+    """Extents of images that are repeated and joined: the first one decides."""
+    shapes = [image_shape(s, name) for name in names]
+    first = shapes[0]
+    if first is None or -1 in first[2:] or any(x is None for x in shapes):
+        return
+    new = tuple(p.scale * e for e in first[2:])
+    known = [x for x in shapes if x is not None]
+    for name, shape in zip(names, known, strict=True):
+        if any(e == 0 or (e > 0 and n % e) for e, n in zip(shape[2:], new, strict=True)):
+            raise s.error(f"{name}: extents of {shape} do not divide those of the result, {new}")
+        s.assign(name, (first[0], first[1] if p.multi_input_mode == "sum" else -1, -1, -1))
+    channels = [shape[1] for shape in known]
+    total = first[1] if p.multi_input_mode == "sum" else -1 if -1 in channels else sum(channels)
+    s.assign(result, (first[0], total, *new))
+
+
 class UpSampling(OperatorProperty):
     """data (N, C, H, W) gives (N, C, scale·H, scale·W).
 
@@ -65,19 +82,7 @@ class UpSampling(OperatorProperty):
             s.assign("data", (-1, p.num_filter, -1, -1))
             Deconvolution().infer_shape(filter_param(p), s)
             return
-        shapes = [image_shape(s, name) for name in self.inputs(p)]
-        first = shapes[0]
-        if first is None or -1 in first[2:] or any(x is None for x in shapes):
-            return
-        new = tuple(p.scale * e for e in first[2:])
-        known = [x for x in shapes if x is not None]
-        for name, shape in zip(self.inputs(p), known, strict=True):
-            if any(e == 0 or (e > 0 and n % e) for e, n in zip(shape[2:], new, strict=True)):
-                raise s.error(f"{name}: extents of {shape} do not divide those of the result, {new}")
-            s.assign(name, (first[0], first[1] if p.multi_input_mode == "sum" else -1, -1, -1))
-        channels = [shape[1] for shape in known]
-        total = first[1] if p.multi_input_mode == "sum" else -1 if -1 in channels else sum(channels)
-        s.assign("output", (first[0], total, *new))
+        infer_repetition(p, s, self.inputs(p), "output")
 
     def gradient(self, p: Any, g: Any) -> Any:
         """That of the Deconvolution, or sums over the repeated pixels."""
@@ -115,7 +120,8 @@ class BackwardUpSampling(OperatorProperty):
         return tuple(f"arg{i}_grad" for i in range(p.num_args))
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs."""
+        """As the forward inputs, whose result has the shape of out_grad."""
+        infer_repetition(p, s, self.inputs(p)[1:], "out_grad")
         for name in self.inputs(p)[1:]:
             s.unify([name, f"{name}_grad"])
 
