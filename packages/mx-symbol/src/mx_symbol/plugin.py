@@ -27,6 +27,13 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
     registry.add("constants", "graph", f"{here}.constants:fold_constants", after=("simplify", "cse"))
     registry.add("no-gradients", "inference", f"{here}.simplify:without_gradients")
+    registry.add(
+        "strides",
+        "inference",
+        f"{here}.strides:move_strides",
+        after=("no-gradients",),
+        before=("channels-last",),
+    )
     registry.add("batch-norm", "inference", f"{here}.batch_norm:fold_batch_norm", after=("no-gradients",))
     registry.add("channels-last", "inference", f"{here}.channels_last:channels_last", before=("batch-norm",))
     registry.add("layers", "inference", f"{here}.layers:fuse_layers", after=("batch-norm",))

@@ -43,7 +43,8 @@ def networks(draw):
             gate = sym.sigmoid(sym.mean(x, axis=(2, 3), keepdims=True))
             made = sym.broadcast_mul(y, gate)
         values.append(made)
-    return sym.Group([values[-1], sym.sum(values[len(values) // 2], axis=1)])
+    tail = draw(st.integers(1, 3))  # reads every so-manieth position
+    return sym.Group([unit(values[-1], 4, "tail", 1, tail), sym.sum(values[len(values) // 2], axis=1)])
 
 
 @settings(max_examples=25, deadline=None)
@@ -56,7 +57,15 @@ def test_all_passes_keep_values_gradients_and_statistics(net):
 @given(
     networks(),
     st.sampled_from(
-        ["channels-last", "channels-last-training", "batch-norm", "layers", "fuse", "cse,cse-program"]
+        [
+            "strides",
+            "channels-last",
+            "channels-last-training",
+            "batch-norm",
+            "layers",
+            "fuse",
+            "cse,cse-program",
+        ]
     ),
 )
 def test_each_pass_alone_does(net, passes):
