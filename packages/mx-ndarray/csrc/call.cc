@@ -2,6 +2,7 @@
 #include "call.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "few.hpp"
 #include "threads.hpp"
@@ -19,6 +20,13 @@ int32_t allocate_output(const mx_kernel_context* self, uint32_t i, int32_t ndim,
   });
 }
 
+// How many threads the kernel may use: what it asks for, if whoever runs it leaves it so many.
+uint32_t threads_of(const Call& call, const mx_run_context& run) noexcept {
+  const uint32_t wanted = (call.push_flags & MX_PUSH_PARALLEL) != 0 ? parallel_threads() : 1;
+  constexpr size_t kNeeded = offsetof(mx_run_context, threads) + sizeof run.threads;
+  return run.size >= kNeeded && run.threads != 0 ? std::min(wanted, run.threads) : wanted;
+}
+
 }  // namespace
 
 mx_failure* execute(const Call& call, const mx_run_context& run, Execution execution,
@@ -31,7 +39,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   context.stream = run.stream;
   context.scalars = scalars;
   context.n_scalars = n_scalars;
-  context.threads = (call.push_flags & MX_PUSH_PARALLEL) != 0 ? parallel_threads() : 1;
+  context.threads = threads_of(call, run);
   context.random_key = random_key;
   context.random_offset = random_offset;
   context.alloc_output = &allocate_output;

@@ -4,9 +4,27 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 
 namespace mx::symbol {
+namespace {
+
+// In place of a segment: the entrance of a part, which does nothing.
+constexpr uint32_t kEntrance = UINT32_MAX;
+
+// Sorted, each once, without those of another such list.
+std::vector<mx_variable*> distinct(std::vector<mx_variable*> list,
+                                   const std::vector<mx_variable*>& without = {}) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  std::vector<mx_variable*> result;
+  std::set_difference(list.begin(), list.end(), without.begin(), without.end(),
+                      std::back_inserter(result));
+  return result;
+}
+
+}  // namespace
 
 // One push of one segment; used again and again, so that a push allocates nothing.
 struct Binding::Job {
@@ -17,6 +35,7 @@ struct Binding::Job {
 
   static mx_failure* run(void* argument, const mx_run_context* context) {
     const auto* job = static_cast<const Job*>(argument);
+    if (job->segment == kEntrance) return nullptr;
     return job->binding->run_segment(*job, *context);
   }
   static void destroy(void* argument) {
@@ -53,8 +72,14 @@ Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_ar
     for (const uint32_t slot : node.outputs) step.outputs.push_back(describe(slot));
     steps_.push_back(std::move(step));
   }
+  const mx_engine_api* engine = program_->tables().engine;
+  for (size_t i = 0; i < program_->strands().size(); ++i) {
+    tokens_.push_back(engine->new_variable(engine->self));
+    if (tokens_.back() == nullptr) throw std::bad_alloc();
+  }
   segments_.reserve(program_->segments().size());
   for (const Segment& segment : program_->segments()) bind_segment(segment);
+  if (!tokens_.empty()) bind_entrances();
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
 }
@@ -62,6 +87,10 @@ Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_ar
 Binding::~Binding() {
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_release(invoke->self, array);
+  const mx_engine_api* engine = program_->tables().engine;
+  for (mx_variable* token : tokens_) {
+    engine->delete_variable(engine->self, token, program_->context(), [](void*) {}, nullptr);
+  }
 }
 
 void Binding::check_arrays() const {
@@ -89,51 +118,99 @@ mx_tensor Binding::describe(uint32_t index) const {
           static_cast<int32_t>(slot.shape.size()), 0};
 }
 
-// Arrays may share a variable (views of one chunk); the engine wants each variable once.
-void Binding::bind_segment(const Segment& segment) {
+std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays) const {
   const mx_invoke_api* invoke = program_->tables().invoke;
-  const auto variables = [&](const std::vector<uint32_t>& arrays) {
-    std::vector<mx_variable*> list;
-    list.reserve(arrays.size());
-    for (const uint32_t array : arrays) {
-      list.push_back(invoke->array_variable(invoke->self, arrays_[array]));
-    }
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-    return list;
-  };
+  std::vector<mx_variable*> list;
+  list.reserve(arrays.size() + 1);
+  for (const uint32_t array : arrays) {
+    list.push_back(invoke->array_variable(invoke->self, arrays_[array]));
+  }
+  return list;
+}
+
+// Arrays may share a variable (views of one chunk); the engine wants each variable once.  A strand reads
+// the arenas it works on: so it runs beside other strands, and after whatever wrote all of them.
+void Binding::bind_segment(const Segment& segment) {
+  std::vector<mx_variable*> writes = variables(segment.writes), reads = variables(segment.reads);
+  if (segment.strand != kNoStrand) {
+    writes.push_back(tokens_[segment.strand]);
+    for (const uint32_t strand : program_->strands()[segment.strand].after) reads.push_back(tokens_[strand]);
+    for (mx_variable* arena : variables(segment.shares)) reads.push_back(arena);
+  }
   Bound bound;
-  bound.writes = variables(segment.writes);
-  const std::vector<mx_variable*> read = variables(segment.reads);
-  std::set_difference(read.begin(), read.end(), bound.writes.begin(), bound.writes.end(),
-                      std::back_inserter(bound.reads));
-  for (const std::vector<uint32_t>* list : {&segment.writes, &segment.reads}) {
+  bound.writes = distinct(std::move(writes));
+  bound.reads = distinct(std::move(reads), bound.writes);
+  for (const std::vector<uint32_t>* list : {&segment.writes, &segment.shares, &segment.reads}) {
     for (const uint32_t array : *list) bound.memory.push_back({array, nullptr});
   }
   segments_.push_back(std::move(bound));
 }
 
-void Binding::push(uint32_t part, int32_t priority) {
-  const Part& range = program_->part(part);
-  for (uint32_t i = range.begin; i < range.end; ++i) push_segment(i, priority);
+// A part enters the arenas when nobody else is there, and not after a failure of an earlier part, of
+// which it may need what is there.
+void Binding::bind_entrances() {
+  std::vector<uint32_t> arenas;
+  for (uint32_t i = 0; i < arrays_.size(); ++i) {
+    if (program_->arenas()[i]) arenas.push_back(i);
+  }
+  for (const Part& part : program_->parts()) {
+    std::vector<mx_variable*> earlier;
+    for (uint32_t i = 0; i < part.begin; ++i) earlier.push_back(tokens_[program_->segments()[i].strand]);
+    Bound bound;
+    bound.writes = distinct(variables(arenas));
+    bound.reads = distinct(std::move(earlier), bound.writes);
+    entrances_.push_back(std::move(bound));
+  }
 }
 
-void Binding::push_segment(uint32_t index, int32_t priority) {
+void Binding::push(uint32_t part, int32_t priority) {
+  const Part& range = program_->part(part);
+  if (!entrances_.empty()) push_entrance(part, priority);
+  Random random = reserve(range.random_blocks);
+  for (uint32_t i = range.begin; i < range.end; ++i) {
+    const Segment& segment = program_->segments()[i];
+    if (segment.strand == kNoStrand) random = reserve(segment.random_blocks);
+    push_segment(i, priority, random);
+  }
+}
+
+void Binding::push_entrance(uint32_t part, int32_t priority) {
+  const Bound& bound = entrances_[part];
+  if (bound.writes.empty()) return;  // no arena
+  std::unique_ptr<Job> job = take_job();
+  job->segment = kEntrance;
+  submit(bound, std::move(job), MX_PUSH_INLINE, priority);
+}
+
+Binding::Random Binding::reserve(uint64_t blocks) const {
+  Random random;
+  if (blocks != 0) {
+    const mx_resource_api* table = program_->tables().random;
+    table->reserve_random(table->self, program_->context(), blocks, &random.key, &random.offset);
+  }
+  return random;
+}
+
+void Binding::push_segment(uint32_t index, int32_t priority, Random random) {
   const Segment& segment = program_->segments()[index];
   const Bound& bound = segments_[index];
   if (bound.writes.empty()) return;  // nobody would see what it computes
-  const Tables& tables = program_->tables();
   std::unique_ptr<Job> job = take_job();
-  job->binding = shared_from_this();
   job->segment = index;
-  if (segment.random_blocks != 0) {
-    tables.random->reserve_random(tables.random->self, program_->context(), segment.random_blocks,
-                                  &job->random_key, &job->random_offset);
-  }
+  job->random_key = random.key;
+  job->random_offset = random.offset;
+  const bool brief = segment.microseconds < kInlineMicroseconds;
+  const bool alone = segment.strand == kNoStrand || program_->strands()[segment.strand].threads == 0;
+  const uint32_t heavy = alone ? MX_PUSH_PARALLEL : 0;
+  submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : brief ? MX_PUSH_INLINE : heavy, priority);
+}
+
+void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority) {
+  const Tables& tables = program_->tables();
+  job->binding = shared_from_this();
   mx_operation operation{};
   operation.size = sizeof operation;
-  const bool brief = segment.microseconds < kInlineMicroseconds;
-  operation.flags = segment.python ? MX_PUSH_PYTHON : brief ? MX_PUSH_INLINE : MX_PUSH_PARALLEL;
+  operation.flags = flags;
   operation.context = program_->context();
   operation.property = MX_FN_NORMAL;
   operation.priority = priority;
@@ -187,12 +264,13 @@ Memo::Stamp Binding::stamp(uint32_t segment, size_t position) const {
   const Tables& tables = program_->tables();
   const Memory& memory = segments_[segment].memory[position];
   mx_array* array = arrays_[memory.array];
-  if (position < program_->segments()[segment].writes.size()) return {array, memory.address, 0};
+  const Segment& known = program_->segments()[segment];
+  if (position < known.writes.size() + known.shares.size()) return {array, memory.address, 0};
   mx_variable* variable = tables.invoke->array_variable(tables.invoke->self, array);
   return {array, memory.address, tables.engine->variable_version(tables.engine->self, variable)};
 }
 
-bool Binding::is_current(uint32_t segment) const {
+bool Binding::has_current_stamps(uint32_t segment) const {
   const std::vector<Memo::Stamp>& known = memo_->stamps(segment);
   const size_t n = segments_[segment].memory.size();
   if (known.size() != n) return false;
@@ -200,6 +278,25 @@ bool Binding::is_current(uint32_t segment) const {
     if (!(known[i] == stamp(segment, i))) return false;
   }
   return true;
+}
+
+// The first prepared segment stands for all of its part: what they hand to each other does not last.
+bool Binding::is_current(uint32_t segment) const {
+  if (!has_current_stamps(segment)) return false;
+  for (const Part& part : program_->parts()) {
+    if (segment != part.begin) continue;
+    for (uint32_t i = part.begin + 1; i < part.prepared_end; ++i) {
+      if (memo_->stamps(i).empty()) return false;
+    }
+  }
+  return true;
+}
+
+// Half a run holds nothing.
+void Binding::forget_prepared() {
+  for (const Part& part : program_->parts()) {
+    for (uint32_t i = part.begin; i < part.prepared_end; ++i) memo_->record(i, {});
+  }
 }
 
 void Binding::remember(uint32_t segment) {
@@ -213,9 +310,13 @@ mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) 
   if (failure != nullptr) return failure;
   if (!program_->segments()[job.segment].prepared) return run_nodes(job, context);
   if (is_current(job.segment)) return nullptr;
-  memo_->record(job.segment, {});  // half a run holds nothing
+  const bool first = job.segment == 0 || !program_->segments()[job.segment - 1].prepared;
+  if (first) forget_prepared();
   failure = run_nodes(job, context);
-  if (failure != nullptr) return failure;
+  if (failure != nullptr) {
+    forget_prepared();
+    return failure;
+  }
   return failing([&] { remember(job.segment); });
 }
 
@@ -260,9 +361,13 @@ class Span {
 
 }  // namespace
 
-mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& context) {
+mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
   const mx_invoke_api* invoke = program_->tables().invoke;
   const Segment& segment = program_->segments()[job.segment];
+  mx_run_context context{};
+  std::memcpy(&context, &given, std::min<size_t>(given.size, sizeof context));
+  context.size = sizeof context;
+  if (segment.strand != kNoStrand) context.threads = program_->strands()[segment.strand].threads;
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
     const Step& step = steps_[i];

@@ -61,7 +61,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   Binding& operator=(const Binding&) = delete;
   ~Binding();
 
-  // Pushes a part to the engine.  Never blocks, except under a naive engine, whose failure is
+  // Pushes a part to the engine, an operation per segment.  Of a program with strands the first operation
+  // takes the arenas, so that what other programs left there is over.  Never blocks, except under a naive engine, whose failure is
   // thrown as FailureError.  Throws Error.
   void push(uint32_t part, int32_t priority);
 
@@ -71,7 +72,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
     uint32_t array;
     void* address;
   };
-  struct Bound {  // a segment
+  struct Bound {  // a segment, or the entrance of a part
     std::vector<mx_variable*> reads;
     std::vector<mx_variable*> writes;
     std::vector<Memory> memory;
@@ -84,12 +85,24 @@ class Binding : public std::enable_shared_from_this<Binding> {
 
   std::unique_ptr<Job> take_job();
   void check_arrays() const;
+  std::vector<mx_variable*> variables(const std::vector<uint32_t>& arrays) const;
   void bind_segment(const Segment& segment);
+  void bind_entrances();
   mx_tensor describe(uint32_t slot) const;
-  void push_segment(uint32_t index, int32_t priority);
+  // Random numbers that were reserved.
+  struct Random {
+    uint64_t key = 0;
+    uint64_t offset = 0;
+  };
+  Random reserve(uint64_t blocks) const;
+  void push_segment(uint32_t index, int32_t priority, Random random);
+  void push_entrance(uint32_t part, int32_t priority);
+  void submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority);
   void locate(uint32_t index);
   Memo::Stamp stamp(uint32_t segment, size_t position) const;
   bool is_current(uint32_t segment) const;
+  bool has_current_stamps(uint32_t segment) const;
+  void forget_prepared();
   void remember(uint32_t segment);
   mx_failure* run_nodes(const Job& job, const mx_run_context& context);
   mx_failure* run_segment(const Job& job, const mx_run_context& context);
@@ -98,6 +111,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::shared_ptr<const Program> program_;
   std::vector<mx_array*> arrays_;
   std::shared_ptr<Memo> memo_;
+  std::vector<mx_variable*> tokens_;  // per strand, written when it has run; owned
+  std::vector<Bound> entrances_;      // per part, if there are strands
   // A segment's memory and steps are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;

@@ -11,6 +11,8 @@ namespace {
 
 namespace py = pybind11;
 
+using StrandTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
+
 // Runs `body` and raises what it throws as the exception of mx_core.errors.
 template <class Body>
 auto translated(Body&& body) -> decltype(body()) {
@@ -66,11 +68,11 @@ void add_node(Program& program, std::string name, const py::capsule& call,
               std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint8_t> req,
               std::vector<uint32_t> mutated, std::vector<uint32_t> unread,
               std::vector<double> scalars, bool is_train, bool prepared,
-              double microseconds) {
+              double microseconds, uint32_t order) {
   translated([&] {
     program.add_node({std::move(name), call_of(call), std::move(inputs), std::move(outputs),
                       std::move(req), std::move(mutated), std::move(unread), std::move(scalars),
-                      is_train, prepared, microseconds});
+                      is_train, prepared, microseconds, order});
   });
 }
 
@@ -109,23 +111,31 @@ PYBIND11_MODULE(_core, module) {
                                                 "A flat list of prepared calls over slots.")
       .def(py::init(&make_program), py::arg("engine"), py::arg("invoke"), py::arg("random"),
            py::arg("context"), py::arg("name"))
-      .def("add_array", [](Program& program) {
-             return translated([&] { return program.add_array(); });
+      .def("add_array", [](Program& program, bool arena) {
+             return translated([&] { return program.add_array(arena); });
            },
-           "A new array number.")
+           py::arg("arena") = false, "A new array number.")
       .def("add_slot", &add_slot, py::arg("array"), py::arg("offset"), py::arg("dtype"),
            py::arg("item_size"), py::arg("shape"),
            "A value at a byte offset of an array, or (array -1) without memory; returns its number.")
       .def("add_node", &add_node, py::arg("name"), py::arg("call"), py::arg("inputs"),
            py::arg("outputs"), py::arg("req"), py::arg("mutated"), py::arg("unread"),
            py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false,
-           py::arg("microseconds") = 0.0, "Appends a call.")
+           py::arg("microseconds") = 0.0, py::arg("order") = 0u,
+           "Appends a call; `order` is its place in the schedule where strands change that.")
       .def("seal",
-           [](Program& program, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits) {
-             translated([&] { program.seal(ends, limits); });
+           [](Program& program, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits,
+              const std::vector<StrandTuple>& strands) {
+             translated([&] {
+               std::vector<Strand> made;
+               for (const auto& [end, threads, after] : strands) made.push_back({end, threads, after});
+               program.seal(ends, limits, std::move(made));
+             });
            },
            py::arg("ends"), py::arg("limits") = std::vector<uint32_t>{},
-           "Fixes the program; part k ends before node ends[k] and has segments of at most limits[k] nodes.")
+           py::arg("strands") = std::vector<StrandTuple>{},
+           "Fixes the program; part k ends before node ends[k] and has segments of at most limits[k] nodes. "
+           "A strand (end, threads, after) has the nodes below its end that no earlier one has.")
       .def("segments",
            [](const Program& program, uint32_t part) {
              return translated([&] { return program.part(part).end - program.part(part).begin; });

@@ -28,9 +28,10 @@ Program::~Program() {
   tables_.engine->release(tables_.engine->self);
 }
 
-uint32_t Program::add_array() {
+uint32_t Program::add_array(bool arena) {
   if (sealed_) refuse("is sealed");
   array_bytes_.push_back(0);
+  arenas_.push_back(arena);
   return static_cast<uint32_t>(array_bytes_.size() - 1);
 }
 
@@ -102,22 +103,54 @@ void Program::add_node(Node node) {
   invoke->call_retain(invoke->self, nodes_.back().call);
 }
 
-void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits) {
-  if (sealed_) refuse("is sealed");
+void Program::check_strands() const {
   uint32_t begin = 0;
+  for (uint32_t i = 0; i < strands_.size(); ++i) {
+    if (strands_[i].end <= begin) refuse("strands must follow each other");
+    begin = strands_[i].end;
+    for (const uint32_t other : strands_[i].after) {
+      if (other >= i) refuse("strand " + std::to_string(i) + " waits for a later one");
+    }
+  }
+  if (!strands_.empty() && begin != nodes_.size()) refuse("the strands leave nodes out");
+}
+
+void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits,
+                   std::vector<Strand> strands) {
+  if (sealed_) refuse("is sealed");
+  strands_ = std::move(strands);
+  check_strands();
+  uint32_t begin = 0, strand = 0;
   for (size_t k = 0; k < ends.size(); ++k) {
     const uint32_t end = ends[k];
     if (end < begin || end > nodes_.size()) refuse("parts must follow each other");
-    const auto first = static_cast<uint32_t>(segments_.size());
-    make_segments(begin, end, k < limits.size() ? limits[k] : 0);
-    parts_.push_back({first, static_cast<uint32_t>(segments_.size())});
+    make_part(begin, end, k < limits.size() ? limits[k] : 0, strand);
     begin = end;
   }
   if (begin != nodes_.size()) refuse("the parts leave nodes out");
   sealed_ = true;
 }
 
-void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit) {
+// `strand` is the first that belongs to the part, and then the first of the next.
+void Program::make_part(uint32_t begin, uint32_t end, uint32_t limit, uint32_t& strand) {
+  Part part;
+  part.begin = static_cast<uint32_t>(segments_.size());
+  const uint32_t first = begin;
+  if (strands_.empty()) {
+    make_segments(begin, end, limit, kNoStrand);
+  } else {
+    for (; begin < end; begin = strands_[strand++].end) {
+      if (strands_[strand].end > end) refuse("a strand reaches into the next part");
+      make_segments(begin, strands_[strand].end, limit, strand);
+    }
+  }
+  part.end = static_cast<uint32_t>(segments_.size());
+  join_prepared(part);
+  if (!strands_.empty()) order_random(part, first, end);
+  parts_.push_back(part);
+}
+
+void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32_t strand) {
   const mx_invoke_api* invoke = tables_.invoke;
   Segment segment;
   for (uint32_t i = begin; i < end; ++i) {
@@ -128,6 +161,7 @@ void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit) {
       if (i != begin) finish_segment(std::move(segment));
       segment = Segment{};
       segment.begin = i;
+      segment.strand = strand;
       segment.python = python;
       segment.prepared = prepared;
     }
@@ -159,10 +193,43 @@ void Program::finish_segment(Segment segment) {
     }
   }
   for (uint32_t array = 0; array < array_bytes_.size(); ++array) {
-    if (written[array]) segment.writes.push_back(array);
-    if (read[array] && !written[array]) segment.reads.push_back(array);
+    if (!read[array] && !written[array]) continue;
+    const bool shared = arenas_[array] && segment.strand != kNoStrand;
+    (shared ? segment.shares : written[array] ? segment.writes : segment.reads).push_back(array);
   }
   segments_.push_back(std::move(segment));
+}
+
+void Program::order_random(Part& part, uint32_t begin, uint32_t end) {
+  std::vector<uint32_t> nodes;
+  for (uint32_t i = begin; i < end; ++i) nodes.push_back(i);
+  std::sort(nodes.begin(), nodes.end(),
+            [this](uint32_t a, uint32_t b) { return nodes_[a].order < nodes_[b].order; });
+  for (const uint32_t i : nodes) {
+    random_before_[i] = part.random_blocks;
+    part.random_blocks += tables_.invoke->call_random_blocks(tables_.invoke->self, nodes_[i].call);
+  }
+}
+
+// What prepared segments hand to each other lies in memory that others use later, so all of them
+// look at everything that one of them reads.
+void Program::join_prepared(Part& part) {
+  part.prepared_end = part.begin;
+  while (part.prepared_end < part.end && segments_[part.prepared_end].prepared) ++part.prepared_end;
+  std::vector<uint32_t> reads, writes;
+  const auto add = [](std::vector<uint32_t>& all, const std::vector<uint32_t>& some) {
+    for (const uint32_t array : some) {
+      if (!contains(all, array)) all.push_back(array);
+    }
+  };
+  for (uint32_t i = part.begin; i < part.prepared_end; ++i) add(writes, segments_[i].writes);
+  for (uint32_t i = part.begin; i < part.prepared_end; ++i) add(reads, segments_[i].reads);
+  const auto is_written = [&](uint32_t array) { return contains(writes, array); };
+  reads.erase(std::remove_if(reads.begin(), reads.end(), is_written), reads.end());
+  for (uint32_t i = part.begin; i < part.prepared_end; ++i) {
+    segments_[i].reads = reads;
+    segments_[i].writes = writes;
+  }
 }
 
 const Part& Program::part(uint32_t index) const {

@@ -2,6 +2,7 @@
 """Memory plans: proven on random schedules, judged on known ones."""
 
 import time
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from mx_core.errors import MXNetError
 from mx_symbol import memory
-from mx_symbol.memory import MemoryPlan, Placement, Step, plan_memory
-from mx_symbol.memory_check import check_plan
+from mx_symbol.memory import DataFlow, MemoryPlan, Placement, Step, plan_memory
+from mx_symbol.memory_check import check_any_order, check_plan
+from mx_symbol.order import Order, masks_of, reuse_edges, users_of
 
 
 @st.composite
@@ -46,6 +48,73 @@ def test_no_plan_damages_a_live_value(schedule, linear):
     check_plan(steps, sizes, external, plan)
     assert plan.live_bytes <= plan.total_bytes <= plan.naive_bytes
     assert set(plan.placements) == set(range(len(sizes))) - external
+
+
+def flow_of(steps, n_values, n_forward=None):
+    return DataFlow(Order(steps, n_forward).before, masks_of(users_of(steps, n_values)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(schedules(), st.booleans(), st.booleans(), st.data())
+def test_no_order_that_is_allowed_damages_a_live_value(schedule, by_flow, linear, data):
+    steps, sizes, external = schedule
+    n_forward = data.draw(st.none() | st.integers(0, len(steps)))
+    host = data.draw(st.none() | st.sampled_from(sorted(external))) if external else None
+    hosts = {} if host is None else {host: n_forward or 0}
+    flow = flow_of(steps, len(sizes), n_forward) if by_flow else None
+    limit = memory.GREEDY_LIMIT
+    try:
+        memory.GREEDY_LIMIT = -1 if linear else limit
+        plan = plan_memory(steps, sizes, external, hosts, flow)
+    finally:
+        memory.GREEDY_LIMIT = limit
+    order = Order(steps, n_forward)
+    edges = reuse_edges(steps, plan, order)
+    if by_flow:
+        assert edges == ()  # no branch waits for memory
+    assert order.before == Order(steps, n_forward, edges).before
+    plan = replace(plan, edges=edges)
+    check_plan(steps, sizes, external, plan)
+    check_any_order(steps, sizes, external, plan, n_forward)
+    for needless in edges[:3]:
+        rest = tuple(edge for edge in edges if edge != needless)
+        assert not Order(steps, n_forward, rest).before[needless[1]] >> needless[0] & 1
+
+
+#: two branches of two steps from value 0, and a step that reads both ends
+FORK = [
+    Step((), (0,)),
+    Step((0,), (1,)),
+    Step((1,), (2,)),
+    Step((0,), (3,)),
+    Step((3,), (4,)),
+    Step((2, 4), (5,)),
+]
+
+
+def test_least_memory_makes_a_branch_wait_and_most_parallel_does_not():
+    sizes = [64, 1000, 64, 1000, 64, 64]
+    least = plan_memory(FORK, sizes)
+    assert least.placements[1].offset == least.placements[3].offset
+    edges = reuse_edges(FORK, least, Order(FORK))
+    assert (2, 3) in edges  # the second branch begins when the first has read value 1
+    most = plan_memory(FORK, sizes, flow=flow_of(FORK, 6))
+    assert reuse_edges(FORK, most, Order(FORK)) == ()
+    assert (least.total_bytes, most.total_bytes) == (1024 + 2 * 64, 2 * 1024 + 3 * 64)
+
+
+def test_the_checker_finds_what_only_the_schedule_keeps_apart():
+    sizes = [64, 1000, 64, 1000, 64, 64]
+    plan = plan_memory(FORK, sizes)
+    check_plan(FORK, sizes, frozenset(), plan)
+    with pytest.raises(MXNetError, match=r"values \d and \d share memory and may be alive at the same time"):
+        check_any_order(FORK, sizes, frozenset(), plan)
+
+
+def test_the_checker_refuses_orders_that_go_back():
+    plan = replace(plan_memory(*chain(3)), edges=((2, 1),))
+    with pytest.raises(MXNetError, match="step 1 waits for a later one"):
+        check_any_order(*chain(3), frozenset(), plan)
 
 
 def chain(n, size=1000):

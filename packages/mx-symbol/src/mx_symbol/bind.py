@@ -20,6 +20,7 @@ from mx_symbol.passes import Passes
 from mx_symbol.pieces import is_dynamic
 from mx_symbol.piecewise import PiecewiseExecutor, build_in_pieces
 from mx_symbol.placed_executor import PlacedExecutor
+from mx_symbol.planning import Planning
 from mx_symbol.program import Arena
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def bind(
     shared_exec: Executor | None = None,
     memory_budget: int | None = None,
     passes: str | None = None,
+    memory_mode: str | None = None,
+    branches: str | None = None,
 ) -> Executor:
     """Binds a symbol to arrays the caller owns.
 
@@ -55,13 +58,18 @@ def bind(
     memory_budget : most bytes that the intermediate values of training may take; what does not fit is
         computed again in backward (`mx_symbol.recompute`)
     passes : which graph passes run, as in the environment variable MX_PASSES: "-fuse,-cse" leaves two out
+    memory_mode : "least_memory" shares memory wherever the schedule allows it, "most_parallel" only where no branch
+        of the graph would have to wait for another by that; by default MX_MEMORY_MODE, or least memory
+    branches : whether branches that do not depend on each other run side by side: "always", "never", or "auto", when
+        that looks faster; by default MX_BRANCHES, or "auto"
 
     Raises
     ------
-    ArgumentError  arrays are missing or too many
+    ArgumentError  arrays are missing or too many; or `memory_budget` together with "most_parallel"
     ShapeError, DTypeError  arrays do not fit the graph; names node, argument, both values
     """
     place = current_context() if ctx is None else ctx
+    planning = _planning(place, memory_mode, branches, memory_budget)
     arguments, auxiliaries = variables_of(symbol.nodes)
     arg_table = _named(args, list(arguments), "args")
     aux_table = _named(aux_states if aux_states is not None else {}, list(auxiliaries), "aux_states")
@@ -74,7 +82,7 @@ def bind(
         {name: tuple(array.shape) for name, array in everything.items()},
         {name: dtypes.code(array.dtype) for name, array in everything.items()},
         requests, place, Passes.parse(passes), group2ctx or {},
-        {name: array.context for name, array in everything.items()},
+        {name: array.context for name, array in everything.items()}, planning,
     )  # fmt: skip
     for name in requests:
         _check_fits(f"gradient of {name}", grads[name], graph.specs[Entry(graph.arguments[name])])
@@ -96,6 +104,8 @@ def simple_bind(
     shared_buffer: dict[str, NDArray] | None = None,
     memory_budget: int | None = None,
     passes: str | None = None,
+    memory_mode: str | None = None,
+    branches: str | None = None,
     **kwargs: Sequence[int],
 ) -> Executor:
     """Infers shapes and types, allocates arrays (zeros) and binds.
@@ -106,7 +116,7 @@ def simple_bind(
     shared_arg_names, shared_exec : arguments whose arrays are taken from another executor
     shared_buffer : arrays by name (gradients: `grad of NAME`) that are used where they are large enough,
         and added to; arguments in `shared_arg_names` stay out of it
-    memory_budget, passes : as in `bind`
+    memory_budget, passes, memory_mode, branches : as in `bind`
     **kwargs : shapes by argument; 0 is an unknown dimension
 
     Raises
@@ -114,6 +124,7 @@ def simple_bind(
     ShapeError, DTypeError  contradiction, or a shape that cannot be inferred
     """
     place = current_context() if ctx is None else ctx
+    planning = _planning(place, memory_mode, branches, memory_budget)
     if shared_buffer is not None and not isinstance(shared_buffer, dict):
         raise TypeError(f"[simple_bind] shared_buffer: expected a dict, got {type(shared_buffer).__name__}")
     for name, stype in (stype_dict or {}).items():
@@ -127,7 +138,7 @@ def simple_bind(
         symbol,
         {name: legacy_in(shape_of(shape, f"simple_bind {name}")) for name, shape in kwargs.items()},
         {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
-        requests, place, Passes.parse(passes), group2ctx or {}, {},
+        requests, place, Passes.parse(passes), group2ctx or {}, {}, planning,
     )  # fmt: skip
     pool = _Pool(place, devices, shared_exec, shared_arg_names, shared_buffer)
     args = {name: pool.argument(name, graph, node) for name, node in graph.arguments.items()}
@@ -141,6 +152,16 @@ def simple_bind(
     return _made(symbol, place, graph, arrays, arena, memory_budget, devices, group2ctx or {})
 
 
+def _planning(
+    place: Context, memory_mode: str | None, branches: str | None, memory_budget: int | None
+) -> Planning:
+    if memory_budget is not None and memory_mode == "most_parallel":
+        raise ArgumentError(
+            "[bind] memory_mode: expected least_memory, since there is a memory_budget, got 'most_parallel'"
+        )
+    return Planning.parse(memory_mode, branches, place)
+
+
 def _planned(
     symbol: Symbol,
     shapes: Mapping[str, PartialShape | None],
@@ -150,13 +171,14 @@ def _planned(
     passes: Passes,
     groups: Mapping[str, Context],
     arrays: Mapping[str, Context],
+    planning: Planning,
 ) -> tuple[BoundGraph, Devices | None]:
     """The graph to run, and where its nodes lie if it takes several programs."""
     heads = closed_shapes(symbol.entries, shapes)
     devices = Devices(heads, place, groups, arrays if groups else {})
     if any(map(is_dynamic, symbol.nodes)):
         return build_in_pieces(heads, shapes, types, requests, devices, passes), devices
-    graph = build(heads, shapes, types, requests, place, passes)
+    graph = build(heads, shapes, types, requests, place, passes, planning=planning)
     return graph, devices if devices.several else None
 
 
@@ -280,7 +302,7 @@ def rebind(
     everything = (*executor._args.items(), *executor._aux.items())
     graph, devices = _planned(
         executor._symbol, shapes, types, requests, executor._context, old.passes, executor._groups,
-        {name: array.context for name, array in everything},
+        {name: array.context for name, array in everything}, old.planning,
     )  # fmt: skip
 
     def moved(name: str, array: NDArray | None, node: Node, named: bool) -> NDArray | None:

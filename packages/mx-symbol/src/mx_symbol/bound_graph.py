@@ -24,6 +24,7 @@ from mx_symbol.infer import (
 )
 from mx_symbol.ir import PREPARED, Graph
 from mx_symbol.passes import Observer, Passes, run_stage
+from mx_symbol.planning import Planning
 
 FLOAT32 = 0
 #: elements of one array; beyond it byte counts may leave 64 bits
@@ -44,6 +45,7 @@ class BoundGraph:
     grad_req : per argument in `grads`: "write" or "add"
     specs : shape and type of every entry
     passes : which graph passes its programs get
+    planning : how their memory and branches are planned
     """
 
     heads: tuple[Entry, ...]
@@ -56,6 +58,7 @@ class BoundGraph:
     grad_req: dict[str, str]
     specs: dict[Entry, TensorSpec]
     passes: Passes = Passes()
+    planning: Planning = Planning()
 
 
 def variables_of(order: Sequence[Node]) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -85,6 +88,7 @@ def build(
     context: Context | None = None,
     passes: Passes | None = None,
     observe: Observer | None = None,
+    planning: Planning | None = None,
 ) -> BoundGraph:
     """Infers every shape and type, runs the passes of stage `graph` and adds the gradient graph.
 
@@ -95,6 +99,7 @@ def build(
     context : where it will run
     passes : which graph passes run; by default those that MX_PASSES says
     observe : sees the graph before and after every pass
+    planning : of memory and branches; by default what the environment says
 
     Raises
     ------
@@ -105,6 +110,7 @@ def build(
     arguments, auxiliaries = variables_of(original)
     chosen = Passes.parse() if passes is None else passes
     place = Context("cpu") if context is None else context
+    planned = Planning.parse(context=place) if planning is None else planning
     specs = _specs(original, heads, (), {}, arguments, shapes, types)
     before = Graph(heads, (), specs, place)
     after = run_stage(before, "graph", chosen, observe)
@@ -116,8 +122,8 @@ def build(
     wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
     if not wanted:
         return BoundGraph(
-            heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen
-        )
+            heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen, planned
+        )  # fmt: skip
     # What the passes removed may have been what told the shape of a variable.
     known = {node: specs[Entry(node)] for node in (*arguments.values(), *auxiliaries.values())}
     shapes = {node.name: spec.shape for node, spec in known.items()}
@@ -134,8 +140,8 @@ def build(
     everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
     specs = _specs(everything, heads, used, named, arguments, shapes, types)
     return BoundGraph(
-        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen
-    )
+        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen, planned
+    )  # fmt: skip
 
 
 def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | None]) -> tuple[Entry, ...]:

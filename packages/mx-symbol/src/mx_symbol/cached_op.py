@@ -20,6 +20,7 @@ from mx_symbol.gradient import apply_plain, gradient_graph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.passes import Passes
 from mx_symbol.pieces import Pieces, is_dynamic
+from mx_symbol.planning import Planning
 from mx_symbol.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 from mx_symbol.schedule import make_schedule
 
@@ -47,10 +48,12 @@ class CachedOp:
         Accepted for compatibility (`FLAGS`): memory is always planned, and programs are kept per shape.
     passes : Passes, optional
         Which graph passes run; by default those of MX_PASSES.
+    memory_mode, branches : str, optional
+        How memory and branches are planned, as in `Symbol.bind`.
 
     Raises
     ------
-    ArgumentError  a flag that does not exist
+    ArgumentError  a choice or a flag that does not exist
 
     Examples
     --------
@@ -60,7 +63,12 @@ class CachedOp:
     """
 
     def __init__(
-        self, sym: Symbol, flags: Sequence[tuple[str, Any]] = (), passes: Passes | None = None
+        self,
+        sym: Symbol,
+        flags: Sequence[tuple[str, Any]] = (),
+        passes: Passes | None = None,
+        memory_mode: str | None = None,
+        branches: str | None = None,
     ) -> None:
         for flag in dict(flags):
             if flag not in FLAGS:
@@ -69,6 +77,8 @@ class CachedOp:
                 )
         self._heads = _own_outputs(sym.entries)
         self._passes = passes
+        Planning.parse(memory_mode, branches)  # says now when there is no such choice
+        self._planning = (memory_mode, branches)
         order = topological_order(e.node for e in self._heads)
         arguments, auxiliaries = variables_of(order)
         self._pieces = Pieces(self._heads, None, passes) if any(map(is_dynamic, order)) else None
@@ -162,6 +172,7 @@ class CachedOp:
             requests,
             context,
             self._passes,
+            planning=Planning.parse(*self._planning, context),
         )
         graph = optimized(graph, bool(requests), is_train, context)
         schedule = make_schedule(graph, bool(requests))

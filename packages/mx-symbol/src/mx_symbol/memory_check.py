@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proof for one memory plan: every read finds the bytes its value was written with.
+"""Proofs for one memory plan: every read finds the bytes its value was written with.
 
-The check replays the schedule on the plan's offsets alone and knows nothing of how they were found.
+The checks look at the plan's offsets and edges alone and know nothing of how they were found. `check_plan` replays
+the schedule; `check_any_order` shows it for all orders in which steps that may run side by side can end up.
 """
 
 from __future__ import annotations
@@ -62,3 +63,78 @@ def _check_inputs(
 
 def _overlap(a: Placement, b: Placement) -> bool:
     return a.host == b.host and a.offset < b.offset + b.size and b.offset < a.offset + a.size
+
+
+def check_any_order(
+    steps: Sequence[Step],
+    sizes: Sequence[int],
+    external: frozenset[int],
+    plan: MemoryPlan,
+    n_forward: int | None = None,
+) -> None:
+    """Raises MXNetError if two values that share memory may be alive at once in an order that is allowed.
+
+    Allowed is every order in which a step follows those that write what it reads, those it names in `after` and those
+    from which `plan.edges` lead to it, and backward follows all of forward. Then of two values that share bytes the
+    one must be through, its last reader included, before the other is written: whichever order is taken, or
+    the same step reads the one and writes the other in place.
+    """
+    above = _above(steps, plan.edges, n_forward)
+    users: dict[int, set[int]] = {}
+    makers: dict[int, int] = {}
+    for time, step in enumerate(steps):
+        for value in step.reads:
+            users.setdefault(value, set()).add(time)
+        for value in step.writes:
+            users.setdefault(value, set()).add(time)
+            makers[value] = time
+    places = [plan.placements[v] for v in sorted(makers) if v not in external and sizes[v]]
+    places += [Placement(v, -1, 0, sizes[v], 0, 0, v) for v in sorted(makers) if v in external and sizes[v]]
+    places.sort(key=lambda place: (place.host, place.offset))
+    for i, one in enumerate(places):
+        for other in places[i + 1 :]:
+            if not _overlap(one, other):
+                break
+            if not (
+                _is_through(one.value, other.value, users, makers, above, steps)
+                or _is_through(other.value, one.value, users, makers, above, steps)
+            ):
+                raise MXNetError(
+                    f"values {one.value} and {other.value} share memory and may be alive at the same time"
+                )
+
+
+def _above(steps: Sequence[Step], edges: Sequence[tuple[int, int]], n_forward: int | None) -> list[set[int]]:
+    """Per step all that come before it in every order."""
+    direct: list[set[int]] = [set(step.after) for step in steps]
+    makers: dict[int, int] = {v: time for time, step in enumerate(steps) for v in step.writes}
+    for time, step in enumerate(steps):
+        direct[time].update(makers[v] for v in step.reads if v in makers)
+        if n_forward is not None and time >= n_forward:
+            direct[time].update(range(n_forward))
+    for earlier, later in edges:
+        direct[later].add(earlier)
+    above: list[set[int]] = []
+    for time in range(len(steps)):
+        if any(other >= time for other in direct[time]):
+            raise MXNetError(f"step {time} waits for a later one")
+        above.append(direct[time].union(*(above[other] for other in direct[time])))
+    return above
+
+
+def _is_through(
+    one: int,
+    other: int,
+    users: dict[int, set[int]],
+    makers: dict[int, int],
+    above: list[set[int]],
+    steps: Sequence[Step],
+) -> bool:
+    """True when nobody touches `one` any more when `other` is written, except who writes over it in place."""
+    maker = makers[other]
+    left = users[one] - above[maker]
+    if left == {maker} and makers[one] != maker:
+        step = steps[maker]
+        position = step.writes.index(other)
+        return all((i, position) in step.inplace for i, value in enumerate(step.reads) if value == one)
+    return not left

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol
 
 from mx_core import dtypes, services
@@ -171,13 +172,19 @@ class Compiler:
             self._numbers[entry] = self._program.add_array()
         self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
         total = self._schedule.plan.total_bytes if self._planned() else 0
-        self._arena = self._program.add_array() if total else -1
-        for time, node in enumerate(self._schedule.nodes):
-            self._add(time, node, calls, is_train)
+        self._arena = self._program.add_array(arena=True) if total else -1
+        strands = self._schedule.strands if ends is None else ()
+        n = len(self._schedule.nodes)
+        for time in (t for strand in strands for t in strand.steps) if strands else range(n):
+            self._add(time, self._schedule.nodes[time], calls, is_train)
         n_forward = self._schedule.n_forward
         parts = (n_forward, len(self._schedule.nodes)) if ends is None else ends
         most = segment_limits(is_train)
-        self._program.seal(parts, [most[end > n_forward] for end in parts])
+        limits = [most[end > n_forward] for end in parts]
+        borders = accumulate(len(strand.steps) for strand in strands)
+        self._program.seal(
+            parts, limits, [(end, s.threads, s.after) for end, s in zip(borders, strands, strict=True)]
+        )
         return Compiled(self._program, tuple(self._numbers), total)
 
     def _used(self) -> dict[Entry, None]:
@@ -206,6 +213,7 @@ class Compiler:
             is_train,
             PREPARED in node.attrs,
             microseconds(node, self._graph.specs),
+            time,
         )
 
     def _slot(self, entry: Entry) -> int:

@@ -24,6 +24,7 @@ from mx_symbol.cost import cost
 from mx_symbol.gradient import apply_plain
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory import ALIGNMENT
+from mx_symbol.planning import Planning
 from mx_symbol.schedule import make_schedule
 
 #: how often the limit is tightened until the plan, which also has gaps, fits the budget
@@ -59,9 +60,11 @@ def within_budget(graph: BoundGraph, budget: int | None) -> BoundGraph:
     Memory Cost, 2016), and only as many as bring the peak down.
     """
     if budget is not None:
-        return fit_budget(graph, budget).graph
+        plain = fit_budget(replace(graph, planning=Planning()), budget).graph
+        return replace(plain, planning=replace(graph.planning, memory_mode="least_memory"))
     if graph.grads and os.environ.get("MXNET_BACKWARD_DO_MIRROR", "0") not in ("", "0"):
-        return least_memory(graph, is_cheap).graph
+        least = least_memory(replace(graph, planning=Planning()), is_cheap).graph
+        return replace(least, planning=graph.planning)
     return graph
 
 

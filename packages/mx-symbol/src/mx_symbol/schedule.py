@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mx_symbol.bound_graph import BoundGraph, bytes_of
+from mx_symbol.cost import microseconds
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED
-from mx_symbol.memory import MemoryPlan, PlacedPlan, Step, plan_memory
+from mx_symbol.memory import DataFlow, MemoryPlan, PlacedPlan, Step, plan_memory
+from mx_symbol.order import ORDER_LIMIT, Order, masks_of, reuse_edges, users_of
+from mx_symbol.planning import Planning
+from mx_symbol.strands import Strand, make_strands, may_pay, pays
 
 
 class Timeline(Protocol):
@@ -40,6 +44,7 @@ class Schedule:
     external : values that lie in arrays: outputs, gradients, what prepared nodes keep
     prepared : the entries that prepared nodes keep for the others
     plan : where the others lie
+    strands : what runs side by side; empty if the nodes run one after the other
     """
 
     nodes: tuple[Node, ...]
@@ -50,6 +55,7 @@ class Schedule:
     external: frozenset[int]
     prepared: tuple[Entry, ...]
     plan: MemoryPlan
+    strands: tuple[Strand, ...] = ()
 
     def written_inplace(self, time: int, output: Entry) -> bool:
         """True when an output takes over the memory of an input of its step."""
@@ -105,18 +111,66 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
                 values[entry] = len(sizes)
                 sizes.append(bytes_of(graph.specs[entry]))
     external = frozenset(values[entry] for entry in kept if entry in values)
-    steps = tuple(_step(node, values) for node in nodes)
+    after = _state_order(nodes)
+    steps = tuple(_step(node, values, after[time]) for time, node in enumerate(nodes))
     written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
     names = {number: entry.name for entry, number in values.items()}
     n_forward = graph.n_forward if with_backward else None
-    plan = replace(plan_memory(steps, sizes, external, hosts), names=names, n_forward=n_forward)
+    takes = [microseconds(node, graph.specs) for node in nodes]
+    planning = graph.planning
+    order = Order(steps, n_forward) if _needs_order(planning, takes) else None
+    flow = None
+    if order is not None and planning.memory_mode == "most_parallel":
+        flow = DataFlow(order.before, masks_of(users_of(steps, len(sizes))))
+    plan = replace(plan_memory(steps, sizes, external, hosts, flow), names=names, n_forward=n_forward)
+    strands: tuple[Strand, ...] = ()
+    if order is not None and planning.branches != "never" and planning.cores > 1:
+        edges = reuse_edges(steps, plan, order)
+        n_prepared = sum(PREPARED in node.attrs for node in nodes)
+        strands = make_strands(order, takes, n_prepared, planning.cores)
+        if planning.branches == "auto" and not pays(strands, takes, planning.cores):
+            strands = ()
+        else:
+            plan = replace(plan, edges=edges)
     n_forward = min(graph.n_forward, len(nodes))
-    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan)
+    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan, strands)
 
 
-def _step(node: Node, values: dict[Entry, int]) -> Step:
+def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:
+    if len(microseconds) > ORDER_LIMIT:
+        return False
+    if planning.memory_mode == "most_parallel":
+        return True
+    side_by_side = planning.branches != "never" and planning.cores > 1
+    return side_by_side and (planning.branches == "always" or may_pay(microseconds, planning.cores))
+
+
+def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+    """Per node the earlier ones that write a state it reads, or touch one that it writes."""
+    states = {node.inputs[i].node for node in nodes for i in node.mutated}
+    result: list[tuple[int, ...]] = []
+    writers: dict[Node, int] = {}
+    readers: dict[Node, list[int]] = {}
+    for time, node in enumerate(nodes):
+        after: list[int] = []
+        for i, entry in enumerate(node.inputs):
+            state = entry.node
+            if state not in states:
+                continue
+            if state in writers:
+                after.append(writers[state])
+            if i in node.mutated:
+                after += readers.pop(state, ())
+                writers[state] = time
+            else:
+                readers.setdefault(state, []).append(time)
+        result.append(tuple(sorted({t for t in after if t != time})))
+    return result
+
+
+def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
     unread = unread_inputs(node)
     reads: list[int] = []
     positions: dict[int, int] = {}
@@ -133,4 +187,4 @@ def _step(node: Node, values: dict[Entry, int]) -> Step:
     assert node.op is not None and node.params is not None
     pairs = node.op.inplace(node.params)
     inplace = tuple((positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs)
-    return Step(tuple(reads), tuple(writes), inplace)
+    return Step(tuple(reads), tuple(writes), inplace, after)

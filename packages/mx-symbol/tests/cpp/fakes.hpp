@@ -35,6 +35,7 @@ struct mx_call {
   const char* name = "fake";
   bool python = false;
   uint64_t random_blocks = 0;
+  std::atomic<uint32_t> threads{0};  // what the last run was allowed
   Body body;
   std::atomic<int> references{1};
 };
@@ -60,6 +61,16 @@ class Fakes {
     engine_.push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error*) {
       return static_cast<Fakes*>(self)->push(*operation, failure);
     };
+    engine_.new_variable = [](void* self) {
+      ++static_cast<Fakes*>(self)->variables;
+      return new mx_variable;
+    };
+    engine_.delete_variable = [](void* self, mx_variable* variable, mx_context, void (*deleter)(void*),
+                                 void* argument) {
+      --static_cast<Fakes*>(self)->variables;
+      deleter(argument);
+      delete variable;
+    };
     engine_.variable_version = [](void*, mx_variable* variable) { return variable->version.load(); };
     invoke_.array_retain = [](void*, mx_array* array) { ++array->references; };
     invoke_.array_release = [](void*, mx_array* array) { --array->references; };
@@ -74,9 +85,10 @@ class Fakes {
     invoke_.call_is_python = [](void*, const mx_call* call) { return call->python ? 1 : 0; };
     invoke_.call_name = [](void*, const mx_call* call) { return call->name; };
     invoke_.call_random_blocks = [](void*, const mx_call* call) { return call->random_blocks; };
-    invoke_.run = [](void*, mx_call* call, const mx_run_context*, const mx_tensor* inputs, uint32_t,
+    invoke_.run = [](void*, mx_call* call, const mx_run_context* run, const mx_tensor* inputs, uint32_t,
                      const mx_tensor* outputs, const uint8_t* req, uint32_t, const double*,
                      uint32_t, int32_t, uint64_t, uint64_t offset) {
+      call->threads = run->threads;
       return call->body(inputs, outputs, req, offset);
     };
     random_.self = this;
@@ -94,6 +106,7 @@ class Fakes {
 
   std::vector<Pushed> pushed;  // guarded by mutex_
   std::atomic<uint64_t> drawn{100};
+  std::atomic<int> variables{0};  // that the engine made and that were not deleted
   bool naive = false;
 
  private:

@@ -6,6 +6,7 @@
 #include "binding.hpp"
 #include "mx_core/native_tests.hpp"
 #include "fakes.hpp"
+#include "nodes.hpp"
 
 using mx::symbol::Binding;
 using mx::symbol::kNoArray;
@@ -15,36 +16,6 @@ using mx::symbol::Program;
 using mx::symbol::Slot;
 
 namespace {
-
-constexpr mx_context kHost{MX_CPU, 0};
-
-Slot window(uint32_t array, size_t offset = 0, int64_t n = 1) {
-  Slot slot;
-  slot.array = array;
-  slot.offset = offset;
-  slot.shape = {n};
-  return slot;
-}
-
-Node node(const char* name, mx_call& call, std::vector<uint32_t> inputs,
-          std::vector<uint32_t> outputs) {
-  Node made;
-  made.name = name;
-  made.call = &call;
-  made.inputs = std::move(inputs);
-  made.outputs = std::move(outputs);
-  made.req.assign(made.outputs.size(), MX_REQ_WRITE);
-  return made;
-}
-
-float* floats(const mx_tensor& tensor) { return static_cast<float*>(tensor.data); }
-
-Body plus(float amount) {
-  return [amount](const mx_tensor* in, const mx_tensor* out, const uint8_t*, uint64_t) {
-    floats(out[0])[0] = floats(in[0])[0] + amount;
-    return static_cast<mx_failure*>(nullptr);
-  };
-}
 
 // in -> [arena 0] -> [arena 1] -> out, of which the middle node may be Python.
 struct Chain {

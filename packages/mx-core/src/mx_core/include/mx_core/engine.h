@@ -46,6 +46,9 @@ typedef struct mx_run_context {
    * program, that this thread has just run.  Engines built before it have a smaller `size`. */
   void (*report)(void* reporter, const struct mx_engine_event* part);
   void* reporter;
+  /* 0, or the most threads that a kernel may use, because others run beside it.  Whoever built a context
+   * before it was added has a smaller `size`. */
+  uint32_t threads;
 } mx_run_context;
 
 /* Returns NULL on success, else a failure whose reference passes to the engine.
