@@ -56,7 +56,7 @@ def _can_skip(graph: Graph, node: Node) -> bool:
     if name == "Convolution":
         return len(p.kernel) == 2 and p.layout in _FIRST
     if name == "BatchNorm":
-        return p.axis % 4 == 1  # its statistics are known in inference
+        return bool(p.axis % 4 == 1)  # its statistics are known in inference
     if not isinstance(node.op, Elementwise) or node.num_outputs != 1 or node.mutated:
         return False
     return node.op.expression(p) is not None and all(graph.specs[e].shape == shape for e in node.inputs)
@@ -122,7 +122,7 @@ class _Thinned:
         if len(self._graph.specs[entry].shape) != 4:
             return entry
         if (entry, steps) not in self._thin:
-            window = {"kernel": (1, 1), "stride": steps, "pool_type": "max"}
+            window: dict[str, Any] = {"kernel": (1, 1), "stride": steps, "pool_type": "max"}
             made = self._graph.apply("Pooling", (entry,), f"{entry.name}_thinned", **window)
             self._thin[entry, steps] = made[0]
         return self._thin[entry, steps]
