@@ -301,6 +301,23 @@ def test_mistakes_in_functions_are_named() -> None:
         y.backward()
 
 
+class NoArray(Sigmoid):
+    def forward(self, *inputs: NDArray) -> Any:
+        return 3
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        return 3
+
+
+def test_functions_give_arrays() -> None:
+    x = leaf(0, 1)
+    with (
+        autograd.record(),
+        pytest.raises(TypeError, match=r"\[NoArray\] forward: expected NDArrays, got int"),
+    ):
+        NoArray()(x)
+
+
 def test_failures_reach_the_gradient() -> None:
     x = leaf(1)
     with autograd.record():

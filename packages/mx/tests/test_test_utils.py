@@ -87,6 +87,15 @@ def test_numeric_gradients() -> None:
         utils.check_numeric_gradient(a * 2, [x], dtype=np.int32)
 
 
+def test_numeric_gradients_of_many_elements_are_precise_in_float32() -> None:
+    for seed in range(5):
+        np.random.seed(seed)
+        x, y = variables("x", "y")
+        data = [np.random.randn(3, 4, 5), np.random.randn(3, 4, 5)]
+        utils.check_numeric_gradient(mx.sym.contrib.quadratic(x, a=0.7, b=0.3, c=0.9), data[:1], atol=1e-3)
+        utils.check_numeric_gradient(mx.sym.Group([x * y, x + y]), data, atol=1e-3)
+
+
 def test_an_operator_of_ones_own() -> None:
     class Cube(mx.operator.CustomOp):
         def forward(self, is_train, req, in_data, out_data, aux):  # type: ignore[no-untyped-def]

@@ -252,6 +252,7 @@ class Function:
         training = is_training()
         with pause(train_mode=training):
             outputs = self.forward(*inputs)
+        self._expect_arrays("forward", _plural(outputs))
         if not is_recording() or not any(x._recorded for x in inputs):
             return outputs
         single = isinstance(outputs, NDArray)
@@ -261,10 +262,18 @@ class Function:
         _core.record_custom(list(inputs), results, lambda grads: self._gradients(shapes, grads))
         return results[0] if single else results
 
+    def _expect_arrays(self, method: str, values: list[Any]) -> None:
+        for value in values:
+            if not isinstance(value, NDArray):
+                raise TypeError(
+                    f"[{type(self).__name__}] {method}: expected NDArrays, got {type(value).__name__}"
+                )
+
     def _gradients(self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]) -> list[Any]:
         with pause(train_mode=is_training()):
             result = self.backward(*grads)
-        values = list(result) if isinstance(result, (tuple, list)) else [result]
+        values = _plural(result)
+        self._expect_arrays("backward", [value for value in values if value is not None])
         if len(values) != len(shapes):
             raise MXNetError(
                 f"[{type(self).__name__}] backward gave {len(values)} gradients for {len(shapes)} inputs"
@@ -276,3 +285,7 @@ class Function:
                     f"{given}, got {value.shape}"
                 )
         return values
+
+
+def _plural(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (tuple, list)) else [values]

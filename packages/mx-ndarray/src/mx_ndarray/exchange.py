@@ -11,7 +11,7 @@ import numpy as np
 
 from mx_core import dtypes, operators
 from mx_core.context import cpu
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_ndarray import _core
 from mx_ndarray.functions import maximum, minimum
 from mx_ndarray.ndarray import NDArray, operand
@@ -76,7 +76,12 @@ def apply_function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return getattr(args[0], name)(*args[1:], **rest)
     try:
         return func._implementation(*args, **kwargs)  # type: ignore[attr-defined]
-    except (TypeError, ArgumentError):  # a method of this name that takes other arguments
+    except ShapeError:
+        raise
+    except (
+        TypeError,
+        ValueError,
+    ):  # it expects attributes of arrays, or methods, that mean something else here
         return func(*_plain(args), **_plain(kwargs))
 
 

@@ -40,10 +40,10 @@ def numeric_grad(
     for name, value in values.items():
         executor.arg_dict[name][:] = value
 
-    def total() -> float:
+    def elements() -> Any:
         for name, value in states.items():
             executor.aux_dict[name][:] = value
-        return float(executor.forward(is_train=use_forward_train)[0].asnumpy().sum(dtype=np.float64))
+        return executor.forward(is_train=use_forward_train)[0].asnumpy().astype(np.float64)
 
     grads = {}
     for name, value in values.items():
@@ -54,9 +54,9 @@ def numeric_grad(
             for sign in (0.5, -0.5):
                 moved[place] = value[place] + sign * eps
                 executor.arg_dict[name][:] = moved
-                ends.append(total())
+                ends.append(elements())
             moved[place] = value[place]
-            grad[place] = (ends[0] - ends[1]) / eps
+            grad[place] = (ends[0] - ends[1]).sum() / eps
         executor.arg_dict[name][:] = value
     return grads
 
@@ -107,10 +107,14 @@ def _requests(grad_nodes: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _projected(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[Symbol, dict[str, tuple[int, ...]]]:
-    """The sum of all outputs, each weighted by an argument of its own, as a loss."""
+    """All elements of the outputs, each weighted by an argument of its own, as a loss.
+
+    They are not summed: the differences of elements are far more precise than those of their sum.
+    """
     _, found, _ = symbol.infer_shape(**shapes)
     outputs = [symbol[i] for i in range(len(symbol.list_outputs()))]
     weights = {f"{_PROJECTION}{i or ''}": tuple(shape) for i, shape in enumerate(found or ())}
-    parts = [sym.sum(output * sym.Variable(name)) for output, name in zip(outputs, weights, strict=True)]
-    total = parts[0] if len(parts) == 1 else sym.add_n(*parts)
-    return sym.MakeLoss(total), weights
+    parts = [output * sym.Variable(name) for output, name in zip(outputs, weights, strict=True)]
+    if len(parts) > 1:
+        parts = [sym.concat(*[sym.reshape(part, shape=(-1,)) for part in parts], dim=0)]
+    return sym.MakeLoss(parts[0]), weights
