@@ -26,6 +26,12 @@ def test_operators(machine: Machine) -> None:
 
 @needs_arrays
 @pytest.mark.timeout(300)
+def test_code_in_python(machine: Machine) -> None:
+    machine.check("python_code", FAKE_CUDA_DELAY="200")
+
+
+@needs_arrays
+@pytest.mark.timeout(300)
 def test_failures(machine: Machine) -> None:
     machine.check("failures", FAKE_CUDA_MEMORY=str(16 << 20))
 

@@ -15,6 +15,7 @@ from mx_core.errors import ArgumentError, MXNetError
 from mx_core.operator.params import NoParams, Params
 
 if TYPE_CHECKING:
+    from mx_core.context import Context
     from mx_core.operator.gradient import Entry, GradientBuilder
     from mx_core.operator.infer import Shapes, Types
 
@@ -120,6 +121,14 @@ class OperatorProperty:
         return 0
 
     # ---- computation ----
+
+    def in_main_memory(self, p: Params, context: Context) -> Params | None:
+        """Parameters with which a node on a device is computed in main memory; None: it is computed on the device.
+
+        Graphs then copy what it reads and writes. For operators whose code runs on the processor wherever their
+        arrays lie.
+        """
+        return None
 
     def reference(self, p: Params, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The operator in readable NumPy.

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from mx_core import dtypes
+from mx_core.context import Context
 from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, PythonKernel
 from mx_core.operator import Entry, GradientBuilder, OperatorProperty, ReferenceContext
@@ -107,6 +108,10 @@ class Custom(OperatorProperty):
         entries += [g.input(n_in + i) for i in range(len(self.aux(p)))] + [g.output(n_out)]
         return g.op("_backward_Custom", entries, params=p)
 
+    def in_main_memory(self, p: Any, context: Context) -> Any:
+        """Python runs it; its arrays are on the device nevertheless."""
+        return p.on(context)
+
     def companions(self) -> tuple[OperatorProperty, ...]:
         """Its backward operator."""
         return (BackwardCustom(),)
@@ -150,6 +155,10 @@ class BackwardCustom(OperatorProperty):
         for name in p.prop.list_arguments():
             t.unify([f"{name}_in", f"{name}_gradient"])
 
+    def in_main_memory(self, p: Any, context: Context) -> Any:
+        """Python runs it; its arrays are on the device nevertheless."""
+        return p.on(context)
+
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Never asked: its kernel is `backward_kernel`."""
         raise MXNetError("[_backward_Custom] runs through its kernel only")
@@ -179,12 +188,13 @@ def forward_kernel(call: KernelCall) -> PythonKernel:
     p: Any = call.params
     n_in = len(call.op.inputs(p))
     outputs = [(spec.shape, spec.dtype) for spec in call.outputs[:-1]]
-    op = create(p.prop, call.context, [(spec.shape, spec.dtype) for spec in call.inputs[:n_in]])
+    context = p.device or call.context
+    op = create(p.prop, context, [(spec.shape, spec.dtype) for spec in call.inputs[:n_in]])
     number = next(_numbers)
     _alive[number] = op
 
     def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        results = run_forward(op, call.context, inputs[:n_in], inputs[n_in:], outputs, ctx.is_train)
+        results = run_forward(op, context, inputs[:n_in], inputs[n_in:], outputs, ctx.is_train)
         return [*results[: len(outputs)], np.array([number]), *results[len(outputs) :]]
 
     return run
@@ -196,6 +206,7 @@ def backward_kernel(call: KernelCall) -> PythonKernel:
     kept_grads, kept_inputs, kept_outputs = dependencies(p)
     n_out, n_in = len(p.prop.list_outputs()), len(p.prop.list_arguments())
     grads = [(spec.shape, spec.dtype) for spec in call.outputs]
+    context = p.device or call.context
 
     def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
         op = _alive.get(int(inputs[-1][0]))
@@ -213,7 +224,8 @@ def backward_kernel(call: KernelCall) -> PythonKernel:
         for k, i in enumerate(kept_outputs):
             results[i] = inputs[first + k]
         aux = inputs[first + len(kept_outputs) : -1]
-        made = run_backward(op, call.context, (heads, data, results), aux, grads, [True] * n_in, ctx.is_train)
+        given = (heads, data, results)
+        made = run_backward(op, context, given, aux, grads, [True] * n_in, ctx.is_train)
         return made[:n_in]
 
     return run

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_core.operator import FieldInfo, Params
 from mx_ndarray.custom.property import CustomOpProp, registered
@@ -26,12 +28,14 @@ class CustomParams(Params):
     ----------
     rest : the constructor's arguments
     prop : the property made with them
+    device : where the operator's arrays lie, if not where its kernel runs
     """
 
     op_type: str
     rest: dict[str, str]
     prop: CustomOpProp
     serial: int
+    device: Context | None = None
     _fields: ClassVar[tuple[FieldInfo, ...]] = (
         FieldInfo("op_type", str, dataclasses.MISSING, _OP_TYPE, None, None, None, False),
     )
@@ -52,7 +56,14 @@ class CustomParams(Params):
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Distinct for every instance."""
-        return (self.op_type, self.serial)
+        return (self.op_type, self.serial, self.device)
+
+    def on(self, device: Context) -> Self:
+        """The same operator with arrays on a device."""
+        made = copy.copy(self)
+        made.__dict__.pop("key", None)
+        object.__setattr__(made, "device", device)
+        return made
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some arguments changed."""
