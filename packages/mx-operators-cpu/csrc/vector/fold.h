@@ -128,6 +128,60 @@ void fold_extremum(void* accumulator, const void* in, size_t n) {
   for (size_t i = 0; i < n; ++i) result = fold_one<Op>(result, x[i]);
 }
 
+// One number of all lanes, in lane 0.
+template <ReduceOp Op>
+MX_INLINE float fold_across(typename Lanes<float>::Vector a) {
+  using Bits = typename Lanes<float>::Bits;
+  a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}));
+  a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11}));
+  a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13}));
+  a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14}));
+  return a[0];
+}
+
+// out[r] = in[r][0] (+) in[r][1] ...: short rows one after the other, their last lanes by a load that
+// overlaps what is folded already.
+template <ReduceOp Op>
+void fold_rows(float* out, const float* x, size_t rows, size_t n) {
+  using L = Lanes<float>;
+  constexpr size_t kWidth = L::count, kChains = 4;
+  constexpr size_t kAhead = 1024;  // elements: pages end before the processor has recognised the stream
+  const auto start = neutral<Op, float>() - typename L::Vector{};
+  if (n < kWidth) {
+    for (size_t r = 0; r < rows; ++r, x += n) {
+      float total = neutral<Op, float>();
+      for (size_t i = 0; i < n; ++i) total = fold_one<Op>(total, x[i]);
+      out[r] = total;
+    }
+    return;
+  }
+  if constexpr (Op == kMax || Op == kMin)
+    if (n >= 256) {
+      for (size_t r = 0; r < rows; ++r, x += n) {
+        out[r] = neutral<Op, float>();
+        fold_extremum<Op, float>(out + r, x, n);
+      }
+      return;
+    }
+  const size_t rest = n % kWidth;
+  typename L::Bits fresh;  // lanes of the last load that are not folded yet
+  for (size_t k = 0; k < kWidth; ++k) fresh[k] = k + rest >= kWidth ? -1 : 0;
+  for (size_t r = 0; r < rows; ++r, x += n) {
+    for (size_t i = 0; i < n; i += kWidth) __builtin_prefetch(x + i + kAhead);
+    typename L::Vector chain[kChains];
+    for (size_t k = 0; k < kChains; ++k) chain[k] = start;
+    size_t i = 0;
+    for (; i + kChains * kWidth <= n; i += kChains * kWidth)
+      for (size_t k = 0; k < kChains; ++k) chain[k] = fold_lanes<Op>(chain[k], load_lanes(x + i + k * kWidth));
+    for (; i + kWidth <= n; i += kWidth) chain[0] = fold_lanes<Op>(chain[0], load_lanes(x + i));
+    if (rest != 0) {
+      const auto folded = fold_lanes<Op>(chain[1], load_lanes(x + n - kWidth));
+      chain[1] = fresh != 0 ? folded : chain[1];
+    }
+    out[r] = fold_across<Op>(join_lanes<Op>(join_lanes<Op>(chain[0], chain[1]), join_lanes<Op>(chain[2], chain[3])));
+  }
+}
+
 template <ReduceOp Op, class T>
 void fold_columns(void* accumulator, const void* in, size_t n) {
   auto* o = static_cast<T*>(accumulator);
@@ -176,6 +230,7 @@ void best_of(void* best, int32_t* found, const void* row, int32_t index, bool la
 template <ReduceOp Op>
 void put_fold(LoopTable& table) {
   table.widen[Op] = widen<Op>;
+  table.fold_rows[Op] = fold_rows<Op>;
   table.fold_row[F32][Op] = fold_row<Op, float>;
   table.fold_row[F64][Op] = fold_row<Op, double>;
   table.fold_row[I32][Op] = fold_row<Op, int32_t>;

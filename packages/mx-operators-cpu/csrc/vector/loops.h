@@ -32,6 +32,8 @@ struct LoopTable {
   Convert store[kComputeTypes][kDtypes];
   // out[0] = out[0] (+) in[0] (+) in[1] ...: one accumulator.
   Fold fold_row[kComputeTypes][kReduceOps];
+  // out[r] = in[r * n] (+) in[r * n + 1] ...: an accumulator per row, float32.
+  void (*fold_rows[kReduceOps])(float* out, const float* in, size_t rows, size_t n);
   // out[i] = out[i] (+) in[i]: n accumulators.
   Fold fold_columns[kComputeTypes][kReduceOps];
   // The same of four arrays, one after the other.

@@ -43,13 +43,15 @@ void binary(void* out, const void* a, const void* b, const void*, size_t n) {
     o[i] = F::apply((Form & 1) != 0 ? x0 : x[i], (Form & 2) != 0 ? y0 : y[i]);
 }
 
-// element(i), computed a few lines at a time, goes past the caches.
-template <class Element>
-MX_INLINE void streamed(void* out, size_t n, Element element) {
-  constexpr size_t kLine = 64 / sizeof(float), kBlock = 4 * kLine;
+// element(i), computed a few lines at a time, goes past the caches.  What it reads is asked for ahead of
+// time: pages end before the processor has recognised the stream.
+template <class Element, class... Inputs>
+MX_INLINE void streamed(void* out, size_t n, Element element, Inputs... inputs) {
+  constexpr size_t kLine = 64 / sizeof(float), kBlock = 4 * kLine, kAhead = 1024;
   auto* o = static_cast<float*>(out);
   size_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
+    for (size_t k = 0; k < kBlock; k += kLine) (__builtin_prefetch(inputs + i + kAhead + k), ...);
     alignas(64) float block[kBlock];
     MX_INDEPENDENT
     for (size_t k = 0; k < kBlock; ++k) block[k] = element(i + k);
@@ -61,7 +63,7 @@ MX_INLINE void streamed(void* out, size_t n, Element element) {
 template <class F>
 void unary_streamed(void* out, const void* a, const void*, const void*, size_t n) {
   auto* x = static_cast<const float*>(a);
-  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return F::apply(x[i]); });
+  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return F::apply(x[i]); }, x);
 }
 
 template <class F, int Form>
@@ -69,9 +71,10 @@ void binary_streamed(void* out, const void* a, const void* b, const void*, size_
   auto* x = static_cast<const float*>(a);
   auto* y = static_cast<const float*>(b);
   const float x0 = (Form & 1) != 0 ? *x : 0.0f, y0 = (Form & 2) != 0 ? *y : 0.0f;
-  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA {
+  const auto element = [=](size_t i) MX_INLINE_LAMBDA {
     return F::apply((Form & 1) != 0 ? x0 : x[i], (Form & 2) != 0 ? y0 : y[i]);
-  });
+  };
+  Form == 1 ? streamed(out, n, element, y) : Form == 2 ? streamed(out, n, element, x) : streamed(out, n, element, x, y);
 }
 
 template <class T, int Form>
@@ -92,7 +95,7 @@ void where_streamed(void* out, const void* c, const void* a, const void* b, size
   auto* z = static_cast<const float*>(c);
   auto* x = static_cast<const float*>(a);
   auto* y = static_cast<const float*>(b);
-  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return Where::apply(z[i], x[i], y[i]); });
+  streamed(out, n, [=](size_t i) MX_INLINE_LAMBDA { return Where::apply(z[i], x[i], y[i]); }, x, y, z);
 }
 
 constexpr size_t kChecked = 256;  // arguments looked at together

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kBlock = 1024;       // elements of a row that are converted and folded in float32
 constexpr int64_t kLongBlock = 8192;   // likewise, without conversion
+constexpr int64_t kShortRow = 4096;    // elements of rows that are folded many at a time
 constexpr int64_t kColumns = 2048;      // columns folded together
 constexpr int64_t kRowsPerFlush = 32;  // rows added in float32 before they go to double
 constexpr int64_t kFewUnits = 8;       // below, single results are split between threads
@@ -203,11 +204,18 @@ void ReducePlan::reduce_rows(const Call& call) const {
   const int64_t pieces = (inner_ + kSplitElements - 1) / kSplitElements;
   if (n_kept_ >= kFewUnits || outer * pieces == 1) {
     const int64_t grain = std::max<int64_t>(1, kSplitElements / n_reduced_);
+    const bool together = outer == 1 && inner_ <= kShortRow && inputs_[0].dtype == MX_FLOAT32 && fold_ == F32;
     parallel(threads, n_kept_, grain, [&](int64_t begin, int64_t end) {
       Number totals[256];
       for (int64_t first = begin; first < end; first += 256) {
         const int64_t n = std::min<int64_t>(256, end - first);
-        for (int64_t i = 0; i < n; ++i) {
+        if (together) {
+          float partial[256];
+          table_.fold_rows[options_.op](partial, reinterpret_cast<const float*>(at(call, first * inner_)),
+                                        static_cast<size_t>(n), static_cast<size_t>(inner_));
+          for (int64_t i = 0; i < n; ++i) totals[i].real = partial[i];
+        }
+        for (int64_t i = 0; i < n && !together; ++i) {
           const int64_t base = offset(first + i, kept_);
           totals[i] = start;
           for (int64_t r = 0; r < outer; ++r)
