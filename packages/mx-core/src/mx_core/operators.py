@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from mx_core.errors import PluginError, UnknownOperatorError
 from mx_core.operator.property import OperatorProperty
+from mx_core.operator.refusal import Refusal
 
 _lock = threading.RLock()
 _table: dict[str, OperatorProperty] | None = None
@@ -37,6 +38,7 @@ def _load() -> dict[str, OperatorProperty]:
     with _lock:
         if _table is None:
             table: dict[str, OperatorProperty] = {}
+            _insert(table, Refusal())
             seen: set[type[OperatorProperty]] = set()
             for entry in plugins.registry("operators").items():
                 if entry.value not in seen:
@@ -44,6 +46,24 @@ def _load() -> dict[str, OperatorProperty]:
                     _insert(table, entry.value())
             _table = table
         return _table
+
+
+def _higher_derivative(name: str) -> OperatorProperty | None:
+    """The derivative of an elementwise derivative; declared when it is first asked for, since they never end."""
+    from mx_core.operator.simple import Derivative
+
+    if not name.startswith("_backward_backward_"):
+        return None
+    below = find(name[len("_backward") :])
+    if not isinstance(below, Derivative):
+        return None
+    table = _load()
+    with _lock:
+        if name not in table:
+            made = below.derivative()
+            made.companion_of = below
+            table[name] = made
+        return table[name]
 
 
 def get(name: str) -> OperatorProperty:
@@ -55,12 +75,12 @@ def get(name: str) -> OperatorProperty:
         There is none; the message has the closest names and, if a plug-in that may have
         brought it did not load, that plug-in and why.
     """
-    table = _load()
-    try:
-        return table[name]
-    except KeyError:
-        pass
+    found = find(name)
+    if found is not None:
+        return found
     from mx_core import plugins
+
+    table = _load()
 
     close = difflib.get_close_matches(str(name), table, 3)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
@@ -73,12 +93,12 @@ def get(name: str) -> OperatorProperty:
 
 def find(name: str) -> OperatorProperty | None:
     """The operator of this name or alias, or None."""
-    return _load().get(name)
+    return _load().get(name) or _higher_derivative(str(name))
 
 
 def names() -> tuple[str, ...]:
     """All names and aliases, sorted."""
-    return tuple(sorted(_load()))
+    return tuple(sorted(_load().copy()))
 
 
 def watch(changed: Callable[[], None]) -> None:

@@ -60,3 +60,32 @@ class BackwardProduct(OperatorProperty):
     def infer_type(self, p: Any, t: Any) -> None:
         """Everything in the type of data."""
         t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """The forward operator is linear in data and in weight, so either may stand for its own change."""
+        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))
+
+
+def bilinear_gradient(op: OperatorProperty, p: Any, g: Any, plain: Any) -> Any:
+    """The gradient of the backward operator (out_grad, a, b) of an operator that is linear in a and in b.
+
+    Parameters
+    ----------
+    plain : Params
+        As `p`, without what the operator adds to the product.
+    """
+    forward = op.name.removeprefix("_backward_")
+    out_grad, a, b = (g.input(i) for i in range(3))
+    by_a, by_b, *further = (g.out_grad(i) for i in range(len(op.outputs(p))))
+    (left,) = g.op(forward, (by_a, b), params=plain)
+    (right,) = g.op(forward, (a, by_b, *further), params=p)
+    (by_out_grad,) = g.op("elemwise_add", (left, right))
+    grad_a = g.op(op.name, (out_grad, a, by_b), params=plain)[0]
+    grad_b = g.op(op.name, (out_grad, by_a, b), params=plain)[1]
+    return by_out_grad, grad_a, grad_b
+
+
+def linear_gradient(op: OperatorProperty, p: Any, g: Any) -> Any:
+    """The gradient of the backward operator of an operator that is linear in its one input: forward again."""
+    (by_out_grad,) = g.op(op.name.removeprefix("_backward_"), (g.out_grad(),), params=p)
+    return by_out_grad, *([None] * (len(op.inputs(p)) - 1))

@@ -148,8 +148,10 @@ def _reads(
 
 @lru_cache(maxsize=4096)
 def _cached(op: OperatorProperty, p: Params) -> Gradient:
+    from mx_core.operator.refusal import lacks_gradient, refusal
+
     builder = GradientBuilder(op, p)
-    return builder.finish(op.gradient(p, builder))
+    return builder.finish(refusal(op, p, builder) if lacks_gradient(op) else op.gradient(p, builder))
 
 
 def gradient_of(op: OperatorProperty, p: Params) -> Gradient:

@@ -219,7 +219,24 @@ def _derived(op: SimpleOp, full: Expression) -> tuple[tuple[str, ...], Expressio
     return tuple(names[i] for i in kept), builder.finish([values[v] for v in full.outputs])
 
 
-class BackwardOp(Elementwise):
+class Derivative(Elementwise):
+    """An elementwise derivative, whose own derivative is `_backward` + its name; declared on demand."""
+
+    def gradient(self, p: Params, g: GradientBuilder) -> Sequence[Entry | None] | None:
+        """Through the derived expression of this operator."""
+        n_out, n_in = len(self.outputs(p)), len(self.inputs(p))
+        entries = [g.out_grad(i) for i in range(n_out)] + [g.input(i) for i in range(n_in)]
+        grads = g.op(f"_backward{self.name}", entries, params=p)
+        if not self.broadcast:
+            return grads
+        return [g.op("_unbroadcast", (grad, g.input(i)))[0] for i, grad in enumerate(grads)]
+
+    def derivative(self) -> Derivative:
+        """The operator `_backward` + name."""
+        return _higher_class(self)()
+
+
+class BackwardOp(Derivative):
     """The backward operator of a SimpleOp; an expression too, so it has a gradient in turn."""
 
     forward: ClassVar[SimpleOp]
@@ -240,36 +257,29 @@ class BackwardOp(Elementwise):
         """Everything in the type of the out-gradient."""
         t.unify([*self.inputs(p), *self.outputs(p)])
 
-    def gradient(self, p: Params, g: GradientBuilder) -> Sequence[Entry | None] | None:
-        """Second derivatives, through the derived expression of this operator."""
-        n_out, n_in = len(self.outputs(p)), len(self.inputs(p))
-        entries = [g.out_grad(i) for i in range(n_out)] + [g.input(i) for i in range(n_in)]
-        grads = g.op(f"_backward{self.name}", entries, params=p)
-        if not self.broadcast:
-            return grads
-        return [g.op("_unbroadcast", (grad, g.input(i)))[0] for i, grad in enumerate(grads)]
-
     def companions(self) -> tuple[OperatorProperty, ...]:
         """The second-order backward operator."""
-        return (_second_order_class(self)(),)
+        return (self.derivative(),)
 
 
-class SecondOrderOp(Elementwise):
-    """The derivative of a backward operator; third derivatives are not offered."""
+class HigherOrderOp(Derivative):
+    """The derivative of a derivative."""
 
-    backward: ClassVar[BackwardOp]
+    below: ClassVar[Derivative]
+    #: ending of the names of its heads, which tells them from those of the orders below
+    head: ClassVar[str]
 
     def inputs(self, p: Params) -> tuple[str, ...]:
-        """Out-gradients of the backward operator's outputs, then its inputs."""
-        return (*(f"{n}_head" for n in self.backward.outputs(p)), *self.backward.inputs(p))
+        """Out-gradients of the outputs of the order below, then its inputs."""
+        return (*(n + self.head for n in self.below.outputs(p)), *self.below.inputs(p))
 
     def outputs(self, p: Params) -> tuple[str, ...]:
-        """One gradient per input of the backward operator."""
-        return tuple(f"{n}_grad" for n in self.backward.inputs(p))
+        """One gradient per input of the order below."""
+        return tuple(f"{n}_grad" for n in self.below.inputs(p))
 
     def expression(self, p: Params) -> Expression:
         """Derived."""
-        return _derivative(self.backward.expression(p))
+        return _derivative(self.below.expression(p))
 
 
 _derivative = lru_cache(maxsize=1024)(differentiate)
@@ -277,19 +287,21 @@ _derivative = lru_cache(maxsize=1024)(differentiate)
 
 def _backward_class(op: SimpleOp) -> type[BackwardOp]:
     members = {
-        "name": f"_backward_{op.name}", "Param": op.Param, "forward": op,
-        "broadcast": op.broadcast, "arguments": ("out_grad", *op.arguments, "output"),
+        "name": f"_backward_{op.name}", "Param": op.Param, "forward": op, "broadcast": op.broadcast,
+        "arguments": ("out_grad", *op.arguments, "output"),
+        "results": tuple(f"{name}_grad" for name in op.arguments),
         "__doc__": f"Gradient of {op.name}.", "__module__": type(op).__module__,
     }  # fmt: skip
     return type(f"Backward{type(op).__name__}", (BackwardOp,), members)
 
 
-def _second_order_class(op: BackwardOp) -> type[SecondOrderOp]:
-    heads = (f"{name}_grad_head" for name in op.forward.arguments)
+def _higher_class(op: Derivative) -> type[HigherOrderOp]:
+    order = op.name.count("_backward") + 1
+    head = "_head" if order == 2 else f"_head{order}"
     members = {
-        "name": f"_backward{op.name}", "Param": op.Param, "backward": op,
-        "broadcast": op.broadcast, "arguments": (*heads, *op.arguments),
-        "__doc__": f"Gradient of {op.name}.",
-        "__module__": type(op).__module__,
+        "name": f"_backward{op.name}", "Param": op.Param, "below": op, "head": head,
+        "broadcast": op.broadcast, "arguments": (*(name + head for name in op.results), *op.arguments),
+        "results": tuple(f"{name}_grad" for name in op.arguments),
+        "__doc__": f"Gradient of {op.name}.", "__module__": type(op).__module__,
     }  # fmt: skip
-    return type(f"Backward{type(op).__name__}", (SecondOrderOp,), members)
+    return type(f"Backward{type(op).__name__}", (HigherOrderOp,), members)

@@ -67,6 +67,10 @@ class BackwardCast(Elementwise):
         """As data."""
         return (dtypes.code(input_types[1]),)
 
+    def gradient(self, p: Any, g: Any) -> Any:
+        """In the type of out_grad."""
+        return g.op(self.name, (g.out_grad(), g.input(0)))[0], None
+
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
         """Sizes differ."""
         return ()

@@ -99,6 +99,10 @@ class BackwardTake(OperatorProperty):
         """As out_grad."""
         t.unify(["out_grad", "a", "a_grad"])
 
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Taken again."""
+        return g.op("take", (g.out_grad(), g.input(2)), params=p)[0], None, None
+
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Scatter-add along the axis."""
         g, a, indices = inputs
@@ -185,6 +189,10 @@ class BackwardPick(OperatorProperty):
     arguments = ("out_grad", "data", "index")
     results = ("data_grad",)
     shape_only_inputs = frozenset((1,))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Picked again."""
+        return g.op("pick", (g.out_grad(), g.input(2)), params=p)[0], None, None
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """As data."""
@@ -327,6 +335,10 @@ class BackwardGatherND(OperatorProperty):
     arguments = ("out_grad", "data", "indices")
     results = ("data_grad",)
     shape_only_inputs = frozenset((1,))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Gathered again."""
+        return g.op("gather_nd", (g.out_grad(), g.input(2)))[0], None, None
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """As data."""

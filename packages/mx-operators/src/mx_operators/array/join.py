@@ -94,6 +94,11 @@ class BackwardConcat(OperatorProperty):
         for i in range(p.num_args):
             s.unify([f"arg{i}", f"arg{i}_grad"])
 
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Put together again."""
+        heads = [g.out_grad(i) for i in range(p.num_args)]
+        return g.op("Concat", heads, params=p)[0], *([None] * p.num_args)
+
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's split."""
         ends = np.cumsum([x.shape[p.dim] for x in inputs[1:]])[:-1]

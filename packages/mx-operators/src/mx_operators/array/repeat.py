@@ -11,7 +11,7 @@ import numpy as np
 from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
-from mx_operators.backward import BackwardOfData
+from mx_operators.backward import BackwardOfData, linear_gradient
 
 
 @param
@@ -57,6 +57,10 @@ class BackwardRepeat(BackwardOfData):
 
     name = "_backward_repeat"
     Param = RepeatParam
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Repeated again."""
+        return linear_gradient(self, p, g)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Sums of runs."""
@@ -108,6 +112,10 @@ class BackwardTile(BackwardOfData):
 
     name = "_backward_tile"
     Param = TileParam
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Tiled again."""
+        return linear_gradient(self, p, g)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Sums of copies."""

@@ -11,7 +11,7 @@ import numpy as np
 from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
-from mx_operators.backward import BackwardOfData
+from mx_operators.backward import BackwardOfData, linear_gradient
 
 Bounds = tuple[int | None, ...]
 
@@ -353,6 +353,10 @@ class BackwardPad(BackwardOfData):
 
     name = "_backward_Pad"
     Param = PadParam
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Padded again, with zeros where constants were."""
+        return linear_gradient(self, p.replace(constant_value=0.0), g)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Axis by axis through the padded index."""

@@ -12,6 +12,8 @@ from mx_core import expression as X
 from mx_core.expression import Expression
 from mx_core.operator import Elementwise, OperatorProperty, SimpleOp, opt, param, required
 from mx_core.operator.property import ReferenceContext
+from mx_core.operator.refusal import refusal
+from mx_core.operator.simple import Derivative
 
 _SQRT_HALF = 0.7071067811865476
 _INV_SQRT_2PI = 0.3989422804014327
@@ -169,11 +171,17 @@ class LeakyReLU(Elementwise):
         return x * mask, mask
 
 
-class BackwardLeakyReLU(Elementwise):
+class BackwardLeakyReLU(Derivative):
     """Gradient of LeakyReLU."""
 
     name = "_backward_LeakyReLU"
     Param = LeakyReLUParam
+    arguments = ("out_grad", "data")
+    results = ("data_grad",)
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Derived; that of prelu is not offered."""
+        return refusal(self, p, g) if p.act_type == "prelu" else super().gradient(p, g)
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """gamma for prelu only."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
+from mx_operators.backward import bilinear_gradient
 from mx_operators.nn.base import wide
 
 STYPES = ("csr", "default", "row_sparse", None)
@@ -102,6 +103,10 @@ class BackwardDot(OperatorProperty):
         """As the forward inputs."""
         s.unify(["lhs", "lhs_grad"])
         s.unify(["rhs", "rhs_grad"])
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Products of the same kind."""
+        return bilinear_gradient(self, p, g, p)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Two matrix products."""

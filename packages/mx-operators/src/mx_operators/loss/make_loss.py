@@ -58,6 +58,10 @@ class BackwardMakeLoss(OperatorProperty):
     Param = MakeLossParam
     results = ("data_grad",)
 
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Zero, of a constant."""
+        return None
+
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """A constant."""
         x = inputs[0]

@@ -81,6 +81,10 @@ class BackwardEmbedding(OperatorProperty):
         """As out_grad."""
         t.unify(["out_grad", "weight_grad"])
 
+    def gradient(self, p: Any, g: Any) -> Any:
+        """The rows again."""
+        return g.op("Embedding", (g.input(1), g.out_grad()), params=p)[0], None
+
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Scatter-add of rows."""
         out = np.zeros((p.input_dim, p.output_dim), inputs[0].dtype)

@@ -12,7 +12,8 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, Shape, opt, param
 from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardOperator
+from mx_core.operator.refusal import refusal
+from mx_operators.backward import BackwardOperator, linear_gradient
 from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import to_first
 
@@ -171,6 +172,10 @@ class BackwardPooling(BackwardOperator):
     def infer_type(self, p: Any, t: Any) -> None:
         """Everything in the type of data."""
         t.unify([*self.inputs(p), *self.outputs(p)])
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """Of averages and sums, pooled again; that of others is not offered."""
+        return linear_gradient(self, p, g) if p.pool_type in ("avg", "sum") else refusal(self, p, g)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Every window scatters its share."""

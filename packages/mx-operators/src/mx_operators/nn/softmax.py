@@ -12,6 +12,7 @@ import numpy as np
 from mx_core import dtypes
 from mx_core.operator import OperatorProperty, opt, param
 from mx_core.operator.property import ReferenceContext
+from mx_core.operator.refusal import refusal
 from mx_operators.nn.base import positive_axis, wide
 
 
@@ -100,6 +101,30 @@ def _inside(shape: tuple[int, ...], length: Any, axis: int) -> Any:
     return position < np.expand_dims(length, axis)
 
 
+class _Composer:
+    """The operators that gradients of gradients are made of."""
+
+    def __init__(self, g: Any, axis: int) -> None:
+        self._g = g
+        self._axis = axis
+
+    def times(self, a: Any, b: Any) -> Any:
+        return self._g.op("broadcast_mul", (a, b))[0]
+
+    def minus(self, a: Any, b: Any) -> Any:
+        return self._g.op("broadcast_sub", (a, b))[0]
+
+    def exp(self, a: Any) -> Any:
+        return self._g.op("exp", (a,))[0]
+
+    def negative(self, a: Any) -> Any:
+        return self._g.op("negative", (a,))[0]
+
+    def sum(self, a: Any) -> Any:
+        """Along the axis, which stays."""
+        return self._g.op("sum", (a,), axis=self._axis, keepdims=True)[0]
+
+
 class _BackwardSoftmax(OperatorProperty):
     Param = SoftmaxParam
     arguments = ("out_grad", "output", "length")
@@ -121,6 +146,20 @@ class _BackwardSoftmax(OperatorProperty):
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
         """Row by row."""
         return ((0, 0), (1, 0))
+
+    def gradient(self, p: Any, g: Any) -> Any:
+        """By out_grad, and through the output; not offered with lengths."""
+        if p.use_length:
+            return refusal(self, p, g)
+        by_out_grad, by_output = self._second(p, _Composer(g, p.axis), g.out_grad(), g.input(0), g.input(1))
+        factor = self.sign / (1.0 if p.temperature is None else p.temperature)
+        return [g.op("_mul_scalar", (entry,), scalar=factor)[0] for entry in (by_out_grad, by_output)]
+
+    def _second(self, p: Any, do: _Composer, head: Any, out_grad: Any, y: Any) -> tuple[Any, Any]:
+        """Of Σ head·(y·(g − Σ g·y)): y·(head − Σ head·y), and head·(g − Σ g·y) − g·Σ head·y."""
+        heads, grads = do.sum(do.times(head, y)), do.sum(do.times(out_grad, y))
+        by_output = do.minus(do.times(head, do.minus(out_grad, grads)), do.times(out_grad, heads))
+        return do.times(y, do.minus(head, heads)), by_output
 
     def _gradient(self, g: Any, y: Any, axis: int) -> Any:
         return y * (g - (g * y).sum(axis, keepdims=True))
@@ -157,6 +196,11 @@ class BackwardLogSoftmax(_BackwardSoftmax):
     """Gradient of log_softmax."""
 
     name = "_backward_log_softmax"
+
+    def _second(self, p: Any, do: _Composer, head: Any, out_grad: Any, y: Any) -> tuple[Any, Any]:
+        """Of Σ head·(g − eʸ·Σ g): head − Σ head·eʸ, and −head·eʸ·Σ g."""
+        shares = do.times(head, do.exp(y))
+        return do.minus(head, do.sum(shares)), do.negative(do.times(shares, do.sum(out_grad)))
 
     def _gradient(self, g: Any, y: Any, axis: int) -> Any:
         return g - np.exp(y) * g.sum(axis, keepdims=True)
