@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include "bindings.h"
+#include "hawkes.h"
+#include "proposal.h"
 #include "regions.h"
 
 namespace mx::vector {
@@ -21,6 +25,26 @@ void bind_align(py::module_& module, const char* name, Make make, const char* te
       py::arg("sensitive"), py::arg("aligned"), text);
 }
 
+using MakeCounted = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const RegionOptions&, int64_t);
+
+// Regions with one number more: samples, or groups.
+void bind_counted(py::module_& module, const char* name, MakeCounted make, const char* count, const char* text) {
+  module.def(
+      name,
+      [make](const PySpecs& inputs, const PySpecs& outputs, Extents bins, double scale, int64_t n) {
+        return capsule(make(specs(inputs), specs(outputs), {bins.first, bins.second, scale}, n));
+      },
+      py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("bins"), py::arg("scale"), py::arg(count), text);
+}
+
+py::object proposal_plan(const PySpecs& inputs, const PySpecs& outputs, std::vector<std::array<double, 4>> anchors,
+                         int64_t stride, int64_t considered, int64_t returned, double threshold, double least_size,
+                         bool by_corners) {
+  return capsule(make_proposal_plan(
+      specs(inputs), specs(outputs),
+      {std::move(anchors), stride, considered, returned, threshold, least_size, by_corners}));
+}
+
 void bind_pooling(py::module_& module, const char* name, MakePooling make, const char* text) {
   module.def(
       name,
@@ -37,6 +61,25 @@ void bind_regions(py::module_& module) {
   bind_align(module, "roi_align_backward_plan", make_roi_align_backward_plan, "A plan for their gradient.");
   bind_pooling(module, "roi_pooling_plan", make_roi_pooling_plan, "A plan for maxima in regions.");
   bind_pooling(module, "roi_pooling_backward_plan", make_roi_pooling_backward_plan, "A plan for their gradient.");
+  bind_counted(module, "turned_align_plan", make_turned_align_plan, "samples", "A plan for turned regions.");
+  bind_counted(module, "turned_align_backward_plan", make_turned_align_backward_plan, "samples",
+               "A plan for their gradient.");
+  bind_counted(module, "sensitive_pooling_plan", make_sensitive_pooling_plan, "groups",
+               "A plan for means of windows of channel groups.");
+  bind_counted(module, "sensitive_pooling_backward_plan", make_sensitive_pooling_backward_plan, "groups",
+               "A plan for their gradient.");
+  module.def("proposal_plan", &proposal_plan, py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("anchors"),
+             py::arg("stride"), py::arg("considered"), py::arg("returned"), py::arg("threshold"), py::arg("least_size"),
+             py::arg("by_corners"), "A plan for region proposals.");
+  using MakeHawkes = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>);
+  const auto bind_hawkes = [&](const char* name, MakeHawkes make, const char* text) {
+    module.def(
+        name,
+        [make](const PySpecs& inputs, const PySpecs& outputs) { return capsule(make(specs(inputs), specs(outputs))); },
+        py::arg("inputs"), py::arg("outputs"), text);
+  };
+  bind_hawkes("hawkes_plan", make_hawkes_plan, "A plan for likelihoods of self-exciting processes.");
+  bind_hawkes("hawkes_backward_plan", make_hawkes_backward_plan, "A plan for their gradients.");
 }
 
 }  // namespace mx::vector

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <tuple>
 
 #include "bindings.h"
+#include "images.h"
 #include "resample.h"
 
 namespace mx::vector {
@@ -24,6 +26,36 @@ void bind_resample(py::module_& module) {
       },
       py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("height"), py::arg("width"), py::arg("rows"),
       py::arg("columns"), "A plan that mixes rows and columns of images.");
+  const auto in = py::arg("inputs"), out = py::arg("outputs");
+  module.def(
+      "image_resize_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs, const PyMixing& rows, const PyMixing& columns,
+         const std::string& rounding) {
+        static const std::map<std::string, Rounding> kinds = {
+            {"none", Rounding::kNone}, {"fixed", Rounding::kFixed}, {"paired", Rounding::kPaired}};
+        return capsule(make_image_resize_plan(specs(inputs), specs(outputs), mixing(rows), mixing(columns),
+                                              kinds.at(rounding)));
+      },
+      in, out, py::kw_only(), py::arg("rows"), py::arg("columns"), py::arg("rounding"),
+      "A plan for images of another size, channels last.");
+  module.def(
+      "to_tensor_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs) {
+        return capsule(make_to_tensor_plan(specs(inputs), specs(outputs)));
+      },
+      in, out, "A plan that brings channels to the front, over 255.");
+  module.def(
+      "normalize_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs, std::vector<double> mean, std::vector<double> deviation) {
+        return capsule(make_normalize_plan(specs(inputs), specs(outputs), std::move(mean), std::move(deviation)));
+      },
+      in, out, py::arg("mean"), py::arg("deviation"), "A plan that normalises channels.");
+  module.def(
+      "random_flip_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t extent, int64_t inner) {
+        return capsule(make_random_flip_plan(specs(inputs), specs(outputs), extent, inner));
+      },
+      in, out, py::kw_only(), py::arg("extent"), py::arg("inner"), "A plan that reverses slices, or copies them.");
 }
 
 }  // namespace mx::vector

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regions of feature maps (N, C, H, W): means of bilinear samples, maxima of windows.
+// Regions of feature maps (N, C, H, W): means of bilinear samples, maxima and means of windows.
 #pragma once
 
 #include "plan.h"
@@ -30,5 +30,20 @@ PlanPtr make_roi_pooling_plan(std::vector<Spec> inputs, std::vector<Spec> output
 // out-gradient, data (only its shape), regions, places -> gradient of data.
 PlanPtr make_roi_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                        const RegionOptions& options);
+
+// data, regions (R, 6) turned by an angle -> means of bilinear samples.
+PlanPtr make_turned_align_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
+                               int64_t samples);
+// out-gradient, data (only its shape), regions -> gradient of data.
+PlanPtr make_turned_align_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                                        const RegionOptions& region, int64_t samples);
+
+// data (N, D * groups * groups, H, W), regions -> means (R, D, bins, bins): every bin reads the
+// channels of its group.
+PlanPtr make_sensitive_pooling_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
+                                    int64_t groups);
+// out-gradient, data (only its shape), regions -> gradient of data.
+PlanPtr make_sensitive_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                                             const RegionOptions& region, int64_t groups);
 
 }  // namespace mx::vector

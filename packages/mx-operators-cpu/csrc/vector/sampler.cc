@@ -5,22 +5,14 @@
 #include <cmath>
 
 #include "clones.h"
+#include "corners.h"
 #include "pool.h"
 #include "wide.h"
 
 namespace mx::vector {
 namespace {
 
-constexpr int64_t kPoints = 256;   // points looked at together
 constexpr int64_t kChannels = 16;  // channels a thread takes at a time
-
-// Where some points lie between the pixels of an image.
-template <class T>
-struct Corners {
-  int32_t place[4][kPoints];  // of the four corners; 0 outside the image
-  T weight[4][kPoints];       // 0 outside
-  T by_x[4][kPoints], by_y[4][kPoints];  // derivatives of the weights
-};
 
 template <class T>
 MX_INLINE void find(Corners<T>& made, const T* x, const T* y, int64_t n, int64_t height, int64_t width,
@@ -44,13 +36,6 @@ MX_INLINE void find(Corners<T>& made, const T* x, const T* y, int64_t n, int64_t
   }
 }
 
-template <class T>
-MX_INLINE void gather(T* to, const T* image, const Corners<T>& corners, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    to[i] = corners.weight[0][i] * image[corners.place[0][i]] + corners.weight[1][i] * image[corners.place[1][i]] +
-            corners.weight[2][i] * image[corners.place[2][i]] + corners.weight[3][i] * image[corners.place[3][i]];
-}
-
 MX_CLONES void find_float(Corners<float>& made, const float* x, const float* y, int64_t n, int64_t height,
                           int64_t width, bool derivatives) {
   derivatives ? find(made, x, y, n, height, width, true) : find(made, x, y, n, height, width, false);
@@ -62,16 +47,6 @@ void find_points(Corners<float>& made, const float* x, const float* y, int64_t n
 void find_points(Corners<double>& made, const double* x, const double* y, int64_t n, int64_t height, int64_t width,
                  bool derivatives) {
   find(made, x, y, n, height, width, derivatives);
-}
-
-MX_CLONES void gather_float(float* __restrict to, const float* image, const Corners<float>& corners, int64_t n) {
-  gather(to, image, corners, n);
-}
-void gather_points(float* to, const float* image, const Corners<float>& corners, int64_t n) {
-  gather_float(to, image, corners, n);
-}
-void gather_points(double* to, const double* image, const Corners<double>& corners, int64_t n) {
-  gather(to, image, corners, n);
 }
 
 // The shape of a sampler's tensors.
@@ -150,12 +125,8 @@ class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
           const int64_t n = std::min(kPoints, s_.points - first);
           const T* x = grid + image * 2 * s_.points + first;
           find_points(corners, x, x + s_.points, n, s_.height, s_.width, false);
-          for (int64_t c = image * s_.channels + from; c < image * s_.channels + to; ++c) {
-            const T* share = head + c * s_.points + first;
-            T* map = grad + c * s_.area();
-            for (int64_t i = 0; i < n; ++i)
-              for (int k = 0; k < 4; ++k) map[corners.place[k][i]] += corners.weight[k][i] * share[i];
-          }
+          for (int64_t c = image * s_.channels + from; c < image * s_.channels + to; ++c)
+            scatter_points(grad + c * s_.area(), head + c * s_.points + first, corners, n);
         }
       }
     });
@@ -172,11 +143,8 @@ class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
         const int64_t n = std::min(kPoints, s_.points - first), at = image * 2 * s_.points + first;
         find_points(corners, grid + at, grid + at + s_.points, n, s_.height, s_.width, true);
         for (auto& row : value) std::fill_n(row, n, T(0));
-        for (int64_t c = image * s_.channels; c < (image + 1) * s_.channels; ++c) {
-          const T *map = data + c * s_.area(), *share = head + c * s_.points + first;
-          for (int k = 0; k < 4; ++k)
-            for (int64_t i = 0; i < n; ++i) value[k][i] += map[corners.place[k][i]] * share[i];
-        }
+        for (int64_t c = image * s_.channels; c < (image + 1) * s_.channels; ++c)
+          correlate_points(value, data + c * s_.area(), head + c * s_.points + first, corners, n);
         for (int64_t i = 0; i < n; ++i) {
           T x = T(0), y = T(0);
           for (int k = 0; k < 4; ++k) {

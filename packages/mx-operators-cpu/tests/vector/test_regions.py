@@ -82,3 +82,123 @@ def test_a_place_outside_the_map(rng: np.random.Generator) -> None:
     )
     with pytest.raises(IndexOutOfBoundsError, match="maxidx: expected below 9, got 9"):
         plans.run(plans.plan_of(call), inputs, [np.zeros_like(data)], [plans.WRITE])
+
+
+def _turned(rng: np.random.Generator, n: int, dtype: Any) -> np.ndarray:
+    return np.concatenate((_regions(rng, n, dtype), rng.uniform(-200, 200, (n, 1))), 1).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("samples", [-1, 2])
+def test_turned_regions(rng: np.random.Generator, dtype: str, samples: int) -> None:
+    data = plans.array(rng, (2, 5, 9, 11), dtype)
+    attrs = {"pooled_size": (3, 2), "spatial_scale": 0.5, "sampling_ratio": samples}
+    rtol = {"float32": 2e-5, "float64": 1e-11, "float16": 8e-3}[dtype]
+    for n in (0, 9):
+        rois = _turned(rng, 9, data.dtype)[:n]
+        plans.verify("_contrib_RROIAlign", attrs, [data, rois], rtol=rtol, threads=2)
+        head = plans.array(rng, (n, 5, 3, 2), dtype)
+        plans.verify("_backward_contrib_RROIAlign", attrs, [head, data, rois], rtol=rtol, threads=2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("bins", "groups"), [(3, 0), (4, 2), (1, 1)])
+def test_sensitive_means(rng: np.random.Generator, dtype: str, bins: int, groups: int) -> None:
+    side = groups or bins
+    data = plans.array(rng, (2, 2 * side * side, 9, 11), dtype)
+    attrs = {"spatial_scale": 0.5, "output_dim": 2, "pooled_size": bins, "group_size": groups}
+    rtol = {"float32": 2e-5, "float64": 1e-11, "float16": 8e-3}[dtype]
+    for n in (0, 9):
+        rois = np.abs(_regions(rng, 9, data.dtype)[:n])
+        plans.verify("_contrib_PSROIPooling", attrs, [data, rois], rtol=rtol, threads=2)
+        head = plans.array(rng, (n, 2, bins, bins), dtype)
+        plans.verify("_backward_contrib_PSROIPooling", attrs, [head, data, rois], rtol=rtol, threads=2)
+
+
+@pytest.mark.parametrize(("name", "region", "error"), [
+    ("_contrib_RROIAlign", [2, 0, 0, 5, 5, 0], IndexOutOfBoundsError),
+    ("_contrib_RROIAlign", [np.nan, 0, 0, 5, 5, 0], IndexOutOfBoundsError),
+    ("_contrib_RROIAlign", [0, 0, 0, 1e9, 1e9, 0], ArgumentError),
+    ("_contrib_RROIAlign", [0, 0, 0, np.inf, 5, 0], ArgumentError),
+    ("_contrib_PSROIPooling", [2, 0, 0, 5, 5], IndexOutOfBoundsError),
+    ("_contrib_PSROIPooling", [-1, 0, 0, 5, 5], IndexOutOfBoundsError),
+    ("_contrib_PSROIPooling", [0, np.nan, 0, 5, 5], ArgumentError),
+])  # fmt: skip
+def test_what_no_region_is(
+    rng: np.random.Generator, name: str, region: list[float], error: type[Exception]
+) -> None:
+    data, rois = plans.array(rng, (2, 8, 6, 6)), np.float32([region])
+    attrs = {"spatial_scale": 1.0, "pooled_size": (2, 2)}
+    if name == "_contrib_PSROIPooling":
+        attrs |= {"pooled_size": 2, "output_dim": 2}
+    op = operators.get(name)
+    plan = plans.plan_of(plans.call_of(op, op.Param.parse(attrs, op=name), [data, rois]))
+    with pytest.raises(error):
+        plans.run(plan, [data, rois], [np.zeros((1, 2 if "PS" in name else 8, 2, 2), np.float32)], [1])
+
+
+@pytest.mark.parametrize("far", [np.nan, np.inf, -np.inf, 1e30, 0.0])
+def test_turned_by_anything(rng: np.random.Generator, far: float) -> None:
+    rois = np.float32([[0, 3, 3, 4, 4, far], [1, far, far, 4, 4, 30]])
+    attrs = {"spatial_scale": 1.0, "pooled_size": (2, 2)}
+    op = operators.get("_contrib_RROIAlign")
+    data = plans.array(rng, (2, 3, 6, 6))
+    plan = plans.plan_of(plans.call_of(op, op.Param.parse(attrs, op=op.name), [data, rois]))
+    out = np.zeros((2, 3, 2, 2), np.float32)
+    plans.run(plan, [data, rois], [out], [1])
+    assert np.isfinite(out).all()  # what is nowhere is outside
+
+
+def _proposals(rng: np.random.Generator, batch: int, dtype: str) -> list[np.ndarray]:
+    made = [rng.random((batch, 12, 5, 7)), rng.normal(size=(batch, 24, 5, 7)) * 0.3, [[80, 112, 1.0]] * batch]
+    return [np.asarray(x, plans.dtypes.numpy_dtype(plans.dtypes.code(dtype))) for x in made]
+
+
+PROPOSALS = {"scales": (2.0, 4.0), "feature_stride": 16, "output_score": True, "rpn_post_nms_top_n": 20}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("attrs", [
+    {}, {"rpn_pre_nms_top_n": 15, "threshold": 0.3}, {"rpn_pre_nms_top_n": 0, "rpn_min_size": 40}, {"iou_loss": True},
+])  # fmt: skip
+def test_proposals(rng: np.random.Generator, dtype: str, attrs: dict[str, Any]) -> None:
+    attrs = {**PROPOSALS, **attrs}
+    plans.verify("_contrib_MultiProposal", attrs, _proposals(rng, 3, dtype), threads=2)
+    plans.verify("_contrib_Proposal", attrs, _proposals(rng, 1, dtype))
+
+
+def test_proposals_of_any_number(rng: np.random.Generator) -> None:
+    given = _proposals(rng, 2, "float32")
+    given[0][0, 6:, 2, ::2] = np.nan
+    given[1][:, :, 3] = np.nan
+    given[1][:, :, 2] = 1e30
+    given[2][1, :2] = [-40, 30]
+    plans.verify("_contrib_MultiProposal", PROPOSALS, given)
+    given[2][0, 0] = np.nan
+    op = operators.get("_contrib_MultiProposal")
+    plan = plans.plan_of(plans.call_of(op, op.Param.parse(PROPOSALS, op=op.name), given))
+    outputs = [np.zeros((40, n), np.float32) for n in (5, 1)]
+    with pytest.raises(ArgumentError, match="im_info"):
+        plans.run(plan, given, outputs, [1, 1])
+
+
+def _events(rng: np.random.Generator, dtype: str) -> list[np.ndarray]:
+    sequences, kinds, events = 6, 3, 9
+    positive = [np.abs(rng.normal(size=shape)) + 0.1 for shape in ((sequences, kinds), (kinds,), (kinds,))]
+    state, lags = rng.random((sequences, kinds)), rng.random((sequences, events))
+    marks = rng.integers(0, kinds, (sequences, events)).astype(np.int32)
+    lengths = np.array([0, 1, 4, 9, 9, 30])
+    real = [np.asarray(x, dtype) for x in (*positive, state, lags)]
+    return [*real, marks, lengths.astype(dtype), np.full(sequences, 20, dtype)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_self_exciting_processes(rng: np.random.Generator, dtype: str) -> None:
+    given = _events(rng, dtype)
+    plans.verify("_contrib_hawkesll", {}, given, threads=2)
+    head = plans.array(rng, (6,), dtype)
+    plans.verify("_backward_contrib_hawkesll", {}, [head, *given], threads=2)
+    for mark in (-1, 3, 2**31 - 1):
+        given[5][3, 2] = mark
+        with pytest.raises(IndexOutOfBoundsError, match="marks"):
+            plans.verify("_contrib_hawkesll", {}, given)

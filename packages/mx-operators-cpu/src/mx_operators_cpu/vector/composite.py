@@ -50,6 +50,10 @@ class Composite:
         self._tensors.append((tuple(shape), dtype))
         return len(self._tensors) - 1
 
+    def shape_of(self, tensor: int) -> tuple[int, ...]:
+        """The shape of a tensor."""
+        return self._tensors[tensor][0]
+
     def run(
         self,
         plan: Any,

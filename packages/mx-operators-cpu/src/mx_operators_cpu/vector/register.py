@@ -149,6 +149,35 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("all_finite", "multi:all_finite"),
     ("multi_all_finite", "multi:all_finite"),
     ("reset_arrays", "multi:reset"),
+    ("moments", "scan:moments"),
+    ("_backward_moments", "scan:backward_moments"),
+    ("_np_cumsum", "scan:cumsum"),
+    ("_backward_np_cumsum", "scan:backward_cumsum"),
+    ("_histogram", "scan:histogram"),
+    ("im2col", "scan:im2col"),
+    ("_backward_im2col", "scan:col2im"),
+    ("col2im", "scan:col2im"),
+    *((f"_image_{name}", f"images:{name}") for name in ("to_tensor", "normalize", "crop", "resize")),
+    *((f"_backward_image_{name}", f"images:backward_{name}") for name in ("normalize", "crop")),
+    *((f"_image_{kind}flip_{way}", f"images:{kind}flip") for kind in ("", "random_") for way in (
+        "left_right", "top_bottom")),
+    *((f"{kind}_random_pdf_{name}", make) for kind, make in (
+        ("", "density:density"), ("_backward", "density:backward_density")) for name in (
+        "uniform", "normal", "exponential", "gamma", "poisson", "negative_binomial",
+        "generalized_negative_binomial")),
+    ("_random_pdf_dirichlet", "density:dirichlet"),
+    ("_backward_random_pdf_dirichlet", "density:backward_dirichlet"),
+    *((f"_contrib_{kind}DeformableConvolution", "deformable:convolution") for kind in ("", "Modulated")),
+    *((f"_backward_contrib_{kind}DeformableConvolution", "deformable:backward_convolution")
+      for kind in ("", "Modulated")),
+    ("_contrib_RROIAlign", "regions:turned_align"),
+    ("_backward_contrib_RROIAlign", "regions:backward_turned_align"),
+    ("_contrib_PSROIPooling", "regions:sensitive_pooling"),
+    ("_backward_contrib_PSROIPooling", "regions:backward_sensitive_pooling"),
+    ("_contrib_Proposal", "regions:proposal"),
+    ("_contrib_MultiProposal", "regions:proposal"),
+    ("_contrib_hawkesll", "regions:hawkes"),
+    ("_backward_contrib_hawkesll", "regions:backward_hawkes"),
 )  # fmt: skip
 
 
