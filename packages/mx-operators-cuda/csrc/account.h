@@ -22,7 +22,8 @@ class Account {
 
   // Throws mx::Error (MX_ERROR_MEMORY).
   void alloc(size_t bytes, const char* tag, mx_block* block);
-  void free(const mx_block& block, bool direct) noexcept;
+  void free(const mx_block& block) noexcept { free(block, false); }
+  void direct_free(const mx_block& block) noexcept { free(block, true); }
   void release() noexcept;
   mx_storage_stats stats() noexcept;
   void reset_peak() noexcept;
@@ -36,6 +37,7 @@ class Account {
     uint64_t bytes = 0;
   };
   void* find(size_t bytes);
+  void free(const mx_block& block, bool direct) noexcept;
   std::map<std::string, uint64_t> by_tag() const;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const char* why) const;
 

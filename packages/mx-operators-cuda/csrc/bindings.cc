@@ -12,7 +12,7 @@
 #include "device_table.h"
 #include "gpu.h"
 #include "launch_plan.h"
-#include "mx_core/python.hpp"
+#include "mx_core/python_storage.hpp"
 #include "storage_manager.h"
 
 namespace mx::cuda {
@@ -66,19 +66,13 @@ class PyStorage {
                                                   pool_type(pool), checked(reserve))) {
     manager_->account({manager_->type(), 0});  // says now what the machine lacks
   }
-  // Keeps the manager alive.
-  py::capsule capsule() const {
-    auto capsule = py::capsule(manager_->table(), MX_STORAGE_CAPSULE, [](PyObject* object) {
-      delete static_cast<std::shared_ptr<StorageManager>*>(PyCapsule_GetContext(object));
-    });
-    PyCapsule_SetContext(capsule.ptr(), new std::shared_ptr<StorageManager>(manager_));
-    return capsule;
-  }
+  py::capsule capsule() const { return capsule_of(manager_, manager_->table(), MX_STORAGE_CAPSULE); }
   const std::string& name() const noexcept { return name_; }
   Account& account(const py::object& context) {
     return manager_->account(context.is_none() ? mx_context{manager_->type(), 0}
                                                : context_of(context));
   }
+  std::map<std::string, uint64_t> holders(const py::object& context) { return account(context).holders(); }
   // Address of a new block; for allocators of other libraries.
   uintptr_t alloc(size_t bytes, const py::object& context) {
     mx_block block{};
@@ -163,13 +157,7 @@ py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<P
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "The CUDA driver: GPUs, their memory, launches of compiled kernels.";
-  py::register_local_exception_translator([](std::exception_ptr pointer) {
-    try {
-      if (pointer) std::rethrow_exception(pointer);
-    } catch (const Error& error) {
-      raise_status(error.code(), error.what());
-    }
-  });
+  translate_errors();
   const py::object none = py::none();
 
   module.def(
@@ -190,29 +178,14 @@ PYBIND11_MODULE(_native, module) {
       .def_static("memory", &Device::memory, py::arg("id"))
       .def_static("stream", &Device::stream, py::arg("id"), py::arg("lane") = 0);
 
-  py::class_<mx_storage_stats>(module, "Stats", py::module_local())
-      .def_readonly("bytes_in_use", &mx_storage_stats::bytes_in_use)
-      .def_readonly("bytes_pooled", &mx_storage_stats::bytes_pooled)
-      .def_readonly("bytes_peak", &mx_storage_stats::bytes_peak)
-      .def_readonly("bytes_limit", &mx_storage_stats::bytes_limit)
-      .def_readonly("allocations", &mx_storage_stats::allocations)
-      .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
-
-  const auto context = py::arg("ctx") = none;
-  py::class_<PyStorage>(module, "StorageManager", py::module_local())
+  bind_storage_stats(module);
+  py::class_<PyStorage> storage(module, "StorageManager", py::module_local());
+  storage
       .def(py::init<std::string, const std::string&, const std::string&, int>(), py::arg("name"),
            py::kw_only(), py::arg("device"), py::arg("pool") = "pooled", py::arg("reserve") = 0)
-      .def_property_readonly("capsule", &PyStorage::capsule)
-      .def_property_readonly("name", &PyStorage::name)
-      .def("alloc", &PyStorage::alloc, py::arg("nbytes"), context)
-      .def("free", &PyStorage::free, py::arg("address"))
-      .def("stats", [](PyStorage& m, const py::object& c) { return m.account(c).stats(); }, context)
-      .def("holders", [](PyStorage& m, const py::object& c) { return m.account(c).holders(); }, context)
-      .def("release_all", [](PyStorage& m, const py::object& c) { m.account(c).release(); }, context)
-      .def("reset_peak", [](PyStorage& m, const py::object& c) { m.account(c).reset_peak(); }, context)
-      .def("set_limit",
-           [](PyStorage& m, uint64_t n, const py::object& c) { m.account(c).set_limit(n); },
-           py::arg("nbytes"), context);
+      .def("alloc", &PyStorage::alloc, py::arg("nbytes"), py::arg("ctx") = none)
+      .def("free", &PyStorage::free, py::arg("address"));
+  bind_accounts(storage);
 
   py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", py::module_local())
       .def(py::init([](std::string name, const py::bytes& image) {

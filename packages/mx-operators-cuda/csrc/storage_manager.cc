@@ -3,49 +3,12 @@
 
 #include "driver.h"
 #include "mx_core/failure.hpp"
+#include "mx_core/storage_table.hpp"
 
 namespace mx::cuda {
-namespace {
-
-StorageManager& of(void* self) noexcept { return *static_cast<StorageManager*>(self); }
-
-// The functions that cannot fail are for contexts that memory came from; for others, and in a forked
-// child, whose parent holds the memory, they do nothing.
-template <class Body>
-void on_account(void* self, mx_context context, Body&& body) noexcept {
-  guarded(nullptr, [&] { body(of(self).account(context)); });
-}
-
-}  // namespace
 
 StorageManager::StorageManager(mx_device_type type, PoolType pool, int reserve)
-    : type_(type), pool_(pool), reserve_(reserve) {
-  mx_storage_api& t = table_;
-  t.head = {sizeof t, MX_STORAGE_MAJOR, MX_STORAGE_MINOR};
-  t.self = this;
-  t.alloc = [](void* self, mx_context context, size_t bytes, const char* tag, mx_block* block,
-               mx_error* error) {
-    return guarded(error, [&] { of(self).account(context).alloc(bytes, tag, block); });
-  };
-  t.free = [](void* self, const mx_block* block) {
-    on_account(self, block->context, [&](Account& account) { account.free(*block, false); });
-  };
-  t.direct_free = [](void* self, const mx_block* block) {
-    on_account(self, block->context, [&](Account& account) { account.free(*block, true); });
-  };
-  t.release_all = [](void* self, mx_context context) {
-    on_account(self, context, [](Account& account) { account.release(); });
-  };
-  t.stats = [](void* self, mx_context context, mx_storage_stats* stats, mx_error* error) {
-    return guarded(error, [&] { *stats = of(self).account(context).stats(); });
-  };
-  t.reset_peak = [](void* self, mx_context context) {
-    on_account(self, context, [](Account& account) { account.reset_peak(); });
-  };
-  t.set_limit = [](void* self, mx_context context, uint64_t bytes) {
-    on_account(self, context, [&](Account& account) { account.set_limit(bytes); });
-  };
-}
+    : type_(type), pool_(pool), reserve_(reserve), table_(storage_table(this)) {}
 
 StorageManager::~StorageManager() {
   if (forked()) return;

@@ -33,7 +33,7 @@ class StorageManager {
   const PoolType pool_;
   const int reserve_;
   std::atomic<Account*> accounts_[kIds] = {};
-  mx_storage_api table_{};
+  const mx_storage_api table_;
 };
 
 }  // namespace mx::cuda

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "manager.h"
-#include "mx_core/python.hpp"
+#include "mx_core/python_storage.hpp"
 #include "random.h"
 #include "size_class.h"
 
@@ -123,10 +123,10 @@ class PyManager {
         manager_(std::make_shared<Manager>(
             pool_type(pool), rounding(pool == "round", page_size, large_size, linear_cutoff))) {}
 
-  py::capsule capsule() const { return capsule_of(manager_->table(), MX_STORAGE_CAPSULE); }
+  py::capsule capsule() const { return capsule_of(manager_, manager_->table(), MX_STORAGE_CAPSULE); }
   py::object shared_capsule() const {
     const mx_shared_api* table = manager_->shared_table();
-    return table == nullptr ? py::none() : py::object(capsule_of(table, MX_SHARED_CAPSULE));
+    return table == nullptr ? py::none() : py::object(capsule_of(manager_, table, MX_SHARED_CAPSULE));
   }
   const std::string& name() const noexcept { return name_; }
 
@@ -136,7 +136,6 @@ class PyManager {
     account(context).alloc(bytes, intern(tag), &block);
     return std::make_unique<Block>(manager_, block);
   }
-  mx_storage_stats stats(const py::object& context) { return account(context).stats(); }
   std::map<std::string, int64_t> holders(const py::object& context) {
     std::map<std::string, int64_t> held;
     account(context).each_holder([&](const char* tag, int64_t bytes) { held[tag] += bytes; });
@@ -183,16 +182,6 @@ class PyManager {
   static void raise_unless_ok(int32_t status, const mx_error& error) {
     if (status != MX_OK) throw Error(static_cast<mx_status>(status), error.message);
   }
-  // Keeps the manager alive.
-  template <class Table>
-  py::capsule capsule_of(const Table* table, const char* name) const {
-    auto capsule = py::capsule(table, name, [](PyObject* object) {
-      delete static_cast<SharedManager*>(PyCapsule_GetContext(object));
-    });
-    PyCapsule_SetContext(capsule.ptr(), new SharedManager(manager_));
-    return capsule;
-  }
-
   const std::string name_;
   const SharedManager manager_;
 };
@@ -201,11 +190,7 @@ class PyRandom {
  public:
   explicit PyRandom(std::string name) : name_(std::move(name)) {}
   py::capsule capsule() const {
-    auto capsule = py::capsule(random_->table(), MX_RESOURCE_CAPSULE, [](PyObject* object) {
-      delete static_cast<std::shared_ptr<Random>*>(PyCapsule_GetContext(object));
-    });
-    PyCapsule_SetContext(capsule.ptr(), new std::shared_ptr<Random>(random_));
-    return capsule;
+    return capsule_of(random_, random_->table(), MX_RESOURCE_CAPSULE);
   }
   const std::string& name() const noexcept { return name_; }
   void seed(uint64_t seed, const py::object& context) {
@@ -228,13 +213,7 @@ class PyRandom {
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Memory pools and random streams.";
-  py::register_local_exception_translator([](std::exception_ptr pointer) {
-    try {
-      if (pointer) std::rethrow_exception(pointer);
-    } catch (const Error& error) {
-      raise_status(error.code(), error.what());
-    }
-  });
+  translate_errors();
   const py::object none = py::none();
 
   py::class_<Block>(module, "Block", py::module_local(),
@@ -245,13 +224,7 @@ PYBIND11_MODULE(_core, module) {
       .def_property_readonly("freed", &Block::freed)
       .def("free", &Block::free, py::kw_only(), py::arg("direct") = false);
 
-  py::class_<mx_storage_stats>(module, "Stats", py::module_local())
-      .def_readonly("bytes_in_use", &mx_storage_stats::bytes_in_use)
-      .def_readonly("bytes_pooled", &mx_storage_stats::bytes_pooled)
-      .def_readonly("bytes_peak", &mx_storage_stats::bytes_peak)
-      .def_readonly("bytes_limit", &mx_storage_stats::bytes_limit)
-      .def_readonly("allocations", &mx_storage_stats::allocations)
-      .def_readonly("pool_hits", &mx_storage_stats::pool_hits);
+  bind_storage_stats(module);
 
   py::class_<mx_segment>(module, "Segment", py::module_local())
       .def_readonly("fd", &mx_segment::fd)
@@ -259,11 +232,11 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("inode", &mx_segment::inode)
       .def_readonly("offset", &mx_segment::offset);
 
-  py::class_<PyManager>(module, "StorageManager", py::module_local())
+  py::class_<PyManager> manager(module, "StorageManager", py::module_local());
+  manager
       .def(py::init<std::string, const std::string&, size_t, size_t, uint32_t>(), py::arg("name"),
            py::kw_only(), py::arg("pool") = "pooled", py::arg("page_size") = Rounding().page,
            py::arg("large_size") = Rounding().large, py::arg("linear_cutoff") = Rounding().cutoff)
-      .def_property_readonly("capsule", &PyManager::capsule)
       .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
       .def("listen", &PyManager::listen, py::arg("capacity"))
       .def("events", &PyManager::events)
@@ -271,19 +244,9 @@ PYBIND11_MODULE(_core, module) {
       .def_property_readonly("dropped", &PyManager::dropped)
       .def("segment", &PyManager::segment, py::arg("address"))
       .def("attach", &PyManager::attach, py::arg("fd"), py::arg("nbytes"), py::arg("tag") = none)
-      .def_property_readonly("name", &PyManager::name)
       .def("alloc", &PyManager::alloc, py::arg("nbytes"), py::arg("ctx") = none,
-           py::arg("tag") = none)
-      .def("stats", &PyManager::stats, py::arg("ctx") = none)
-      .def("holders", &PyManager::holders, py::arg("ctx") = none)
-      .def("release_all",
-           [](PyManager& m, const py::object& c) { m.account(c).release(); },
-           py::arg("ctx") = none)
-      .def("reset_peak", [](PyManager& m, const py::object& c) { m.account(c).reset_peak(); },
-           py::arg("ctx") = none)
-      .def("set_limit",
-           [](PyManager& m, uint64_t n, const py::object& c) { m.account(c).set_limit(n); },
-           py::arg("nbytes"), py::arg("ctx") = none);
+           py::arg("tag") = none);
+  bind_accounts(manager);
 
   py::class_<PyRandom>(module, "Random", py::module_local())
       .def(py::init<std::string>(), py::arg("name"))

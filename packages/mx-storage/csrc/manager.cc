@@ -4,17 +4,12 @@
 #include <string>
 
 #include "mx_core/failure.hpp"
+#include "mx_core/storage_table.hpp"
 
 namespace mx::storage {
 namespace {
 
 Manager& of(void* self) noexcept { return *static_cast<Manager*>(self); }
-
-// The functions that cannot fail are for contexts that memory came from; for others they do nothing.
-template <class Body>
-void on_account(void* self, mx_context context, Body&& body) noexcept {
-  guarded(nullptr, [&] { body(of(self).account(context)); });
-}
 
 std::string name_of(mx_context context) {
   return (context.type == MX_CPU ? "cpu(" : "cpu_pinned(") + std::to_string(context.id) + ")";
@@ -33,32 +28,8 @@ std::unique_ptr<Allocator> make_allocator(PoolType type, const Rounding& roundin
 
 }  // namespace
 
-Manager::Manager(PoolType type, const Rounding& rounding) : type_(type), rounding_(rounding) {
-  mx_storage_api& t = table_;
-  t.head = {sizeof t, MX_STORAGE_MAJOR, MX_STORAGE_MINOR};
-  t.self = this;
-  t.alloc = [](void* self, mx_context context, size_t bytes, const char* tag, mx_block* block,
-               mx_error* error) {
-    return guarded(error, [&] { of(self).account(context).alloc(bytes, tag, block); });
-  };
-  t.free = [](void* self, const mx_block* block) {
-    on_account(self, block->context, [&](Account& account) { account.free(*block); });
-  };
-  t.direct_free = [](void* self, const mx_block* block) {
-    on_account(self, block->context, [&](Account& account) { account.direct_free(*block); });
-  };
-  t.release_all = [](void* self, mx_context context) {
-    on_account(self, context, [](Account& account) { account.release(); });
-  };
-  t.stats = [](void* self, mx_context context, mx_storage_stats* stats, mx_error* error) {
-    return guarded(error, [&] { *stats = of(self).account(context).stats(); });
-  };
-  t.reset_peak = [](void* self, mx_context context) {
-    on_account(self, context, [](Account& account) { account.reset_peak(); });
-  };
-  t.set_limit = [](void* self, mx_context context, uint64_t bytes) {
-    on_account(self, context, [&](Account& account) { account.set_limit(bytes); });
-  };
+Manager::Manager(PoolType type, const Rounding& rounding)
+    : type_(type), rounding_(rounding), table_(storage_table(this)) {
   if (type == PoolType::kShared) {
     auto allocator = std::make_unique<SharedAllocator>();
     shared_ = allocator.get();

@@ -42,7 +42,7 @@ class Manager {
   SharedAllocator* shared_ = nullptr;  // the account's
   std::atomic<Account*> plain_[kIds] = {};
   std::atomic<Account*> pinned_[kIds] = {};
-  mx_storage_api table_{};
+  const mx_storage_api table_;
   mx_shared_api shared_table_{};
 };
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the Python side of every storage manager has: capsules that keep it alive, statistics, limits.
+// With pybind11.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "mx_core/python.hpp"
+#include "mx_core/storage.h"
+
+namespace mx {
+
+// mx::Error becomes the exception of its code.
+inline void translate_errors() {
+  pybind11::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      raise_status(error.code(), error.what());
+    }
+  });
+}
+
+// A capsule of a table that keeps its owner alive.
+template <class Owner, class Table>
+pybind11::capsule capsule_of(const std::shared_ptr<Owner>& owner, const Table* table, const char* name) {
+  auto capsule = pybind11::capsule(table, name, [](PyObject* object) {
+    delete static_cast<std::shared_ptr<Owner>*>(PyCapsule_GetContext(object));
+  });
+  PyCapsule_SetContext(capsule.ptr(), new std::shared_ptr<Owner>(owner));
+  return capsule;
+}
+
+inline void bind_storage_stats(pybind11::module_& module) {
+  using Stats = mx_storage_stats;
+  pybind11::class_<Stats>(module, "Stats", pybind11::module_local())
+      .def_readonly("bytes_in_use", &Stats::bytes_in_use)
+      .def_readonly("bytes_pooled", &Stats::bytes_pooled)
+      .def_readonly("bytes_peak", &Stats::bytes_peak)
+      .def_readonly("bytes_limit", &Stats::bytes_limit)
+      .def_readonly("allocations", &Stats::allocations)
+      .def_readonly("pool_hits", &Stats::pool_hits);
+}
+
+// Methods of a class with account(object), the account of a context or of the default one.
+template <class Manager, class... Options>
+void bind_accounts(pybind11::class_<Manager, Options...>& bound) {
+  using pybind11::object;
+  const auto context = pybind11::arg("ctx") = pybind11::none();
+  bound.def_property_readonly("capsule", &Manager::capsule)
+      .def_property_readonly("name", &Manager::name)
+      .def("stats", [](Manager& m, const object& c) { return m.account(c).stats(); }, context)
+      .def("holders", &Manager::holders, context)
+      .def("release_all", [](Manager& m, const object& c) { m.account(c).release(); }, context)
+      .def("reset_peak", [](Manager& m, const object& c) { m.account(c).reset_peak(); }, context)
+      .def("set_limit", [](Manager& m, uint64_t n, const object& c) { m.account(c).set_limit(n); },
+           pybind11::arg("nbytes"), context);
+}
+
+}  // namespace mx
