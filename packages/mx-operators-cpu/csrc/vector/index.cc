@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "broadcast.h"
+#include "clones.h"
 #include "loops.h"
 #include "movement.h"
 #include "pool.h"
@@ -15,6 +16,13 @@ namespace {
 
 thread_local ThreadMemory index_memory;
 
+MX_CLONES void clip(int64_t* index, size_t n, int64_t last) {
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t above = index[i] < 0 ? 0 : index[i];
+    index[i] = above > last ? last : above;
+  }
+}
+
 class IndexPlan final : public Plan {
  public:
   IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const IndexOptions& options);
@@ -23,7 +31,7 @@ class IndexPlan final : public Plan {
   void execute(const Call& call) const override;
 
  private:
-  int64_t bounded(int64_t index, int64_t extent) const;
+  void bounded(int64_t* index, size_t n, int64_t extent) const;
   const int64_t* rows(const Call& call) const;
   void gather(const Call& call, const int64_t* rows, char* out) const;
   void scatter(const Call& call, const int64_t* rows, char* out) const;
@@ -59,18 +67,26 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   if (!fits || !based) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
 }
 
-int64_t IndexPlan::bounded(int64_t index, int64_t extent) const {
+// Indices within an extent, by the rule for those that are not.
+void IndexPlan::bounded(int64_t* index, size_t n, int64_t extent) const {
   switch (o_.bounds) {
     case Bounds::kClip:
-      return std::clamp<int64_t>(index, 0, extent - 1);
+      return clip(index, n, extent - 1);
     case Bounds::kWrap:
-      index %= extent;
-      return index < 0 ? index + extent : index;
+      for (size_t i = 0; i < n; ++i) {
+        if (index[i] >= 0 && index[i] < extent) continue;
+        index[i] %= extent;
+        if (index[i] < 0) index[i] += extent;
+      }
+      return;
     default:
-      if (index < (o_.bounds == Bounds::kInside ? 0 : -extent) || index >= extent)
-        throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index) +
-                                        " is out of bounds for extent " + std::to_string(extent));
-      return index < 0 ? index + extent : index;
+      const int64_t lowest = o_.bounds == Bounds::kInside ? 0 : -extent;
+      for (size_t i = 0; i < n; ++i) {
+        if (index[i] < lowest || index[i] >= extent)
+          throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index[i]) +
+                                          " is out of bounds for extent " + std::to_string(extent));
+        if (index[i] < 0) index[i] += extent;
+      }
   }
 }
 
@@ -81,20 +97,25 @@ const int64_t* IndexPlan::rows(const Call& call) const {
   int64_t* column = result + n;
   const int dtype = inputs_[o_.indices].dtype;
   const Convert load = loops().load[dtype][I64];
-  std::fill_n(result, n, 0);
+  if (o_.extents.empty()) std::fill_n(result, n, 0);
   for (size_t k = 0; k < o_.extents.size(); ++k) {
     const int64_t extent = o_.extents[k];
     if (extent == 0)
       throw Error(MX_ERROR_INDEX, "[" + o_.op + "] cannot take " + std::to_string(n) +
                                       " elements of an axis of extent 0");
-    load(column, call.input(o_.indices) + k * n * item_size(dtype), n);
-    for (size_t i = 0; i < n; ++i) result[i] = result[i] * extent + bounded(column[i], extent);
+    int64_t* to = k == 0 ? result : column;
+    load(to, call.input(o_.indices) + k * n * item_size(dtype), n);
+    bounded(to, n, extent);
+    if (k > 0)
+      for (size_t i = 0; i < n; ++i) result[i] = result[i] * extent + column[i];
   }
-  if (o_.per_element)
-    for (int64_t i = 0; i < o_.n; ++i) {
-      const int64_t block = i / o_.inner, place = i % o_.inner;
-      result[i] = (block * o_.extents[0] + result[i]) * o_.inner + place;
-    }
+  if (o_.per_element && o_.inner == 1) {
+    for (int64_t i = 0; i < o_.n; ++i) result[i] += i * o_.extents[0];
+  } else if (o_.per_element) {
+    for (int64_t i = 0, block = 0; i < o_.n; ++block)
+      for (int64_t place = 0; place < o_.inner; ++place, ++i)
+        result[i] = (block * o_.extents[0] + result[i]) * o_.inner + place;
+  }
   return result;
 }
 
@@ -117,25 +138,40 @@ void IndexPlan::execute(const Call& call) const {
 }
 
 template <class T>
-void gather_elements(char* out, const char* in, const int64_t* rows, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i)
-    reinterpret_cast<T*>(out)[i] = reinterpret_cast<const T*>(in)[rows[i]];
+void gather_elements(char* out, const char* in, const int64_t* rows, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) reinterpret_cast<T*>(out)[i] = reinterpret_cast<const T*>(in)[rows[i]];
+}
+
+void gather_items(char* out, const char* in, const int64_t* rows, int64_t n, size_t item) {
+  switch (item) {
+    case 1:
+      return gather_elements<uint8_t>(out, in, rows, n);
+    case 2:
+      return gather_elements<uint16_t>(out, in, rows, n);
+    case 4:
+      return gather_elements<uint32_t>(out, in, rows, n);
+    default:
+      return gather_elements<uint64_t>(out, in, rows, n);
+  }
 }
 
 void IndexPlan::gather(const Call& call, const int64_t* rows, char* out) const {
-  const char* in = call.input(o_.values);
   const size_t item = item_size(outputs_[0].dtype), bytes = static_cast<size_t>(row_) * item;
   const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
   const auto grain = std::max<int64_t>(1, (64 << 10) / static_cast<int64_t>(bytes + 1));
   parallel(threads, outer_ * o_.n, grain, [&](int64_t begin, int64_t end) {
-    if (row_ == 1 && outer_ == 1) {
-      if (item == 4) return gather_elements<uint32_t>(out, in, rows, begin, end);
-      if (item == 8) return gather_elements<uint64_t>(out, in, rows, begin, end);
-    }
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t from = i / o_.n * table_rows_ + rows[i % o_.n];
-      std::memcpy(out + static_cast<size_t>(i) * bytes, in + static_cast<size_t>(from) * bytes,
-                  bytes);
+    char* to = out + static_cast<size_t>(begin) * bytes;
+    for (int64_t done = begin; done < end;) {  // what belongs to one outer index
+      const int64_t outer = done / o_.n, first = done % o_.n, some = std::min(end - done, o_.n - first);
+      const char* in = call.input(o_.values) + static_cast<size_t>(outer * table_rows_) * bytes;
+      if (row_ == 1) {
+        gather_items(to, in, rows + first, some, item);
+      } else {
+        for (int64_t i = 0; i < some; ++i)
+          std::memcpy(to + static_cast<size_t>(i) * bytes, in + static_cast<size_t>(rows[first + i]) * bytes, bytes);
+      }
+      to += static_cast<size_t>(some) * bytes;
+      done += some;
     }
   });
 }
