@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of real and random graphs: plans are sound, results those of one node at a time."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ from mx_symbol import sym
 from mx_symbol.bound_graph import build
 from mx_symbol.memory_check import check_plan
 from mx_symbol.schedule import make_schedule
+
+sys.path.insert(0, str(Path(__file__).parent))
+from random_graphs import graphs
 
 DATA = Path(__file__).parent / "data"
 
@@ -62,43 +66,6 @@ def test_outputs_nobody_reads_take_no_memory():
     net = sym.SliceChannel(sym.Variable("a"), num_outputs=3, name="s")[1] + 1
     made = schedule_of(net, {"a": (2, 3)}, False)
     assert [made.plan.names[v] for v in made.plan.placements] == ["s_output1"]
-
-
-UNARY = ("relu", "tanh", "sigmoid", "negative", "BlockGrad", "Flatten", "test_doubled")
-
-
-@st.composite
-def graphs(draw):
-    """A function of three arrays that works on symbols and on arrays alike."""
-    steps = []
-    for n in range(3, 3 + draw(st.integers(1, 14))):
-        kind = draw(st.sampled_from(["unary", "add", "mul", "scalar", "dense", "concat", "norm"]))
-        picks = [draw(st.integers(0, n - 1)) for _ in range(2)]
-        steps.append((kind, draw(st.sampled_from(UNARY)), *picks))
-    outputs = draw(st.lists(st.integers(0, 2 + len(steps)), min_size=1, max_size=3, unique=True))
-
-    def run(space, values):
-        values = list(values)
-        for kind, unary, i, j in steps:
-            a, b = values[i], values[j]
-            if kind == "unary":
-                values.append(getattr(space, unary)(a))
-            elif kind == "add":
-                values.append(a + b)
-            elif kind == "mul":
-                values.append(a * b * 0.5)
-            elif kind == "scalar":
-                values.append(a * 0.5 - 1)
-            elif kind == "dense":
-                values.append(space.FullyConnected(a, b, no_bias=True, num_hidden=4) * 0.1)
-            elif kind == "concat":
-                both = space.Concat(a, b, dim=1)
-                values.append(space.slice_axis(both, axis=1, begin=2, end=6))
-            else:
-                values.append(space.softmax(a))
-        return [values[i] for i in outputs]
-
-    return run
 
 
 @settings(max_examples=60, deadline=None)
