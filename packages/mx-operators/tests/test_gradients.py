@@ -36,6 +36,7 @@ REPLACED = frozenset(
         "_contrib_sign_ste",
         "_contrib_box_nms",
         "_contrib_hawkesll",
+        "IdentityAttachKLSparseReg",
     )
 )
 

@@ -29,9 +29,6 @@ ABSENT = {
         "_contrib_edge_id _contrib_getnnz _contrib_SparseEmbedding _scatter_elemwise_div "
         "_scatter_minus_scalar _scatter_plus_scalar _sparse_retain _square_sum cast_storage"
     ),
-    "not declared yet: region pooling with learned offsets": "_contrib_DeformablePSROIPooling",
-    "its state would change in backward": "IdentityAttachKLSparseReg",
-    "draws until it has enough: the counters it takes cannot be told beforehand": "_sample_unique_zipfian",
 }
 REASON = {name: reason for reason, names in ABSENT.items() for name in names.split()}
 #: what other packages bring, where they are installed

@@ -19,6 +19,7 @@ replay = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replay)
 RNG = np.random.default_rng(7)
 PLAIN, MODULATED = "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution"
+REGIONS = "_contrib_DeformablePSROIPooling"
 
 
 @pytest.mark.parametrize("name", [PLAIN, MODULATED])
@@ -69,3 +70,51 @@ def test_bad_shapes_are_refused() -> None:
         infer_shapes(pool, p, [(1, 6, 4, 4), (1, 5)])
     with pytest.raises(errors.IndexOutOfBoundsError, match="images 0 to 0, got 3"):
         replay.forward(pool.name, p.attrs(), [np.ones((1, 8, 4, 4)), np.array([[3, 0, 0, 1, 1.0]])], False)
+
+
+def regions(**attrs: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Regions of two images, one of them empty, one beyond the image, and offsets for two classes."""
+    attrs = {"spatial_scale": 0.5, "output_dim": 4, "group_size": 2, "pooled_size": 3, "part_size": 2,
+             "sample_per_part": 2, "trans_std": 0.2, **attrs}  # fmt: skip
+    rois = np.array([[0, 1, 2, 9, 11], [1, 3, 3, 3, 3], [1, -4, 3, 30, 13]])
+    return attrs, [RNG.normal(size=(2, 16, 7, 6)), rois.astype(float), RNG.normal(size=(3, 4, 2, 2))]
+
+
+def test_gradients_of_moved_bins(check_gradient: Any) -> None:
+    attrs, inputs = regions()
+    check_gradient(REGIONS, inputs, **attrs)
+    check_gradient(REGIONS, inputs[:2], **{**attrs, "no_trans": True})
+
+
+def test_offsets_of_no_extent_move_nothing(run: Any) -> None:
+    attrs, inputs = regions(trans_std=0.0)
+    unmoved = run(REGIONS, inputs[:2], **{**attrs, "no_trans": True})
+    np.testing.assert_array_equal(run(REGIONS, inputs, **attrs), unmoved)
+    constant = run(REGIONS, [np.ones((2, 16, 7, 6)), *inputs[1:]], **attrs)[0]
+    np.testing.assert_allclose(constant[:2], 1)
+    assert (constant[2, ..., 2] == 0).all()  # all of these bins lies outside
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2, 15, 7, 6), (3, 5), (3, 4, 2, 2)], "data: expected 16 channels"),
+        ([(2, 16, 0, 6), (3, 5), (3, 4, 2, 2)], "data: images"),
+        ([(2, 16, 7, 6), (3, 5), (3, 3, 2, 2)], "trans: expected 2 rows"),
+        ([(2, 16, 7, 6), (3, 5), (3, 6, 2, 2)], "trans: expected 2 rows"),
+        ([(2, 16, 7, 6), (3, 5), (2, 4, 2, 2)], "trans"),
+        ([(2, 16, 7, 6), (3, 4), (3, 4, 2, 2)], "rois"),
+    ],
+)
+def test_regions_of_bad_shapes_are_refused(shapes: list[tuple[int, ...]], message: str) -> None:
+    op = operators.get(REGIONS)
+    p = op.Param.parse(regions()[0], op=REGIONS)
+    with pytest.raises(errors.ShapeError, match=message):
+        infer_shapes(op, p, shapes)
+
+
+def test_regions_of_images_that_are_not_there_are_refused(run: Any) -> None:
+    attrs, inputs = regions()
+    inputs[1][1, 0] = 2
+    with pytest.raises(errors.IndexOutOfBoundsError, match="images 0 to 1, got 2"):
+        run(REGIONS, inputs, **attrs)

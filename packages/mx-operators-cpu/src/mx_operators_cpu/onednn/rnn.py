@@ -21,7 +21,8 @@ _FLOAT = dtypes.code("float32")
 
 def _lengths(call: KernelCall) -> int | None:
     """Which input holds the lengths of the sequences."""
-    return call.op.inputs(call.params).index("sequence_length") if call.params.use_sequence_length else None
+    names = call.op.inputs(call.params)
+    return names.index("sequence_length") if "sequence_length" in names else None
 
 
 def supported(call: KernelCall) -> bool:
@@ -60,7 +61,8 @@ def _prepared(call: KernelCall, make: Callable[..., object | None]) -> object | 
     given[lengths] = made.temporary(call.inputs[lengths].shape, _FLOAT)
     made.evaluate(traced(_same, 1), [lengths], [given[lengths]])
     made.run(plan, given, [made.output(i) for i in range(len(call.outputs))])
-    return made.plan()
+    joined: object = made.plan()
+    return joined
 
 
 def _same(x: Any) -> Any:

@@ -41,7 +41,7 @@ def _edges(start: float, extent: float, bins: int, limit: int) -> list[tuple[int
     return [(int(np.clip(a, 0, limit)), int(np.clip(b, 0, limit))) for a, b in ends]
 
 
-def _rounded(x: Any) -> float:
+def rounded(x: Any) -> float:
     """The nearest integer, halves away from zero."""
     return float(np.sign(x) * np.floor(abs(float(x)) + 0.5))
 
@@ -81,8 +81,8 @@ class PSROIPooling(Differentiable):
                 raise IndexOutOfBoundsError(
                     f"[{self.name}] rois: expected images 0 to {data.shape[0] - 1}, got {image}"
                 )
-            x0, y0 = (_rounded(v) * p.spatial_scale for v in region[1:3])
-            x1, y1 = ((_rounded(v) + 1) * p.spatial_scale for v in region[3:5])
+            x0, y0 = (rounded(v) * p.spatial_scale for v in region[1:3])
+            x1, y1 = ((rounded(v) + 1) * p.spatial_scale for v in region[3:5])
             rows = _edges(y0, max(y1 - y0, 0.1), p.pooled_size, height)
             columns = _edges(x0, max(x1 - x0, 0.1), p.pooled_size, width)
             for r, (top, bottom) in enumerate(rows):
