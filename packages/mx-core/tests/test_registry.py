@@ -27,6 +27,15 @@ def test_names_are_sorted_and_found_by_alias():
     assert [entry.value for entry in registry.items()] == [2, 1] and len(registry) == 2
 
 
+def test_entries_are_sorted_again_only_when_there_are_others():
+    registry = Registry("kvstores")
+    transaction("b").commit({"kvstores": registry})
+    known = registry.items()
+    assert registry.items() is known
+    transaction("a").commit({"kvstores": registry})
+    assert [entry.name for entry in registry.items()] == ["a", "b"]
+
+
 def test_optimizers_are_found_in_any_case_and_stores_are_not():
     optimizers, stores = Registry("optimizers"), Registry("kvstores")
     transaction("SGD", kind="optimizers").commit({"optimizers": optimizers})

@@ -107,11 +107,8 @@ def candidates(op: OperatorProperty, device: str) -> list[KernelSpec]:
     from mx_core import plugins
     from mx_core.operator.simple import Elementwise
 
-    found = [
-        _with_plugin(entry.value, entry.plugin)
-        for entry in plugins.registry("kernels").items()
-        if entry.value.device == device and entry.value.op in (op.name, *op.aliases)
-    ]
+    table = _by_operator(plugins.registry("kernels").items())
+    found = [spec for name in (op.name, *op.aliases) for spec in table.get((name, device), ())]
     if isinstance(op, Elementwise):
         for entry in plugins.registry("kernel_generators").items():
             if entry.value.device == device:
@@ -120,6 +117,24 @@ def candidates(op: OperatorProperty, device: str) -> list[KernelSpec]:
     if device.startswith("cpu"):
         found.append(KernelSpec(op.name, device, "reference", reference_kernel, 0, None, "reference"))
     return found
+
+
+#: entries of the registry and the table of them, made when they are others
+_sorted: tuple[tuple[Any, ...], dict[tuple[str, str], list[KernelSpec]]] = ((), {})
+
+
+def _by_operator(entries: tuple[Any, ...]) -> dict[tuple[str, str], list[KernelSpec]]:
+    """Kernels by operator and device: every new signature asks for some, and there are hundreds."""
+    global _sorted
+    known, table = _sorted
+    if known is entries:
+        return table
+    table = {}
+    for entry in entries:
+        spec = entry.value
+        table.setdefault((spec.op, spec.device), []).append(_with_plugin(spec, entry.plugin))
+    _sorted = entries, table
+    return table
 
 
 def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:

@@ -71,6 +71,7 @@ class Registry:
         self.kind = kind
         self._hint = hint
         self._entries: dict[str, Entry] = {}
+        self._sorted: tuple[Entry, ...] | None = ()
         self._by_key: dict[str, Entry] = {}
 
     def _key(self, name: str) -> str:
@@ -93,8 +94,11 @@ class Registry:
         return tuple(sorted(self._entries))
 
     def items(self) -> tuple[Entry, ...]:
-        """Entries, each once, sorted by name."""
-        return tuple(self._entries[name] for name in self.names())
+        """Entries, each once, sorted by name; the same tuple until there are others."""
+        known = self._sorted
+        if known is None:
+            known = self._sorted = tuple(self._entries[name] for name in self.names())
+        return known
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._key(name) in self._by_key
@@ -128,6 +132,7 @@ class Registry:
     def commit(self, entry: Entry) -> None:
         """Adds an entry that `check` accepted."""
         self._entries[entry.name] = entry
+        self._sorted = None
         for name in (entry.name, *entry.aliases):
             self._by_key[self._key(name)] = entry
 
