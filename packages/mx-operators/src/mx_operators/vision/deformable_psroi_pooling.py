@@ -153,6 +153,7 @@ class DeformablePSROIPooling(Differentiable):
         head, grad = wide(heads[0]), np.zeros(data.shape, data.dtype)
         d_trans = [np.zeros_like(x) for x in more]
         side = np.arange(p.pooled_size) * parts(p) // p.pooled_size
+        part: Any = (slice(None), side[:, None], side)
         for bins in self.bins(p, data.shape, rois, more[0] if more else None):
             c, y0, y1, dy, x0, x1, dx = self.reads(p, bins)
             image, into = data[bins.image], grad[bins.image]
@@ -173,7 +174,7 @@ class DeformablePSROIPooling(Differentiable):
             slots = d_trans[0][bins.region].reshape(-1, 2, parts(p), parts(p))
             for axis, slope, extent in ((0, right, bins.extent[1]), (1, down, bins.extent[0])):
                 moved = (d * slope).sum((1, -2, -1)) * extent * p.trans_std
-                np.add.at(slots[:, axis], (slice(None), side[:, None], side), moved)
+                np.add.at(slots[:, axis], part, moved)
         return (grad, *d_trans)
 
 
