@@ -150,16 +150,7 @@ class Graph:
         """
         found = operators.get(op) if isinstance(op, str) else op
         given = found.Param.parse(values, op=found.name, node=name) if params is None else params
-        node = Node(found, given, name, dict(attrs or {}), inputs)
-        specs = [self.specs[entry] for entry in inputs]
-        _, shapes = infer_shapes(found, given, [s.shape for s in specs], node=name)
-        _, codes = infer_types(found, given, [s.dtype for s in specs], node=name)
-        outputs = tuple(Entry(node, i) for i in range(node.num_outputs))
-        for entry, shape, code in zip(outputs, shapes, codes, strict=True):
-            if shape is None or -1 in shape or code is None:
-                raise PluginError(f"[{found.name} {name!r}] has outputs whose shape or type is not known")
-            self.specs[entry] = TensorSpec(shape, code)
-        return outputs
+        return infer_specs(Node(found, given, name, dict(attrs or {}), inputs), self.specs)
 
     def has_kernel(
         self,
@@ -201,6 +192,26 @@ class Graph:
 
     def _topological_times(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}
+
+
+def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]:
+    """Adds what a new node's outputs are to a table that has its inputs; returns the outputs.
+
+    Raises
+    ------
+    ShapeError, DTypeError  the operator does not take such inputs
+    """
+    op, params = node.op, node.params
+    assert op is not None and params is not None
+    given = [specs[entry] for entry in node.inputs]
+    _, shapes = infer_shapes(op, params, [s.shape for s in given], node=node.name)
+    _, codes = infer_types(op, params, [s.dtype for s in given], node=node.name)
+    outputs = tuple(Entry(node, i) for i in range(node.num_outputs))
+    for entry, shape, code in zip(outputs, shapes, codes, strict=True):
+        if shape is None or -1 in shape or code is None:
+            raise PluginError(f"[{op.name} {node.name!r}] has outputs whose shape or type is not known")
+        specs[entry] = TensorSpec(shape, code)
+    return outputs
 
 
 class _Copier:

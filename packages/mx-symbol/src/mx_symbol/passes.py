@@ -29,9 +29,12 @@ from mx_symbol.ir import Graph
 
 STAGES = ("graph", "inference", "program")
 #: what changes results by more than rounding in another order
-OPTIONAL = frozenset({"bfloat16"})
+OPTIONAL = frozenset({"amp", "bfloat16"})
 #: the environment variable
 VARIABLE = "MX_PASSES"
+
+#: optional passes that run all the same
+_always: set[str] = set()
 
 Observer = Callable[[str, str, Graph, Graph], None]
 
@@ -76,12 +79,17 @@ class Passes:
             (off if word.startswith("-") else added if word.startswith("+") else only).add(name)
         if "none" in only or "all" in off:
             return cls(frozenset(off), frozenset(added))
-        off |= OPTIONAL - added - only
+        off |= OPTIONAL - _always - added - only
         return cls(frozenset(off), frozenset(only | added) if only - {"all"} else None)
 
     def has(self, name: str) -> bool:
         """True when the pass runs."""
         return name not in self.off and (self.only is None or name in self.only)
+
+
+def always(name: str, wanted: bool = True) -> None:
+    """Runs an optional pass in every graph that does not leave it out, or no longer does."""
+    (_always.add if wanted else _always.discard)(name)
 
 
 def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:

@@ -23,9 +23,13 @@ MX_HOOK_API = (1, 0)
 def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     """The passes of `mx_symbol.optimise`."""
     here = "mx_symbol.optimise"
+    registry.add("amp", "graph", f"{here}.mixed_precision:mixed_precision", before=("simplify",))
     registry.add("simplify", "graph", f"{here}.simplify:simplify")
     registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
     registry.add("constants", "graph", f"{here}.constants:fold_constants", after=("simplify", "cse"))
+    registry.add(
+        "prepare-casts", "inference", f"{here}.mixed_precision:prepare_casts", before=("channels-last",)
+    )
     registry.add("no-gradients", "inference", f"{here}.simplify:without_gradients")
     registry.add(
         "strides",

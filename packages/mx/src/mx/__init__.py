@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     import mx_kvstore as _mx_kvstore
+    from mx import contrib as contrib
     from mx import test_utils as test_utils
     from mx_core import context as context
     from mx_core import errors as _errors
@@ -90,6 +91,7 @@ _PLACES: dict[str, str] = {
     "waitall": "mx_ndarray:waitall",
     "operator": "mx_ndarray.custom",
     "profiler": "mx_engine.profiler",
+    "contrib": "mx.contrib",
     "test_utils": "mx.test_utils",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",

@@ -62,7 +62,9 @@ def _applied(graph: Graph, node: Node, affine: _Affine) -> Entry:
     rank = len(graph.specs[Entry(node)].shape)
     shape = tuple(-1 if axis == p.axis % rank else 1 for axis in range(rank))
     scale, shift = (
-        graph.apply("Reshape", (v,), f"{node.name}_{what}", attrs=_MARK, shape=shape)[0]
+        graph.apply(
+            "Reshape", (_as(graph, v, node.inputs[0]),), f"{node.name}_{what}", attrs=_MARK, shape=shape
+        )[0]
         for v, what in zip(affine, ("scale", "shift"), strict=True)
     )
     (scaled,) = graph.apply("broadcast_mul", (node.inputs[0], scale), f"{node.name}_scaled")
@@ -95,11 +97,28 @@ def _folded(graph: Graph, linear: Node, node: Node, affine: _Affine) -> Entry:
         return graph.apply(op, inputs, f"{linear.name}_folded_{op}", attrs=_MARK, **values)[0]
 
     scale = make("Reshape", affine.scale, shape=(-1, *(1,) * (rank - 1)))
-    scaled = make("broadcast_mul", weight, scale)
+    scaled = make("broadcast_mul", _before_cast(graph, weight, scale), scale)
     shift = affine.shift
     for entry in bias:
-        shift = make("elemwise_add", shift, make("elemwise_mul", entry, affine.scale))
+        moved = make("elemwise_mul", _before_cast(graph, entry, scale), affine.scale)
+        shift = make("elemwise_add", shift, moved)
     assert linear.params is not None and linear.op is not None
     params = linear.params.replace(no_bias=False)
-    inputs = (linear.inputs[0], scaled, shift)
+    data = linear.inputs[0]
+    inputs = (data, _as(graph, scaled, data), _as(graph, shift, data))
     return graph.apply(linear.op, inputs, node.name, params, attrs=linear.attrs)[0]
+
+
+def _as(graph: Graph, entry: Entry, like: Entry) -> Entry:
+    """An entry in the type of another."""
+    code = graph.specs[like].dtype
+    if graph.specs[entry].dtype == code:
+        return entry
+    return graph.apply("Cast", (entry,), f"{entry.name}_cast", attrs=_MARK, dtype=dtypes.name(code))[0]
+
+
+def _before_cast(graph: Graph, entry: Entry, like: Entry) -> Entry:
+    """What a parameter was cast from, where that has the type of another entry."""
+    if graph.specs[entry].dtype == graph.specs[like].dtype or not entry.node.inputs:
+        return _as(graph, entry, like)
+    return _as(graph, entry.node.inputs[0], like)

@@ -9,6 +9,7 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import Graph
 
 _SAME_ELEMENTS = frozenset({"Reshape", "Flatten", "expand_dims", "squeeze", "reshape_like"})
+_CASTS = frozenset({"Cast", "amp_cast"})
 
 
 def simplify(graph: Graph) -> Graph:
@@ -40,7 +41,7 @@ def _simpler(graph: Graph, node: Node, same: dict[Entry, Entry]) -> Entry | None
         return None
     source = node.inputs[0]
     unchanged = graph.specs[source] == graph.specs[Entry(node)]
-    if name == "_copy" or (unchanged and (name == "Cast" or name in _SAME_ELEMENTS)):
+    if name == "_copy" or (unchanged and (name in _CASTS or name in _SAME_ELEMENTS)):
         return source
     if name in _SAME_ELEMENTS:  # two in a row
         below = same.get(source, source).node

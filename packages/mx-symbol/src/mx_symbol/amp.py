@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic mixed precision: for every graph, or for one symbol or model. Also `mx.contrib.amp`.
+
+bfloat16 has the range of float32, so losses need no scaling. float16 graphs can be made too; then scaling the
+loss is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mx_core.errors import ArgumentError
+from mx_ndarray import NDArray
+from mx_symbol import passes, precision
+from mx_symbol.graph import Entry, topological_order
+from mx_symbol.symbol import Symbol
+
+Conditional = Sequence[tuple[str, str, Sequence[str]]]
+_TYPES = ("bfloat16", "float16")
+
+
+def init(
+    target_dtype: str = "bfloat16",
+    target_precision_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditional | None = None,
+    fp32_ops: Sequence[str] | None = None,
+) -> None:
+    """Binds every graph from now on with the pass `amp`: executors, modules, cached operators.
+
+    Products compute in bfloat16; parameters, gradients and outputs stay float32. Calls on arrays are what they
+    were. `passes="-amp"` leaves a graph out.
+
+    Parameters
+    ----------
+    target_dtype : "bfloat16"
+    target_precision_ops : operators that compute in it besides the usual ones
+    conditional_fp32_ops : (operator, parameter, values for which it computes in float32), besides the usual ones
+    fp32_ops : operators that compute in float32 besides the usual ones
+
+    Raises
+    ------
+    ArgumentError  another type
+    UnknownOperatorError  an operator does not exist
+    """
+    if target_dtype != "bfloat16":
+        raise ArgumentError(f"[amp.init] target_dtype: expected 'bfloat16', got {target_dtype!r}")
+    precision.use(precision.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops))
+    passes.always("amp")
+
+
+def convert_symbol(
+    sym: Symbol,
+    target_dtype: str = "bfloat16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditional | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+) -> Symbol:
+    """The symbol with `amp_cast` nodes, for training or inference; outputs are float32.
+
+    Parameters
+    ----------
+    target_dtype : "bfloat16" or "float16"
+    target_dtype_ops, fp32_ops, conditional_fp32_ops : as in `init`
+    excluded_sym_names : nodes that compute in float32
+
+    Raises
+    ------
+    ArgumentError  another type, or a name that no node has
+    UnknownOperatorError  an operator does not exist
+    """
+    if target_dtype not in _TYPES:
+        raise ArgumentError(
+            f"[amp.convert_symbol] target_dtype: expected one of {', '.join(_TYPES)}, got {target_dtype!r}"
+        )
+    known = {node.name for node in sym.nodes}
+    for name in excluded_sym_names or ():
+        if name not in known:
+            raise ArgumentError(f"[amp.convert_symbol] excluded_sym_names: there is no node {name!r}")
+    lists = precision.lists_from(target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+    return type(sym)(precision.lowered(sym.entries, target_dtype, lists))
+
+
+def convert_model(
+    sym: Symbol,
+    arg_params: Mapping[str, NDArray],
+    aux_params: Mapping[str, NDArray],
+    target_dtype: str = "bfloat16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditional | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    cast_optional_params: bool = False,
+) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
+    """`convert_symbol`, and the parameters that go with it.
+
+    Parameters
+    ----------
+    cast_optional_params : bool
+        Parameters that are only read in the 16-bit type are kept in it.
+    """
+    made = convert_symbol(
+        sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
+    )
+    args = dict(arg_params)
+    if cast_optional_params:
+        for name, only in _read_low(made.entries, target_dtype).items():
+            if only and name in args:
+                args[name] = args[name].astype(target_dtype)
+    return made, args, dict(aux_params)
+
+
+def _read_low(heads: Sequence[Entry], dtype: str) -> dict[str, bool]:
+    """Variables that are read, by name: True where every reader casts them to the type."""
+    found: dict[str, bool] = {}
+    for node in topological_order(entry.node for entry in heads):
+        for entry in node.inputs:
+            if entry.node.is_variable:
+                low = (
+                    node.op is not None and node.op.name == "amp_cast" and node.attributes()["dtype"] == dtype
+                )
+                found[entry.node.name] = found.get(entry.node.name, True) and low
+    return found
+
+
+def list_lp16_ops() -> list[str]:
+    """Operators that compute in the 16-bit type."""
+    return sorted(precision.LOW)
+
+
+def list_widest_type_cast() -> list[str]:
+    """Operators that compute in the 16-bit type where all they read is in it."""
+    return sorted(precision.WIDEST)
+
+
+def list_conditional_fp32_ops() -> list[tuple[str, str, list[str]]]:
+    """Operators that compute in float32 for some values of a parameter."""
+    return [(op, name, list(values)) for op, name, values in precision.CONDITIONAL]

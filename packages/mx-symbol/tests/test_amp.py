@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converting symbols and models to mixed precision, and switching it on for every graph."""
+
+import numpy as np
+import pytest
+
+from mx_core.errors import ArgumentError, UnknownOperatorError
+from mx_ndarray import nd
+from mx_symbol import amp, passes, precision, sym
+
+
+def network():
+    """A layer, an activation, a layer, a loss."""
+    x = sym.Activation(
+        sym.FullyConnected(sym.Variable("data"), num_hidden=8, name="one"), act_type="relu", name="act"
+    )
+    return sym.softmax(sym.FullyConnected(x, num_hidden=3, name="two"), name="out")
+
+
+def types(symbol):
+    """Element types of the outputs inside, by name."""
+    inside = symbol.get_internals()
+    known = dict.fromkeys(symbol.list_arguments(), "float32")
+    return dict(zip(inside.list_outputs(), inside.infer_type(**known)[1], strict=True))
+
+
+@pytest.fixture
+def everywhere():
+    """Mixed precision for every graph until the end of the test."""
+    amp.init()
+    yield
+    passes.always("amp", False)
+    precision.use(precision.Lists())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_converted_symbol_computes_in_it_between_float32(dtype):
+    found = {name: np.dtype(kind).name for name, kind in types(amp.convert_symbol(network(), dtype)).items()}
+    assert {found[f"{name}_output"] for name in ("one", "act", "two")} == {dtype}
+    assert {found[name] for name in ("data", "one_weight", "two_bias", "out_output")} == {"float32"}
+
+
+def test_operators_and_nodes_can_be_left_out():
+    for options in (
+        {"excluded_sym_names": ["two"]},
+        {"conditional_fp32_ops": [("FullyConnected", "num_hidden", ["3"])]},
+    ):
+        found = types(amp.convert_symbol(network(), **options))
+        assert found["two_output"] == np.float32 and found["one_output"] != np.float32
+    assert types(amp.convert_symbol(network(), fp32_ops=["FullyConnected"]))["one_output"] == np.float32
+    assert types(amp.convert_symbol(network(), target_dtype_ops=["softmax"]))["out_output"] != np.float32
+
+
+def test_files_leave_the_casts_out_unless_asked():
+    made = amp.convert_symbol(network())
+    assert "amp_cast" not in made.tojson()
+    assert made.tojson() == network().tojson()
+    assert "amp_cast" in made.tojson(remove_amp_cast=False)
+
+
+def test_a_converted_model_has_its_weights_in_it_and_runs():
+    net, rng = network(), np.random.default_rng(0)
+    shapes = dict(zip(net.list_arguments(), net.infer_shape(data=(4, 5))[0], strict=True))
+    params = {n: nd.array(rng.standard_normal(s)) for n, s in shapes.items() if n != "data"}
+    data = nd.array(rng.standard_normal((4, 5)))
+    expected = net.bind(None, {**params, "data": data}, grad_req="null").forward()[0].asnumpy()
+    for cast in (False, True):
+        made, args, aux = amp.convert_model(net, params, {}, cast_optional_params=cast)
+        kinds = {np.dtype(array.dtype).name for array in args.values()}
+        assert kinds == {"bfloat16" if cast else "float32"} and aux == {}
+        got = made.bind(None, {**args, "data": data}, grad_req="null").forward()[0]
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got.asnumpy(), expected, atol=0.02)
+    assert {np.dtype(array.dtype).name for array in params.values()} == {"float32"}
+
+
+def test_every_graph_after_init_unless_it_says_no(everywhere):
+    def ran(**options):
+        executor = network().simple_bind(data=(4, 5), **options)
+        return "bfloat16" in {np.dtype(kind).name for kind in map(_dtype, executor._graph.specs.values())}
+
+    assert ran() and not ran(passes="-amp") and not ran(passes="none")
+
+
+def _dtype(spec):
+    from mx_core import dtypes
+
+    return dtypes.numpy_dtype(spec.dtype)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ArgumentError, match="float16"):
+        amp.init("float16")
+    with pytest.raises(ArgumentError, match="float64"):
+        amp.convert_symbol(network(), "float64")
+    with pytest.raises(ArgumentError, match="three"):
+        amp.convert_symbol(network(), excluded_sym_names=["three"])
+    with pytest.raises(UnknownOperatorError, match="FullyConnected"):
+        amp.convert_symbol(network(), fp32_ops=["FullyConnect"])
