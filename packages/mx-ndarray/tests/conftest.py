@@ -19,6 +19,7 @@ import mx_ndarray
 from mx_core import operators
 from mx_core.context import Context
 from mx_core.operator import OperatorProperty, opt, param
+from mx_core.testing.sample_operators import Counter, Fails, Positive
 from mx_ndarray import _core
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -37,15 +38,6 @@ class _ScaleParam:
     factor: float = opt(1.0, "the factor", runtime=True)
 
 
-class Fails(OperatorProperty):
-    """Raises when it is computed."""
-
-    name = "test_fails"
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        raise ZeroDivisionError("computed by test_fails")
-
-
 class Gated(OperatorProperty):
     """Copies its input once the gate is open."""
 
@@ -54,30 +46,6 @@ class Gated(OperatorProperty):
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         assert gate.wait(20)
         return (np.array(inputs[0]),)
-
-
-class Positive(OperatorProperty):
-    """The positive elements: the shape of the result depends on the values."""
-
-    name = "test_positive"
-    dynamic_output = True
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        pass
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        return (inputs[0][inputs[0] > 0],)
-
-
-class Counter(OperatorProperty):
-    """Adds data to an auxiliary state and returns the state before."""
-
-    name = "test_counter"
-    auxiliaries = ("state",)
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        data, state = inputs
-        return np.array(state), state + data
 
 
 class Scaled(OperatorProperty):

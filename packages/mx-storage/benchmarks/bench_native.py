@@ -8,12 +8,9 @@ our time over theirs.
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
-import mx_core
+from mx_core.testing import native_benchmark
 
 CPP = Path(__file__).parents[1] / "tests" / "cpp"
 
@@ -29,17 +26,7 @@ def torch_library() -> list[str]:
 
 
 def main() -> None:
-    include = Path(mx_core.__file__).parent / "include"
-    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DMX_CORE_INCLUDE={include}"]
-    with tempfile.TemporaryDirectory() as out:
-        for command in (
-            ["cmake", "-S", str(CPP), "-B", out, *options],
-            ["cmake", "--build", out, "--target", "bench_alloc", "-j2"],
-        ):
-            built = subprocess.run(command, capture_output=True, text=True, check=False)
-            if built.returncode != 0:
-                sys.exit(built.stdout + built.stderr)
-        subprocess.run([f"{out}/bench_alloc", *torch_library()], check=True)
+    native_benchmark.run(CPP, "bench_alloc", arguments=torch_library())
 
 
 if __name__ == "__main__":

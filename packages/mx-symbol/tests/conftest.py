@@ -6,22 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 import mx_ndarray
 from mx_core import operators
 from mx_core.errors import MXNetError
 from mx_core.operator import OperatorProperty
-
-
-class Fails(OperatorProperty):
-    """Raises when it is computed."""
-
-    name = "test_fails"
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        raise ZeroDivisionError("computed by test_fails")
+from mx_core.testing.sample_operators import Counter, Fails, Positive
 
 
 class Doubled(OperatorProperty):
@@ -37,17 +28,6 @@ class Doubled(OperatorProperty):
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return (inputs[0] * 2,)
-
-
-class Counter(OperatorProperty):
-    """Adds data to an auxiliary state and returns the state before."""
-
-    name = "test_counter"
-    auxiliaries = ("state",)
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        data, state = inputs
-        return np.array(state), state + data
 
 
 class Mode(OperatorProperty):
@@ -76,19 +56,6 @@ class Pair(OperatorProperty):
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return inputs[0] * 3, inputs[0] * 5
-
-
-class Positive(OperatorProperty):
-    """The positive elements: the shape of the result depends on the values."""
-
-    name = "test_positive"
-    dynamic_output = True
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        pass
-
-    def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
-        return (inputs[0][inputs[0] > 0],)
 
 
 OPERATORS = (Fails, Doubled, Counter, Mode, Pair, Positive)
