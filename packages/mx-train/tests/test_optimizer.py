@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,48 @@ import numpy as np
 import pytest
 
 from mx_core.errors import ArgumentError, FileFormatError
-from mx_ndarray import nd
+from mx_ndarray import nd, random
 from mx_train import lr_scheduler, optimizer
 
 DATA = Path(__file__).parent / "data"
 
 
-@pytest.mark.parametrize("name", ["sgd", "nag", "signum", "adam", "rmsprop", "ftrl", "adagrad", "adadelta"])
+NAMES = (
+    "sgd", "nag", "signum", "dcasgd", "adam", "adamax", "nadam", "rmsprop", "ftrl", "ftml", "adagrad", "adadelta",
+    "lamb", "lars",
+)  # fmt: skip
+RECORDED = json.loads((DATA / "optimizers.json").read_text())
+
+
+@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda c: f"{c['optimizer']} {c['settings']}")
+def test_steps_are_those_recorded_from_mxnet(case: dict[str, Any]) -> None:
+    made = optimizer.create(case["optimizer"], param_idx2name={0: "w_weight"}, **case["settings"])
+    updater, weight = optimizer.get_updater(made), nd.array(RECORDED["start"])
+    for gradient in RECORDED["gradients"]:
+        updater(0, nd.array(gradient), weight)
+    np.testing.assert_allclose(weight.asnumpy().ravel(), case["weight"], rtol=2e-5, atol=1e-6)
+
+
+def test_langevin_dynamics_draw_from_the_posterior() -> None:
+    """Of a standard normal, whose gradient is the position."""
+    updater = optimizer.get_updater(optimizer.SGLD(learning_rate=0.1))
+    random.seed(0)
+    weight, seen = nd.zeros((2000,)), []
+    for step in range(200):
+        updater(0, weight.copy(), weight)
+        if step >= 100:
+            seen.append(weight.asnumpy())
+    assert np.mean(seen) == pytest.approx(0, abs=0.05) and np.std(seen) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_optimizer_descends_a_parabola(name: str) -> None:
-    settings: dict[str, Any] = {"adadelta": {"learning_rate": 1.0}, "ftrl": {"learning_rate": 1.0}}.get(
-        name, {"learning_rate": 0.05}
-    )
+    settings: dict[str, Any] = {
+        "adadelta": {"learning_rate": 1.0},
+        "ftrl": {"learning_rate": 1.0},
+        "ftml": {"learning_rate": 0.5},
+        "lars": {"learning_rate": 5.0},
+    }.get(name, {"learning_rate": 0.05})
     updater = optimizer.get_updater(optimizer.create(name, **settings))
     weight = nd.array([3.0, -2.0, 0.5])
     start = float((weight * weight).sum().asscalar())

@@ -7,7 +7,10 @@ from typing import Any
 
 from mx_core import hookimpl
 
-_OPTIMIZERS = ("SGD", "NAG", "Signum", "Adam", "RMSProp", "Ftrl", "AdaGrad", "AdaDelta")
+_OPTIMIZERS = (
+    "SGD", "NAG", "Signum", "SGLD", "DCASGD", "Adam", "Adamax", "Nadam", "RMSProp", "Ftrl", "FTML", "AdaGrad",
+    "AdaDelta", "LAMB", "LARS",
+)  # fmt: skip
 _METRICS: dict[str, tuple[str, ...]] = {
     "Accuracy": ("acc",), "TopKAccuracy": ("top_k_accuracy", "top_k_acc"), "F1": (),
     "CrossEntropy": ("ce", "cross-entropy"), "NegativeLogLikelihood": ("nll_loss", "nll-loss"),

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers by name, and the updater that applies one."""
 
+from mx_train.optimizer.adaptive import FTML as FTML
 from mx_train.optimizer.adaptive import AdaDelta as AdaDelta
 from mx_train.optimizer.adaptive import AdaGrad as AdaGrad
 from mx_train.optimizer.adaptive import Adam as Adam
+from mx_train.optimizer.adaptive import Adamax as Adamax
 from mx_train.optimizer.adaptive import Ftrl as Ftrl
+from mx_train.optimizer.adaptive import Nadam as Nadam
 from mx_train.optimizer.adaptive import RMSProp as RMSProp
+from mx_train.optimizer.gradient_descent import DCASGD as DCASGD
 from mx_train.optimizer.gradient_descent import NAG as NAG
 from mx_train.optimizer.gradient_descent import SGD as SGD
+from mx_train.optimizer.gradient_descent import SGLD as SGLD
 from mx_train.optimizer.gradient_descent import Signum as Signum
+from mx_train.optimizer.layerwise import LAMB as LAMB
+from mx_train.optimizer.layerwise import LARS as LARS
 from mx_train.optimizer.optimizer import Optimizer as Optimizer
 from mx_train.optimizer.optimizer import Updater as Updater
 from mx_train.optimizer.optimizer import create as create

@@ -117,12 +117,9 @@ class AdaGrad(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
-        g = grad * common["rescale_grad"]
-        if self.clip_gradient is not None:
-            g = nd.clip(g, -self.clip_gradient, self.clip_gradient)
-        g = g + common["wd"] * weight
+        g = self._scaled(grad, common)
         state += nd.square(g)
-        weight -= common["lr"] * g / (nd.sqrt(state) + self.float_stable_eps)
+        weight -= common["lr"] * (g / nd.sqrt(state + self.float_stable_eps) + common["wd"] * weight)
 
 
 class AdaDelta(Optimizer):
@@ -145,10 +142,106 @@ class AdaDelta(Optimizer):
         """Composed of elementwise operators."""
         common = self._common(index)
         squares, steps = state
-        g = grad * common["rescale_grad"]
-        if self.clip_gradient is not None:
-            g = nd.clip(g, -self.clip_gradient, self.clip_gradient)
+        g = self._scaled(grad, common)
         squares[:] = self.rho * squares + (1 - self.rho) * nd.square(g)
         step = nd.sqrt(steps + self.epsilon) / nd.sqrt(squares + self.epsilon) * g
         steps[:] = self.rho * steps + (1 - self.rho) * nd.square(step)
         weight[:] = weight - common["wd"] * weight - step
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient instead of the mean square.
+
+    Source: Kingma and Ba, Adam, ICLR 2015, section 7.1.
+    """
+
+    def __init__(
+        self, learning_rate: float | None = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1, self.beta2 = beta1, beta2
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """Mean, and the decaying maximum."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Composed of elementwise operators."""
+        common = self._common(index)
+        g = self._decayed(grad, weight, common)
+        mean, largest = state
+        mean[:] = self.beta1 * mean + (1 - self.beta1) * g
+        largest[:] = nd.maximum(self.beta2 * largest, nd.abs(g))
+        rate = common["lr"] / (1 - self.beta1 ** self._index_update_count[index])
+        weight -= rate * mean / (largest + 1e-8)
+
+
+class Nadam(Optimizer):
+    """Adam with Nesterov's momentum. The schedule of the momentum is kept per parameter.
+
+    Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | None = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        schedule_decay: float = 0.004,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1, self.beta2, self.epsilon, self.schedule_decay = beta1, beta2, epsilon, schedule_decay
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """Mean and variance."""
+        return zeros_like(weight), zeros_like(weight)
+
+    def _momentum(self, t: int) -> float:
+        return float(self.beta1 * (1 - 0.5 * 0.96 ** (t * self.schedule_decay)))
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Composed of elementwise operators."""
+        common = self._common(index)
+        t = self._index_update_count[index]
+        g = self._decayed(grad, weight, common)
+        mean, variance = state
+        mean[:] = self.beta1 * mean + (1 - self.beta1) * g
+        variance[:] = self.beta2 * variance + (1 - self.beta2) * g * g
+        now, then = self._momentum(t), self._momentum(t + 1)
+        product = math.prod(self._momentum(i) for i in range(1, t + 1))
+        step = (1 - now) / (1 - product) * g + then / (1 - product * then) * mean
+        weight -= common["lr"] * step / (nd.sqrt(variance / (1 - self.beta2**t)) + self.epsilon)
+
+
+class FTML(Optimizer):
+    """Follow the moving leader.
+
+    Source: Zheng and Kwok, Follow the Moving Leader in Deep Learning, ICML 2017.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | None = None,
+        beta1: float = 0.6,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """d, v and z."""
+        return zeros_like(weight), zeros_like(weight), zeros_like(weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        common = self._common(index)
+        if "clip_gradient" in common:
+            common["clip_grad"] = common.pop("clip_gradient")
+        nd.ftml_update(
+            weight, grad, *state, out=weight, t=self._index_update_count[index],
+            beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common,
+        )  # fmt: skip

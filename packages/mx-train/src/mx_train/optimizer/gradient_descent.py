@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from mx_ndarray import NDArray, nd
+from mx_ndarray import NDArray, nd, random
 from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
 
 
@@ -88,3 +89,47 @@ class Signum(_WithMomentum):
             nd.signum_update(
                 weight, grad, state, out=weight, momentum=self.momentum, wd_lh=self.wd_lh, **common
             )
+
+
+class DCASGD(_WithMomentum):
+    """SGD that makes up for late gradients: they are corrected by how far the weight has moved since.
+
+    Source: Zheng et al., Asynchronous Stochastic Gradient Descent with Delay Compensation, ICML 2017.
+    """
+
+    def __init__(
+        self, learning_rate: float | None = None, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate, momentum, **kwargs)
+        self.lamda = lamda
+
+    def create_state(self, index: Any, weight: NDArray) -> State:
+        """The momentum, if there is one, and the weight before the last step."""
+        return super().create_state(index, weight), weight.copy()
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Composed of elementwise operators."""
+        common = self._common(index)
+        g = self._scaled(grad, common)
+        momentum, before = state
+        step = -common["lr"] * (g + common["wd"] * weight + self.lamda * g * g * (weight - before))
+        if momentum is not None:
+            momentum[:] = self.momentum * momentum + step
+            step = momentum
+        before[:] = weight
+        weight += step
+
+
+class SGLD(Optimizer):
+    """Stochastic gradient Langevin dynamics: half a step and noise, which draws from the posterior.
+
+    Source: Welling and Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+    """
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Composed of elementwise operators and one draw."""
+        common = self._common(index)
+        noise = random.normal(
+            0, math.sqrt(common["lr"]), shape=weight.shape, dtype=weight.dtype, ctx=weight.context
+        )
+        weight += noise - common["lr"] / 2 * self._decayed(grad, weight, common, decay_first=False)

@@ -176,6 +176,20 @@ class Optimizer:
             made["clip_gradient"] = self.clip_gradient
         return made
 
+    def _scaled(self, grad: NDArray, common: Mapping[str, float]) -> NDArray:
+        """The gradient, scaled and limited."""
+        g: NDArray = grad * common["rescale_grad"]
+        return g if self.clip_gradient is None else nd.clip(g, -self.clip_gradient, self.clip_gradient)
+
+    def _decayed(
+        self, grad: NDArray, weight: NDArray, common: Mapping[str, float], decay_first: bool = True
+    ) -> NDArray:
+        """The gradient, scaled, with the decay, and limited; the limit is for both if `decay_first`."""
+        if not decay_first:
+            return self._scaled(grad, common) + common["wd"] * weight
+        g: NDArray = grad * common["rescale_grad"] + common["wd"] * weight
+        return g if self.clip_gradient is None else nd.clip(g, -self.clip_gradient, self.clip_gradient)
+
 
 register = Optimizer.register
 
