@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Node:
     subgraphs : graphs a control-flow operator runs
     """
 
-    __slots__ = ("__weakref__", "_outputs", "attrs", "inputs", "name", "op", "params", "subgraphs")
+    __slots__ = ("__weakref__", "_outputs", "_texts", "attrs", "inputs", "name", "op", "params", "subgraphs")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Node:
         self.inputs: list[Entry] = list(inputs)
         self.subgraphs = tuple(subgraphs)
         self._outputs: tuple[Params | None, tuple[str, ...]] = (None, ())
+        self._texts: tuple[Params | None, Mapping[str, str]] = (None, {})
 
     @property
     def is_variable(self) -> bool:
@@ -90,14 +91,23 @@ class Node:
         return names
 
     def attributes(self) -> dict[str, str]:
-        """Explicitly given parameters in text form, then the other attributes."""
+        """Explicitly given parameters as text, as they were given if that is known, then the other attributes."""
         given = {} if self.params is None else self.params.attrs()
+        params, texts = self._texts
+        if params is self.params:
+            given = {name: texts.get(name, text) for name, text in given.items()}
         return given | self.attrs
+
+    def set_texts(self, texts: Mapping[str, str]) -> None:
+        """How the present parameters were given, where that differs from how they would be written: `2.0`, not `2`."""
+        self._texts = (self.params, texts)
 
     def copy(self, inputs: Iterable[Entry] | None = None) -> Node:
         """The same application, by default on the same inputs."""
         taken = self.inputs if inputs is None else inputs
-        return Node(self.op, self.params, self.name, dict(self.attrs), taken, self.subgraphs)
+        made = Node(self.op, self.params, self.name, dict(self.attrs), taken, self.subgraphs)
+        made._texts = self._texts
+        return made
 
     @property
     def _params(self) -> Params:

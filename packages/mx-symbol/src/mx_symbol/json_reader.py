@@ -161,7 +161,9 @@ class _Reader:
             self._wrong(f"node {i} subgraphs", "a list of at most 16 graphs", subgraphs)
         reader = _Reader(f"{self._where}: subgraph of {text['name']!r}", self._version)
         inner = [Symbol(reader.graph(subgraph)) for subgraph in subgraphs]
-        return Node(op, params, text["name"], own, (), inner)
+        node = Node(op, params, text["name"], own, (), inner)
+        node.set_texts(given)
+        return node
 
     def _attributes(self, i: int, text: dict[str, Any]) -> dict[str, str]:
         result: dict[str, str] = {}
