@@ -52,8 +52,8 @@ struct LoopTable {
   void (*reverse[4])(void* to, const void* from, size_t n);
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
-  // Four Philox words for each of n counters.
-  void (*philox)(uint32_t* out, uint64_t key, uint64_t counter, size_t n);
+  // Four Philox words for each of n counters, of one branch.
+  void (*philox)(uint32_t* out, uint64_t key, uint64_t counter, uint64_t branch, size_t n);
   // Numbers in float32 from words: low + span * uniform; `kept` or 0; n pairs of normal numbers.
   void (*uniform)(float* out, const uint32_t* words, float low, float span, size_t n);
   void (*keep)(float* out, const uint32_t* words, uint32_t threshold, float kept, size_t n);

@@ -106,13 +106,14 @@ inline void store_blocks(uint32_t* to, const WordLanes (&c)[4]) {
 #endif
 
 // Four words for each of kPhiloxLanes counters.
-inline void philox_lanes(uint32_t* out, uint64_t key, uint64_t counter) {
+inline void philox_lanes(uint32_t* out, uint64_t key, uint64_t counter, uint64_t branch) {
   uint32_t low[kPhiloxLanes], high[kPhiloxLanes];
   for (size_t i = 0; i < kPhiloxLanes; ++i) {
     low[i] = static_cast<uint32_t>(counter + i);
     high[i] = static_cast<uint32_t>((counter + i) >> 32);
   }
-  WordLanes c[4] = {load_words(low), load_words(high), all_words(0), all_words(0)};
+  WordLanes c[4] = {load_words(low), load_words(high), all_words(static_cast<uint32_t>(branch)),
+                    all_words(static_cast<uint32_t>(branch >> 32))};
   auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round, k0 += kPhiloxW0, k1 += kPhiloxW1) {
     WordLanes a_low, a_high, b_low, b_high;
@@ -126,12 +127,12 @@ inline void philox_lanes(uint32_t* out, uint64_t key, uint64_t counter) {
   store_blocks(out, c);
 }
 
-void philox_words(uint32_t* out, uint64_t key, uint64_t counter, size_t n) {
+void philox_words(uint32_t* out, uint64_t key, uint64_t counter, uint64_t branch, size_t n) {
   size_t start = 0;
-  for (; start + kPhiloxLanes <= n; start += kPhiloxLanes) philox_lanes(out + 4 * start, key, counter + start);
+  for (; start + kPhiloxLanes <= n; start += kPhiloxLanes) philox_lanes(out + 4 * start, key, counter + start, branch);
   if (start == n) return;
   uint32_t rest[4 * kPhiloxLanes];
-  philox_lanes(rest, key, counter + start);
+  philox_lanes(rest, key, counter + start, branch);
   std::memcpy(out + 4 * start, rest, (n - start) * 4 * sizeof(uint32_t));
 }
 

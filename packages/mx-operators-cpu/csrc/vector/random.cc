@@ -29,7 +29,7 @@ void draw_words(const LoopTable& table, const mx_kernel_context& context, bool w
                 int64_t n, uint32_t* words) {
   const int64_t per_block = wide ? 2 : 4;
   table.philox(words, context.random_key,
-               context.random_offset + static_cast<uint64_t>(first / per_block),
+               context.random_offset + static_cast<uint64_t>(first / per_block), 0,
                static_cast<size_t>((n + per_block - 1) / per_block));
 }
 

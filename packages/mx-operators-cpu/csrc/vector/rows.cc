@@ -100,7 +100,7 @@ class RowPlan final : public Plan {
   void shuffle(const Call& call, int64_t* sources) const {
     const auto n = static_cast<size_t>(o_.steps);
     auto* words = reinterpret_cast<uint32_t*>(key_memory.get((n + 1) / 2 * 16));
-    table_.philox(words, call.context.random_key, call.context.random_offset, (n + 1) / 2);
+    table_.philox(words, call.context.random_key, call.context.random_offset, 0, (n + 1) / 2);
     auto* keys = reinterpret_cast<int64_t*>(words);
     for (size_t i = 0; i < n; ++i)
       keys[i] = static_cast<int64_t>((uint64_t{words[2 * i + 1]} << 32 | words[2 * i]) >> 11);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "gamma_tries.h"
 #include "loops.h"
 #include "mx_core/philox.hpp"
 #include "pool.h"
@@ -19,6 +20,8 @@ constexpr uint64_t kBoost = uint64_t{1} << 40, kCount = uint64_t{1} << 48;  // b
 constexpr double kUnit = 0x1p-53;
 constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kChunk = kDelivered;
+constexpr int64_t kFewTries = 8;  // below, numbers are tried one by one
+static_assert(kChunk <= kTries);
 
 // The counter of one element.
 struct Counter {
@@ -214,12 +217,25 @@ class VariatePlan final : public Plan {
     double a = 0, b = 0;  // parameters; of Poisson numbers the rate, and the probability of 0
     alignas(64) uint32_t words[4 * kChunk];
     const uint64_t start = call.context.random_offset + static_cast<uint64_t>(first);
-    loops().philox(words, call.context.random_key, start, static_cast<size_t>(n));
+    loops().philox(words, call.context.random_key, start, 0, static_cast<size_t>(n));
+    alignas(64) uint32_t uniform_words[4 * kTries];  // of the first tries of gamma numbers
+    const bool tries = o_.variate == Variate::kGamma;
+    if (tries) loops().philox(uniform_words, call.context.random_key, start, 1, static_cast<size_t>(n));
+    int64_t tried = first;  // up to here
     for (int64_t i = first; i < first + n; ++i) {
       if (i == first || (o_.arrays && i % o_.each == 0)) {
         a = o_.arrays ? parameter(call, 0, i / o_.each) : call.scalar(0);
         if (bounds_.size() > 1) b = o_.arrays ? parameter(call, 1, i / o_.each) : call.scalar(1);
         if (o_.variate == Variate::kPoisson) b = std::exp(-a);
+        const int64_t end = o_.arrays ? std::min(first + n, (i / o_.each + 1) * o_.each) : first + n;
+        if (tries && a >= 1 && end - i >= kFewTries) {
+          gamma_tries(words + 4 * (i - first), uniform_words + 4 * (i - first), a, values + (i - first), end - i);
+          tried = end;
+        }
+      }
+      if (i < tried && values[i - first] > 0) {
+        values[i - first] *= b;
+        continue;
       }
       const Counter counter{call.context.random_key, start + static_cast<uint64_t>(i - first), words + 4 * (i - first)};
       values[i - first] = number(o_.variate, counter, a, b);
@@ -270,7 +286,7 @@ class MultinomialPlan final : public Plan {
       int64_t found[kChunk];
       double logarithms[kChunk];
       alignas(64) uint32_t words[2 * kChunk + 4];
-      loops().philox(words, call.context.random_key, call.context.random_offset + static_cast<uint64_t>(start / 2),
+      loops().philox(words, call.context.random_key, call.context.random_offset + static_cast<uint64_t>(start / 2), 0,
                      static_cast<size_t>(start % 2 + n + 1) / 2);
       const bool wanted = outputs_.size() > 1 && call.wanted(1);
       for (int64_t i = 0; i < n; ++i) {
