@@ -41,12 +41,14 @@ from mx_ndarray.functions import power as power
 from mx_ndarray.functions import split_v2 as split_v2
 from mx_ndarray.functions import subtract as subtract
 from mx_ndarray.functions import true_divide as true_divide
+from mx_ndarray.image_files import imdecode as imdecode
 from mx_ndarray.nd import _internal as _internal
 from mx_ndarray.nd import contrib as contrib
 from mx_ndarray.nd import image as image
 from mx_ndarray.nd import linalg as linalg
 from mx_ndarray.nd import op as op
 from mx_ndarray.nd import random as random
+from mx_ndarray.nd import utils as utils
 from mx_ndarray.ndarray import NDArray as NDArray
 from mx_ndarray.operator_functions import namespace as _namespace
 from mx_ndarray.serialization import load as load

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators whose names begin with an underscore: what Python's operators are made of."""
 
+from mx_ndarray.ndarray import NDArray as _Array
 from mx_ndarray.operator_functions import namespace
 
 __getattr__, __dir__ = namespace(__name__, internal=True)
+
+
+def _set_value(src: float, out: _Array) -> _Array:
+    """Fill an array with a number."""
+    out[:] = src
+    return out

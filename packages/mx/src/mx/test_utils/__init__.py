@@ -28,6 +28,12 @@ from mx.test_utils.consistency import check_consistency as check_consistency
 from mx.test_utils.consistency import check_speed as check_speed
 from mx.test_utils.consistency import compare_ndarray_tuple as compare_ndarray_tuple
 from mx.test_utils.consistency import compare_optimizer as compare_optimizer
+from mx.test_utils.iterators import DummyIter as DummyIter
+from mx.test_utils.matrices import new_matrix_with_real_eigvals_2d as new_matrix_with_real_eigvals_2d
+from mx.test_utils.matrices import new_matrix_with_real_eigvals_nd as new_matrix_with_real_eigvals_nd
+from mx.test_utils.matrices import new_orthonormal_matrix_2d as new_orthonormal_matrix_2d
+from mx.test_utils.matrices import new_sym_matrix_with_real_eigvals_2d as new_sym_matrix_with_real_eigvals_2d
+from mx.test_utils.matrices import new_sym_matrix_with_real_eigvals_nd as new_sym_matrix_with_real_eigvals_nd
 from mx.test_utils.numeric import check_numeric_gradient as check_numeric_gradient
 from mx.test_utils.numeric import numeric_grad as numeric_grad
 from mx.test_utils.statistics import chi_square_check as chi_square_check

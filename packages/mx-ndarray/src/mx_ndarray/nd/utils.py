@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creation, reading and writing of arrays, under the name some programs import them by."""
+
+from mx_ndarray.creation import array as array
+from mx_ndarray.creation import empty as empty
+from mx_ndarray.creation import zeros as zeros
+from mx_ndarray.serialization import load as load
+from mx_ndarray.serialization import load_frombuffer as load_frombuffer
+from mx_ndarray.serialization import save as save
