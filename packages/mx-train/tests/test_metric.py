@@ -69,3 +69,30 @@ def test_mistakes_are_explained() -> None:
         metric.create("acc").update([LABEL], [PRED, PRED])
     with pytest.raises(ArgumentError, match="at least 2"):
         metric.TopKAccuracy(top_k=1)
+
+
+def test_correlation_of_classes() -> None:
+    labels = nd.array([0, 1, 1, 0, 1, 2])
+    preds = nd.array(np.eye(3)[[0, 1, 0, 0, 1, 1]])
+    made = metric.create("pcc")
+    made.update([labels], [preds])
+    y, p = np.eye(3)[[0, 1, 1, 0, 1, 2]], np.eye(3)[[0, 1, 0, 0, 1, 1]]
+    y, p = y - y.mean(0), p - p.mean(0)
+    expected = (y * p).sum() / np.sqrt((y * y).sum() * (p * p).sum())
+    assert made.get() == ("pcc", pytest.approx(expected))
+    made.reset_local()
+    assert np.isnan(made.get()[1]) and made.get_global()[1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_correlation_of_two_classes(average: str) -> None:
+    batches = [([0, 1, 1, 0], [0, 1, 0, 0]), ([1, 1, 0], [1, 0, 1])]
+    made = metric.create("mcc", average=average)
+    for labels, classes in batches:
+        made.update([nd.array(labels)], [nd.array(np.eye(2)[classes])])
+    if average == "micro":
+        batches = [tuple(sum(parts, []) for parts in zip(*batches, strict=True))]  # type: ignore[misc]
+    expected = np.mean([np.corrcoef(labels, classes)[0, 1] for labels, classes in batches])
+    assert made.get_global()[1] == pytest.approx(expected)
+    with pytest.raises(ArgumentError, match="expected two classes, got 3"):
+        made.update([nd.array([2])], [nd.array([[0, 0, 1]])])

@@ -75,7 +75,7 @@ class Initializer:
         for ending, method in (
             ("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_one),
             ("beta", self._init_zero), ("min", self._init_zero), ("max", self._init_one),
-            ("mean", self._init_zero), ("var", self._init_one), ("moving_inv_var", self._init_zero),
+            ("mean", self._init_zero), ("moving_inv_var", self._init_zero), ("var", self._init_one),
             ("moving_avg", self._init_zero),
         ):  # fmt: skip
             if name.endswith(ending):

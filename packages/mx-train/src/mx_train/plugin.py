@@ -15,7 +15,7 @@ _METRICS: dict[str, tuple[str, ...]] = {
     "Accuracy": ("acc",), "TopKAccuracy": ("top_k_accuracy", "top_k_acc"), "F1": (),
     "CrossEntropy": ("ce", "cross-entropy"), "NegativeLogLikelihood": ("nll_loss", "nll-loss"),
     "Perplexity": (), "MAE": (), "MSE": (), "RMSE": (), "PearsonCorrelation": ("pearsonr",),
-    "Loss": (), "CompositeEvalMetric": ("composite",),
+    "MCC": (), "PCC": (), "Loss": ("torch", "caffe"), "CompositeEvalMetric": ("composite",),
 }  # fmt: skip
 _INITIALIZERS: dict[str, tuple[str, ...]] = {
     "Zero": ("zeros",), "One": ("ones",), "Constant": (), "Uniform": (), "Normal": (), "Xavier": (),
