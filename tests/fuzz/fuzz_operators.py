@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import faulthandler
 import json
+import math
 import os
 import resource
 import subprocess
@@ -49,6 +51,8 @@ class Outcome:
 
 def array(mx: Any, rng: np.random.Generator, shape: tuple[int, ...], dtype: str, contents: str) -> Any:
     """An NDArray with contents of some kind."""
+    if math.prod(max(extent, 1) for extent in shape) > 1 << 59:  # NumPy makes none of these, even if empty
+        return mx.nd.zeros(shape, dtype=dtype)
     values = {
         "small": lambda: rng.normal(size=shape),
         "index": lambda: rng.integers(0, 4, size=shape),
@@ -66,12 +70,50 @@ def array(mx: Any, rng: np.random.Generator, shape: tuple[int, ...], dtype: str,
         return mx.nd.array(values.astype("float32")).astype("bfloat16")
 
 
+def placed(mx: Any, inputs: list[Any], place: str) -> list[Any]:
+    """The same inputs where `place` wants them; see `random_calls.PLACES`."""
+    if place == "same":
+        first: dict[Any, Any] = {}
+        return [first.setdefault((x.shape, x.dtype), x) for x in inputs]
+    if place == "buffer":
+        for dtype in {x.dtype for x in inputs}:
+            mine = [i for i, x in enumerate(inputs) if x.dtype == dtype and x.size]
+            start, buffer = 1, mx.nd.zeros((1 + sum(inputs[i].size for i in mine),), dtype=dtype)
+            for i in mine:
+                stop = start + inputs[i].size
+                buffer[start:stop] = inputs[i].reshape((-1,))
+                inputs[i], start = buffer[start:stop].reshape(inputs[i].shape), stop
+    return inputs
+
+
+def spelled(params: dict[str, Any], spelling: str) -> dict[str, Any]:
+    """Parameters as text, or with NumPy's numbers."""
+    if spelling == "text":
+        return {name: str(value) for name, value in params.items()}
+    if spelling == "numpy":
+        numbers = {int: np.int64, float: np.float32, bool: np.bool_}
+        return {
+            name: numbers[type(value)](value)
+            if type(value) in numbers and abs(value) < 2**63
+            else np.asarray(value)
+            if isinstance(value, tuple) and value and all(type(v) is int and abs(v) < 2**63 for v in value)
+            else value
+            for name, value in params.items()
+        }
+    return params
+
+
 def target(mx: Any, call: Any, inputs: list[Any], result: Any) -> Any:
     """What is given as `out`."""
     if call.target == "input" and inputs:
         return inputs[0]
     if call.target == "view" and inputs and inputs[0].shape and inputs[0].shape[0] > 1:
         return inputs[-1][1:] if inputs[-1].shape else inputs[-1]
+    if call.target == "overlap" and inputs and inputs[0].size > 1:
+        flat = inputs[0].reshape((-1,))
+        shape = result.shape if hasattr(result, "shape") else ()
+        size = int(np.prod(shape))
+        return flat[1 : 1 + size].reshape(shape) if shape and 0 < size < flat.size else flat[:-1]
     if call.target == "no array":
         return np.zeros(3)
     if call.target == "wrong shape":
@@ -105,7 +147,8 @@ def perform(call: Any) -> None:
     from mx_ndarray.operator_functions import function
 
     rng = np.random.default_rng(len(repr(call)))
-    inputs = [array(mx, rng, *described) for described in call.inputs]
+    inputs = placed(mx, [array(mx, rng, *described) for described in call.inputs], call.place)
+    call = dataclasses.replace(call, params=spelled(call.params, call.spelling))
     if call.front == "sym":
         return through_graph(mx, call, inputs)
     op = function(call.op)
@@ -113,18 +156,30 @@ def perform(call: Any) -> None:
     recording = call.front == "record"
     if recording:
         for x in inputs:
-            x.attach_grad()
+            x.attach_grad("add" if call.record == "add" else "write")
     with mx.autograd.record(recording) if recording else mx.autograd.pause():
         result = op(*positional, **named, **call.params)
     if recording:
-        heads = result if isinstance(result, list) else [result]
-        if heads:
-            mx.autograd.backward(heads)
+        differentiate(mx, call, result if isinstance(result, list) else [result], inputs)
     read(result)
     read([x.grad for x in inputs if x.grad is not None] if recording else [])
     if call.target != "none":
         read(op(*positional, **named, **call.params, out=target(mx, call, inputs, result)))
     return None
+
+
+def differentiate(mx: Any, call: Any, heads: list[Any], inputs: list[Any]) -> None:
+    """Backward of what was recorded; twice, or of the gradients themselves, if the call says so."""
+    if not heads:
+        return
+    if call.record == "higher" and inputs:
+        grads = mx.autograd.grad(heads, inputs, create_graph=True)
+        read(grads)
+        mx.autograd.backward(grads)
+        return
+    mx.autograd.backward(heads, retain_graph=call.record == "add")
+    if call.record == "add":
+        mx.autograd.backward(heads)
 
 
 def through_graph(mx: Any, call: Any, inputs: list[Any]) -> None:

@@ -27,18 +27,39 @@ WRONG = (None, "many", "", (), (1, "a"), object, b"x", 1.5, -1, [], {}, "(1,", "
 WINDOW = ("kernel", "stride", "pad", "dilate", "adj")
 #: what the elements of an input are
 CONTENTS = ("small", "small", "small", "index", "index", "zero", "nan", "inf", "huge", "negative", "fraction")
-TARGETS = ("none",) * 8 + ("like", "input", "view", "wrong shape", "wrong type", "list", "no array")
+TARGETS = ("none",) * 8 + (
+    "like",
+    "input",
+    "view",
+    "wrong shape",
+    "wrong type",
+    "list",
+    "no array",
+    "overlap",
+)
+#: where inputs lie: each for itself, all of a type in one buffer one element off its start, or one array
+#: for all inputs of its shape
+PLACES = ("own",) * 4 + ("buffer", "same")
+#: how calls are recorded: gradients written, added to, or recorded themselves
+RECORDS = ("write", "write", "add", "higher")
 
 
 @dataclass(frozen=True)
 class RandomCall:
-    """What is called how; `inputs` are (shape, type, contents) of each, `target` what `out` is."""
+    """What is called how.
+
+    `inputs` are (shape, type, contents) of each, `place` where they lie, `target` what `out` is, `spelling`
+    how parameters are written: as they are, or as the text of them that symbol files have.
+    """
 
     op: str
     inputs: tuple[tuple[tuple[int, ...], str, str], ...]
     params: dict[str, Any]
     target: str
     front: str  # "nd", "record" or "sym"
+    place: str = "own"
+    record: str = "write"
+    spelling: str = "values"
 
 
 def all_operators() -> tuple[str, ...]:
@@ -58,7 +79,10 @@ def make(seed: int, number: int, names: typing.Sequence[str]) -> RandomCall:
     params, inputs = draw(rng, op, _shape(rng, wild), wild)
     target = rng.choice(TARGETS)
     front = rng.choice(("nd", "nd", "record", "sym"))
-    return RandomCall(op.name, inputs, params, target, front)
+    spelling = rng.choice(("values", "values", "values", "text", "numpy"))
+    return RandomCall(
+        op.name, inputs, params, target, front, rng.choice(PLACES), rng.choice(RECORDS), spelling
+    )
 
 
 def draw(

@@ -34,7 +34,7 @@ class Params : public Counted {
 // Signature -> call.  Threads: the caller serialises (the bindings hold the GIL).
 class SignatureCache {
  public:
-  static constexpr size_t kLimit = 1024;  // entries; a full cache starts afresh
+  static constexpr size_t kLimit = 4096;  // entries; a full cache starts afresh
 
   // The key that the next find or insert is about.
   class Key {

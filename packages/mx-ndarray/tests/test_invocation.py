@@ -46,9 +46,9 @@ def test_the_mode_matters_only_to_operators_that_ask() -> None:
 
 
 def test_the_cache_is_bounded() -> None:
-    for n in range(1, 1100):
+    for n in range(1, 4200):
         nd.test_reversed(nd.empty((n,)))
-    assert signatures("test_reversed") <= 1024
+    assert 1 <= signatures("test_reversed") <= 4096
 
 
 def test_equal_values_of_other_types_are_other_parameters() -> None:
