@@ -158,6 +158,11 @@ PYBIND11_MODULE(_onednn, m) {
   };
   soft("softmax", &prepare_softmax<softmax>);
   soft("softmax_backward", &prepare_softmax<softmax_backward>);
+  const auto entropy = [&](const char* name, PlanPtr (*make)(const Signature&)) {
+    m.def(name, [make](const PySpecs& inputs, const PySpecs& outputs) { return prepare(inputs, outputs, make); }, i, o);
+  };
+  entropy("cross_entropy", &cross_entropy);
+  entropy("cross_entropy_backward", &cross_entropy_backward);
   m.def(
       "softmax_output_backward",
       [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner,

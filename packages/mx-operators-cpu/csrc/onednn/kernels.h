@@ -104,6 +104,11 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options);
 // out_grad, output -> data_grad
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options);
 
+// data, label -> loss: the sum of the rows' -log softmax at their labels
+PlanPtr cross_entropy(const Signature& signature);
+// out_grad, data, label -> data_grad
+PlanPtr cross_entropy_backward(const Signature& signature);
+
 enum class RnnMode { relu, tanh, gru, lstm };
 
 struct RnnOptions {

@@ -14,7 +14,7 @@ namespace {
 
 #include "math32.h"
 
-constexpr int64_t kRun = 2048;  // floats summed in float lanes before they enter a double
+}  // namespace
 
 MX_CLONES float largest(const float* x, int64_t n) {
   float top = -kInf;
@@ -23,7 +23,6 @@ MX_CLONES float largest(const float* x, int64_t n) {
   return top;
 }
 
-// y = exp((x - top) * factor), and its sum.
 MX_CLONES float powers(const float* x, float top, float factor, float* y, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -45,6 +44,8 @@ MX_CLONES void scale(float* y, float factor, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
+
+namespace {
 
 // y = (x - top) * factor - shift
 MX_CLONES void shifted(const float* x, float top, float factor, float shift, float* y, int64_t n) {
@@ -74,14 +75,6 @@ MX_CLONES void softmax_gradient(const float* g, const float* y, float along, flo
 MX_CLONES void log_softmax_gradient(const float* g, const float* y, float total, float factor, float* d, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - exp32(y[i]) * total) * factor;
-}
-
-// The sum of part(begin, length) over a row.
-template <class Part>
-double in_runs(int64_t n, const Part& part) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; i += kRun) sum += part(i, std::min(kRun, n - i));
-  return sum;
 }
 
 Cost row_cost(const Spec& spec) {

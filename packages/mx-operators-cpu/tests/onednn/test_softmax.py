@@ -6,6 +6,7 @@ import plans
 import pytest
 
 from mx_core import operators
+from mx_core.errors import IndexOutOfBoundsError
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
@@ -98,3 +99,19 @@ def test_what_is_no_number_makes_its_row_so(bad: float) -> None:
     out = np.empty_like(data)
     plans.run(plans.prepare(op, op.Param.parse({}, op="softmax"), [data], [out]), [data], [out])
     assert np.isnan(out[0, 3]) and np.isfinite(out[1]).all()
+
+
+@pytest.mark.parametrize("classes", [1, 5, 4099])
+def test_cross_entropy(rng: np.random.Generator, classes: int) -> None:
+    data, label = 4 * rng.standard_normal((6, classes)), rng.integers(0, classes, 6)
+    data[0] -= 1e4
+    plans.verify("softmax_cross_entropy", {}, [data.astype(np.float32), label.astype(np.float32)], atol=1e-4)
+
+
+def test_a_loss_of_classes_that_are_not_there() -> None:
+    op = operators.get("softmax_cross_entropy")
+    inputs = [np.ones((3, 5), np.float32), np.array([0, 5, 1], np.float32)]
+    out = np.zeros(1, np.float32)
+    plan = plans.prepare(op, op.Param(), inputs, [out])
+    with pytest.raises(IndexOutOfBoundsError, match=r"\[softmax_cross_entropy\] index 5 is .* extent 5"):
+        plans.run(plan, inputs, [out])

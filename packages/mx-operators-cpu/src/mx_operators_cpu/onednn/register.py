@@ -48,6 +48,8 @@ KERNELS = (
     ("_backward_SoftmaxActivation", "softmax:softmax_activation_backward", "signature:floating"),
     ("SoftmaxOutput", "softmax:softmax_output", "signature:floating"),
     ("_backward_SoftmaxOutput", "softmax:softmax_output_backward", "signature:floating"),
+    ("softmax_cross_entropy", "softmax:cross_entropy", "signature:floating"),
+    ("_backward_softmax_cross_entropy", "softmax:cross_entropy_backward", "signature:floating"),
     *((f"{kind}_contrib_interleaved_matmul_{pair}_{what}", f"attention:{make}", "signature:floating")
       for pair in ("selfatt", "encdec") for kind, what, make in (
           ("", "qk", "scores"), ("_backward", "qk", "scores_backward"),

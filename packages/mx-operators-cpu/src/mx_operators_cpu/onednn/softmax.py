@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax, log_softmax, SoftmaxActivation and SoftmaxOutput."""
+"""softmax, log_softmax, SoftmaxActivation, SoftmaxOutput and the cross entropy behind softmax."""
 
 from __future__ import annotations
 
@@ -139,3 +139,13 @@ def softmax_output_backward(call: KernelCall) -> object | None:
         label_is_distribution=label == output,
         normalization=p.normalization,
     )
+
+
+def cross_entropy(call: KernelCall) -> object | None:
+    """data, label -> loss."""
+    return native.cross_entropy(specs(call.inputs), specs(call.outputs))
+
+
+def cross_entropy_backward(call: KernelCall) -> object | None:
+    """out_grad, data, label -> data_grad."""
+    return native.cross_entropy_backward(specs(call.inputs), specs(call.outputs))
