@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do branches of a graph pay side by side, one core each, or one after the other on all cores?
+"""Do branches of a graph pay side by side, sharing the cores, or one after the other on all of them?
 
 The blocks of an Inception network (Szegedy et al., Going Deeper with Convolutions, CVPR 2015) at batch 1, where there
-is least work for many cores in one convolution. Both ways run the same programs of the same layers. Ratio: time one
-after the other to time side by side; above 1, side by side pays.
+is least work for many cores in one convolution, and towers of small products, where there is hardly any. Both
+ways run the same graph. Ratio: time one after the other to time side by side; above 1, side by side pays. `auto` is what
+the estimate chooses. The arena is what the program takes in MiB: least memory, one after the other and side by side the
+same, and most parallel.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mx_core import services
 from mx_ndarray import nd
 from mx_symbol import Symbol, sym
 from mx_symbol.executor import Executor
+from mx_symbol.strands import n_cores
 
 #: channels and extent of the input, then the filters of the four branches
 BLOCKS = (
@@ -25,6 +28,7 @@ BLOCKS = (
     (832, 7, (384, 192, 384, 48, 128, 128)),
 )  # fmt: skip
 TURNS, REPEATS = 60, 4
+MIB = 2**20
 
 
 def unit(x: Symbol, filters: int, window: int, name: str) -> Symbol:
@@ -34,58 +38,68 @@ def unit(x: Symbol, filters: int, window: int, name: str) -> Symbol:
     return sym.relu(made)
 
 
-def branches(filters: Sequence[int]) -> list[Symbol]:
+def block(filters: Sequence[int]) -> Symbol:
     """1×1; 1×1 and 3×3; 1×1 and 5×5; pooling and 1×1."""
     x = sym.Variable("data")
     one, three_in, three, five_in, five, pooled = filters
     pool = sym.Pooling(x, kernel=(3, 3), stride=(1, 1), pad=(1, 1), pool_type="max")
-    return [
+    return sym.Concat(
         unit(x, one, 1, "one"), unit(unit(x, three_in, 1, "three_in"), three, 3, "three"),
-        unit(unit(x, five_in, 1, "five_in"), five, 5, "five"), unit(pool, pooled, 1, "pooled"),
-    ]  # fmt: skip
+        unit(unit(x, five_in, 1, "five_in"), five, 5, "five"), unit(pool, pooled, 1, "pooled"), dim=1,
+    )  # fmt: skip
 
 
-def bound(symbols: Sequence[Symbol], shape: tuple[int, ...], threads: int) -> list[Executor]:
-    """A program per symbol, prepared for that many threads."""
-    services.engine().num_omp_threads_per_worker = threads
-    made = []
-    for symbol in symbols:
-        executor = symbol.simple_bind(data=shape, grad_req="null")
-        for array in executor.arg_arrays:
-            array[:] = np.random.default_rng(0).standard_normal(array.shape)
-        executor.forward()
-        made.append(executor)
+def towers(n: int, depth: int, width: int) -> Symbol:
+    """Towers of fully connected layers, joined at the top."""
+    tops = []
+    for t in range(n):
+        x = sym.Variable("data")
+        for d in range(depth):
+            x = sym.tanh(sym.FullyConnected(x, num_hidden=width, name=f"t{t}_{d}"))
+        tops.append(x)
+    return sym.Concat(*tops, dim=1)
+
+
+def bound(symbol: Symbol, shape: tuple[int, ...], **planning: Any) -> Executor:
+    """A program with values in its arrays, run once."""
+    executor = symbol.simple_bind(data=shape, grad_req="null", **planning)
+    for array in executor.arg_arrays:
+        array[:] = np.random.default_rng(0).standard_normal(array.shape) * 0.05
+    executor.forward()
     nd.waitall()
-    return made
+    return executor
 
 
-def seconds(executors: Sequence[Executor], threads: int) -> float:
-    """Of one run of all of them."""
-    services.engine().num_omp_threads_per_worker = threads
+def seconds(executor: Executor) -> float:
+    """Of one run."""
     began = time.perf_counter()
     for _ in range(REPEATS):
-        for executor in executors:
-            executor.forward()
+        executor.forward()
         nd.waitall()
     return (time.perf_counter() - began) / REPEATS
 
 
 def main() -> None:
-    """Every block, in turns."""
+    """Every graph, in turns."""
     engine: Any = services.engine()
-    cores = engine.num_omp_threads_per_worker
-    print("    channels  extent   one after the other us   side by side us   ratio")
-    for channels, extent, filters in BLOCKS:
-        parts = branches(filters)
-        shape = (1, channels, extent, extent)
-        whole = bound([sym.Group(parts)], shape, cores)
-        halves = bound([parts[1], sym.Group([parts[0], *parts[2:]])], shape, max(cores // 2, 1))
-        one = two = float("inf")
+    print(f"{n_cores()} cores, {engine.workers} workers")
+    print("graph                  strands  auto    in turn us  side by side us  ratio  arena  most parallel")
+    rows = [(f"{c} channels, {e} x {e}", block(f), (1, c, e, e)) for c, e, f in BLOCKS]
+    rows.append(("8 towers of 6 x 64", towers(8, 6, 64), (16, 64)))
+    rows.append(("4 towers of 6 x 256", towers(4, 6, 256), (16, 256)))
+    for name, symbol, shape in rows:
+        ways = [bound(symbol, shape, branches=choice) for choice in ("never", "always")]
+        strands = len(ways[1].strands(False))
+        auto = "beside" if bound(symbol, shape, branches="auto").strands(False) else "turns"
+        parallel = bound(symbol, shape, branches="always", memory_mode="most_parallel")
+        best = [float("inf")] * 2
         for _ in range(TURNS):
-            one = min(one, seconds(whole, cores))
-            two = min(two, seconds(halves, max(cores // 2, 1)))
-        print(f"{channels:12} {extent:7} {one * 1e6:24.0f} {two * 1e6:17.0f} {one / two:7.2f}")
-    engine.num_omp_threads_per_worker = cores
+            best = [min(known, seconds(way)) for known, way in zip(best, ways, strict=True)]
+        arenas = [executor.memory_plan(False).total_bytes / MIB for executor in (ways[1], parallel)]
+        print(
+            f"{name:22} {strands:7}  {auto:6} {best[0] * 1e6:11.0f} {best[1] * 1e6:16.0f} {best[0] / best[1]:6.2f} "
+            f"{arenas[0]:6.2f} {arenas[1]:14.2f}"
+        )
 
 
 if __name__ == "__main__":

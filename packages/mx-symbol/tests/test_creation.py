@@ -59,3 +59,41 @@ def test_distributions_take_numbers_or_symbols_but_not_both():
     with pytest.raises(ArgumentError, match="low, high"):
         sym.random.uniform(sym.Variable("a"), 1)
     assert "uniform" in dir(sym.random)
+
+
+def test_histograms_count_between_edges():
+    a = nd.array([0.1, 0.2, 0.7, 0.8, 0.9, 5.0])
+    x = sym.Variable("a")
+    counts, edges = value(sym.histogram(x, bins=2, range=(0, 1)), a=a)
+    assert counts.tolist() == [2, 3]
+    np.testing.assert_allclose(edges, [0, 0.5, 1])
+    counts, edges = value(sym.histogram(x, sym.Variable("b")), a=a, b=nd.array([0, 0.15, 6]))
+    assert counts.tolist() == [1, 5]
+    with pytest.raises(ArgumentError, match="range: expected two numbers"):
+        sym.histogram(x, 4)
+    with pytest.raises(ArgumentError, match="bins: expected a number or a symbol, got 'many'"):
+        sym.histogram(x, "many")
+
+
+def test_draws_from_rows_of_probabilities():
+    x = sym.Variable("p")
+    net = sym.random.multinomial(x, shape=3)
+    assert len(net.list_outputs()) == 2
+    drawn, likelihood = value(net, p=nd.array([[0, 1], [1, 0]]))
+    assert drawn.tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert np.abs(likelihood).max() < 1e-6
+    assert sorted(value(sym.random.shuffle(x), p=nd.array([3, 1, 2]))[0]) == [1, 2, 3]
+    assert value(sym.random.negative_binomial(4, 0.5, shape=(3,)))[0].shape == (3,)
+    spread = sym.random.generalized_negative_binomial(sym.Variable("m"), sym.Variable("a"), shape=(2,))
+    assert value(spread, m=nd.ones((3,)), a=nd.ones((3,)))[0].shape == (3, 2)
+
+
+def test_zipfian_candidates():
+    candidates, of_classes, of_candidates = sym.contrib.rand_zipfian(sym.Variable("c"), 200, 10)
+    net = sym.Group([candidates, of_classes, of_candidates])
+    drawn, true, sampled = value(net, c=nd.array([0, 9]))
+    assert set(drawn.tolist()) <= set(range(10))
+    np.testing.assert_allclose(true, 200 * np.log([2, 11 / 10]) / np.log(11), rtol=1e-6)
+    np.testing.assert_allclose(sampled, 200 * np.log((drawn + 2.0) / (drawn + 1)) / np.log(11), rtol=1e-6)
+    with pytest.raises(ArgumentError, match="expected at least 1, got 0 and 10"):
+        sym.contrib.rand_zipfian(sym.Variable("c"), 0, 10)

@@ -62,7 +62,7 @@ def orders(draw):
     return reads, takes, draw(st.integers(0, n))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(orders(), st.sampled_from([2, 3, 16]))
 def test_strands_keep_every_order(drawn, cores):
     reads, takes, n_forward = drawn
@@ -136,7 +136,7 @@ def test_side_by_side_computes_the_same_to_the_bit(mode, dropout):
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
     schedule = executor._schedule(executor._mode(True))
-    assert len(schedule.strands) > 3
+    assert len(executor.strands()) > 3
     assert (len(schedule.plan.edges) > 0) == (mode == "least_memory")
     check_any_order(schedule.steps, schedule.sizes, schedule.external, schedule.plan, schedule.n_forward)
 
@@ -159,7 +159,7 @@ def test_a_budget_and_branches_go_together():
     budget = int(free.memory_plan().total_bytes * 0.8)
     tight, found = run(net, memory_budget=budget, branches="always")
     assert tight.memory_plan().total_bytes <= budget
-    assert tight._schedule(tight._mode(True)).strands
+    assert tight.strands()
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -234,5 +234,5 @@ def test_the_environment_chooses(monkeypatch):
     monkeypatch.setenv("MX_MEMORY_MODE", "most_parallel")
     monkeypatch.setenv("MX_BRANCHES", "always")
     executor, _ = run(branched())
-    assert executor._schedule(executor._mode(True)).strands
+    assert executor.strands(True)
     assert executor.memory_plan().edges == ()

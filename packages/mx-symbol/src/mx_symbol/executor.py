@@ -19,6 +19,7 @@ from mx_symbol.monitor import Monitored
 from mx_symbol.program import Arena, Calls, Compiler, Launch, prepared_arrays
 from mx_symbol.recompute import within_budget
 from mx_symbol.schedule import Schedule, Timeline, make_schedule
+from mx_symbol.strands import Strand
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
@@ -376,6 +377,14 @@ class Executor:
     def nodes(self, is_train: bool | None = None) -> tuple[Node, ...]:
         """What runs, in order, after all passes; which program as in `memory_plan`."""
         return self._timeline(self._mode(is_train)).nodes
+
+    def strands(self, is_train: bool | None = None) -> tuple[Strand, ...]:
+        """What runs side by side, each strand after those it names; empty if the nodes run one after the other.
+
+        Steps are places in `nodes`; which program as in `memory_plan`.
+        """
+        timeline = self._timeline(self._mode(is_train))
+        return timeline.strands if isinstance(timeline, Schedule) else ()
 
     def separate_program(self, is_train: bool | None = None) -> tuple[Launch, tuple[Node, ...]]:
         """The same program with a part per node, for measuring nodes one by one, and its nodes."""

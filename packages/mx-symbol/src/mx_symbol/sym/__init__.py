@@ -13,6 +13,7 @@ from mx_symbol.arithmetic import hypot as hypot
 from mx_symbol.arithmetic import maximum as maximum
 from mx_symbol.arithmetic import minimum as minimum
 from mx_symbol.arithmetic import power as power
+from mx_symbol.composites import histogram as histogram
 from mx_symbol.creation import arange as arange
 from mx_symbol.creation import eye as eye
 from mx_symbol.creation import full as full

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mx_symbol.composites import rand_zipfian as rand_zipfian
 from mx_symbol.namespaces import find, names
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return names("contrib")
+    return sorted({*names("contrib"), "rand_zipfian"})

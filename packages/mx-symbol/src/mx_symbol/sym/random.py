@@ -84,4 +84,42 @@ def randint(low: int, high: int, shape: Sequence[int] | int = (), dtype: Any = N
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
-_DISTRIBUTIONS = ("uniform", "normal", "gamma", "poisson", "exponential", "randint")
+def negative_binomial(
+    k: Any = 1, p: Any = 1, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Failures before `k` successes of probability `p`."""
+    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
+
+
+def generalized_negative_binomial(
+    mu: Any = 1, alpha: Any = 1, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Negative binomial with mean `mu` and dispersion `alpha`."""
+    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+
+
+def multinomial(
+    data: Symbol,
+    shape: Sequence[int] | int | None = None,
+    get_prob: bool = True,
+    dtype: Any = "int32",
+    **kwargs: Any,
+) -> Symbol:
+    """Indices drawn with the probabilities in the last axis of `data`; with `get_prob` their log-likelihoods too."""
+    from mx_symbol.functions import call
+
+    settings = kwargs if shape is None else {**kwargs, "shape": shape}
+    return call("_sample_multinomial", data, get_prob=get_prob, dtype=dtype, **settings)
+
+
+def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
+    """The rows of `data` in random order."""
+    from mx_symbol.functions import call
+
+    return call("_shuffle", data, **kwargs)
+
+
+_DISTRIBUTIONS = (
+    "uniform", "normal", "gamma", "poisson", "exponential", "randint", "negative_binomial",
+    "generalized_negative_binomial", "multinomial", "shuffle",
+)  # fmt: skip
