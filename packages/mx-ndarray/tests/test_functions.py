@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mx_core.errors import ArgumentError
-from mx_ndarray import nd
+from mx_core.errors import ArgumentError, MXNetError
+from mx_ndarray import NDArray, nd
 
 REFERENCE = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
@@ -60,3 +61,25 @@ def test_onehot_and_histogram() -> None:
     counts, edges = nd.histogram(nd.array([0, 1, 1, 4]), bins=2, range=(0, 4))
     assert counts.asnumpy().tolist() == [3, 1]
     assert edges.asnumpy().tolist() == [0, 2, 4]
+
+
+def test_numpy_arrays_are_operands() -> None:
+    a = nd.array([1, 5])
+    assert nd.maximum(a, np.array([3, 3])).asnumpy().tolist() == [3, 5]
+    assert nd.minimum(np.array([3, 3]), a).asnumpy().tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda a: nd.maximum(a, "x"), r"\[broadcast_maximum\] .*got 'x'"),
+        (lambda a: nd.logical_and(None, a), r"\[broadcast_logical_and\] .*got None"),
+        (lambda a: nd.full((2,), "x"), r"\[full\] val: .*got 'x'"),
+        (lambda a: nd.histogram(a, bins=0), r"\[histogram\] bins=0"),
+        (lambda a: nd.histogram(a, bins=3, range=(3, 1)), r"\[histogram\] bins=3, range=\(3, 1\)"),
+        (lambda a: nd.one_hot(a, depth=3, dtype="foo"), r"\[one_hot\] output: unknown element type 'foo'"),
+    ],
+)
+def test_wrong_values_are_named_with_the_function(call: Callable[[NDArray], Any], names: str) -> None:
+    with pytest.raises((MXNetError, TypeError), match=names):
+        call(nd.array([1, 2]))

@@ -114,7 +114,11 @@ def full(
     out: NDArray | None = None,
 ) -> NDArray:  # fmt: skip
     """One value everywhere."""
-    return _constant("_full", shape, ctx, dtype, out, value=float(val))
+    try:
+        value = float(val)
+    except (TypeError, ValueError):
+        raise TypeError(f"[full] val: expected a number, got {val!r}") from None
+    return _constant("_full", shape, ctx, dtype, out, value=value)
 
 
 def arange(

@@ -11,7 +11,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_ndarray.creation import array
-from mx_ndarray.ndarray import NDArray
+from mx_ndarray.ndarray import NDArray, operand
 from mx_ndarray.operator_functions import function
 
 
@@ -19,13 +19,24 @@ def _either(
     lhs: Any, rhs: Any, arrays: str, scalar: str, reflected: str, numbers: Callable[[Any, Any], Any]
 ) -> Any:
     """Dispatches on which operand is an array."""
+    if isinstance(lhs, np.ndarray) and isinstance(rhs, NDArray):
+        lhs = operand(rhs, lhs)
+    if isinstance(rhs, np.ndarray) and isinstance(lhs, NDArray):
+        rhs = operand(lhs, rhs)
     if isinstance(lhs, NDArray):
         if isinstance(rhs, NDArray):
             return function(arrays)(lhs, rhs)
-        return function(scalar)(lhs, scalar=float(rhs))
+        return function(scalar)(lhs, scalar=_number(rhs, arrays))
     if isinstance(rhs, NDArray):
-        return function(reflected)(rhs, scalar=float(lhs))
+        return function(reflected)(rhs, scalar=_number(lhs, arrays))
     return numbers(lhs, rhs)
+
+
+def _number(value: Any, operator: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"[{operator}] expected an NDArray or a number, got {value!r}") from None
 
 
 def add(lhs: Any, rhs: Any) -> Any:
@@ -180,7 +191,10 @@ def histogram(
     """
     host = a.asnumpy()
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
-    counts, limits = np.histogram(host, edges, range)
+    try:
+        counts, limits = np.histogram(host, edges, range)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"[histogram] bins={bins!r}, range={range!r}: {error}") from None
     if range is None and not isinstance(bins, NDArray):
         return [array(counts, a.context, np.float32), array(limits, a.context, np.float32)]
     return [array(counts, a.context, np.int64), array(limits, a.context, a.dtype)]

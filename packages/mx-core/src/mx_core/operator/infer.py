@@ -106,7 +106,10 @@ class Types:
         """Adds knowledge; DTypeError when it contradicts."""
         if dtype is None:
             return
-        new = dtypes.code(dtype)
+        try:
+            new = dtypes.code(dtype)
+        except DTypeError as error:
+            raise DTypeError(f"{self.where} {name}: {error}") from None
         old = self._table[name]
         if old is None:
             self._table[name] = new
