@@ -52,8 +52,9 @@ def block(filters: Sequence[int]) -> Symbol:
 def towers(n: int, depth: int, width: int) -> Symbol:
     """Towers of fully connected layers, joined at the top."""
     tops = []
+    data = sym.Variable("data")
     for t in range(n):
-        x = sym.Variable("data")
+        x = data
         for d in range(depth):
             x = sym.tanh(sym.FullyConnected(x, num_hidden=width, name=f"t{t}_{d}"))
         tops.append(x)
@@ -85,8 +86,8 @@ def main() -> None:
     print(f"{n_cores()} cores, {engine.workers} workers")
     print("graph                  strands  auto    in turn us  side by side us  ratio  arena  most parallel")
     rows = [(f"{c} channels, {e} x {e}", block(f), (1, c, e, e)) for c, e, f in BLOCKS]
-    rows.append(("8 towers of 6 x 64", towers(8, 6, 64), (16, 64)))
-    rows.append(("4 towers of 6 x 256", towers(4, 6, 256), (16, 256)))
+    rows.append(("8 towers, width 64", towers(8, 6, 64), (16, 64)))
+    rows.append(("4 towers, width 256", towers(4, 6, 256), (16, 256)))
     for name, symbol, shape in rows:
         ways = [bound(symbol, shape, branches=choice) for choice in ("never", "always")]
         strands = len(ways[1].strands(False))

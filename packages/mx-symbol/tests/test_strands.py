@@ -47,6 +47,8 @@ def test_a_branch_that_is_not_worth_a_worker_stays_where_it_comes_from():
 def test_what_is_prepared_is_one_strand():
     strands = strands_of([(), (), (), (0,), (1,), (2, 3, 4)], n_prepared=3)
     assert [s.steps for s in strands] == [(0, 1, 2), (3,), (4,), (5,)]
+    layers = strands_of([(), (), (0,), (1, 2), (0,), (1, 4)], n_prepared=2)
+    assert [s.steps for s in layers] == [(0, 1), (2, 3), (4, 5)]
 
 
 def test_forward_and_backward_are_strands_of_their_own():

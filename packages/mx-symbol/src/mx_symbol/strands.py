@@ -102,8 +102,10 @@ def _pieces(order: Order, begin: int, end: int, n_prepared: int) -> list[list[in
             if chain >= 0 or t < n_prepared:
                 break
             near = chains[home[t]]
-            # what the chain's first step had to wait for, the chain need not wait for again
-            if near[-1] == t and all(home[u] == home[t] or order.before[near[0]] >> u & 1 for u in needed):
+            # what the chain's first step had to wait for, the chain need not wait for again; prepared steps come first
+            if near[-1] == t and all(
+                u < n_prepared or home[u] == home[t] or order.before[near[0]] >> u & 1 for u in needed
+            ):
                 chain = home[t]
         if chain < 0:
             chain = len(chains)
