@@ -62,6 +62,11 @@ def test_wrong_requests(request_):
         product().simple_bind(grad_req=request_, a=(1,), b=(1,))
 
 
+def test_a_device_is_a_context():
+    with pytest.raises(TypeError, match="ctx: expected a Context such as cpu\\(\\), got 'cpu'"):
+        product().simple_bind("cpu", a=(1,), b=(1,))
+
+
 def test_two_variables_of_one_name():
     with pytest.raises(MXNetError, match="two variables are named 'a'"):
         (sym.Variable("a") + sym.Variable("a")).simple_bind(a=(1,))

@@ -28,6 +28,15 @@ def test_text_of_stages():
     assert mx_graph("show", LENET, *SHAPE, "--pass", "simplify").splitlines()[0].startswith("conv1")
 
 
+def test_a_file_is_shown_without_any_shape():
+    lines = mx_graph("show", LENET).splitlines()
+    assert lines[0].startswith("conv1 = Convolution[") and lines[0].endswith(" : ?")
+    known = mx_graph("show", LENET, *SHAPE, "--stage", "file").splitlines()
+    assert known[0].endswith(": float32[2, 8, 26, 26]")
+    for form, mark in (("dot", "digraph"), ("svg", "<svg")):
+        assert mx_graph("show", LENET, "--form", form).startswith(mark)
+
+
 def test_drawings_have_every_node():
     nodes = len(mx_graph("show", LENET, *SHAPE).splitlines()) - 1
     assert mx_graph("show", LENET, *SHAPE, "--form", "dot").count("shape=box,") >= nodes
@@ -42,5 +51,7 @@ def test_what_each_pass_does():
 def test_wrong_arguments_are_named():
     with pytest.raises(ArgumentError, match="--shape: expected NAME=1,3,224,224, got 'data'"):
         mx_graph("show", LENET, "--shape", "data")
+    with pytest.raises(ArgumentError, match="no argument is named 'dat'; arguments: data, conv1_weight"):
+        mx_graph("show", LENET, "--shape", "dat=2,1,28,28")
     with pytest.raises(ArgumentError, match="'nothing' did not run; these did: "):
         mx_graph("show", LENET, *SHAPE, "--pass", "nothing")

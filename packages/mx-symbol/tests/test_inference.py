@@ -27,6 +27,24 @@ def test_shapes_flow_back_from_parameters_to_data():
     assert tied.infer_shape(y=(2, 3))[0] == [(2, 3), (2, 3)]
 
 
+def test_the_weight_tells_the_one_extent_of_the_data_that_is_unknown():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
+    for given, expected in (
+        ((2, 0), (2, 12)),
+        ((0, 3, 0), (0, 3, 4)),
+        ((2, 0, 0), (2, 0, 0)),
+        ((2, 5, 0), (2, 5, 0)),
+    ):
+        arguments, _, _ = net.infer_shape_partial(data=data, fc_weight=(4, 12))
+        assert arguments[0] == expected
+
+
+@pytest.mark.parametrize("shape", [(2.5, 3), ("2", 3), "23", 4])
+def test_extents_are_integers(shape):
+    with pytest.raises(TypeError, match="expected a tuple of int as shape"):
+        sym.exp(sym.Variable("a")).infer_shape(a=shape)
+
+
 def test_positional_shapes_follow_the_arguments():
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
     assert net.infer_shape((2, 5))[0] == [(2, 5), (4, 5), (4,)]

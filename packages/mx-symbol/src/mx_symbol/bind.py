@@ -68,7 +68,7 @@ def bind(
     ArgumentError  arrays are missing or too many; or `memory_budget` together with "most_parallel"
     ShapeError, DTypeError  arrays do not fit the graph; names node, argument, both values
     """
-    place = current_context() if ctx is None else ctx
+    place = _place(ctx)
     planning = _planning(place, memory_mode, branches, memory_budget)
     arguments, auxiliaries = variables_of(symbol.nodes)
     arg_table = _named(args, list(arguments), "args")
@@ -123,7 +123,7 @@ def simple_bind(
     ------
     ShapeError, DTypeError  contradiction, or a shape that cannot be inferred
     """
-    place = current_context() if ctx is None else ctx
+    place = _place(ctx)
     planning = _planning(place, memory_mode, branches, memory_budget)
     if shared_buffer is not None and not isinstance(shared_buffer, dict):
         raise TypeError(f"[simple_bind] shared_buffer: expected a dict, got {type(shared_buffer).__name__}")
@@ -160,6 +160,12 @@ def _planning(
             "[bind] memory_mode: expected least_memory, since there is a memory_budget, got 'most_parallel'"
         )
     return Planning.parse(memory_mode, branches, place)
+
+
+def _place(ctx: Context | None) -> Context:
+    if ctx is not None and not isinstance(ctx, Context):
+        raise TypeError(f"[bind] ctx: expected a Context such as cpu(), got {ctx!r}")
+    return current_context() if ctx is None else ctx
 
 
 def _planned(

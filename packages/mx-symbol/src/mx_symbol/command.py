@@ -11,7 +11,7 @@ from mx_core.errors import ArgumentError
 from mx_symbol import show
 from mx_symbol.json_reader import load
 from mx_symbol.passes import STAGES
-from mx_symbol.stages import trace
+from mx_symbol.stages import trace, written
 
 _FORMS = {"text": show.text, "dot": show.dot, "svg": show.svg}
 
@@ -34,8 +34,9 @@ def graph() -> None:
 @graph.command("show")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Of an input: data=1,3,224,224.")
-@click.option("--stage", type=click.Choice([*STAGES, "bound"]), default="program", show_default=True,
-              help="After the passes of which stage; bound: before all.")  # fmt: skip
+@click.option("--stage", type=click.Choice(["file", "bound", *STAGES]),
+              help="After the passes of which stage; bound: before all; file: as written, whatever shapes are known. "
+              "By default program, and file without any --shape.")  # fmt: skip
 @click.option("--pass", "name", help="After this pass instead.")
 @click.option("--train", is_flag=True, help="The program of a training step.")
 @click.option("--passes", help="Which passes run, as in MX_PASSES.")
@@ -43,14 +44,20 @@ def graph() -> None:
 def show_graph(
     file: Path,
     shapes: tuple[str, ...],
-    stage: str,
+    stage: str | None,
     name: str | None,
     train: bool,
     passes: str | None,
     form: str,
 ) -> None:
     """Print or draw the graph of a symbol FILE at a stage."""
-    found = list(trace(load(str(file)), dict(map(_shape, shapes)), train, passes))
+    given = dict(map(_shape, shapes))
+    if stage is None:
+        stage = "program" if given or name is not None else "file"
+    if stage == "file" and name is None:
+        click.echo(_FORMS[form](written(load(str(file)), given)))
+        return
+    found = list(trace(load(str(file)), given, train, passes))
     if name is not None:
         chosen = [step.after for step in found if step.name == name]
         if not chosen:

@@ -7,6 +7,7 @@ Knowledge flows both ways, from inputs to outputs and back, so any part may be l
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -185,11 +186,14 @@ def shape_of(value: Any, what: str) -> Sequence[int]:
 
     Raises
     ------
-    TypeError  it is no tuple or list
+    TypeError  it is no tuple or list of integers
     """
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"[{what}] expected a tuple of int as shape, got {value!r}")
-    return value
+    try:
+        return [operator.index(extent) for extent in value]
+    except TypeError:
+        raise TypeError(f"[{what}] expected a tuple of int as shape, got {value!r}") from None
 
 
 def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:

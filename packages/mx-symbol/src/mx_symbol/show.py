@@ -17,7 +17,7 @@ def text(graph: Graph) -> str:
     """A line per node in the order in which they run: name, operator, parameters, inputs, outputs."""
     lines = []
     for node in graph.nodes:
-        outputs = ", ".join(str(graph.specs[entry]) for entry in _read_outputs(graph, node))
+        outputs = ", ".join(_spec(graph, entry) for entry in _read_outputs(graph, node))
         inputs = ", ".join(entry.name for entry in node.inputs)
         part = "" if node in graph.forward else "backward "
         part = "prepared " if PREPARED in node.attrs else part
@@ -38,7 +38,7 @@ def dot(graph: Graph) -> str:
         lines.append(f'  n{i} [shape={shape}, label="{name}\\n{application}"]')
     for node in order:
         for entry in node.inputs:
-            label = _quoted(str(graph.specs[entry]))
+            label = _quoted(_spec(graph, entry))
             lines.append(f'  n{numbers[entry.node]} -> n{numbers[node]} [label="{label}"]')
     return "\n".join([*lines, "}"])
 
@@ -84,6 +84,11 @@ def svg(graph: Graph) -> str:
             f"{escape(_application(node)[:36])}</text></g>"
         )
     return "\n".join([*parts, "</svg>"])
+
+
+def _spec(graph: Graph, entry: Entry) -> str:
+    """Type and shape, or a question mark where they are not known."""
+    return str(graph.specs.get(entry, "?"))
 
 
 def _read_outputs(graph: Graph, node: Node) -> list[Entry]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mx_core.context import Context, current_context
-from mx_symbol.bound_graph import build, optimized
-from mx_symbol.graph import topological_order
+from mx_core.kernels import TensorSpec
+from mx_symbol.bound_graph import FLOAT32, build, optimized
+from mx_symbol.graph import Entry, topological_order
+from mx_symbol.infer import check_names, complete, shape_inference, type_inference
 from mx_symbol.ir import Graph
 from mx_symbol.passes import Passes
 
@@ -47,11 +49,17 @@ def trace(
         of inference.
     passes : which run, as in `MX_PASSES`
 
+    Raises
+    ------
+    ArgumentError  a shape has the name of no argument
+    ShapeError  contradiction, or a shape that stays unknown
+
     Examples
     --------
     >>> for stage in trace(net, {"data": (1, 3, 224, 224)}):
     ...     print(stage.stage, stage.name, len(stage.before.nodes), len(stage.after.nodes))
     """
+    check_names(shapes, symbol.list_inputs(), "trace")
     place = current_context() if context is None else context
     found: list[Stage] = []
 
@@ -69,3 +77,24 @@ def trace(
         found.append(Stage("graph", "gradients", found[-1].after, plain))
     optimized(graph, bool(graph.grads), is_train, place, observe)
     yield from found
+
+
+def written(symbol: Symbol, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """The graph as it is written, with the shapes that can be told; others have no entry in `specs`.
+
+    Raises
+    ------
+    ArgumentError  a shape has the name of no argument
+    ShapeError, DTypeError  contradiction
+    """
+    check_names(shapes, symbol.list_inputs(), "trace")
+    order = topological_order(entry.node for entry in symbol.entries)
+    dims = shape_inference(order, {name: tuple(shape) for name, shape in shapes.items()})
+    codes = type_inference(order, {}, FLOAT32)
+    specs = {}
+    for node in order:
+        for entry in (Entry(node, i) for i in range(node.num_outputs)):
+            shape, code = dims.get(entry), codes.get(entry)
+            if shape is not None and complete(shape):
+                specs[entry] = TensorSpec(shape, FLOAT32 if code is None else code)
+    return Graph(symbol.entries, (), specs, current_context(), False)

@@ -28,6 +28,14 @@ def rows(x: Any, flatten: bool) -> Any:
     return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
 
 
+def _completed(axes: tuple[int, ...], total: int) -> tuple[int, ...]:
+    """The axes, where one is unknown and the product of all is known."""
+    rest = prod(extent for extent in axes if extent != -1)
+    if axes.count(-1) != 1 or total == -1 or rest == 0 or total % rest:
+        return axes
+    return tuple(total // rest if extent == -1 else extent for extent in axes)
+
+
 class FullyConnected(OperatorProperty):
     """data (N, …) and weight (H, D) give (N, H); without flatten (…, D) gives (…, H)."""
 
@@ -57,7 +65,7 @@ class FullyConnected(OperatorProperty):
         lead = data[:1] if p.flatten else data[:-1]
         s.assign("output", (*lead, p.num_hidden))
         known = s.get("output")
-        tail = data[1:] if p.flatten else data[-1:]
+        tail = _completed(data[1:] if p.flatten else data[-1:], s.get("weight")[1])
         s.assign("data", (*known[: len(lead)], *tail))
 
     def gradient(self, p: Any, g: Any) -> Any:
