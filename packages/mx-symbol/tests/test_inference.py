@@ -29,7 +29,7 @@ def test_shapes_flow_back_from_parameters_to_data():
 
 def test_the_weight_tells_the_one_extent_of_the_data_that_is_unknown():
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc")
-    for given, expected in (
+    for data, expected in (
         ((2, 0), (2, 12)),
         ((0, 3, 0), (0, 3, 4)),
         ((2, 0, 0), (2, 0, 0)),
