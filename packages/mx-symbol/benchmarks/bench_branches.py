@@ -3,9 +3,9 @@
 
 The blocks of an Inception network (Szegedy et al., Going Deeper with Convolutions, CVPR 2015) at batch 1, where there
 is least work for many cores in one convolution, and towers of small products, where there is hardly any. Both
-ways run the same graph. Ratio: time one after the other to time side by side; above 1, side by side pays. `auto` is what
-the estimate chooses. The arena is what the program takes in MiB: least memory, one after the other and side by side the
-same, and most parallel.
+ways run the same graph. Ratio: time one after the other to time side by side; above 1, side by side pays. `auto` is
+what the estimate chooses. The arenas are what the programs take: one after the other with least memory, side by side in
+the mode most parallel.
 """
 
 from __future__ import annotations
@@ -84,19 +84,22 @@ def main() -> None:
     """Every graph, in turns."""
     engine: Any = services.engine()
     print(f"{n_cores()} cores, {engine.workers} workers")
-    print("graph                  strands  auto    in turn us  side by side us  ratio  arena  most parallel")
+    print("graph                  strands  auto    in turn us  side by side us  ratio  least  most parallel MiB")
     rows = [(f"{c} channels, {e} x {e}", block(f), (1, c, e, e)) for c, e, f in BLOCKS]
     rows.append(("8 towers, width 64", towers(8, 6, 64), (16, 64)))
     rows.append(("4 towers, width 256", towers(4, 6, 256), (16, 256)))
     for name, symbol, shape in rows:
-        ways = [bound(symbol, shape, branches=choice) for choice in ("never", "always")]
+        ways = [
+            bound(symbol, shape, branches="never"),
+            bound(symbol, shape, branches="always", memory_mode="most_parallel"),
+        ]
         strands = len(ways[1].strands(False))
-        auto = "beside" if bound(symbol, shape, branches="auto").strands(False) else "turns"
-        parallel = bound(symbol, shape, branches="always", memory_mode="most_parallel")
+        chosen = bound(symbol, shape, branches="auto", memory_mode="most_parallel").strands(False)
+        auto = "beside" if chosen else "turns"
         best = [float("inf")] * 2
         for _ in range(TURNS):
             best = [min(known, seconds(way)) for known, way in zip(best, ways, strict=True)]
-        arenas = [executor.memory_plan(False).total_bytes / MIB for executor in (ways[1], parallel)]
+        arenas = [executor.memory_plan(False).total_bytes / MIB for executor in ways]
         print(
             f"{name:22} {strands:7}  {auto:6} {best[0] * 1e6:11.0f} {best[1] * 1e6:16.0f} {best[0] / best[1]:6.2f} "
             f"{arenas[0]:6.2f} {arenas[1]:14.2f}"

@@ -90,7 +90,8 @@ class Graph:
 
         def key(node: Node) -> tuple[bool, bool, int, int]:
             backward = node not in self.forward
-            return backward, not backward and PREPARED not in node.attrs, times[node], numbers[node]
+            late = node.op is not None and PREPARED not in node.attrs  # variables are there from the start
+            return backward, not backward and late, times[node], numbers[node]
 
         ready = [(key(node), node) for node in order if not waiting[node]]
         heapq.heapify(ready)

@@ -118,7 +118,7 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
     names = {number: entry.name for entry, number in values.items()}
     n_forward = graph.n_forward if with_backward else None
-    takes = [microseconds(node, graph.specs) for node in nodes]
+    takes = [0.0 if PREPARED in node.attrs else microseconds(node, graph.specs) for node in nodes]
     planning = graph.planning
     order = Order(steps, n_forward) if _needs_order(planning, takes) else None
     flow = None
