@@ -44,7 +44,7 @@ TURNS = 5
 #: between turns, seconds: until idle threads of the last one have stopped spinning
 PAUSE = 0.25
 STEPS = 35
-PASSES = {"float32": None, "bfloat16": "+bfloat16"}
+PASSES = {"float32": None, "bfloat16": "+amp,+bfloat16"}
 
 
 def network(name: str, batch: int) -> tuple[Any, dict[str, tuple[int, ...]], Callable[[Any], np.ndarray]]:

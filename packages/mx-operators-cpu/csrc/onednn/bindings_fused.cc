@@ -50,6 +50,11 @@ void bind_fused(py::module_& m) {
            [](const Fused& f) {
              return or_else(int64_t{0}, [&] { return packed_weight_size(f.signature(), f.options); });
            })
+      .def("packed_format",
+           [](const Fused& f) {
+             return py::tuple(py::cast(
+                 or_else(std::vector<int64_t>{}, [&] { return packed_weight_format(f.signature(), f.options); })));
+           })
       .def("pack", [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs) {
         return prepare(inputs, outputs, [&](const Signature& s) { return pack_weight(s, f.signature(), f.options); });
       });

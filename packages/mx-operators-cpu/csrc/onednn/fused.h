@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels.h"
 
@@ -23,6 +24,8 @@ struct FusedOptions {
 PlanPtr fused_layer(const Signature& signature, const FusedOptions& options);
 // How many numbers the packed weight has for that signature, with a weight that is not packed.
 int64_t packed_weight_size(const Signature& signature, const FusedOptions& options);
+// What that order is, as numbers that are equal for equal orders; empty where it cannot be told.
+std::vector<int64_t> packed_weight_format(const Signature& signature, const FusedOptions& options);
 // weight -> packed weight, for a layer of that signature
 PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options);
 

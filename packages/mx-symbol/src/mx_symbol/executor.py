@@ -16,6 +16,7 @@ from mx_symbol.bound_graph import BoundGraph, optimized
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory import MemoryPlan, PlacedPlan
 from mx_symbol.monitor import Monitored
+from mx_symbol.prepared import Prepared, Where, provide, split
 from mx_symbol.program import Arena, Calls, Compiler, Launch, prepared_arrays
 from mx_symbol.recompute import within_budget
 from mx_symbol.schedule import Schedule, Timeline, make_schedule
@@ -293,14 +294,30 @@ class Executor:
         return program
 
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
-        graph, schedule = self._optimized(mode), self._schedule(mode)
+        graph = self._optimized(mode)
+        front, rest = split(graph)
+        if front and not separate:
+            return self._behind_preparations(mode, front, rest)
+        schedule = self._schedule(mode)
         if mode not in self._prepared:
             self._prepared[mode] = prepared_arrays(graph, schedule, self._context)
         arrays = self._arrays_of(graph) | self._prepared[mode]
-        compiler = Compiler(graph, schedule, arrays, self._context)
         ends = range(1, len(schedule.nodes) + 1) if separate else None
-        compiled = compiler.compile(self._calls, mode.is_train, ends)
+        compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
+
+    def _behind_preparations(self, mode: Mode, front: tuple[Node, ...], rest: BoundGraph) -> Launch:
+        """The program without prepared nodes, behind what those who share memory have prepared together."""
+        arrays = self._arrays_of(rest)
+        sources = {**rest.arguments, **rest.auxiliaries}.values()
+        variables = {Entry(node): arrays[Entry(node)] for node in sources}
+        where = Where(self._arena, self._calls, self._context, mode.is_train)
+        kept, preparations = provide(rest, front, variables, where)
+        arrays |= kept
+        schedule = make_schedule(rest, mode.with_backward)
+        compiled = Compiler(rest, schedule, arrays, self._context).compile(self._calls, mode.is_train)
+        binding = compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
+        return Prepared(binding, preparations)
 
     # ---- parameters, shapes ----
 

@@ -18,6 +18,7 @@ from mx_symbol.bound_graph import BoundGraph
 from mx_symbol.cost import microseconds
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED
+from mx_symbol.preparations import Preparations
 from mx_symbol.schedule import Schedule, unread_inputs
 
 _NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
@@ -38,6 +39,7 @@ class Arena:
         self._context = context
         self._array: NDArray | None = None
         self._others: dict[Context, Arena] = {}
+        self.preparations = Preparations()
 
     def at(self, context: Context) -> Arena:
         """The arena for another device, shared by those who share this one."""

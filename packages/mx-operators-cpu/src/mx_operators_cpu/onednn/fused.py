@@ -44,18 +44,24 @@ def layer(call: KernelCall) -> object | None:
     return plan
 
 
+def _reading(call: KernelCall) -> tuple[Any, ...]:
+    """How a layer takes its weight's axes."""
+    p: Any = call.params
+    return getattr(p, "layout", None), getattr(p, "num_group", 1)
+
+
 class PackParam(Params):
-    """The call whose weight is packed."""
+    """The call whose weight is packed; those whose primitives want one order of one weight are equal."""
 
     op_name = "_onednn_pack_weight"
     call: KernelCall
     size: int
 
-    def __init__(self, call: KernelCall, size: int) -> None:
+    def __init__(self, call: KernelCall, size: int, order: tuple[int, ...]) -> None:
         given: dict[str, Any] = {
             "call": call,
             "size": size,
-            "key": (call, size),
+            "key": (call.op.name, *_reading(call), order, size) if order else (call, size),
             "scalars": (),
             "_explicit": (),
         }
@@ -108,10 +114,11 @@ def pack_weights(graph: Any) -> Any:
             continue
         outputs = graph.outputs_of(node)
         call = _call(graph, node, outputs, graph.context)
-        size = _described(call).packed_size()
+        described = _described(call)
+        size = described.packed_size()
         if not size:
             continue
-        params = PackParam(call, size)
+        params = PackParam(call, size, described.packed_format())
         packed = graph.apply(PACK, (weight,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
         inputs = (node.inputs[0], packed, *node.inputs[2:])
         packing = node.params.replace(packed=graph.specs[weight].shape)

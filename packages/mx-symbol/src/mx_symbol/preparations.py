@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What executors that share memory have prepared: packed weights, folded constants, each once.
+
+A preparation is a program of its own that runs before those that read its values, and only when an array that it
+reads was written. Executors that share an arena, as those of buckets do, use one another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from mx_ndarray import NDArray
+from mx_symbol.graph import Entry, Node
+
+if TYPE_CHECKING:
+    from mx_symbol._core import Binding
+
+
+class Preparation:
+    """A bound program and the arrays that it keeps.
+
+    Attributes
+    ----------
+    arrays : what it keeps, by number of the value
+    """
+
+    def __init__(self, binding: Binding, arrays: Mapping[int, NDArray], reads: Iterable[NDArray]) -> None:
+        self.arrays = dict(arrays)
+        self._binding = binding
+        self._reads = tuple(reads)  # while they live, no other array has their identity
+
+    def push(self) -> None:
+        """Runs it, if there is anything to do; asynchronous."""
+        self._binding.push(0)
+
+
+class Preparations:
+    """Those that are in use, by the values that they keep.
+
+    Equal operators on equal values, down to the same arrays, are one value with one number.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._known: WeakValueDictionary[int, Preparation] = WeakValueDictionary()
+
+    def numbered(
+        self, nodes: Iterable[Node], variables: Mapping[Entry, NDArray], is_train: bool
+    ) -> dict[Entry, int]:
+        """Numbers of all values that some nodes, in order, compute from variables."""
+        found: dict[Entry, int] = {}
+        for node in nodes:
+            inputs = []
+            for entry in node.inputs:
+                if entry not in found:
+                    found[entry] = self._number(("variable", id(variables[entry])))
+                inputs.append(found[entry])
+            call = self._number((node.op, node.params, tuple(inputs), is_train))
+            for i in range(node.num_outputs):
+                found[Entry(node, i)] = self._number((call, i))
+        return found
+
+    def _number(self, key: Any) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def find(self, number: int) -> Preparation | None:
+        """Who keeps a value."""
+        return self._known.get(number)
+
+    def add(self, made: Preparation) -> None:
+        """Makes one known, for as long as somebody holds it."""
+        for number in made.arrays:
+            self._known[number] = made

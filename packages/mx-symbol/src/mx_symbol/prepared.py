@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splits a graph into what is prepared and what runs every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_ndarray import NDArray, nd
+from mx_symbol.bound_graph import BoundGraph
+from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.ir import PREPARED
+from mx_symbol.preparations import Preparation
+from mx_symbol.program import Arena, Calls, Compiler, Launch
+from mx_symbol.schedule import make_schedule
+
+
+class Prepared:
+    """A program behind the preparations that it reads.
+
+    Attributes
+    ----------
+    program : what runs every time
+    preparations : what runs before a forward part where something was written
+    """
+
+    def __init__(self, program: Launch, preparations: tuple[Preparation, ...]) -> None:
+        self.program = program
+        self.preparations = preparations
+
+    def push(self, part: int, priority: int = 0) -> None:
+        """Starts a part; asynchronous."""
+        if part == 0:
+            for preparation in self.preparations:
+                preparation.push()
+        self.program.push(part, priority)
+
+
+def split(graph: BoundGraph) -> tuple[tuple[Node, ...], BoundGraph]:
+    """The prepared nodes in front of a graph, and the graph that reads what they keep like variables."""
+    front = tuple(node for node in graph.schedule[: graph.n_forward] if PREPARED in node.attrs)
+    apart = set(front)
+    schedule = tuple(node for node in graph.schedule if node not in apart)
+    return front, replace(graph, schedule=schedule, n_forward=graph.n_forward - len(front))
+
+
+class Where(NamedTuple):
+    """What preparations are compiled for."""
+
+    arena: Arena
+    calls: Calls
+    context: Context
+    is_train: bool
+
+
+def provide(
+    rest: BoundGraph, front: tuple[Node, ...], variables: Mapping[Entry, NDArray], where: Where
+) -> tuple[dict[Entry, NDArray], tuple[Preparation, ...]]:
+    """Arrays of what a graph reads of prepared nodes, and the preparations that fill them.
+
+    What sharers of the arena keep already is taken from them; one preparation is made for all else.
+    """
+    apart = set(front)
+    kept = dict.fromkeys(e for node in rest.schedule for e in node.inputs if e.node in apart)
+    known = where.arena.preparations
+    numbers = known.numbered(front, variables, where.is_train)
+    found = {entry: known.find(numbers[entry]) for entry in kept}
+    missing = {numbers[entry]: entry for entry, preparation in found.items() if preparation is None}
+    if missing:
+        made = _made(rest, front, missing, variables, where)
+        known.add(made)
+        found = {entry: preparation or made for entry, preparation in found.items()}
+    used = {id(p): p for p in found.values() if p is not None}
+    arrays = {entry: p.arrays[numbers[entry]] for entry, p in found.items() if p is not None}
+    return arrays, tuple(used.values())
+
+
+def _made(
+    rest: BoundGraph,
+    front: tuple[Node, ...],
+    wanted: Mapping[int, Entry],
+    variables: Mapping[Entry, NDArray],
+    where: Where,
+) -> Preparation:
+    heads = tuple(wanted.values())
+    needed = set(topological_order(entry.node for entry in heads))
+    nodes = tuple(node for node in front if node in needed)
+    graph = replace(
+        rest, heads=heads, schedule=nodes, n_forward=len(nodes), head_grads=(), grads={}, grad_req={}
+    )
+    schedule = make_schedule(graph, False)
+    arrays = dict(variables)
+    for entry in heads:
+        spec = graph.specs[entry]
+        arrays[entry] = nd.empty(spec.shape, where.context, dtypes.name(spec.dtype))
+    compiled = Compiler(graph, schedule, arrays, where.context).compile(where.calls, where.is_train)
+    binding = compiled.bind(arrays, where.arena.reserve(compiled.arena_bytes))
+    reads = [variables[e] for node in nodes for e in node.inputs if e.node.is_variable]
+    return Preparation(binding, {number: arrays[entry] for number, entry in wanted.items()}, reads)
