@@ -51,11 +51,11 @@ void bind_resample(py::module_& module) {
       },
       in, out, py::arg("mean"), py::arg("deviation"), "A plan that normalises channels.");
   module.def(
-      "random_flip_plan",
-      [](const PySpecs& inputs, const PySpecs& outputs, int64_t extent, int64_t inner) {
-        return capsule(make_random_flip_plan(specs(inputs), specs(outputs), extent, inner));
+      "flip_plan",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t extent, int64_t inner, bool random) {
+        return capsule(make_flip_plan(specs(inputs), specs(outputs), extent, inner, random));
       },
-      in, out, py::kw_only(), py::arg("extent"), py::arg("inner"), "A plan that reverses slices, or copies them.");
+      in, out, py::kw_only(), py::arg("extent"), py::arg("inner"), py::arg("random"), "A plan that reverses slices.");
 }
 
 }  // namespace mx::vector

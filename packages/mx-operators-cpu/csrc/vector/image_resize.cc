@@ -22,26 +22,71 @@ thread_local ThreadMemory row_memory, sum_memory;
 
 template <class T>
 struct Entries {
-  std::vector<int64_t> begins, places;
+  std::vector<int64_t> begins, places;  // elements of a row
   std::vector<T> weights;
+  int64_t each = 0;  // entries of every row, where all have as many
 };
 
 template <class T>
-Entries<T> entries(const Mixing& mixing) {
+Entries<T> entries(const Mixing& mixing, int64_t step) {
   Entries<T> made{mixing.begins, mixing.columns, {}};
+  for (int64_t& place : made.places) place *= step;
   for (double weight : mixing.weights)
     made.weights.push_back(std::is_integral_v<T> ? static_cast<T>(std::rint(weight * (1 << kBits))) : static_cast<T>(weight));
+  made.each = made.begins.size() > 1 ? made.begins[1] : 0;
+  for (size_t i = 1; i < made.begins.size(); ++i)
+    if (made.begins[i] != static_cast<int64_t>(i) * made.each) made.each = 0;
   return made;
 }
 
-template <class T, int64_t Channels>
-void mix_columns(T* to, const T* from, const Entries<T>& columns, int64_t given) {
-  const int64_t channels = Channels > 0 ? Channels : given;
+// Four channels at once, also where a pixel has three: rows have room for one element more.
+template <class T>
+struct Pixel {
+  typedef T Vector __attribute__((vector_size(4 * sizeof(T)), may_alias));
+};
+constexpr int64_t kRoom = 4;
+
+template <class T, int64_t Each>
+MX_INLINE void mix_pixels(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
+  using Vector = typename Pixel<T>::Vector;
+  const int64_t* place = columns.places.data();
+  const T* weight = columns.weights.data();
+  for (size_t j = 0; j + 1 < columns.begins.size(); ++j, to += channels) {
+    const int64_t n = Each > 0 ? Each : columns.begins[j + 1] - columns.begins[j];
+    Vector sum = {};
+    for (int64_t e = 0; e < n; ++e) {
+      Vector pixel;
+      __builtin_memcpy(&pixel, from + *place++, sizeof pixel);
+      sum += *weight++ * pixel;
+    }
+    __builtin_memcpy(to, &sum, sizeof sum);
+  }
+}
+
+template <class T>
+MX_INLINE void mix_fours(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
+  columns.each == 2   ? mix_pixels<T, 2>(to, from, columns, channels)
+  : columns.each == 4 ? mix_pixels<T, 4>(to, from, columns, channels)
+                      : mix_pixels<T, 0>(to, from, columns, channels);
+}
+MX_CLONES void mix_color(int32_t* to, const int32_t* from, const Entries<int32_t>& columns, int64_t channels) {
+  mix_fours(to, from, columns, channels);
+}
+MX_CLONES void mix_color(float* to, const float* from, const Entries<float>& columns, int64_t channels) {
+  mix_fours(to, from, columns, channels);
+}
+MX_CLONES void mix_color(double* to, const double* from, const Entries<double>& columns, int64_t channels) {
+  mix_fours(to, from, columns, channels);
+}
+
+template <class T>
+void mix_columns(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
+  if (channels == 3 || channels == 4) return mix_color(to, from, columns, channels);
   for (size_t j = 0; j + 1 < columns.begins.size(); ++j, to += channels)
     for (int64_t c = 0; c < channels; ++c) {
       T sum = T(0);
       for (auto e = static_cast<size_t>(columns.begins[j]); e < static_cast<size_t>(columns.begins[j + 1]); ++e)
-        sum += columns.weights[e] * from[columns.places[e] * channels + c];
+        sum += columns.weights[e] * from[columns.places[e] + c];
       to[c] = sum;
     }
 }
@@ -60,9 +105,20 @@ MX_CLONES void add_row(int64_t* __restrict sums, const int32_t* __restrict row, 
   add(sums, row, weight, n);
 }
 // Products of 16 bits of a row keep their upper half.
-MX_CLONES void add_halves(int64_t* __restrict sums, const int32_t* __restrict row, int32_t weight, int64_t n) {
+MX_CLONES void add_halves(int32_t* __restrict sums, const int32_t* __restrict row, int32_t weight, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sums[i] += (weight * (row[i] >> 4)) >> 16;
 }
+
+template <class Sum>
+MX_INLINE void round_bits(Sum* sums, int shift, int64_t n) {
+  const Sum half = Sum(1) << (shift - 1);
+  for (int64_t i = 0; i < n; ++i) {
+    const Sum x = (sums[i] + half) >> shift;
+    sums[i] = x < 0 ? 0 : x > 255 ? 255 : x;
+  }
+}
+MX_CLONES void round_pixels(int32_t* sums, int shift, int64_t n) { round_bits(sums, shift, n); }
+MX_CLONES void round_pixels(int64_t* sums, int shift, int64_t n) { round_bits(sums, shift, n); }
 
 class ImageResizePlan final : public Plan {
  public:
@@ -79,7 +135,7 @@ class ImageResizePlan final : public Plan {
         along_(std::move(columns)),
         used_(static_cast<size_t>(height_), false) {
     for (int64_t place : down_.columns) used_[static_cast<size_t>(place)] = true;
-    bytes_ = static_cast<size_t>(height_ * columns_ * channels_) * sizeof(double);
+    bytes_ = static_cast<size_t>(height_ * mixed_row()) * sizeof(double);
     n_scratch = bytes_ > 0 ? 1 : 0;
     scratch_bytes = &bytes_;
   }
@@ -89,20 +145,22 @@ class ImageResizePlan final : public Plan {
     if (!call.wanted(0) || outputs_[0].elements == 0) return;
     if (compute_ == F64) return compute<double, double>(call);
     if (compute_ == F32) return compute<float, float>(call);
-    compute<int32_t, int64_t>(call);
+    rounding_ == Rounding::kPaired ? compute<int32_t, int32_t>(call) : compute<int32_t, int64_t>(call);
   }
 
  private:
+  int64_t mixed_row() const { return columns_ * channels_ + kRoom; }
+
   template <class T, class Sum>
   void compute(const Call& call) const {
-    const auto along = entries<T>(along_), down = entries<T>(down_);
+    const auto along = entries<T>(along_, channels_), down = entries<T>(down_, mixed_row());
     const int64_t images = inputs_[0].elements / (height_ * width_ * channels_);
     const uint32_t threads = flags != 0 ? call.context.threads : 1;
     T* mixed = static_cast<T*>(call.context.scratch[0]);
     for (int64_t image = 0; image < images; ++image) {
       parallel(threads, height_, 8, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
-          if (used_[static_cast<size_t>(row)]) mix_row(call, along, image, row, mixed + row * columns_ * channels_);
+          if (used_[static_cast<size_t>(row)]) mix_row(call, along, image, row, mixed + row * mixed_row());
       });
       parallel(threads, rows_, 8, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) finish_row<T, Sum>(call, down, image, row, mixed);
@@ -113,12 +171,12 @@ class ImageResizePlan final : public Plan {
   template <class T>
   void mix_row(const Call& call, const Entries<T>& along, int64_t image, int64_t row, T* to) const {
     const int64_t n = width_ * channels_;
-    auto* from = reinterpret_cast<T*>(row_memory.get(static_cast<size_t>(n) * sizeof(T)));
+    auto* from = reinterpret_cast<T*>(row_memory.get(static_cast<size_t>(n + kRoom) * sizeof(T)));
     const int dtype = inputs_[0].dtype;
     const char* source = call.input(0) + (image * height_ + row) * n * static_cast<int64_t>(item_size(dtype));
     loops().load[dtype][compute_](from, source, static_cast<size_t>(n));
-    channels_ == 3 ? mix_columns<T, 3>(to, from, along, 3) : channels_ == 1 ? mix_columns<T, 1>(to, from, along, 1)
-                                                                           : mix_columns<T, 0>(to, from, along, channels_);
+    std::fill_n(from + n, kRoom, T(0));
+    mix_columns(to, from, along, channels_);
   }
 
   template <class T, class Sum>
@@ -127,10 +185,10 @@ class ImageResizePlan final : public Plan {
     auto* sums = reinterpret_cast<Sum*>(sum_memory.get(static_cast<size_t>(n) * sizeof(Sum)));
     std::fill_n(sums, n, Sum(0));
     for (int64_t e = down.begins[static_cast<size_t>(row)]; e < down.begins[static_cast<size_t>(row) + 1]; ++e) {
-      const T* from = mixed + down.places[static_cast<size_t>(e)] * n;
+      const T* from = mixed + down.places[static_cast<size_t>(e)];
       const T weight = down.weights[static_cast<size_t>(e)];
-      if constexpr (std::is_integral_v<T>) {
-        rounding_ == Rounding::kPaired ? add_halves(sums, from, weight, n) : add_row(sums, from, weight, n);
+      if constexpr (std::is_same_v<Sum, int32_t>) {
+        add_halves(sums, from, weight, n);
       } else {
         add_row(sums, from, weight, n);
       }
@@ -144,9 +202,7 @@ class ImageResizePlan final : public Plan {
   template <class Sum>
   void round(Sum* sums, int64_t n) const {
     if constexpr (std::is_integral_v<Sum>) {
-      const int shift = rounding_ == Rounding::kPaired ? 2 : 2 * kBits;
-      for (int64_t i = 0; i < n; ++i)
-        sums[i] = std::clamp<Sum>((sums[i] + (Sum(1) << (shift - 1))) >> shift, 0, 255);
+      round_pixels(sums, rounding_ == Rounding::kPaired ? 2 : 2 * kBits, n);
     } else if (!floating(outputs_[0].dtype)) {
       const bool is_signed = outputs_[0].dtype == MX_INT8;
       const Sum low = is_signed ? Sum(-128) : Sum(0), high = is_signed ? Sum(127) : Sum(255);

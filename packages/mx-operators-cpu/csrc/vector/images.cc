@@ -101,19 +101,25 @@ void reverse_units(char* to, const char* from, int64_t n) {
     std::memcpy(to + i * static_cast<int64_t>(Bytes), from + (n - 1 - i) * static_cast<int64_t>(Bytes), Bytes);
 }
 
-class RandomFlipPlan final : public Plan {
+// Four bytes at once; what is written too far is written again, but for the last.
+void reverse_triples(char* to, const char* from, int64_t n) {
+  if (n > 0) std::memcpy(to, from + 3 * (n - 1), 3);
+  for (int64_t i = 1; i + 1 < n; ++i) std::memcpy(to + 3 * i, from + 3 * (n - 1 - i), 4);
+  if (n > 1) std::memcpy(to + 3 * (n - 1), from, 3);
+}
+
+class FlipPlan final : public Plan {
  public:
-  RandomFlipPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner)
+  FlipPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner, bool random)
       : Plan(std::move(inputs), std::move(outputs)), extent_(extent), inner_(inner) {
-    random_blocks = 1;
+    random_blocks = random ? 1 : 0;
   }
 
  protected:
   void execute(const Call& call) const override {
     const Spec& spec = outputs_[0];
     if (!call.wanted(0) || spec.elements == 0) return;
-    const auto drawn = philox::block(call.context.random_key, call.context.random_offset).words[0];
-    const bool turned = philox::uniform32(drawn) < 0.5f;
+    const bool turned = random_blocks == 0 || drawn(call) < 0.5f;
     const int64_t row = extent_ * inner_;
     const auto bytes = static_cast<size_t>(row) * item_size(spec.dtype);
     const int64_t rows = spec.elements / row;
@@ -130,13 +136,17 @@ class RandomFlipPlan final : public Plan {
   }
 
  private:
+  static float drawn(const Call& call) {
+    return philox::uniform32(philox::block(call.context.random_key, call.context.random_offset).words[0]);
+  }
+
   void reverse(char* to, const char* from) const {
     const size_t unit = static_cast<size_t>(inner_) * item_size(outputs_[0].dtype);
     switch (unit) {
       case 1:
         return reverse_units<1>(to, from, extent_);
       case 3:
-        return reverse_units<3>(to, from, extent_);
+        return reverse_triples(to, from, extent_);
       case 4:
         return reverse_units<4>(to, from, extent_);
       case 12:
@@ -170,12 +180,12 @@ PlanPtr make_normalize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   return std::make_unique<NormalizePlan>(std::move(inputs), std::move(outputs), std::move(mean), std::move(deviation));
 }
 
-PlanPtr make_random_flip_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner) {
+PlanPtr make_flip_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner, bool random) {
   const int64_t row = extent * inner;
   fits(inputs.size() == 1 && outputs.size() == 1 && inputs[0].dtype == outputs[0].dtype && extent >= 0 && inner >= 0 &&
            inputs[0].elements == outputs[0].elements && (row == 0 ? outputs[0].elements == 0 : outputs[0].elements % row == 0),
-       "_image_random_flip");
-  return std::make_unique<RandomFlipPlan>(std::move(inputs), std::move(outputs), extent, inner);
+       "_image_flip");
+  return std::make_unique<FlipPlan>(std::move(inputs), std::move(outputs), extent, inner, random);
 }
 
 }  // namespace mx::vector

@@ -15,8 +15,8 @@ PlanPtr make_to_tensor_plan(std::vector<Spec> inputs, std::vector<Spec> outputs)
 PlanPtr make_normalize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<double> mean,
                             std::vector<double> deviation);
 
-// Slices (outer, extent, inner): along the middle axis reversed in half the cases.
-PlanPtr make_random_flip_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner);
+// Slices (outer, extent, inner) reversed along the middle axis; if `random`, in half the cases.
+PlanPtr make_flip_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner, bool random);
 
 // How sums of weighted pixels become pixels.
 enum class Rounding {

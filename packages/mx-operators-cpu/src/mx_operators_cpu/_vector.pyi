@@ -379,8 +379,8 @@ def normalize_plan(
 ) -> Any:
     """(data − mean) / deviation per channel of images (…, channels, height, width)."""
 
-def random_flip_plan(inputs: _Tensors, outputs: _Tensors, *, extent: int, inner: int) -> Any:
-    """Slices (…, extent, inner), reversed along the extent in half the cases."""
+def flip_plan(inputs: _Tensors, outputs: _Tensors, *, extent: int, inner: int, random: bool) -> Any:
+    """Slices (…, extent, inner), reversed along the extent; if `random`, in half the cases."""
 
 def deformable_columns_plan(
     inputs: _Tensors,

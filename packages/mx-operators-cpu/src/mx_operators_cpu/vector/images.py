@@ -76,24 +76,15 @@ def backward_crop(call: KernelCall) -> Any:
 
 
 def flip(call: KernelCall) -> Any:
-    """One axis walked backwards."""
+    """One axis walked backwards; at random in half the cases."""
     op: Any = call.op
     shape = call.inputs[0].shape
     if not plain(*call.inputs, *call.outputs):
         return None
-    turned = View.of(shape).part(op.axis, shape[op.axis] - 1, -1, shape[op.axis])
-    return _vector.move_plan(tensors(call.inputs), tensors(call.outputs), [move(turned, View.of(shape))])
-
-
-def random_flip(call: KernelCall) -> Any:
-    """In half the cases."""
-    op: Any = call.op
-    shape = call.inputs[0].shape
-    if not plain(*call.inputs, *call.outputs):
-        return None
-    return _vector.random_flip_plan(
-        tensors(call.inputs), tensors(call.outputs), extent=shape[op.axis], inner=prod(shape[op.axis + 1 :])
-    )
+    return _vector.flip_plan(
+        tensors(call.inputs), tensors(call.outputs), extent=shape[op.axis], inner=prod(shape[op.axis + 1 :]),
+        random=op.is_random,
+    )  # fmt: skip
 
 
 # ---- resized: what every row (or column) of the result is a mixture of ----

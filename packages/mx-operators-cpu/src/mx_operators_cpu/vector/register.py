@@ -159,7 +159,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("col2im", "scan:col2im"),
     *((f"_image_{name}", f"images:{name}") for name in ("to_tensor", "normalize", "crop", "resize")),
     *((f"_backward_image_{name}", f"images:backward_{name}") for name in ("normalize", "crop")),
-    *((f"_image_{kind}flip_{way}", f"images:{kind}flip") for kind in ("", "random_") for way in (
+    *((f"_image_{kind}flip_{way}", "images:flip") for kind in ("", "random_") for way in (
         "left_right", "top_bottom")),
     *((f"{kind}_random_pdf_{name}", make) for kind, make in (
         ("", "density:density"), ("_backward", "density:backward_density")) for name in (

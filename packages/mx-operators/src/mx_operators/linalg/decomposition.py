@@ -52,7 +52,7 @@ class Gelqf(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The QR factors of the transpose."""
         q, r = np.linalg.qr(_turned(wide(inputs[0])))
-        return _turned(q).astype(inputs[0].dtype), _turned(r).astype(inputs[0].dtype)
+        return _turned(q).astype(inputs[0].dtype, copy=False), _turned(r).astype(inputs[0].dtype, copy=False)
 
 
 class BackwardGelqf(OperatorProperty):
@@ -72,7 +72,7 @@ class BackwardGelqf(OperatorProperty):
         dq, dl, q, factor = (wide(x) for x in inputs)
         m = np.tril(_turned(factor) @ np.tril(dl) - dq @ _turned(q))
         mirrored = m + _turned(np.tril(m, -1))
-        return (solve(_turned(factor), dq + mirrored @ q, self.name).astype(inputs[0].dtype),)
+        return (solve(_turned(factor), dq + mirrored @ q, self.name).astype(inputs[0].dtype, copy=False),)
 
 
 class Syevd(OperatorProperty):
@@ -113,7 +113,7 @@ class Syevd(OperatorProperty):
         if u.size:
             largest = np.take_along_axis(u, abs(u).argmax(-1)[..., None], -1)
             u = np.where(largest < 0, -u, u)
-        return u.astype(inputs[0].dtype), values.astype(inputs[0].dtype)
+        return u.astype(inputs[0].dtype, copy=False), values.astype(inputs[0].dtype, copy=False)
 
 
 class BackwardSyevd(OperatorProperty):
@@ -138,7 +138,7 @@ class BackwardSyevd(OperatorProperty):
         middle = (m + _turned(m)) / 2
         n = np.arange(values.shape[-1])
         middle[..., n, n] += dl
-        return ((_turned(u) @ middle @ u).astype(inputs[0].dtype),)
+        return ((_turned(u) @ middle @ u).astype(inputs[0].dtype, copy=False),)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (Gelqf, Syevd)

@@ -37,7 +37,7 @@ class Inverse(OperatorProperty):
         """LAPACK through NumPy."""
         a = wide(inputs[0])
         try:
-            return (np.linalg.inv(a).astype(inputs[0].dtype),)
+            return (np.linalg.inv(a).astype(inputs[0].dtype, copy=False),)
         except np.linalg.LinAlgError as error:
             raise ArgumentError(f"[{self.name}] A of shape {a.shape}: {error}") from None
 

@@ -62,7 +62,7 @@ class Potrf(OperatorProperty):
         """LAPACK through NumPy; reads the triangle of the factor."""
         a = turned(wide(inputs[0]), p)
         try:
-            return (turned(np.linalg.cholesky(a), p).astype(inputs[0].dtype),)
+            return (turned(np.linalg.cholesky(a), p).astype(inputs[0].dtype, copy=False),)
         except np.linalg.LinAlgError as error:
             raise ArgumentError(f"[_linalg_potrf] A of shape {a.shape}: {error}") from None
 
@@ -84,7 +84,7 @@ class BackwardPotrf(OperatorProperty):
         middle = low + low.swapaxes(-1, -2)
         left = np.linalg.solve(factor.swapaxes(-1, -2), middle)
         grad = 0.5 * np.linalg.solve(factor.swapaxes(-1, -2), left.swapaxes(-1, -2)).swapaxes(-1, -2)
-        return (grad.astype(inputs[0].dtype),)
+        return (grad.astype(inputs[0].dtype, copy=False),)
 
 
 class SumLogDiag(OperatorProperty):
@@ -113,7 +113,7 @@ class SumLogDiag(OperatorProperty):
         a = wide(inputs[0])
         with np.errstate(all="ignore"):
             y = np.log(np.diagonal(a, 0, -2, -1)).sum(-1)
-        return (np.asarray(y).reshape(a.shape[:-2] or (1,)).astype(inputs[0].dtype),)
+        return (np.asarray(y).reshape(a.shape[:-2] or (1,)).astype(inputs[0].dtype, copy=False),)
 
 
 class BackwardSumLogDiag(OperatorProperty):

@@ -88,7 +88,7 @@ class Dot(OperatorProperty):
         y = _lhs(a, p.transpose_a) @ _rhs(b, p.transpose_b)
         front, back = p.transpose_a and a.ndim > 1, p.transpose_b and b.ndim > 1
         shape = (a.shape[1:] if front else a.shape[:-1]) + (b.shape[:-1] if back else b.shape[1:])
-        return (y.reshape(shape or (1,)).astype(inputs[0].dtype),)
+        return (y.reshape(shape or (1,)).astype(inputs[0].dtype, copy=False),)
 
 
 class BackwardDot(OperatorProperty):
@@ -116,7 +116,7 @@ class BackwardDot(OperatorProperty):
         da, db = head @ right.T, left.T @ head
         da = da.T if p.transpose_a and a.ndim > 1 else da
         db = db.T if p.transpose_b and b.ndim > 1 else db
-        return tuple(x.reshape(y.shape).astype(inputs[0].dtype) for x, y in ((da, a), (db, b)))
+        return tuple(x.reshape(y.shape).astype(inputs[0].dtype, copy=False) for x, y in ((da, a), (db, b)))
 
 
 class BatchDot(OperatorProperty):
@@ -155,7 +155,7 @@ class BatchDot(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
-        return (_product(inputs, p).astype(inputs[0].dtype),)
+        return (_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
 def _turned(x: Any, transpose: bool) -> Any:
@@ -238,7 +238,7 @@ class Gemm2(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
-        return (_scaled_product(inputs, p).astype(inputs[0].dtype),)
+        return (_scaled_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
 class Gemm(OperatorProperty):
@@ -262,7 +262,7 @@ class Gemm(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
         y = _scaled_product(inputs, p) + p.beta * wide(inputs[2])
-        return (y.astype(inputs[0].dtype),)
+        return (y.astype(inputs[0].dtype, copy=False),)
 
 
 @param
@@ -306,7 +306,7 @@ class Syrk(OperatorProperty):
         a = wide(inputs[0])
         turned = a.swapaxes(-1, -2)
         y = turned @ a if p.transpose else a @ turned
-        return ((p.alpha * y).astype(inputs[0].dtype),)
+        return ((p.alpha * y).astype(inputs[0].dtype, copy=False),)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (Dot, BatchDot, Gemm2, Gemm, Syrk)

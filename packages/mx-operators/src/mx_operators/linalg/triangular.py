@@ -83,7 +83,7 @@ class Trmm(_Triangular):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's matmul."""
         a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
-        return ((p.alpha * (b @ a if p.rightside else a @ b)).astype(inputs[0].dtype),)
+        return ((p.alpha * (b @ a if p.rightside else a @ b)).astype(inputs[0].dtype, copy=False),)
 
 
 class Trsm(_Triangular):
@@ -105,7 +105,7 @@ class Trsm(_Triangular):
             x = solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2), self.name).swapaxes(-1, -2)
         else:
             x = solve(a, b, self.name)
-        return ((p.alpha * x).astype(inputs[0].dtype),)
+        return ((p.alpha * x).astype(inputs[0].dtype, copy=False),)
 
 
 class Potri(OperatorProperty):
@@ -138,7 +138,7 @@ class Potri(OperatorProperty):
         a = np.tril(turned(wide(inputs[0]), p))
         identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
         inverse = solve(a, identity, self.name)
-        return ((inverse.swapaxes(-1, -2) @ inverse).astype(inputs[0].dtype),)
+        return ((inverse.swapaxes(-1, -2) @ inverse).astype(inputs[0].dtype, copy=False),)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (Trmm, Trsm, Potri)
