@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mx_core import dtypes, kernels, operators
+from mx_core.testing.case import Case
 from mx_core.testing.kernel import TOLERANCES, check_variant
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,10 +24,10 @@ TYPES = (*applications.FLOATS, *applications.INTEGERS)
 SLOW_APPLICATIONS = 12
 
 
-def tolerance(name: str, dtype: str) -> tuple[float, float]:
+def tolerance(case: Case, dtype: str) -> tuple[float, float]:
     """Relative and absolute."""
     rtol, atol = TOLERANCES.get(dtype, (0.0, 0.0))
-    return rtol, atol * applications.STEEP.get(name, 1)
+    return rtol, atol * applications.steepness(case)
 
 
 def compare(name: str, number: int, dtype: str) -> int:
@@ -41,7 +42,7 @@ def compare(name: str, number: int, dtype: str) -> int:
     for spec in kernels.candidates(op, "cpu"):
         if spec.variant != "reference":
             with np.errstate(all="ignore"):
-                near = {coarsest: tolerance(name, coarsest)}
+                near = {coarsest: tolerance(case, coarsest)}
                 made += len(check_variant(spec, case, coarsest, near, to_largest=True))
     return made
 

@@ -36,11 +36,7 @@ def judge(case: Case, found: list[Any], expected: list[Any], how: str) -> None:
     rtol, atol = TOLERANCES.get(coarsest, (0.0, 0.0))
     for i, (x, y) in enumerate(zip(found, expected, strict=True)):
         x, y = (np.asarray(a, np.float64) for a in (x.asnumpy(), y))
-        near = (
-            applications.STEEP.get(case.op.name, 1)
-            * atol
-            * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0)))
-        )
+        near = applications.steepness(case) * atol * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0)))
         np.testing.assert_allclose(x, y, rtol, near, err_msg=f"{case.describe()}: {how}, output {i}")
 
 
