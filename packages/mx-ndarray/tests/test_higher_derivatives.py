@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core.errors import MXNetError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import autograd, nd
 
 Function = Callable[..., Any]
@@ -110,3 +110,17 @@ def test_what_is_not_offered_is_an_error_where_it_is_needed(name: str, function:
     assert np.isfinite(total.asscalar())  # the first derivative is fine
     with pytest.raises(MXNetError, match=rf"\[{name}\] its derivatives of higher order are not offered"):
         total.backward()
+
+
+def test_a_temperature_of_0_has_no_derivative_and_fails_nowhere() -> None:
+    x = nd.array([[1, 2]])
+    x.attach_grad()
+    with autograd.record():
+        (grad,) = autograd.grad(nd.softmax(x, temperature=0), [x], create_graph=True)
+    grad.backward()
+    assert np.isnan(x.grad.asnumpy()).all()  # type: ignore[union-attr]
+
+
+def test_the_number_of_gradients_that_are_not_offered_is_bounded() -> None:
+    with pytest.raises(ArgumentError, match="num_outputs: expected at most"):
+        nd._internal._backward_not_offered(operator="x", num_outputs=2**40)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import MXNetError
 from mx_core.operator.params import Params, param, required
-from mx_core.operator.property import OperatorProperty
+from mx_core.operator.property import MAX_TENSORS, OperatorProperty
 
 if TYPE_CHECKING:
     from mx_core.operator.gradient import Entry, GradientBuilder
@@ -27,7 +27,7 @@ class RefusalParam:
 
     operator: str = required("the operator")
     num_args: int = required("how many out-gradients it gets", lower=0)
-    num_outputs: int = required("how many gradients were wanted", lower=0)
+    num_outputs: int = required("how many gradients were wanted", lower=0, upper=MAX_TENSORS)
 
 
 class Refusal(OperatorProperty):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import copysign, inf, prod
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,8 @@ class _BackwardSoftmax(OperatorProperty):
         if p.use_length:
             return refusal(self, p, g)
         by_out_grad, by_output = self._second(p, _Composer(g, p.axis), g.out_grad(), g.input(0), g.input(1))
-        factor = self.sign / (1.0 if p.temperature is None else p.temperature)
+        divisor = 1.0 if p.temperature is None else p.temperature
+        factor = self.sign / divisor if divisor else copysign(inf, divisor * self.sign)
         return [g.op("_mul_scalar", (entry,), scalar=factor)[0] for entry in (by_out_grad, by_output)]
 
     def _second(self, p: Any, do: _Composer, head: Any, out_grad: Any, y: Any) -> tuple[Any, Any]:
