@@ -39,13 +39,15 @@ def caller(
     *,
     is_train: bool = True,
     threads: int = THREADS,
+    into: Sequence[np.ndarray] | None = None,
 ) -> tuple[Callable[[], object], list[np.ndarray], str]:
-    """A function that runs the operator once, its outputs, and the kernel's variant."""
+    """A function that runs the operator once, its outputs (`into`, else new ones), and the kernel's variant."""
     op = operators.get(name)
     p = op.Param.parse(attrs, op=name)
     shapes = infer_shapes(op, p, [x.shape for x in inputs])[1]
     types = infer_types(op, p, [dtypes.code(x.dtype) for x in inputs])[1]
-    outputs = [aligned(np.zeros(s, dtypes.numpy_dtype(t))) for s, t in zip(shapes, types, strict=True)]
+    made_for = zip(shapes, types, strict=True)
+    outputs = list(into) if into else [aligned(np.zeros(s, dtypes.numpy_dtype(t))) for s, t in made_for]
     specs = [[TensorSpec(x.shape, dtypes.code(x.dtype)) for x in arrays] for arrays in (inputs, outputs)]
     made = prepare(op, p, *specs, cpu(), is_train)
     if made.plan is None:

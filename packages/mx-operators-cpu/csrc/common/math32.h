@@ -121,7 +121,14 @@ MX_INLINE float tanh32(float x) {
   const float t = scale * expm1_reduced(reduced.r) + (scale - 1.0f);
   return copy_sign(t / (t + 2.0f), x);
 }
-MX_INLINE float sigmoid32(float x) { return 1.0f / (1.0f + exp32(-x)); }
+// One factor will do for exp(-x): where it would be subnormal, it does not count beside 1.
+MX_INLINE float sigmoid32(float x) {
+  float t = -x > 89.0f ? 89.0f : -x;
+  t = t < -87.0f ? -87.0f : t;
+  const Reduced reduced = reduce_ln2(t);
+  const float half = (1.0f + expm1_reduced(reduced.r)) * power_of_two(reduced.n - 1);
+  return 1.0f / (2.0f * half + 1.0f);
+}
 MX_INLINE float softplus32(float x) {
   const float e = exp32(-absolute(x));  // in [0, 1]: log1p needs no special cases
   const float u = 1.0f + e;

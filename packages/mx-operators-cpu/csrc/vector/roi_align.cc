@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
+#include "clones.h"
+#include "loops.h"
 #include "pool.h"
 #include "regions.h"
 #include "wide.h"
@@ -73,6 +76,24 @@ Axis<T> axis_of(double start, double length, int64_t bins, int64_t wanted, int64
   for (int64_t place : axis.places)
     axis.slots.push_back(std::lower_bound(axis.used.begin(), axis.used.end(), place) - axis.used.begin());
   return axis;
+}
+
+// ---- many channels side by side ----
+
+constexpr int64_t kChannels = 64;  // a row of the map and its bins stay in the nearest cache
+constexpr int64_t kSparse = 4;     // elements of a row per used one, above which rows are not brought along whole
+
+// to[b][c] = sum of weights[e] * from[places[e] - first][c] over the entries of bin b.
+MX_CLONES void mix_channels(const float* from, const int64_t* begins, const int64_t* places, int64_t first,
+                            const float* weights, int64_t bins, float* to, int64_t n) {
+  for (int64_t b = 0; b < bins; ++b, to += n) {
+    for (int64_t c = 0; c < n; ++c) to[c] = 0;
+    for (int64_t e = begins[b]; e < begins[b + 1]; ++e) {
+      const float* x = from + (places[e] - first) * n;
+      const float weight = weights[e];
+      for (int64_t c = 0; c < n; ++c) to[c] += weight * x[c];
+    }
+  }
 }
 
 template <class T>
@@ -155,6 +176,8 @@ class AlignForward final : public AlignPlan {
     if (region.image < 0) return static_cast<void>(std::fill_n(to, made_ * bins(), T(0)));
     const T* image = data + region.image * channels_ * height_ * width_;
     const int64_t bins_x = o_.region.width;
+    if constexpr (std::is_same_v<T, float>)
+      if (!o_.sensitive && dense(region.columns)) return side_by_side(image, region, to);
     std::vector<T> mixed(region.rows.used.size() * static_cast<size_t>(bins_x));
     for (int64_t c = 0; c < made_; ++c) {
       if (!o_.sensitive) mix(image + c * height_ * width_, region, mixed.data());
@@ -168,6 +191,33 @@ class AlignForward final : public AlignPlan {
                                  : mixed[static_cast<size_t>(region.rows.slots[e] * bins_x + j)]);
           *to++ = sum;
         }
+    }
+  }
+
+  static bool dense(const Axis<float>& columns) {
+    return !columns.used.empty() &&
+           columns.used.back() - columns.used.front() < kSparse * static_cast<int64_t>(columns.used.size());
+  }
+
+  // Rows of the map are turned so that channels are neighbours, mixed, and the bins turned back.
+  void side_by_side(const float* image, const Region<float>& region, float* to) const {
+    const Axis<float>&rows = region.rows, &columns = region.columns;
+    const int64_t bins_x = o_.region.width, first = columns.used.front(), span = columns.used.back() - first + 1;
+    const LoopTable& table = loops();
+    std::vector<float> turned(static_cast<size_t>(span * kChannels)), result(static_cast<size_t>(bins() * kChannels));
+    std::vector<float> mixed(rows.used.size() * static_cast<size_t>(bins_x * kChannels));
+    for (int64_t c = 0; c < made_; c += kChannels) {
+      const int64_t n = std::min(kChannels, made_ - c);
+      float* next = mixed.data();
+      for (int64_t place : rows.used) {
+        table.transpose32(turned.data(), n, image + (c * height_ + place) * width_ + first, height_ * width_, span, n);
+        mix_channels(turned.data(), columns.begins.data(), columns.places.data(), first, columns.weights.data(), bins_x,
+                     next, n);
+        next += bins_x * n;
+      }
+      mix_channels(mixed.data(), rows.begins.data(), rows.slots.data(), 0, rows.weights.data(), o_.region.height,
+                   result.data(), bins_x * n);
+      table.transpose32(to + c * bins(), bins(), result.data(), n, n, bins());
     }
   }
 

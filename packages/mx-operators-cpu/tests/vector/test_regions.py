@@ -39,6 +39,16 @@ def test_aligned_means(rng: np.random.Generator, dtype: str, attrs: dict[str, An
         )
 
 
+@pytest.mark.parametrize("width", [11, 300])
+def test_means_of_many_channels(rng: np.random.Generator, width: int) -> None:
+    """More than go side by side, over maps of which regions read much and little."""
+    data = plans.array(rng, (2, 70, 9, width), "float32")
+    rois = _regions(rng, 9, data.dtype)
+    rois[:4, 3] += 4 * width
+    attrs = {"pooled_size": (7, 7), "spatial_scale": 0.25, "sample_ratio": 2}
+    plans.verify("_contrib_ROIAlign", attrs, [data, rois], rtol=4e-4, threads=2)
+
+
 @pytest.mark.parametrize("dtype", plans.FLOATS)
 @pytest.mark.parametrize("size", [(1, 1), (3, 4), (7, 7)])
 def test_maxima(rng: np.random.Generator, dtype: str, size: tuple[int, int]) -> None:
