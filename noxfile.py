@@ -203,10 +203,10 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The slow tests."""
+    """The slow tests, two files at a time."""
     install(session, ALL, "test")
     session.install("-q", *TEST_TOOLS)
-    session.run("python", "-m", "pytest", "-m", "slow", *session.posargs)
+    session.run("python", "-m", "pytest", "-m", "slow", "-n", "2", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session(python=False)

@@ -113,7 +113,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("program", "settings"),
     [
-        ("test_random_programs", {"MX_TEST_PROGRAMS": "10000"}),
+        ("test_random_programs", {"MX_TEST_PROGRAMS": "5000"}),
         ("test_soak", {"MX_TEST_PUSHES": "10000000", "MX_TEST_CYCLES": "5000"}),
     ],
 )
