@@ -59,3 +59,31 @@ def test_load_and_mixed() -> None:
         init.Load({"a": nd.ones((3,))})("a", array)
     init.Mixed(["b.*", ".*"], [init.One(), init.Zero()])("c_weight", array)
     assert (array.asnumpy() == 0).all()
+
+
+@pytest.mark.parametrize(("mode", "gates"), [("lstm", 4), ("gru", 3), ("rnn_tanh", 1)])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_parameters_of_fused_recurrent_layers(mode: str, gates: int, bidirectional: bool) -> None:
+    directions, inputs, hidden, layers = 1 + bidirectional, 5, 3, 2
+    rows = gates * hidden
+    weights = directions * rows * (inputs + hidden + directions * hidden + hidden)
+    array = nd.zeros((weights + layers * directions * 2 * rows,))
+    made = init.FusedRNN(init.Constant(0.25), hidden, layers, mode, bidirectional)
+    init.create(made.dumps())(init.InitDesc("rnn_parameters"), array)
+    values = array.asnumpy()
+    assert (values[:weights] == 0.25).all()
+    biases = values[weights:].reshape(-1, gates, hidden)
+    assert (biases[:, 1] == 0.5).all() if mode == "lstm" else (biases == 0).all()
+    with pytest.raises(ArgumentError, match="no parameters of 2 layers"):
+        made(init.InitDesc("rnn_parameters"), nd.zeros((7,)))
+
+
+def test_what_is_filled_is_logged_if_asked(caplog: pytest.LogCaptureFixture) -> None:
+    made = init.Constant(3).set_verbosity(True)
+    with caplog.at_level("INFO"):
+        made(init.InitDesc("a_weight"), nd.zeros((2,)))
+        made(init.InitDesc("b_weight", {"__init__": init.One().dumps()}), nd.zeros((2,)))
+        init.Load({"c": nd.ones((2,))}, verbose=True)("c", nd.zeros((2,)))
+    assert [record.getMessage() for record in caplog.records] == [
+        "Initialized a_weight as constant: 3.0", "Initialized b_weight as one: 1.0", "Initialized c by loading",
+    ]  # fmt: skip

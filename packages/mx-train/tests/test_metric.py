@@ -96,3 +96,38 @@ def test_correlation_of_two_classes(average: str) -> None:
     assert made.get_global()[1] == pytest.approx(expected)
     with pytest.raises(ArgumentError, match="expected two classes, got 3"):
         made.update([nd.array([2])], [nd.array([[0, 0, 1]])])
+
+
+def test_correlation_of_values_over_batches_or_samples() -> None:
+    rng = np.random.default_rng(0)
+    labels, preds = rng.normal(size=(2, 2, 6))
+    for average, expected in (
+        ("macro", np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(labels, preds, strict=True)])),
+        ("micro", np.corrcoef(labels.ravel(), preds.ravel())[0, 1]),
+    ):
+        made = metric.PearsonCorrelation(average=average)
+        for label, pred in zip(labels, preds, strict=True):
+            made.update([nd.array(label)], [nd.array(pred)])
+        assert made.get()[1] == pytest.approx(expected, rel=1e-5)
+        assert made.get_global()[1] == pytest.approx(expected, rel=1e-5)
+
+
+class Counting(metric.EvalMetric):
+    """Written as for MXNet: it knows nothing of global sums."""
+
+    def __init__(self) -> None:
+        super().__init__("counting")
+
+    def update(self, labels: object, preds: object) -> None:
+        labels, preds = metric.check_label_shapes(labels, preds, True)
+        self.sum_metric += float(preds[0].sum().asscalar())
+        self.num_inst += len(labels)
+
+
+def test_metrics_of_ones_own_are_shown_everywhere() -> None:
+    made = Counting()
+    made.update([nd.ones((2,))], [nd.ones((2,))])
+    assert made.get_name_value() == made.get_global_name_value() == [("counting", 2.0)]
+    with pytest.raises(ArgumentError, match="Shape of labels 1 does not match shape of predictions 2"):
+        made.update([nd.ones((2,))], [nd.ones((2,)), nd.ones((2,))])
+    assert [metric.create(name).get()[0] for name in ("torch", "caffe")] == ["torch", "caffe"]

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,21 @@ class Initializer:
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
+        self._verbose = False
+        self._print: Callable[[NDArray], Any] = _mean_norm
+
+    def set_verbosity(
+        self, verbose: bool = False, print_func: Callable[[NDArray], Any] | None = None
+    ) -> Initializer:
+        """Whether every array that is filled is logged.
+
+        Parameters
+        ----------
+        print_func : callable, optional
+            From an array to what the log shows; by default the root of the mean square.
+        """
+        self._verbose, self._print = verbose, print_func or _mean_norm
+        return self
 
     def dumps(self) -> str:
         """JSON `[name, arguments]`, as the attribute `__init__` holds it."""
@@ -64,12 +80,14 @@ class Initializer:
         ArgumentError  the name has none of the known endings
         """
         own = getattr(desc, "attrs", {}).get("__init__", "")
+        used: Initializer = getattr(desc, "global_init", None) or self
         if own:
-            name, arguments = json.loads(own)
-            create(name, **arguments)._init_weight(desc, arr)
-            return
-        fallback = getattr(desc, "global_init", None) or self
-        fallback._by_name(desc, arr)
+            used = create(own)
+            used._init_weight(desc, arr)
+        else:
+            used._by_name(desc, arr)
+        if self._verbose:
+            logging.info("Initialized %s as %s: %s", desc, type(used).__name__.lower(), self._print(arr))
 
     def _by_name(self, name: str, arr: NDArray) -> None:
         for ending, method in (
@@ -251,10 +269,76 @@ class LSTMBias(Initializer):
         arr[:] = nd.array(values)
 
 
+class FusedRNN(Initializer):
+    """The one array of parameters of `RNN`: every weight by an initializer, biases 0, of forget gates forget_bias.
+
+    Parameters
+    ----------
+    init : Initializer or str, optional
+        For the weights; by default the one that fills everything else.
+    num_hidden, num_layers, mode, bidirectional
+        As of the operator.
+    forget_bias : float
+        Of an LSTM; split between its two biases, which are added.
+    """
+
+    def __init__(
+        self,
+        init: Initializer | str | None,
+        num_hidden: int,
+        num_layers: int,
+        mode: str,
+        bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ) -> None:
+        if mode not in _GATES:
+            raise ArgumentError(f"[FusedRNN] mode: expected one of {', '.join(_GATES)}, got {mode!r}")
+        self._weights = create(init) if isinstance(init, str) else init
+        super().__init__(
+            init=None if self._weights is None else self._weights.dumps(), num_hidden=num_hidden,
+            num_layers=num_layers, mode=mode, bidirectional=bidirectional, forget_bias=forget_bias,
+        )  # fmt: skip
+        self._hidden, self._layers, self._mode = num_hidden, num_layers, mode
+        self._directions, self._forget_bias = (2 if bidirectional else 1), forget_bias
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        rows, h, d = _GATES[self._mode] * self._hidden, self._hidden, self._directions
+        inner = (self._layers - 1) * d * rows * (d * h + h)
+        biases = self._layers * d * 2 * rows
+        size, rest = divmod(arr.size - biases - inner - d * rows * h, d * rows)
+        if rest or size < 1:
+            raise ArgumentError(
+                f"[FusedRNN] {name!r}: {arr.size} elements are no parameters of {self._layers} layers of "
+                f"{self._mode} with {h} units"
+            )
+        filler = self._weights or getattr(name, "global_init", None) or Uniform(0.07)
+        parts = []
+        for layer in range(self._layers):
+            for columns in (size if layer == 0 else d * h, h) * d:
+                weight = nd.zeros((rows, columns), ctx=arr.context)
+                filler._init_weight(InitDesc(f"{name}_weight"), weight)
+                parts.append(weight.reshape((-1,)))
+        bias = np.zeros((self._layers * d * 2, rows), np.float32)
+        if self._mode == "lstm":
+            bias[:, h : 2 * h] = self._forget_bias / 2
+        arr[:] = nd.concat(*parts, nd.array(bias.ravel(), ctx=arr.context), dim=0).reshape(arr.shape)
+
+    _by_name = _init_weight
+
+
+_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+
+
 class Load:
     """Values from a dict or `.params` file by name; `default_init` for the rest."""
 
-    def __init__(self, param: str | Mapping[str, NDArray], default_init: Initializer | None = None) -> None:
+    def __init__(
+        self,
+        param: str | Mapping[str, NDArray],
+        default_init: Initializer | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.verbose = verbose
         loaded: Any = nd.load(param) if isinstance(param, str) else param
         self.param: dict[str, NDArray] = {
             re.sub("^(arg|aux):", "", name): value for name, value in loaded.items()
@@ -269,8 +353,12 @@ class Load:
                     f"[Load] {name!r}: expected shape {arr.shape}, the file has {self.param[name].shape}"
                 )
             arr[:] = self.param[name]
+            if self.verbose:
+                logging.info("Initialized %s by loading", name)
         elif self.default_init is not None:
             self.default_init(name, arr)
+            if self.verbose:
+                logging.info("Initialized %s by default", name)
         else:
             raise ArgumentError(f"[Load] no value for {name!r} and no default_init")
 
@@ -290,6 +378,10 @@ class Mixed:
                 initializer(name, arr)
                 return
         raise ArgumentError(f"[Mixed] no pattern matches {name!r}; add '.*' as the last one")
+
+
+def _mean_norm(arr: NDArray) -> float:
+    return float(np.sqrt(np.square(arr.asnumpy().astype(np.float64)).mean()))
 
 
 def _fill(kind: str, a: float, b: float, arr: NDArray) -> None:

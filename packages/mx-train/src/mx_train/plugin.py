@@ -15,11 +15,11 @@ _METRICS: dict[str, tuple[str, ...]] = {
     "Accuracy": ("acc",), "TopKAccuracy": ("top_k_accuracy", "top_k_acc"), "F1": (),
     "CrossEntropy": ("ce", "cross-entropy"), "NegativeLogLikelihood": ("nll_loss", "nll-loss"),
     "Perplexity": (), "MAE": (), "MSE": (), "RMSE": (), "PearsonCorrelation": ("pearsonr",),
-    "MCC": (), "PCC": (), "Loss": ("torch", "caffe"), "CompositeEvalMetric": ("composite",),
+    "MCC": (), "PCC": (), "Loss": (), "Torch": (), "Caffe": (), "CompositeEvalMetric": ("composite",),
 }  # fmt: skip
 _INITIALIZERS: dict[str, tuple[str, ...]] = {
     "Zero": ("zeros",), "One": ("ones",), "Constant": (), "Uniform": (), "Normal": (), "Xavier": (),
-    "MSRAPrelu": (), "Orthogonal": (), "Bilinear": (), "LSTMBias": (),
+    "MSRAPrelu": (), "Orthogonal": (), "Bilinear": (), "LSTMBias": (), "FusedRNN": (),
 }  # fmt: skip
 
 

@@ -192,6 +192,28 @@ def pairs(labels: Any, preds: Any, name: str, extra: bool = False) -> list[tuple
     return list(zip(labels, preds, strict=False))
 
 
+def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
+    """For metrics of one's own: labels and predictions, if they belong together.
+
+    Parameters
+    ----------
+    wrap : bool
+        Give lists, also of single arrays.
+    shape : bool
+        Shapes must be equal, not only lengths.
+
+    Raises
+    ------
+    ArgumentError  they differ
+    """
+    found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if found[0] != found[1]:
+        raise ArgumentError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
+    if wrap:
+        return tuple([x] if isinstance(x, NDArray) else x for x in (labels, preds))  # type: ignore[return-value]
+    return labels, preds
+
+
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from a name, a function, an instance, a list of these, or a config."""
     if isinstance(metric, EvalMetric):
@@ -207,7 +229,7 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
 
 
 def np(
-    function: Callable[[Any, Any], Any], name: str | None = None, allow_extra_outputs: bool = False
+    numpy_feval: Callable[[Any, Any], Any], name: str | None = None, allow_extra_outputs: bool = False
 ) -> CustomMetric:
     """A metric from a function of NumPy arrays."""
-    return CustomMetric(function, name, allow_extra_outputs)
+    return CustomMetric(numpy_feval, name, allow_extra_outputs)
