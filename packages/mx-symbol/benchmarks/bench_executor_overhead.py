@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node costs in a program, beside the same operators called one by one.
+"""What a call costs where computing costs nothing, beside other frameworks, and what a node costs.
 
-A chain of additions on 16 elements, where computing costs nothing, without fusion. Prints microseconds per
-node and the ratio.
+Two fully connected layers on 4 x 8 values: microseconds from the call to the result, of an executor, of a `CachedOp`
+and of the frameworks that are installed (as in bench_networks.py). Then a chain of additions on 16 elements without
+fusion: microseconds per node, beside the same operators called one by one.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contest import Task, start, write_task
+from contest.ours import fill
+from contest.timing import turn
 
 from mx_ndarray import nd
-from mx_symbol import sym
+from mx_symbol import CachedOp, sym
 
 NODES = 200
 ROUNDS = 200
+TURNS = 3
 
 
 def best(run: Callable[[], object]) -> float:
@@ -27,8 +37,42 @@ def best(run: Callable[[], object]) -> float:
     return min(times)
 
 
-def main() -> None:
-    """Measures and prints."""
+def calls() -> None:
+    """A line per way to call a small network."""
+    net: Any = sym.FullyConnected(sym.Variable("data"), num_hidden=8)
+    net = sym.Activation(net, act_type="relu")
+    net = sym.FullyConnected(net, num_hidden=8)
+    executor = net.simple_bind(grad_req="null", data=(4, 8))
+    arrays = fill(executor, lambda rng: rng.standard_normal((4, 8)))
+    op = CachedOp(net)
+    inputs = [executor.arg_dict[name] for name in op.input_names]
+
+    def bound() -> None:
+        executor.forward()[0].wait_to_read()
+
+    def cached() -> None:
+        op(*inputs).wait_to_read()
+
+    with tempfile.TemporaryDirectory() as folder:
+        expected = executor.forward()[0].asnumpy()
+        write_task(Path(folder), net, executor._graph.specs, arrays, ["data"], expected)
+        rivals, missing = start(Task(Path(folder), False))
+        ways = {"executor": lambda: turn(bound), "CachedOp": lambda: turn(cached)}
+        ways |= {rival.name: rival.measure for rival in rivals}
+        times = {name: min(measure() for _ in range(TURNS)) for name, measure in ways.items()}
+        for rival in rivals:
+            rival.stop()
+    for name, seconds in times.items():
+        print(f"{name:14} {seconds * 1e6:8.2f} us per call")
+    quickest = min((times[rival.name] for rival in rivals), default=np.nan)
+    for name in ("executor", "CachedOp"):
+        print(f"ratio {quickest / times[name]:8.2f} (best other / {name})")
+    for line in missing:
+        print(f"missing: {line}")
+
+
+def nodes() -> None:
+    """What one of many nodes costs."""
     net = sym.Variable("x")
     for _ in range(NODES):
         net = net + 1
@@ -45,11 +89,12 @@ def main() -> None:
             y = y + 1
         y.wait_to_read()
 
-    program, calls = best(symbolic) / NODES, best(imperative) / NODES
+    program, single = best(symbolic) / NODES, best(imperative) / NODES
     print(f"program    {program * 1e6:8.3f} us per node")
-    print(f"imperative {calls * 1e6:8.3f} us per node")
-    print(f"ratio      {calls / program:8.2f} (imperative / program)")
+    print(f"imperative {single * 1e6:8.3f} us per node")
+    print(f"ratio      {single / program:8.2f} (imperative / program)")
 
 
 if __name__ == "__main__":
-    main()
+    calls()
+    nodes()

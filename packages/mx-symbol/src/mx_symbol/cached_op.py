@@ -89,6 +89,7 @@ class CachedOp:
         self._arenas: dict[Context, Arena] = {}
         self._gradients: dict[tuple[str, ...], _Gradients] = {}
         self._lock = threading.Lock()
+        self._unrecorded = (False,) * len(self._names)
 
     @property
     def input_names(self) -> list[str]:
@@ -116,7 +117,7 @@ class CachedOp:
             with args[0].context if args else current_context():
                 results = self._pieces(dict(zip(self._names, args, strict=True)))
             return results[0] if len(results) == 1 else results
-        recorded = tuple(autograd.is_recording() and x._recorded for x in args)
+        recorded = tuple([x._recorded for x in args]) if autograd.is_recording() else self._unrecorded
         signature = self._signature(args, recorded)
         if any(recorded):
             outputs = _Recorded(self, signature)(*args)
@@ -135,14 +136,17 @@ class CachedOp:
             return found
 
     def _arena(self, context: Context) -> Arena:
-        with self._lock:
-            return self._arenas.setdefault(context, Arena(context))
+        found = self._arenas.get(context)
+        if found is None:
+            with self._lock:
+                found = self._arenas.setdefault(context, Arena(context))
+        return found
 
     def _signature(self, args: Sequence[NDArray], recorded: tuple[bool, ...]) -> _Signature:
         is_train = autograd.is_training()
         context = args[0].context if args else current_context()
-        codes = tuple(dtypes.code(x.dtype) for x in args)
-        key = (context, tuple(x.shape for x in args), codes, recorded, is_train)
+        codes = tuple([x._dtype_code for x in args])
+        key = (context, tuple([x.shape for x in args]), codes, recorded, is_train)
         with self._lock:
             found = self._signatures.pop(key, None)
             if found is None:

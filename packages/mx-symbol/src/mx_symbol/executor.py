@@ -253,7 +253,7 @@ class Executor:
                 raise ShapeError(
                     f"[backward] out_grads[{i}]: expected shape {target.shape}, got {grad.shape}"
                 )
-            target[...] = grad
+            grad.copyto(target)
 
     def _optimized(self, mode: Mode) -> BoundGraph:
         """The graph that is run in a mode."""
