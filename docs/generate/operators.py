@@ -12,6 +12,7 @@ from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import NumpyDocstring
 
 from generate.examples import Recorded, example, recorded_cases
+from generate.formulas import formula
 from generate.text import protect
 from mx_core import operators
 from mx_core.operator import OperatorProperty, gradient_of, infer_shapes
@@ -88,6 +89,9 @@ def section(op: OperatorProperty, cases: Sequence[Recorded]) -> list[str]:
     lines = [heading, "-" * len(heading), "", f".. py:function:: {op.name}{signature(op)}", ""]
     described = op.doc().split("\n\nReturns\n")[0]  # the rest is among the facts
     body = str(NumpyDocstring(protect(described), _napoleon())).split("\n")
+    computed = formula(op, [attrs for attrs, _ in cases])
+    if computed is not None:
+        body += [f":Formula: ``{op.results[0]} = {computed}``"]
     body += [f":{label}: {value}" for label, value in facts(op)]
     body += shapes(op, cases)
     body += ["", "For example::", "", *(f"   {line}" for line in example(op, cases)), ""]

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from mx_core import hookspecs
+from mx_core import hookspecs, operators
 from mx_core.registrars import REGISTRARS
 
 ROOT = Path(__file__).parents[2]
@@ -133,6 +133,19 @@ def test_links_of_generated_pages_lead_to_pages() -> None:
             if not re.match(r"[a-z]+:", goal):
                 path = (target / goal).resolve()
                 assert path.exists() or (path.parent == target and path.stem in written()), (source, goal)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("smooth_l1", "0.5 · scalar · scalar · data² if |data| < 1 / (scalar · scalar) else |data| − 0.5 / (scalar · scalar)"),
+        ("_rpower_scalar", "scalar ^ data"), ("log1p", "ln(1 + data)"), ("add_n", "arg0 + arg1 + arg2"),
+        ("pseudo_huber", "data · data / (1 + √(1 + (data / delta)²))"), ("sigmoid", "1 / (1 + exp(−data))"),
+        ("LeakyReLU", "data if data > 0 else slope · data (act_type=leaky)"), ("dot", None),
+    ],
+)  # fmt: skip
+def test_formulas_of_elementwise_operators(name: str, expected: str | None) -> None:
+    assert generator("formulas").formula(operators.get(name), []) == expected
 
 
 @pytest.mark.parametrize(
