@@ -7,11 +7,32 @@ import sys
 from pathlib import Path
 
 NAMES = ("resnet18", "resnet18_budget")
+MODES = ("least_memory", "most_parallel")
 
 
 def write(target: Path, root: Path) -> None:
-    """The training step of ResNet-18, batch 32: as planned, and in half the memory."""
+    """All pictures of the page."""
     sys.path.insert(0, str(root / "packages" / "mx-symbol" / "benchmarks"))
+    _training(target)
+    _branches(target)
+
+
+def _branches(target: Path) -> None:
+    """Four towers side by side, in both modes."""
+    from bench_branches import towers
+
+    from mx_symbol.bound_graph import build
+    from mx_symbol.planning import Planning
+    from mx_symbol.schedule import make_schedule
+
+    net = towers(4, 6, 256)
+    for mode in MODES:
+        graph = build(net.entries, {"data": (16, 64)}, {}, {}, planning=Planning(mode, "always", 4))
+        (target / f"towers_{mode}.svg").write_text(make_schedule(graph, False).plan.to_svg())
+
+
+def _training(target: Path) -> None:
+    """The training step of ResNet-18, batch 32: as planned, and in half the memory."""
     from networks import IMAGE_NETWORKS
 
     from mx_symbol.bound_graph import build

@@ -224,6 +224,12 @@ def test_a_plan_is_drawn():
     ]
 
 
+def test_waiting_for_memory_is_drawn():
+    plan = replace(plan_memory(FORK, [64, 1000, 64, 1000, 64, 64]), edges=((2, 3),))
+    titles = [t.text for t in ElementTree.fromstring(plan.to_svg()).iter("{http://www.w3.org/2000/svg}title")]
+    assert "step 3 waits for step 2" in titles
+
+
 def test_what_ends_in_place_in_a_gradient_lies_in_its_array():
     add = (((0, 0), (1, 0)),)
     steps = [

@@ -16,7 +16,8 @@ def svg(plan: MemoryPlan) -> str:
     """The arena of a plan as an SVG document.
 
     Values that share memory in place have one colour. Pointing at a rectangle shows name, bytes and
-    steps. Values that lie in gradients' arrays are not in the arena and not drawn.
+    steps. Values that lie in gradients' arrays are not in the arena and not drawn. An arc below the picture
+    joins two steps of which the later one waits for the other's memory.
     """
     places = [p for p in plan.placements.values() if p.host < 0 and p.size > 0]
     n_steps = 1 + max((p.death for p in places), default=0)
@@ -26,6 +27,7 @@ def svg(plan: MemoryPlan) -> str:
         f'<rect x="{MARGIN}" y="{MARGIN}" width="{WIDTH}" height="{HEIGHT}" fill="#f6f6f6"/>',
         *(_rectangle(p, plan.names.get(p.value, f"value {p.value}"), x, y) for p in places),
         *_axes(plan, n_steps),
+        *(_arc(earlier, later, x) for earlier, later in plan.edges),
     ]
     if plan.n_forward is not None and 0 < plan.n_forward < n_steps:
         at = MARGIN + plan.n_forward * x
@@ -63,6 +65,15 @@ def _rectangle(place: Placement, name: str, x: float, y: float) -> str:
         f'<rect x="{MARGIN + place.birth * x:.2f}" y="{top:.2f}" width="{width:.2f}" '
         f'height="{place.size * y:.2f}" fill="hsl({hue} 60% 65%)" stroke="#fff" stroke-width="0.5">'
         f"<title>{title}</title></rect>"
+    )
+
+
+def _arc(earlier: int, later: int, x: float) -> str:
+    """From the middle of one step to that of another."""
+    begin, end, bottom = MARGIN + (earlier + 0.5) * x, MARGIN + (later + 0.5) * x, MARGIN + HEIGHT
+    return (
+        f'<path d="M{begin:.1f} {bottom}Q{(begin + end) / 2:.1f} {bottom + MARGIN} {end:.1f} {bottom}" '
+        f'fill="none" stroke="#c00"><title>step {later} waits for step {earlier}</title></path>'
     )
 
 
