@@ -28,6 +28,7 @@ enum class Sink : uint8_t {
   kCopy,      // all others: from the tile
   kStream,
   kConvert,
+  kConvertStream,
   kAdd
 };
 
@@ -129,12 +130,12 @@ Sink ExpressionPlan::sink(const Call& call, size_t o) const {
   const bool output = o < outputs_.size();
   if (output && !call.wanted(o)) return Sink::kNothing;
   if (output && call.adds(o)) return Sink::kAdd;
-  if (result.store != nullptr) return Sink::kConvert;
-  if (result.uniform || bytes_ < kStreamBytes) return result.direct ? Sink::kInPlace : Sink::kCopy;
+  const Sink near = result.store != nullptr ? Sink::kConvert : result.direct ? Sink::kInPlace : Sink::kCopy;
+  if (result.uniform || bytes_ < kStreamBytes) return near;
   const char* out = target(call, o);
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (call.input(i) < out + results_[o].bytes && out < call.input(i) + inputs_[i].bytes)
-      return result.direct ? Sink::kInPlace : Sink::kCopy;
+    if (call.input(i) < out + results_[o].bytes && out < call.input(i) + inputs_[i].bytes) return near;
+  if (result.store != nullptr) return Sink::kConvertStream;
   const bool last = result.direct && p_.per_tile.back().out == result.value;
   const bool aligned = reinterpret_cast<uintptr_t>(out) % 64 == 0 &&
                        tile_ % 16 == 0 && (row_ == results_[o].elements || row_ % 16 == 0);
@@ -203,6 +204,7 @@ void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int6
       f.ahead.fetch(k, plain);
       step(p_.per_tile[k], f, n);
     }
+    if (plain == 0) f.ahead.fetch(0, 1);
     if (plain < p_.per_tile.size()) step(last, f, n);
     store_tile(call, f, sinks, start, n);
     column += tile;
@@ -317,6 +319,9 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
       }
     } else if (sinks[o] == Sink::kConvert) {
       result.store(out, value, count);
+    } else if (sinks[o] == Sink::kConvertStream) {
+      result.store(spare, value, count);
+      table_.stream(out, spare, count * size);
     } else if (sinks[o] == Sink::kStream) {
       table_.stream(out, value, count * size);
     } else {
