@@ -21,8 +21,10 @@ from mx_io import codecs, image, io
 def register(monkeypatch, kind: str, name: str, value: object) -> None:
     registry = plugins.registry(kind)
     entry = Entry(kind, name, value, Provenance("acme", "acme-data", "1.0"), "acme.py:1")
-    monkeypatch.setitem(registry._entries, name, entry)
-    monkeypatch.setitem(registry._by_key, registry._key(name), entry)
+    for table in ("_entries", "_by_key"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    monkeypatch.setattr(registry, "_sorted", None)
+    registry.commit(entry)
 
 
 def test_a_registered_iterator_appears(monkeypatch):

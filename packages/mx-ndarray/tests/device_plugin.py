@@ -94,3 +94,4 @@ def installed(library: Library) -> Iterator[None]:
             for table in (registries[entry.kind]._entries, registries[entry.kind]._by_key):
                 for name in (entry.name, *entry.aliases):
                     table.pop(name, None)
+            registries[entry.kind]._sorted = None
