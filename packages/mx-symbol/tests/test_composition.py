@@ -225,3 +225,10 @@ def test_values_of_topk_keep_their_name_alone():
     assert sym.topk(data, ret_typ="value", name="top").list_outputs() == ["top_output0"]
     assert sym.topk(data, ret_typ="mask", name="top").list_outputs() == ["top_output"]
     assert sym.linalg.det(data, name="det").list_outputs() == ["det_output0"]
+
+
+def test_a_slice_has_outputs():
+    pieces = sym.SliceChannel(sym.Variable("a"), num_outputs=3, name="s")
+    assert pieces[-2:].list_outputs() == ["s_output1", "s_output2"]
+    with pytest.raises(IndexError, match="leaves none of 3 outputs"):
+        pieces[3:]

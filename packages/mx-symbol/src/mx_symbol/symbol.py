@@ -92,7 +92,10 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
         if isinstance(index, slice):
-            return Symbol(self._entries[index])
+            chosen = self._entries[index]
+            if not chosen:
+                raise IndexOutOfBoundsError(f"[Symbol] {index} leaves none of {len(self)} outputs")
+            return Symbol(chosen)
         if isinstance(index, str):
             found = [entry for entry in self._entries if entry.name == index]
             if len(found) == 1:
