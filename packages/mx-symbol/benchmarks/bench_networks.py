@@ -6,7 +6,8 @@ images (sequences, words) per second, GFLOP/s, how near we come to the limit (`c
 the best rival, and below it where our time goes. A training step is forward and backward; all parameters get gradients.
 Rivals run in Pythons of their own: MX_BENCH_TORCH_PYTHON, MX_BENCH_JAX_PYTHON, MX_BENCH_ONNXRUNTIME_PYTHON,
 MX_BENCH_OPENVINO_PYTHON, MX_BENCH_MXNET_PYTHON, or this one where they are not given. In bfloat16 rivals keep
-weights in it, or convert where they see fit (OpenVINO); we run the pass `bfloat16` with parameters in float32.
+weights in it, or convert where they see fit (OpenVINO); we run the pass `bfloat16` or, to train, `amp`,
+with parameters in float32.
 All rows take about a quarter of an hour on two cores: `nox -s bench -- networks --limit 1500`.
 """
 
@@ -44,7 +45,7 @@ TURNS = 5
 #: between turns, seconds: until idle threads of the last one have stopped spinning
 PAUSE = 0.25
 STEPS = 35
-PASSES = {"float32": None, "bfloat16": "+amp,+bfloat16"}
+PASSES = {"inference": "+bfloat16", "training": "+amp"}
 
 
 def network(name: str, batch: int) -> tuple[Any, dict[str, tuple[int, ...]], Callable[[Any], np.ndarray]]:
@@ -64,7 +65,9 @@ def measure(name: str, batch: int, mode: str, dtype: str) -> None:
     net, shapes, data = network(name, batch)
     training = mode == "training"
     request = {n: "write" if training and n not in shapes else "null" for n in net.list_arguments()}
-    executor = net.simple_bind(grad_req=request, passes=PASSES[dtype], **shapes)
+    executor = net.simple_bind(
+        grad_req=request, passes=PASSES[mode] if dtype == "bfloat16" else None, **shapes
+    )
     arrays = fill(executor, data)
     graph = executor._graph
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,8 @@ from mx_core import dtypes
 from mx_symbol.graph import Entry, Node
 from mx_symbol.ir import PREPARED, Graph
 
-_FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64"))
+_FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64", "bfloat16", "float16"))
+_CASTS = frozenset({"Cast", "amp_cast"})
 _MARK = {PREPARED: "1"}
 
 
@@ -118,7 +119,8 @@ def _as(graph: Graph, entry: Entry, like: Entry) -> Entry:
 
 
 def _before_cast(graph: Graph, entry: Entry, like: Entry) -> Entry:
-    """What a parameter was cast from, where that has the type of another entry."""
-    if graph.specs[entry].dtype == graph.specs[like].dtype or not entry.node.inputs:
-        return _as(graph, entry, like)
-    return _as(graph, entry.node.inputs[0], like)
+    """A parameter in the type of another entry, from before it was cast where it was."""
+    op = entry.node.op
+    if graph.specs[entry].dtype != graph.specs[like].dtype and op is not None and op.name in _CASTS:
+        entry = entry.node.inputs[0]
+    return _as(graph, entry, like)
