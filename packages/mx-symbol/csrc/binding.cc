@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <new>
 
 namespace mx::symbol {
 namespace {
+
+// Between the first and the last operation of a part nobody else may push one on the same arena.  A child
+// of a fork begins with its own, since who held it may be gone.
+struct PushMutex {
+  PushMutex() {
+    ::pthread_atfork(nullptr, nullptr, [] { new (&of_all().mutex) std::mutex; });
+  }
+  static PushMutex& of_all() {
+    static auto* made = new PushMutex;  // leaked: threads may push until the process ends
+    return *made;
+  }
+  std::mutex mutex;
+};
 
 // In place of a segment: the entrance of a part, which does nothing.
 constexpr uint32_t kEntrance = UINT32_MAX;
@@ -165,6 +181,12 @@ void Binding::bind_entrances() {
 
 void Binding::push(uint32_t part, int32_t priority) {
   const Part& range = program_->part(part);
+  const mx_engine_api* engine = program_->tables().engine;
+  std::unique_lock<std::mutex> alone;
+  // A naive engine runs what it gets, which may push in turn.
+  if (range.end - range.begin > 1 && engine->is_naive(engine->self) == 0) {
+    alone = std::unique_lock<std::mutex>(PushMutex::of_all().mutex);
+  }
   if (!entrances_.empty()) push_entrance(part, priority);
   Random random = reserve(range.random_blocks);
   for (uint32_t i = range.begin; i < range.end; ++i) {

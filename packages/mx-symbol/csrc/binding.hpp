@@ -62,7 +62,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   ~Binding();
 
   // Pushes a part to the engine, an operation per segment.  Of a program with strands the first operation
-  // takes the arenas, so that what other programs left there is over.  Never blocks, except under a naive engine, whose failure is
+  // takes the arenas, so that what other programs left there is over; no other part comes between its operations.  Never blocks, except under a naive engine, whose failure is
   // thrown as FailureError.  Throws Error.
   void push(uint32_t part, int32_t priority);
 

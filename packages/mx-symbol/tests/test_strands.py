@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Branches side by side: which strands there are, when they pay, and that they compute the same."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -238,3 +240,26 @@ def test_the_environment_chooses(monkeypatch):
     executor, _ = run(branched())
     assert executor.strands(True)
     assert executor.memory_plan().edges == ()
+
+
+@pytest.mark.timeout(60)
+def test_threads_that_call_one_function_do_not_mix_their_memory():
+    x = sym.Variable("x")
+    towers = []
+    for t in range(3):
+        y = x
+        for d in range(3):
+            y = sym.tanh(sym.dot(y, y, name=f"d{t}_{d}") * (0.1 + t))
+        towers.append(y)
+    op = CachedOp(sym.add_n(*towers), branches="always")
+    inputs = [nd.array(np.random.default_rng(k).normal(size=(48, 48))) for k in range(4)]
+    expected = [op(array).asnumpy() for array in inputs]
+
+    def calls(k):
+        return [op(inputs[k]) for _ in range(30)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(calls, range(4)))
+    for k, results in enumerate(found):
+        for result in results:
+            np.testing.assert_array_equal(result.asnumpy(), expected[k])

@@ -61,6 +61,7 @@ class Fakes {
     engine_.push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error*) {
       return static_cast<Fakes*>(self)->push(*operation, failure);
     };
+    engine_.is_naive = [](void* self) { return static_cast<Fakes*>(self)->naive ? 1 : 0; };
     engine_.new_variable = [](void* self) {
       ++static_cast<Fakes*>(self)->variables;
       return new mx_variable;

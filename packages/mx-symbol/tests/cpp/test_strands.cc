@@ -2,6 +2,7 @@
 //
 // Programs whose branches run side by side, and prepared nodes in several segments.
 #include <algorithm>
+#include <thread>
 
 #include "binding.hpp"
 #include "mx_core/native_tests.hpp"
@@ -84,6 +85,27 @@ void strands_run_side_by_side_and_draw_the_same() {
   }
 }
 
+void parts_pushed_by_several_threads_do_not_mix() {
+  Fakes fakes;
+  Fork fork(fakes, true);
+  mx_array arena(48);
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&] {
+      mx_array in(1), out(1);
+      auto binding = std::make_shared<Binding>(fork.program, std::vector<mx_array*>{&in, &out, &arena});
+      for (int i = 0; i < 50; ++i) binding->push(0, 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Each part is its entrance, which alone writes the arena, and three strands.
+  CHECK(fakes.pushed.size() == 4 * 50 * 4);
+  for (size_t i = 0; i < fakes.pushed.size(); ++i) {
+    const bool entrance = fakes.pushed[i].writes == std::vector<mx_variable*>{&arena.own};
+    CHECK(entrance == (i % 4 == 0));
+  }
+}
+
 void wrong_strands_are_refused() {
   const std::vector<std::pair<std::vector<Strand>, const char*>> wrong = {
       {{{1, 0, {}}}, "leave nodes out"},
@@ -143,6 +165,7 @@ void prepared_segments_run_all_or_none() {
 
 int main() {
   strands_run_side_by_side_and_draw_the_same();
+  parts_pushed_by_several_threads_do_not_mix();
   wrong_strands_are_refused();
   prepared_segments_run_all_or_none();
   std::puts("ok");
