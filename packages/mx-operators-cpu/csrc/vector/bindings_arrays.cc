@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <map>
+#include <optional>
+#include <tuple>
 
 #include "bindings.h"
 #include "columns.h"
@@ -7,6 +10,7 @@
 #include "histogram.h"
 #include "product.h"
 #include "scan.h"
+#include "updates.h"
 
 namespace mx::vector {
 namespace {
@@ -20,6 +24,27 @@ py::object columns_plan(const PySpecs& inputs, const PySpecs& outputs, const std
   return capsule(make_columns_to_image_plan(specs(inputs), specs(outputs), std::move(axes)));
 }
 
+// (number, run-time scalar or None, input or None, element)
+using PySetting = std::tuple<double, std::optional<uint32_t>, std::optional<uint32_t>, uint32_t>;
+// (first input, output, settings)
+using PyUpdate = std::tuple<uint32_t, uint32_t, std::vector<PySetting>>;
+
+py::object update_plan(const PySpecs& inputs, const PySpecs& outputs, const std::string& rule,
+                       const std::vector<PyUpdate>& given, uint32_t n_scalars) {
+  static const std::map<std::string, UpdateRule> rules = {{"sgd", UpdateRule::kSgd},
+                                                          {"momentum", UpdateRule::kMomentum},
+                                                          {"adam", UpdateRule::kAdam},
+                                                          {"adamw", UpdateRule::kAdamW}};
+  std::vector<Update> updates;
+  for (const auto& [first, output, settings] : given) {
+    Update update{first, output, {}};
+    for (const auto& [number, scalar, input, element] : settings)
+      update.settings.push_back({number, scalar, input, element});
+    updates.push_back(std::move(update));
+  }
+  return capsule(make_update_plan(specs(inputs), specs(outputs), rules.at(rule), std::move(updates), n_scalars));
+}
+
 }  // namespace
 
 void bind_arrays(py::module_& module) {
@@ -30,6 +55,8 @@ void bind_arrays(py::module_& module) {
         return capsule(make_all_finite_plan(specs(inputs), specs(outputs)));
       },
       in, out, "A plan that says whether all numbers are finite.");
+  module.def("update_plan", &update_plan, in, out, py::kw_only(), py::arg("rule"), py::arg("updates"),
+             py::arg("n_scalars"), "A plan for steps of many weights.");
   module.def("reset_plan", [](const PySpecs& inputs) { return capsule(make_reset_plan(specs(inputs))); }, in,
              "A plan that sets arrays to 0.");
   module.def(

@@ -336,6 +336,21 @@ def all_finite_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
 def reset_plan(inputs: _Tensors) -> Any:
     """Every array is set to 0 where it is."""
 
+def update_plan(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    rule: str,
+    updates: Sequence[tuple[int, int, Sequence[tuple[float, int | None, int | None, int]]]],
+    n_scalars: int,
+) -> Any:
+    """Steps of weights in float32: (first input, output, settings) each.
+
+    `rule` is sgd, momentum, adam or adamw; a setting is (number, run-time scalar or None, input or
+    None, element), in the order lr, wd, rescale_grad, clip_gradient, beta1 or momentum, beta2,
+    epsilon, eta.
+    """
+
 def scan_plan(
     inputs: _Tensors, outputs: _Tensors, *, outer: int, extent: int, inner: int, reverse: bool
 ) -> Any:

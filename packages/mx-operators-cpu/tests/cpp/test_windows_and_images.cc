@@ -16,6 +16,7 @@
 #include "proposal.h"
 #include "regions.h"
 #include "scan.h"
+#include "updates.h"
 
 namespace {
 
@@ -222,6 +223,29 @@ void arrays_as_a_whole() {
     }
 }
 
+void steps_of_every_rule() {
+  for (UpdateRule rule : {UpdateRule::kSgd, UpdateRule::kMomentum, UpdateRule::kAdam, UpdateRule::kAdamW})
+    for (int64_t n : {0, 1, 40'001})
+      for (double bad : kBad) {
+        const uint32_t width = rule == UpdateRule::kSgd ? 2 : rule == UpdateRule::kMomentum ? 3 : 4;
+        std::vector<Spec> given;
+        std::vector<std::vector<float>> in;
+        for (uint32_t i = 0; i < 2 * width; ++i) {
+          const int64_t size = i < width ? n : 3;
+          given.emplace_back(Shape{size}, MX_FLOAT32);
+          in.push_back(numbers<float>(size));
+        }
+        given.emplace_back(Shape{1}, MX_FLOAT32);
+        in.push_back({static_cast<float>(bad)});
+        std::vector<Setting> settings(8, Setting{0.5, {}, {}, 0});
+        settings[0].scalar = 1;
+        settings[2].input = 2 * width;
+        const std::vector<Spec> results = {given[0], given[width]};
+        CHECK(all_requests(shared(make_update_plan(given, results, rule, {{0, 0, settings}, {width, 1, settings}}, 2)), in,
+                           {n, 3}) == MX_OK);
+      }
+}
+
 }  // namespace
 
 int main() {
@@ -240,5 +264,6 @@ int main() {
   events_of_every_mark<float>();
   events_of_every_mark<double>();
   arrays_as_a_whole();
+  steps_of_every_rule();
   std::puts("ok");
 }

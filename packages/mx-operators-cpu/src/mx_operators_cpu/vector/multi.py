@@ -14,6 +14,7 @@ from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
+from mx_operators_cpu.vector import updates
 from mx_operators_cpu.vector.composite import Composite, Scalar, runtime, traced
 from mx_operators_cpu.vector.optimizer import STEPS, step_expression
 from mx_operators_cpu.vector.signature import accumulator, floating, plain, tensors
@@ -65,6 +66,11 @@ def preloaded_update(call: KernelCall) -> Any:
     op: Any = call.op
     p: Any = call.params
     k, n = len(op.own), p.num_weights
+    own = updates.scalars(call)
+    each = [own | {"lr": updates.element(n * k, i), "wd": updates.element(n * k + 1, i)} for i in range(n)]
+    fused = updates.steps(call, op.rule.name, k, each)
+    if fused is not None:
+        return fused
     scalars = tuple(info.name for info in p.fields() if info.runtime)
     expression = _preloaded_step(op.rule.name, k, scalars)
     made = Composite(call)
@@ -88,6 +94,14 @@ def multi_adamw(call: KernelCall) -> Any:
     op: Any = call.op
     p: Any = call.params
     k, n = len(op.own), p.num_weights
+    shared = updates.scalars(call) | {"rescale_grad": updates.element(n * k)}
+    each = [
+        shared | {name: updates.number(getattr(p, many)[i]) for many, name in _PER_WEIGHT.items()}
+        for i in range(n)
+    ]
+    fused = updates.steps(call, op.rule.name, k, each)
+    if fused is not None:
+        return fused
     expression = step_expression(op.rule.name, op.rule.Param(lr=0.0, eta=0.0), k + 1)
     own = [info.name for info in p.fields() if info.runtime]
     made = Composite(call)

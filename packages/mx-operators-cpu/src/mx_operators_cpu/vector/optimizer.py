@@ -16,6 +16,7 @@ from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
+from mx_operators_cpu.vector import updates
 from mx_operators_cpu.vector.composite import Composite, Scalar, runtime
 from mx_operators_cpu.vector.signature import plain, tensors
 
@@ -205,6 +206,9 @@ def update(call: KernelCall) -> Any:
     shapes = {spec.shape for spec in call.inputs if spec.shape != (1,)}
     if not plain(*call.inputs, *call.outputs) or len(shapes) > 1:
         return None
+    fused = updates.step(call)
+    if fused is not None:
+        return fused
     expression = step_expression(call.op.name, call.params, len(call.inputs))
     states = call.op.mutated_inputs(call.params)
     try:
@@ -226,6 +230,13 @@ def multi_update(call: KernelCall) -> Any:
     if not plain(*call.inputs, *call.outputs):
         return None
     k = len(op.rule.arguments)
+    each = [
+        updates.scalars(call) | {"lr": updates.number(lr), "wd": updates.number(wd)}
+        for lr, wd in zip(p.lrs, p.wds, strict=True)
+    ]
+    fused = updates.steps(call, op.rule.name, k, each)
+    if fused is not None:
+        return fused
     expression = step_expression(op.rule.name, op.rule.Param(lr=0.0), k)
     own = [info.name for info in p.fields() if info.runtime]
     made = Composite(call)
