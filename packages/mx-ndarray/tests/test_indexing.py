@@ -194,3 +194,24 @@ def test_what_cannot_be_assigned_is_named() -> None:
     for key in (0, [0]):
         with pytest.raises(TypeError, match="cannot assign 'x'"):
             nd.zeros((2, 2))[key] = "x"
+
+
+def test_one_list_of_integers_takes_rows() -> None:
+    values = np.arange(24).reshape(4, 3, 2)
+    a = nd.array(values)
+    for key in (
+        [0, 1],
+        [-1, 2],
+        np.array([[0, -4], [3, 1]]),
+        np.uint8([3]),
+        [[0, 1], [2, 3]],
+        np.arange(4)[::-2],
+    ):
+        assert a[key].asnumpy().tolist() == values[key].tolist()
+    for key, text in (
+        ([4], "index 4 is out of bounds"),
+        ([0, -5], "index -5 is"),
+        ([[0], [1, 2]], "is no index"),
+    ):
+        with pytest.raises(IndexError, match=text):
+            a[key]

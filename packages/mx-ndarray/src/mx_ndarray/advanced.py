@@ -102,6 +102,30 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
     return Selection(_stacked(rows, tuple(shape), context), (*shape, *dims[used:]))
 
 
+def first_axis(key: Any, dims: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """What `select` gives for the commonest key, one list or array of integers on the host, sooner.
+
+    Returns
+    -------
+    ndarray or None
+        int64 (1, …), from 0; None for other keys and for indices that are out of bounds.
+    """
+    if type(key) not in (list, np.ndarray) or not dims:
+        return None
+    try:
+        index = np.asarray(key)
+    except (TypeError, ValueError):  # uneven lists, or arrays in them
+        return None
+    if index.dtype.kind not in "iu" or not index.size or not index.ndim:
+        return None
+    extent = dims[0]
+    low = int(index.min())
+    if low < -extent or int(index.max()) >= extent:
+        return None
+    rows = np.array(index[None], np.int64, order="C")
+    return np.where(rows < 0, rows + extent, rows) if low < 0 else rows
+
+
 def _items(key: Any, dims: tuple[int, ...]) -> list[_Item]:
     """The key's parts in order, every axis of the array named once, masks as positions."""
     parts: list[Any] = []
@@ -142,7 +166,10 @@ def _plain(part: Any) -> list[Any]:
         part = part.asnumpy()
     if isinstance(part, (bool, np.bool_)):
         part = int(part)  # as in MXNet: a number from 0, while a mask has axes
-    values = np.asarray(part)
+    try:
+        values = np.asarray(part)
+    except ValueError as error:
+        raise IndexOutOfBoundsError(f"[NDArray] {part!r} is no index: {error}") from None
     if values.dtype == np.bool_:
         rows = np.nonzero(values)
         return [_MaskRow(row, length) for row, length in zip(rows, values.shape, strict=True)]

@@ -16,13 +16,14 @@ import numpy as np
 from mx_core import dtypes, operators
 from mx_core.errors import IndexOutOfBoundsError, ShapeError
 from mx_ndarray import _core
-from mx_ndarray.advanced import select
+from mx_ndarray.advanced import first_axis, select
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 from mx_ndarray.views import check_assignable, with_shape
 
 _NUMBERS = (int, float, bool, np.number, np.bool_)
+_INT64 = dtypes.code("int64")
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,10 @@ def _view(array: NDArray, region: Region, shape: tuple[int, ...]) -> NDArray:
 
 
 def _gather(array: NDArray, key: Any) -> NDArray:
+    rows = first_axis(key, array.shape)
+    if rows is not None:
+        indices = _core.from_numpy(rows, _INT64, (array.context.device_typeid, array.context.device_id))
+        return function("gather_nd")(array, indices)  # type: ignore[no-any-return]
     chosen = select(key, array.shape, array.context)
     picked = function("gather_nd")(array, chosen.indices)
     return picked if chosen.shape else with_shape(picked, (1,))

@@ -118,6 +118,8 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         return function("abs")(self)  # type: ignore[no-any-return]
 
     def __matmul__(self, other: Any) -> NDArray:
+        if isinstance(other, NDArray) and 0 < self.ndim <= 2 and 0 < other.ndim <= 2:
+            return function("dot")(self, other)  # type: ignore[no-any-return]
         from mx_ndarray.products import matmul
 
         return matmul(self, other)  # type: ignore[no-any-return]
