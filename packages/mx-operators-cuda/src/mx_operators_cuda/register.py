@@ -36,6 +36,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
       for name in ("softmax", "softmin", "log_softmax")),
     ("SoftmaxActivation", "rows:softmax_activation"),
     ("_backward_SoftmaxActivation", "rows:softmax_activation"),
+    ("SoftmaxOutput", "rows:softmax_output"),
+    ("_backward_SoftmaxOutput", "rows:softmax_output_backward"),
     *((name, "rows:arg") for name in ("argmax", "argmin", "argmax_channel")),
     ("pick", "rows:pick"),
     ("_backward_pick", "rows:backward_pick"),

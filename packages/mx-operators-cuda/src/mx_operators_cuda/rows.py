@@ -35,11 +35,12 @@ def _plan(
     *,
     shape: tuple[int, ...],
     per_row: bool = False,
+    n_scalars: int = 0,
 ) -> Any:
     """A plan over the rows of `shape` along `axis`.
 
     `inputs` are (input of the call, whether it has one element per row); folds and result are functions of
-    them, the position and the folds so far.
+    them, the scalars, the position and the folds so far.
     """
     specs = [call.inputs[i] for i, _ in inputs]
     (output,) = call.outputs
@@ -50,7 +51,7 @@ def _plan(
     compute = compute_dtype(tuple(s.dtype for s in specs))
     if compute not in (0, 1):
         return None
-    known = len(inputs) + 1
+    known = len(inputs) + n_scalars + 1
     traced: list[tuple[Opcode, Expression]] = [
         (opcode, X.trace(function, known + j)) for j, (opcode, function) in enumerate(folds)
     ]
@@ -58,12 +59,13 @@ def _plan(
         elementwise.symbol(call.op.name), compute,
         [RowTensor(s.dtype, once) for s, (_, once) in zip(specs, inputs, strict=True)],
         RowTensor(output.dtype, per_row), traced, X.trace(result, known + len(folds)),
-        32 if extent <= _SHORT else BLOCK,
+        32 if extent <= _SHORT else BLOCK, n_scalars,
     )  # fmt: skip
     head: tuple[Parameter, ...] = (*((Kind.INPUT, i) for i, _ in inputs), (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
     numbers = tuple((Kind.UINT64, n) for n in (rows, extent, max(stride, 1)))
-    steps = [Launch(source, rows * source.block, (*head, *numbers))] if rows and extent else []
-    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps)
+    scalars = tuple((Kind.SCALAR, i) for i in range(n_scalars))
+    steps = [Launch(source, rows * source.block, (*head, *numbers, *scalars))] if rows and extent else []
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, n_scalars=n_scalars)
 
 
 # ---- softmax ----
@@ -76,8 +78,10 @@ def _same_type(call: KernelCall) -> bool:
 
 
 def _softmax(call: KernelCall, axis: int, shape: tuple[int, ...], scale: float, logarithm: bool) -> Any:
-    if not _same_type(call):
-        return None
+    return _softmax_rows(call, axis, shape, scale, logarithm) if _same_type(call) else None
+
+
+def _softmax_rows(call: KernelCall, axis: int, shape: tuple[int, ...], scale: float, logarithm: bool) -> Any:
     largest: Fold = (Opcode.MAXIMUM, lambda x, k: x * scale)
     total: Fold = (Opcode.ADD, lambda x, k, m: X.exp(x * scale - m))
 
@@ -123,6 +127,55 @@ def softmax_activation(call: KernelCall) -> Any:
     view = shape if p.mode == "channel" else (shape[0], prod(shape[1:]))
     make = _softmax if call.op.name == "SoftmaxActivation" else _softmax_backward
     return make(call, 1, view, 1.0, False)
+
+
+def softmax_output(call: KernelCall) -> Any:
+    """softmax over the classes; the label is for the gradient alone."""
+    data, output = call.inputs[0], call.outputs[0]
+    if data.dtype != output.dtype or data.dtype not in _FLOATS:
+        return None
+    return _softmax_rows(call, 1, _classes(output.shape, call.params), 1.0, False)
+
+
+def softmax_output_backward(call: KernelCall) -> Any:
+    """Probabilities minus labels, scaled; not divided by the number of valid labels, which takes another pass."""
+    p: Any = call.params
+    label, output = call.inputs[:2]
+    shape = _classes(output.shape, p)
+    if output.dtype != call.outputs[0].dtype or output.dtype not in _FLOATS or shape[1] >= 1 << 24:
+        return None
+    rest = [(2, False)] if p.out_grad else []
+    if label.shape == output.shape:  # a distribution
+
+        def distance(t: Any, y: Any, *others: Any) -> Any:
+            return (y - t) * others[-3]
+
+        return _plan(call, 1, [(0, False), (1, False), *rest], [], distance, shape=shape, n_scalars=2)
+    if p.normalization == "valid":
+        return None
+    smooth = 0.0 if p.multi_output else p.smooth_alpha
+    divisor = max((shape[0] if p.normalization == "batch" else 1) * (shape[2] if p.multi_output else 1), 1)
+
+    def result(t: Any, y: Any, *others: Any) -> Any:
+        *head_grads, scale, ignored, k = others
+        index = X.trunc(t)
+        inside = X.minimum(X.maximum(index, 0.0), float(shape[1] - 1))
+        hit = X.where(index == inside, 1 - smooth, 0.0)
+        grad = (y - X.where(inside == k, hit, smooth / max(shape[1] - 1, 1))) * (scale * (1 / divisor))
+        for g in head_grads:
+            grad = grad * g
+        return X.where(t == ignored, 0.0, grad) if p.use_ignore else grad
+
+    return _plan(call, 1, [(0, True), (1, False), *rest], [], result, shape=shape, n_scalars=2)
+
+
+def _classes(shape: tuple[int, ...], p: Any) -> tuple[int, int, int]:
+    """(rows, classes, positions)."""
+    if p.multi_output:
+        return shape[0], shape[1], prod(shape[2:])
+    if p.preserve_shape:
+        return prod(shape[:-1]), shape[-1], 1
+    return shape[0], prod(shape[1:]), 1
 
 
 # ---- positions ----

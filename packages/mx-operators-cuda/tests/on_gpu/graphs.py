@@ -102,3 +102,25 @@ def test_layers_on_two_gpus_under_a_budget() -> None:
     assert all(plan.total_bytes <= budget for plan in tight.memory_plan().devices.values())
     for one, other in zip(found, trained_in_groups(None)[1], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_classifier_learns() -> None:
+    """Two layers and a softmax tell apart four clouds of points."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 64)
+    points = np.stack([labels % 2, labels // 2], 1) * 4 - 2 + rng.normal(size=(64, 2)) * 0.3
+    net = sym.Activation(sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="fc1"), act_type="relu")
+    net = sym.SoftmaxOutput(
+        sym.FullyConnected(net, num_hidden=4, name="fc2"), name="softmax", normalization="batch"
+    )
+    executor = net.simple_bind(gpu(0), data=(64, 2))
+    weights = {n: a for n, a in executor.arg_dict.items() if n not in ("data", "softmax_label")}
+    for name in weights:
+        weights[name][:] = rng.normal(size=weights[name].shape) * 0.3
+    for _ in range(60):
+        executor.forward(is_train=True, data=points, softmax_label=labels)
+        executor.backward()
+        for name, weight in weights.items():
+            nd.sgd_update(weight, executor.grad_dict[name], lr=0.5, out=weight)
+    (found,) = executor.forward()
+    assert (found.asnumpy().argmax(1) == labels).mean() > 0.98

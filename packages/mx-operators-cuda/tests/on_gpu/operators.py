@@ -82,6 +82,13 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
        for name in ("softmax", "softmin", "log_softmax")},
     "SoftmaxActivation": [({}, [(2, 3, 4)]), ({"mode": "channel"}, [(2, 3, 4)])],
     "_backward_SoftmaxActivation": [({}, [(2, 3, 4)] * 2), ({"mode": "channel"}, [(2, 3, 4)] * 2)],
+    "SoftmaxOutput": [({}, [(3, 40), (3,)]), ({"multi_output": True}, [(2, 5, 3), (2, 3)]), ({"preserve_shape": True}, [(2, 3, 5), (2, 3)])],
+    "_backward_SoftmaxOutput": [
+        ({"grad_scale": 2.0}, [np.array([0, 6, 3]), (3, 7)]), ({}, [(3, 7), (3, 7)]),
+        ({"normalization": "batch", "smooth_alpha": 0.1}, [np.array([0, 9, -2]), (3, 7)]),
+        ({"use_ignore": True, "ignore_label": 2, "multi_output": True}, [np.array([[0, 2, 1], [2, 4, 3]]), (2, 5, 3)]),
+        ({"preserve_shape": True, "out_grad": True}, [np.array([[0, 2, 1], [2, 4, 3]]), (2, 3, 5), (2, 3, 5)]),
+    ],
     **{name: [({"axis": 1}, [(4, 70)]), ({"axis": 0}, [(5, 3)]), ({}, [(6, 2)]), ({"axis": 1, "keepdims": True}, [TIES])]
        for name in ("argmax", "argmin")},
     "argmax_channel": [({}, [(4, 7)])],
