@@ -6,18 +6,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from mx_core import dtypes
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.composite import Composite, traced
+from mx_operators_cpu.vector.composite import Composite, same, traced
+from mx_operators_cpu.vector.products import own_type, product
 from mx_operators_cpu.vector.signature import accumulator, floating, tensors
 from mx_operators_cpu.vector.view import View, move
-
-_FLOAT = dtypes.code("float32")
-
-
-def _same(x: Any) -> Any:
-    return x
 
 
 def _sum(x: Any, y: Any) -> Any:
@@ -50,12 +44,7 @@ class _Convolution:
 
     def own_type(self, source: int) -> int:
         """An array in the type that is computed in."""
-        spec = self.call.inputs[source]
-        if spec.dtype == self.kind:
-            return source
-        found = self.temporary(*spec.shape)
-        self.made.evaluate(traced(_same, 1), [source], [found])
-        return found
+        return own_type(self.made, self.call, source, self.kind)
 
     def columns(self) -> int:
         """The bent windows (channels · kernel elements, batch · windows)."""
@@ -68,18 +57,7 @@ class _Convolution:
 
     def product(self, a: int, b: int, to: int, m: int, k: int, n: int, turns: tuple[bool, bool]) -> None:
         """op(a) · op(b) per group: (m, k) times (k, n)."""
-        sizes: dict[str, Any] = {
-            "batch": self.groups, "m": m, "k": k, "n": n, "transpose_a": turns[0], "transpose_b": turns[1],
-        }  # fmt: skip
-        row, column = (m, k) if not turns[0] else (k, m), (k, n) if not turns[1] else (n, k)
-        given = [((self.groups, *row), self.kind), ((self.groups, *column), self.kind)]
-        made = [((self.groups, m, n), self.kind)]
-        plan = None
-        if self.kind == _FLOAT:
-            from mx_operators_cpu.onednn.library import native
-
-            plan = native.matmul(given, made, scaled=False, **sizes)
-        self.made.run(_vector.product_plan(given, made, **sizes) if plan is None else plan, [a, b], [to])
+        product(self.made, self.kind, a, b, to, (self.groups, m, k, n), turns)
 
     def swap(self, source: int, target: int, outer: int, inner: int, dtype: int, to_type: int) -> None:
         """(outer, inner, windows) as (inner, outer, windows)."""
@@ -94,7 +72,7 @@ class _Convolution:
         self.made.run(
             _vector.move_plan([(shape, dtype)], [(swapped.shape, dtype)], moves), [source], [between]
         )
-        self.made.evaluate(traced(_same, 1), [between], [target], shapes=[self.call.outputs[0].shape])
+        self.made.evaluate(traced(same, 1), [between], [target], shapes=[self.call.outputs[0].shape])
 
 
 def _taken(call: KernelCall, conv: _Convolution) -> bool:
@@ -122,7 +100,7 @@ def convolution(call: KernelCall) -> Any:
         conv.swap(found, turned, conv.filters, conv.batch, conv.kind, conv.kind)
         found = turned
     if p.no_bias:
-        made.evaluate(traced(_same, 1), [found], [made.output(0)], shapes=[out.shape])
+        made.evaluate(traced(same, 1), [found], [made.output(0)], shapes=[out.shape])
     else:
         shapes = [out.shape, (1, conv.filters, 1, 1)]
         made.evaluate(traced(_sum, 2), [found, conv.weight + 1], [made.output(0)], shapes=shapes)
@@ -151,7 +129,7 @@ def backward_convolution(call: KernelCall) -> Any:
     weight = call.outputs[len(specs)]
     found = conv.temporary(*weight.shape)
     conv.product(head, conv.columns(), found, filters, conv.wide, conv.depth, (False, True))
-    made.evaluate(traced(_same, 1), [found], [made.output(len(specs))])
+    made.evaluate(traced(same, 1), [found], [made.output(len(specs))])
     if not p.no_bias:
         made.reduce(0, made.output(len(specs) + 1), "sum", call.inputs[0].shape, [True, False, True, True])
     return made.plan()

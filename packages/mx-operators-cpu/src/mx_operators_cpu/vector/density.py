@@ -12,14 +12,10 @@ from mx_core import expression as X
 from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
-from mx_operators_cpu.vector.composite import Composite, traced
+from mx_operators_cpu.vector.composite import Composite, same, traced
 from mx_operators_cpu.vector.signature import floating
 
 _DOUBLE = dtypes.code("float64")
-
-
-def _same(x: Any) -> Any:
-    return x
 
 
 @cache
@@ -58,7 +54,7 @@ def _shared(shape: Sequence[int], rank: int, event: int = 0) -> tuple[int, ...]:
 def _wide(made: Composite, source: int, shape: Sequence[int]) -> int:
     """An array in float64."""
     found = made.temporary(shape, _DOUBLE)
-    made.evaluate(traced(_same, 1), [source], [found], shapes=[tuple(shape)])
+    made.evaluate(traced(same, 1), [source], [found], shapes=[tuple(shape)])
     return found
 
 

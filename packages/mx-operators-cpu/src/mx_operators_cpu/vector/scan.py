@@ -14,7 +14,7 @@ from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.composite import Composite, traced
+from mx_operators_cpu.vector.composite import Composite, same, traced
 from mx_operators_cpu.vector.reduce import kept_shape, reduced_axes
 from mx_operators_cpu.vector.signature import accumulator, floating, plain, real, tensors
 from mx_operators_cpu.vector.view import View, move
@@ -82,10 +82,6 @@ def _squared_distance(x: Any, mean: Any) -> Any:
     return X.square(x - mean)
 
 
-def _same(x: Any) -> Any:
-    return x
-
-
 def moments(call: KernelCall) -> Any:
     """Means, then mean squares around them."""
     if not real(call):
@@ -105,7 +101,7 @@ def moments(call: KernelCall) -> Any:
     made.reduce(squares, variance, "sum", shape, reduced, mean=some)
     for i, found in enumerate((mean, variance)):
         view = call.outputs[i].shape
-        made.evaluate(traced(_same, 1), [found], [made.output(i)], shapes=[view])
+        made.evaluate(traced(same, 1), [found], [made.output(i)], shapes=[view])
     return made.plan()
 
 
