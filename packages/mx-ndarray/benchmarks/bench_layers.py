@@ -54,13 +54,15 @@ def norms() -> Iterator[Case]:
     """Normalisations, in training."""
     x, weight, bias = numbers((32, 64, 56, 56), (64,), (64,))
     mean, var = np.zeros(64, np.float32), np.ones(64, np.float32)
-    yield Case("batch norm", [x, weight, bias, mean, var], lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
+    yield Case("batch norm", [x, weight, bias, mean, var],
+               lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
                lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b, training=True), constants=2)  # fmt: skip
     yield Case("batch norm, inference", [x, weight, bias, mean, var],
                lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
                lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b), constants=5, train=False)  # fmt: skip
     yield Case("group norm", [x, weight[:32], bias[:32]], lambda x, w, b: nd.GroupNorm(x, w, b, num_groups=32),
-               lambda x, w, b: functional.group_norm(x, 32, w.repeat_interleave(2), b.repeat_interleave(2)))  # fmt: skip
+               lambda x, w, b: functional.group_norm(x, 32, w.repeat_interleave(2), b.repeat_interleave(2)),
+               )  # fmt: skip
     yield Case("instance norm", [x, weight, bias], nd.InstanceNorm,
                lambda x, w, b: functional.instance_norm(x, weight=w, bias=b))  # fmt: skip
     rows = numbers((4096, 1024), (1024,), (1024,))
@@ -87,15 +89,18 @@ def activations() -> Iterator[Case]:
     (scores,) = numbers((1024, 10_000))
     labels = np.random.default_rng(0).integers(0, 10_000, 1024)
     yield Case("softmax output", [scores, labels.astype(np.float32)], nd.SoftmaxOutput,
-               lambda x, _: functional.cross_entropy(x, torch.from_numpy(labels), reduction="sum"), constants=1)  # fmt: skip
+               lambda x, _: functional.cross_entropy(x, torch.from_numpy(labels), reduction="sum"),
+               constants=1)  # fmt: skip
     yield Case("softmax cross entropy", [scores, labels.astype(np.float32)], nd.softmax_cross_entropy,
-               lambda x, _: functional.cross_entropy(x, torch.from_numpy(labels), reduction="sum"), constants=1)  # fmt: skip
+               lambda x, _: functional.cross_entropy(x, torch.from_numpy(labels), reduction="sum"),
+               constants=1)  # fmt: skip
 
 
 def windows() -> Iterator[Case]:
     """Pooling and convolutions."""
     (x,) = numbers((32, 64, 56, 56))
-    yield Case("max pooling 3/2", [x], lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
+    yield Case("max pooling 3/2", [x],
+               lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
                lambda x: functional.max_pool2d(x, 3, 2, 1))  # fmt: skip
     yield Case("max pooling 2/2", [x], lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max"),
                lambda x: functional.max_pool2d(x, 2))  # fmt: skip
@@ -114,7 +119,8 @@ def windows() -> Iterator[Case]:
         yield Case(name, [small, weight, bias],
                    lambda x, w, b, f=filters, k=kernel, g=groups, s=stride: nd.Convolution(
                        x, w, b, kernel=(k, k), pad=(k // 2, k // 2), stride=(s, s), num_filter=f, num_group=g),
-                   lambda x, w, b, k=kernel, g=groups, s=stride: functional.conv2d(x, w, b, s, k // 2, 1, g))  # fmt: skip
+                   lambda x, w, b, k=kernel, g=groups, s=stride: functional.conv2d(x, w, b, s, k // 2, 1, g),
+                   )  # fmt: skip
     (weight,) = numbers((64, 32, 4, 4))
     yield Case("deconvolution 4x4/2", [small, weight],
                lambda x, w: nd.Deconvolution(x, w, kernel=(4, 4), stride=(2, 2), pad=(1, 1), num_filter=32),
@@ -133,7 +139,7 @@ def products() -> Iterator[Case]:
     """Products, embeddings, indices."""
     x, weight, bias = numbers((256, 1024), (1024, 1024), (1024,))
     yield Case("fully connected", [x, weight, bias], lambda x, w, b: nd.FullyConnected(x, w, b, num_hidden=1024),
-               lambda x, w, b: functional.linear(x, w, b))  # fmt: skip
+               functional and functional.linear)  # fmt: skip
     yield Case("dot", [x, weight], nd.dot, lambda a, b: a @ b)
     yield Case("batch_dot", numbers((64, 128, 64), (64, 64, 128)), nd.batch_dot, lambda a, b: a @ b)
     yield Case("batch_dot, transposed", numbers((64, 128, 64), (64, 128, 64)),
