@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.hpp"
 
+#include <cstddef>
+#include <cstdlib>
+
 using namespace kernels;
 
 namespace {
@@ -206,10 +209,37 @@ void kernels_in_python_stay_on_the_host() {
   CHECK(mx::nd::execute(*call, host, {}, nullptr, 0, false, 0, 0, nullptr) == nullptr && ran);
 }
 
+void who_runs_a_kernel_may_give_it_fewer_threads() {
+  static uint32_t seen = 0;
+  const auto look = [](const mx_plan*, const mx_kernel_context* context, const mx_tensor*, uint32_t,
+                       const mx_tensor*, const uint8_t*, uint32_t, mx_error*) -> int32_t {
+    seen = context->threads;
+    return MX_OK;
+  };
+  Ref<Call> call = kernels::call(look, 0, 1);
+  const auto threads = [&](uint32_t flags, uint32_t most, size_t size) {
+    call->push_flags = flags;
+    mx_run_context run{};
+    run.size = static_cast<uint32_t>(size);
+    run.context = {MX_CPU, 0};
+    run.threads = most;
+    CHECK(mx::nd::execute(*call, run, {}, nullptr, 0, false, 0, 0, nullptr) == nullptr);
+    return seen;
+  };
+  constexpr size_t kWhole = sizeof(mx_run_context);
+  CHECK(threads(0, 4, kWhole) == 1);
+  CHECK(threads(MX_PUSH_PARALLEL, 0, kWhole) == 6);
+  CHECK(threads(MX_PUSH_PARALLEL, 4, kWhole) == 4);
+  CHECK(threads(MX_PUSH_PARALLEL, 9, kWhole) == 6);
+  CHECK(threads(MX_PUSH_PARALLEL, 4, offsetof(mx_run_context, threads)) == 6);  // built before there was one
+}
+
 }  // namespace
 
 int main() {
+  ::setenv("MXNET_OMP_MAX_THREADS", "6", 1);
   fakes::Loader loader;
+  who_runs_a_kernel_may_give_it_fewer_threads();
   kernels_in_python_stay_on_the_host();
   an_array_may_be_everything_at_once(loader.engine_);
   what_cannot_work_in_place_is_computed_aside(loader.engine_);
