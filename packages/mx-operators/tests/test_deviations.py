@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import dtypes, operators
+from mx_core.errors import DTypeError
+from mx_core.operator import infer_types
+
 NAN, INF = float("nan"), float("inf")
 
 
@@ -62,3 +66,18 @@ def test_what_a_recurrent_layer_would_ignore_is_computed(run: Any) -> None:
     output = run("RNN", [*arrays, np.array([1])], use_sequence_length=True, **attrs)[0]
     assert (output[0] > 0).all() and (output[1:] == 0).all()
     assert run("RNN", arrays, lstm_state_clip_max=0.5, **attrs)[2].tolist() == [[[0.5]]]
+
+
+def test_the_last_step_gets_the_gradient(replay: Any) -> None:
+    data, head = np.zeros((3, 2)), np.array([[1.0, 2.0]])[0]
+    grads = replay.backward(
+        "SequenceLast", {}, [data], replay.forward("SequenceLast", {}, [data], True), [head]
+    )
+    assert grads[0].tolist() == [[0, 0], [0, 0], [1, 2]]
+
+
+def test_fractions_with_integers_are_refused() -> None:
+    op = operators.get("_plus_scalar")
+    p = op.Param(scalar=0.5, is_int=False)
+    with pytest.raises(DTypeError, match="floating-point type with is_int=False, got int32"):
+        infer_types(op, p, [dtypes.code("int32")])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mx_core import dtypes
 from mx_core.operator import NoParams, SimpleOp, opt, param
 
 
@@ -14,7 +15,7 @@ class ScalarParam:
     """The number on the other side."""
 
     scalar: float = opt(1.0, "the number", runtime=True)
-    is_int: bool = opt(True, "the number was written as an integer")
+    is_int: bool = opt(True, "False: the number has a fraction, data of integers are refused")
 
 
 def elementwise(
@@ -28,6 +29,7 @@ def elementwise(
     params: Any = NoParams,
     broadcast: bool = False,
     differentiable: bool = True,
+    base: type[SimpleOp] = SimpleOp,
 ) -> type[SimpleOp]:
     """A SimpleOp class from `function(p, *inputs)` and, optionally, its gradient."""
     members: dict[str, Any] = {
@@ -37,7 +39,22 @@ def elementwise(
     }  # fmt: skip
     if gradient is not None:
         members["gradient_function"] = staticmethod(gradient)
-    return type(name.strip("_").title().replace("_", ""), (SimpleOp,), members)
+    return type(name.strip("_").title().replace("_", ""), (base,), members)
+
+
+class _WithNumber(SimpleOp):
+    def infer_type(self, p: Any, t: Any) -> None:
+        """As data; truth values become integers."""
+        data = t.get("data")
+        if not p.is_int and data is not None and dtypes.name(data) not in dtypes.FLOATING:
+            raise t.error(
+                f"data: expected a floating-point type with is_int=False, got {dtypes.name(data)}; "
+                "convert with astype('float64')"
+            )
+        if data == dtypes.code("bool"):
+            t.assign("output", "int64")
+        else:
+            t.unify(["data", "output"])
 
 
 def scalar_operator(
@@ -47,5 +64,5 @@ def scalar_operator(
     return elementwise(
         name,
         lambda p, data: function(data, p.scalar),
-        doc=doc, aliases=(alias,), params=ScalarParam, differentiable=differentiable,
+        doc=doc, aliases=(alias,), params=ScalarParam, differentiable=differentiable, base=_WithNumber,
     )  # fmt: skip
