@@ -83,3 +83,22 @@ def test_numpy_types_name_an_element_type() -> None:
 def test_parameters_that_were_refused_can_be_shown() -> None:
     refused = WindowParam.__new__(WindowParam)  # as a debugger finds them in a traceback
     assert repr(refused) == "WindowParam()"
+
+
+@param
+class _Numbers:
+    values: tuple[float, ...] = opt((), "numbers")
+
+
+@pytest.mark.parametrize(
+    "values", [(), (1.0,), (0.1, -0.0, 1e300), (float("inf"), float("-inf"), 1e-320), (2.5, float("nan"))]
+)
+def test_tuples_of_any_numbers_come_back_from_text(values: tuple[float, ...]) -> None:
+    text = _Numbers.parse({"values": values}, op="x").attrs()["values"]
+    assert repr(_Numbers.parse({"values": text}, op="x").values) == repr(values)
+
+
+@pytest.mark.parametrize("text", ["(1,,2)", "(,)", "(1", "(one)", "(1, (2, 3))"])
+def test_text_that_is_no_tuple_of_numbers(text: str) -> None:
+    with pytest.raises(ArgumentError, match="values: expected tuple of float"):
+        _Numbers.parse({"values": text}, op="x")

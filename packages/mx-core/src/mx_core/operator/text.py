@@ -90,7 +90,7 @@ def _convert(value: Any, kind: Any) -> Any:
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
         if isinstance(value, str):
-            value = _literal(value)
+            value = _numbers(value) if alternatives(inner)[0] is float else _literal(value)
         if not hasattr(value, "__iter__"):
             value = (value,)
         return tuple(_convert(v, inner) for v in value)
@@ -103,6 +103,15 @@ def _convert(value: Any, kind: Any) -> Any:
     if kind is str:
         return _string(value)
     return value
+
+
+def _numbers(text: str) -> Any:
+    """The elements of a tuple of numbers, which may be `inf` and `nan`."""
+    stripped = text.strip()
+    if stripped[:1] + stripped[-1:] not in ("()", "[]") or len(text) > 100_000:
+        return _literal(text)
+    parts = [part.strip().rstrip("L") for part in stripped[1:-1].split(",")]
+    return parts if parts[-1] else parts[:-1]
 
 
 def _literal(text: str) -> Any:
