@@ -132,3 +132,8 @@ def test_every_storage_type_is_dense():
         net.infer_storage_type(data="row_sparse")
     with pytest.raises(MXNetError, match="w"):
         sym.Variable("w", stype="csr").infer_storage_type()
+
+
+def test_only_a_single_output_is_open_where_its_shape_says_0() -> None:
+    drawn = sym._internal._sample_unique_zipfian(range_max=3, shape=(2, 0))
+    assert drawn.infer_shape()[1] == [(2, 0), (2,)]

@@ -100,7 +100,7 @@ def open_shape(node: Node) -> PartialShape | None:
     Its use tells the dimensions, as that of the first state of a recurrent network tells the batch.
     """
     shape = getattr(node.params, "shape", None)
-    if node.inputs or not isinstance(shape, tuple) or 0 not in shape:
+    if node.inputs or node.num_outputs != 1 or not isinstance(shape, tuple) or 0 not in shape:
         return None
     return tuple(-1 if extent == 0 else extent for extent in shape)
 
