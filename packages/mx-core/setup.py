@@ -11,5 +11,4 @@ sys.path.insert(0, str(Path(__file__).parent / "src"))  # mx_core.build of this 
 
 from mx_core.build import native_extension
 
-HEADERS = glob("csrc/*.hpp") + glob("src/mx_core/include/mx_core/*")
-setup(ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")), depends=HEADERS)])
+setup(ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")))])

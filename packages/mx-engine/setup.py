@@ -12,7 +12,6 @@ setup(
             sorted(glob("csrc/*.cc")),
             compile_flags=("-pthread",),
             link_flags=("-pthread", "-ldl"),
-            depends=sorted(glob("csrc/*.h")),
         )
     ]
 )

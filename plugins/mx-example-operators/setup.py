@@ -10,7 +10,6 @@ setup(
         native_extension(
             "mx_example_operators._native",
             sorted(glob("csrc/*.cc")),
-            depends=sorted(glob("csrc/*.h")),
             pybind11=False,
         )
     ]

@@ -361,7 +361,7 @@ void report_part(void* profile, const mx_engine_event* part) {
 void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
   const mx_run_context context{sizeof(mx_run_context), worker, block->context,
                                block->stream == nullptr ? nullptr : block->stream->handle,
-                               block->pushed == 0 ? nullptr : &report_part, &profile_};
+                               block->pushed == 0 ? nullptr : &report_part, &profile_, 0};
   if (block->run_async != nullptr) {
     block->unfinished_parts.store(2, std::memory_order_relaxed);
     {

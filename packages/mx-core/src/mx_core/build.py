@@ -7,7 +7,8 @@ Imported by `setup.py` files, so it depends on setuptools only.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from setuptools import Extension
@@ -17,6 +18,11 @@ from mx_core.build_info import get_include
 #: Flags of every native part of mx: nothing is exported but the module's init function.
 COMPILE_FLAGS = ("-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden")
 LINK_FLAGS = ("-Wl,-z,relro,-z,now", "-s")
+
+
+def _headers(folders: Iterable[str]) -> list[str]:
+    """Every header in folders and what lies in them."""
+    return sorted({str(header) for folder in folders for header in Path(folder).rglob("*.h*")})
 
 
 def native_extension(
@@ -42,6 +48,9 @@ def native_extension(
 
     Notes
     -----
+    It is built anew when a source changes, or a header beside the sources, in a relative folder of
+    `include_dirs` or among mx's own.
+
     With MX_BUILD_DEBUG=1 in the environment nothing is optimised or stripped. With
     MX_BUILD_SANITIZE=address (or another list for `-fsanitize`) the extension is instrumented; a
     Python that imports it then has to preload the sanitizer's library.
@@ -59,9 +68,12 @@ def native_extension(
         link_flags = [*link_flags, f"-fsanitize={sanitizers}"]
     elif os.environ.get("MX_BUILD_DEBUG") == "1":
         debug = ("-O0", "-g")
+    own = {os.path.dirname(source) or "." for source in sources}
+    own.update(folder for folder in include_dirs if not os.path.isabs(folder))
     return Extension(
         name,
         sources=list(sources),
+        depends=_headers([*own, get_include()]),
         include_dirs=includes,
         language="c++",
         extra_compile_args=[*COMPILE_FLAGS, *compile_flags, *debug],
