@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core import build_info, philox
@@ -34,6 +34,7 @@ def test_known_answers(counter: tuple[int, int], key: int, expected: str) -> Non
     assert " ".join(f"{word:08x}" for word in got) == expected
 
 
+@settings(deadline=None)
 @given(U64, U64, st.integers(0, 40), st.integers(0, 40))
 def test_a_stream_does_not_depend_on_how_it_is_cut(key: int, offset: int, a: int, b: int) -> None:
     whole = philox.words(key, offset, a + b)
@@ -73,6 +74,7 @@ def test_distributions(dtype: str) -> None:
     assert abs((z**4).mean() - 3) < 0.15
 
 
+@settings(deadline=None)
 @given(U64, U64, st.integers(-(2**63), 2**63 - 1), st.integers(1, 2**64))
 def test_integers_are_the_high_product(key: int, offset: int, low: int, span: int) -> None:
     high = min(low + span, 2**63)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import PluginError
@@ -70,6 +70,7 @@ def test_names_are_texts(name):
         transaction(name)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6))
 def test_a_transaction_commits_all_or_nothing(batches):
     registry = Registry("kvstores")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import ArgumentError, FileFormatError
@@ -69,6 +69,7 @@ def test_shuffling_is_the_same_every_time(images, tmp_path):
     assert first == second != ordered
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

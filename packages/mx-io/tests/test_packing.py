@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import ArgumentError, FileFormatError
@@ -35,6 +35,7 @@ def test_packing_gives_the_golden_bytes(tmp_path):
     assert (tmp_path / "packed.rec").read_bytes() == (DATA / "packed.rec").read_bytes()
 
 
+@settings(deadline=None)
 @given(
     labels=st.one_of(
         st.floats(width=32, allow_nan=False),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import ShapeError
@@ -35,6 +35,7 @@ def test_indices_are_64_bit_from_2_31_elements() -> None:
     assert layout_of((1 << 20, 2048), []).wide
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_strides_address_what_numpy_broadcasts(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 4), max_size=5)))

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core import dtypes
 from mx_operators_cuda.codegen.move import View, walk, write_move
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_walk_visits_the_elements_in_order(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core import dtypes, operators
@@ -99,6 +99,7 @@ def test_nothing_to_fold_and_nothing_to_write(emulator: Any) -> None:
     np.testing.assert_array_equal(emulate("sum", np.ones((3, 0), np.float32), (1,), emulator), [0, 0, 0])
 
 
+@settings(deadline=None)
 @given(shape=st.lists(st.integers(1, 4), max_size=5), data=st.data())
 def test_runs_walk_the_same_elements(shape: list[int], data: st.DataObject) -> None:
     axes = data.draw(st.lists(st.sampled_from(range(len(shape))), unique=True)) if shape else []

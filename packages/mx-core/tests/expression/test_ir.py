@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mx_core
@@ -27,6 +27,7 @@ def test_opcodes_equal_those_of_the_header() -> None:
     assert declared == {op.name: (op.value, X.arity(op)) for op in X.Opcode}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 3), st.integers(0, 2**32 - 1), st.data())
 def test_corrupt_bytes_are_refused_or_equal(width: int, value: int, data: st.DataObject) -> None:
     raw = bytearray(SAMPLE.serialized)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import ShapeError
@@ -41,6 +41,7 @@ def test_impossible_codes_are_refused(codes: tuple[int, ...]) -> None:
         reshape((2, 3, 4), codes)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.data())
 def test_inferred_axis_equals_numpy(source: list[int], data: st.DataObject) -> None:
     order = data.draw(st.permutations(source))
