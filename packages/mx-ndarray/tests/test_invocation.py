@@ -160,20 +160,29 @@ def test_prepare_call_gives_a_capsule() -> None:
     assert '"mx.call.v1"' in repr(call)
 
 
-def test_kernels_that_return_nonsense_fail_with_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(result: Any) -> Any:
-        prepared = kernels.Prepared("x", "x", function=lambda ctx, inputs: result)
-        return lambda *args, **kwargs: prepared
+def compute_reversed_with(monkeypatch: pytest.MonkeyPatch, function: Any) -> None:
+    """Has `test_reversed`, and no other operator, computed by a function: preparations are remembered."""
+    prepare = kernels.prepare
+    prepared = kernels.Prepared("x", "x", function=function)
+    monkeypatch.setattr(
+        kernels,
+        "prepare",
+        lambda op, *rest: prepared if op.name == "test_reversed" else prepare(op, *rest),
+    )
 
+
+def test_kernels_that_return_nonsense_fail_with_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     for n, (result, text) in enumerate([
         (None, "expected a sequence of 1"),
         ((np.ones(7),), r"returned shape \(7,\), expected \(\d,\)"),
         ((1, 2), "expected a sequence of 1"),
     ]):  # fmt: skip
-        monkeypatch.setattr(kernels, "prepare", make(result))
-        y = nd.test_reversed(nd.ones((n + 2,)))
-        with pytest.raises(MXNetError, match=text):
-            y.asnumpy()
+        with monkeypatch.context() as patch:
+            compute_reversed_with(patch, lambda ctx, inputs, result=result: result)
+            y = nd.test_reversed(nd.ones((n + 2,)))
+            with pytest.raises(MXNetError, match=rf"\[test_reversed\].*{text}"):
+                y.asnumpy()
+        np.testing.assert_array_equal(nd.ones((n + 2,)).asnumpy(), np.ones(n + 2))
     _core.forget_operators()
 
 
@@ -184,8 +193,7 @@ def test_views_a_kernel_keeps_stay_valid(monkeypatch: pytest.MonkeyPatch) -> Non
         kept.extend(inputs)
         return (inputs[0] * 2,)
 
-    prepared = kernels.Prepared("x", "x", function=keep)
-    monkeypatch.setattr(kernels, "prepare", lambda *args, **kwargs: prepared)
+    compute_reversed_with(monkeypatch, keep)
     nd.test_reversed(nd.array([1, 2, 3, 4, 5, 6, 7])).wait_to_read()
     gc.collect()
     assert kept[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
