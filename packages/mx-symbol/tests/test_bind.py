@@ -168,3 +168,15 @@ def test_a_gradient_that_is_not_asked_for_is_shown_and_left_alone():
 def test_one_array_is_no_list_of_arrays():
     with pytest.raises(TypeError, match="list or a dict"):
         product().bind(cpu(), nd.ones((2,)))
+
+
+@pytest.mark.parametrize("tail", [lambda x: x, sym.negative])
+def test_gradients_of_a_bound_table_have_its_type_whatever_the_parameter_says(tail):
+    net = tail(sym.Embedding(sym.var("data"), sym.var("table"), input_dim=3, output_dim=2, dtype="float32"))
+    args = {"data": nd.array([2, 0]), "table": nd.ones((3, 2), dtype="float64")}
+    grads = {"table": nd.zeros((3, 2), dtype="float64")}
+    executor = net.bind(cpu(), args, grads)
+    (output,) = executor.forward(is_train=True)
+    executor.backward(nd.ones((2, 2), dtype="float64"))
+    assert output.dtype == np.float64
+    np.testing.assert_array_equal(abs(grads["table"].asnumpy()), [[1, 1], [0, 0], [1, 1]])

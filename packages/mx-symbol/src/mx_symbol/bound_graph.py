@@ -111,7 +111,7 @@ def build(
     chosen = Passes.parse() if passes is None else passes
     place = Context("cpu") if context is None else context
     planned = Planning.parse(context=place) if planning is None else planning
-    specs = _specs(original, heads, (), {}, arguments, shapes, types)
+    specs = _specs(original, {}, {}, arguments, shapes, types)
     before = Graph(heads, (), specs, place)
     after = run_stage(before, "graph", chosen, observe)
     heads = own_outputs(after, before.outputs)
@@ -138,7 +138,8 @@ def build(
     used = tuple(node if node in users else None for node in head_grads)
     schedule = (*forward, *backward, *extra)
     everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
-    specs = _specs(everything, heads, used, named, arguments, shapes, types)
+    starts = {node: after.specs[head] for node, head in zip(used, heads, strict=True) if node is not None}
+    specs = _specs(everything, starts, named, arguments, shapes, types)
     return BoundGraph(
         tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen, planned
     )  # fmt: skip
@@ -251,8 +252,7 @@ def own_gradients(
 
 def _specs(
     order: Sequence[Node],
-    heads: Sequence[Entry],
-    head_grads: Sequence[Node | None],
+    head_grads: Mapping[Node, TensorSpec],
     grads: Mapping[str, Entry],
     arguments: Mapping[str, Node],
     shapes: Mapping[str, PartialShape | None],
@@ -264,11 +264,12 @@ def _specs(
             assert node.params is not None
             if not complete(dims.get(Entry(node))):
                 dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
+    for node, spec in head_grads.items():
+        dims.assign(Entry(node), spec.shape)
     dims.run()
-    codes = type_inference(order, types)
-    _default_types(order, head_grads, codes)
+    codes = type_inference(order, types, FLOAT32, {node: spec.dtype for node, spec in head_grads.items()})
     for state in (dims, codes):
-        _tie_gradients(state, heads, head_grads, grads, arguments)
+        _tie_gradients(state, grads, arguments)
     refuse_unknown(order, dims)
     specs = {}
     for node in order:
@@ -282,25 +283,9 @@ def _specs(
     return specs
 
 
-def _default_types(order: Sequence[Node], head_grads: Sequence[Node | None], codes: Inference[int]) -> None:
-    for node in order:
-        free = node.is_variable and codes.get(Entry(node)) is None
-        if free and node not in head_grads:
-            codes.assign(Entry(node), FLOAT32)
-            codes.run()
-
-
 def _tie_gradients(
-    state: Inference[PartialShape] | Inference[int],
-    heads: Sequence[Entry],
-    head_grads: Sequence[Node | None],
-    grads: Mapping[str, Entry],
-    arguments: Mapping[str, Node],
+    state: Inference[PartialShape] | Inference[int], grads: Mapping[str, Entry], arguments: Mapping[str, Node]
 ) -> None:
-    for head, node in zip(heads, head_grads, strict=False):
-        if node is not None:
-            state.assign(Entry(node), state.get(head))  # type: ignore[arg-type]
-    state.run()
     for name, entry in grads.items():
         state.assign(entry, state.get(Entry(arguments[name])))  # type: ignore[arg-type]
     state.run()

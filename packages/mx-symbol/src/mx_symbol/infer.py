@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from mx_core import dtypes
@@ -147,9 +148,15 @@ def shape_inference(
 
 
 def type_inference(
-    order: Sequence[Node], given: Mapping[str, int | None], default: int | None = None
+    order: Sequence[Node],
+    given: Mapping[str, int | None],
+    default: int | None = None,
+    known: Mapping[Node, int] = MappingProxyType({}),
 ) -> Inference[int]:
     """Type codes of a graph; with `default`, variables that stay unknown get that one.
+
+    `known` are codes of variables that have no name of their own. What is told here comes before
+    the defaults that operators have for what they are not told.
 
     Raises
     ------
@@ -158,7 +165,7 @@ def type_inference(
     state: Inference[int] = Inference(order, _type_rule, _merge_types)
     variables = [node for node in order if node.is_variable]
     for node in variables:
-        code = given.get(node.name)
+        code = known[node] if node in known else given.get(node.name)
         if code is None and "__dtype__" in node.attrs:
             code = _stated_type(node)
         state.assign(Entry(node), code)
