@@ -137,7 +137,7 @@ class SVMOutputParam:
 
 
 class SVMOutput(OperatorProperty):
-    """data (N, C); the gradient is that of a one-against-all hinge loss with label (N,)."""
+    """data (…, C); the gradient is that of a one-against-all hinge loss with label (…)."""
 
     name = "SVMOutput"
     Param = SVMOutputParam
@@ -149,7 +149,9 @@ class SVMOutput(OperatorProperty):
         s.unify(["data", "output"])
         data = s.get("data")
         if data is not None:
-            s.assign("label", data[:1])
+            if len(data) < 2:
+                raise s.error(f"data: expected rows of scores, 2 or more dimensions, got {data}")
+            s.assign("label", data[:-1])
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Needs label and output."""
@@ -180,7 +182,8 @@ class BackwardSVM(OperatorProperty):
         """+1 for the label's class, −1 for the others, where the margin is violated."""
         label, y = inputs[0].astype(np.int64), wide(inputs[1])
         side = -np.ones_like(y)
-        side[np.arange(y.shape[0]), np.clip(label, 0, y.shape[1] - 1)] = 1
+        own = np.clip(label, 0, max(y.shape[-1] - 1, 0))[..., None]
+        side[np.arange(y.shape[-1]) == own] = 1
         violated = np.maximum(p.margin - side * y, 0)
         slope = (violated > 0) if p.use_linear else 2 * violated
         grad = -side * slope * p.regularization_coefficient
