@@ -51,6 +51,8 @@ SOUND: dict[str, Callable[[Any], bool]] = {"rmspropalex_update": lambda p: 0.1 <
 #: inputs that belong together, made of what was drawn: a mean square is larger than the square of the mean
 TOGETHER: dict[str, Callable[..., tuple[Any, ...]]] = {
     "rmspropalex_update": lambda weight, grad, n, g, delta: (weight, grad, n * n + g * g + 1, g, delta),
+    # rows that are independent: others have factors, but no gradient
+    "_linalg_gelqf": lambda a: (a + 4 * a.shape[-2] * np.eye(*a.shape[-2:]) if a.ndim > 1 else a,),
 }
 #: what is in an array; integers where an input may be an index
 CONTENTS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {

@@ -183,6 +183,8 @@ def test_singular_matrices_are_an_error(run: Any, name: str) -> None:
         ("_linalg_trmm", {}, [(2, 3, 3), (3, 3)], "same 2 or more dimensions"),
         ("_linalg_extractdiag", {"offset": 3}, [(3, 3)], "offset"),
         ("_linalg_maketrian", {}, [(4,)], "no triangle"),
+        ("_linalg_maketrian", {"offset": -1}, [(2, 0)], "at least 1 element"),
+        ("_linalg_makediag", {"offset": 1}, [(2, 0)], "at least 1 element"),
         ("_linalg_det", {}, [(2, 3)], "square"),
         ("_linalg_gelqf", {}, [(3, 2)], "at least as many columns"),
     ],

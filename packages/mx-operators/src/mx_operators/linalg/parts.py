@@ -47,6 +47,8 @@ def _vector(s: Any) -> tuple[int, ...] | None:
     a = s.get("A")
     if a is not None and not a:
         raise s.error("A: expected at least 1 dimension, got ()")
+    if a is not None and a[-1] == 0:  # no diagonal of a matrix is empty, so it could not be taken out again
+        raise s.error(f"A: expected at least 1 element in the last dimension, got {a}")
     return None if a is None else tuple(a)
 
 
