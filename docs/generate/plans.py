@@ -6,8 +6,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-NAMES = ("resnet18", "resnet18_budget")
+TRAINING = ("resnet18", "resnet18_budget")
 MODES = ("least_memory", "most_parallel")
+NAMES = (*TRAINING, *(f"towers_{mode}" for mode in MODES))
 
 
 def write(target: Path, root: Path) -> None:
@@ -44,5 +45,5 @@ def _training(target: Path) -> None:
     graph = build(net.entries, {"data": (32, 3, 224, 224)}, {}, requests)
     plan = make_schedule(graph, True).plan
     tight = make_schedule(fit_budget(graph, plan.total_bytes // 2).graph, True).plan
-    for name, drawn in zip(NAMES, (plan, tight), strict=True):
+    for name, drawn in zip(TRAINING, (plan, tight), strict=True):
         (target / f"{name}.svg").write_text(drawn.to_svg())

@@ -39,10 +39,10 @@ void bind_counted(py::module_& module, const char* name, MakeCounted make, const
 
 py::object proposal_plan(const PySpecs& inputs, const PySpecs& outputs, std::vector<std::array<double, 4>> anchors,
                          int64_t stride, int64_t considered, int64_t returned, double threshold, double least_size,
-                         bool by_corners) {
+                         bool by_corners, std::string name) {
   return capsule(make_proposal_plan(
       specs(inputs), specs(outputs),
-      {std::move(anchors), stride, considered, returned, threshold, least_size, by_corners}));
+      {std::move(anchors), stride, considered, returned, threshold, least_size, by_corners, std::move(name)}));
 }
 
 void bind_pooling(py::module_& module, const char* name, MakePooling make, const char* text) {
@@ -70,7 +70,7 @@ void bind_regions(py::module_& module) {
                "A plan for their gradient.");
   module.def("proposal_plan", &proposal_plan, py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("anchors"),
              py::arg("stride"), py::arg("considered"), py::arg("returned"), py::arg("threshold"), py::arg("least_size"),
-             py::arg("by_corners"), "A plan for region proposals.");
+             py::arg("by_corners"), py::arg("name"), "A plan for region proposals.");
   using MakeHawkes = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>);
   const auto bind_hawkes = [&](const char* name, MakeHawkes make, const char* text) {
     module.def(

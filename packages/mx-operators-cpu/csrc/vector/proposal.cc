@@ -11,8 +11,6 @@
 namespace mx::vector {
 namespace {
 
-const char* const kName = "_contrib_Proposal";
-
 // Boxes of an image side by side, so that overlaps are vectors.
 struct Boxes {
   std::vector<double> edge[4], area;
@@ -54,9 +52,12 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
   int64_t all() const { return count_ * height_ * width_; }
 
   // How many rows (columns) lie inside an image; from the end where that is below 0.
-  static int64_t inside(double extent, int64_t stride, int64_t size) {
+  int64_t inside(double extent, int64_t stride, int64_t size) const {
     const double positions = extent / static_cast<double>(stride);
-    if (!std::isfinite(positions)) throw Error(MX_ERROR_VALUE, std::string("[") + kName + "] im_info: expected finite extents");
+    if (!std::isfinite(positions)) {
+      throw Error(MX_ERROR_VALUE,
+                  "[" + o_.name + "] im_info: expected finite extents, got " + std::to_string(extent));
+    }
     const double whole = std::clamp(std::trunc(positions), -static_cast<double>(size), static_cast<double>(size));
     return whole < 0 ? size + static_cast<int64_t>(whole) : static_cast<int64_t>(whole);
   }
@@ -159,13 +160,13 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
 PlanPtr make_proposal_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, ProposalOptions o) {
   fits(inputs.size() == 3 && outputs.size() == 2 && inputs[0].shape.size() == 4 && !o.anchors.empty() && o.returned > 0 &&
            o.stride > 0,
-       kName);
+       o.name.c_str());
   const auto anchors = static_cast<int64_t>(o.anchors.size());
   const int64_t batch = inputs[0].shape[0];
   fits(inputs[0].shape[1] == 2 * anchors && inputs[0].shape[2] > 0 && inputs[0].shape[3] > 0 &&
            inputs[1].elements == 2 * inputs[0].elements && inputs[2].elements == 3 * batch &&
            outputs[0].elements == 5 * batch * o.returned && outputs[1].elements == batch * o.returned,
-       kName);
+       o.name.c_str());
   return std::make_unique<ProposalPlan>(std::move(inputs), std::move(outputs), std::move(o));
 }
 

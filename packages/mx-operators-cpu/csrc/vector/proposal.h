@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "plan.h"
 
@@ -16,6 +17,7 @@ struct ProposalOptions {
   int64_t returned;
   double threshold, least_size;
   bool by_corners;  // offsets are those of corners
+  std::string name;  // of the operator, for errors
 };
 
 // probabilities (B, 2A, H, W), offsets (B, 4A, H, W), images' height, width and scale (B, 3)

@@ -454,6 +454,7 @@ def proposal_plan(
     threshold: float,
     least_size: float,
     by_corners: bool,
+    name: str,
 ) -> Any:
     """The best boxes of a region proposal network, and their scores."""
 

@@ -143,7 +143,7 @@ void proposals_of_every_number() {
     for (double bad : kBad) {
       std::vector<std::vector<float>> in = {numbers<float>(120), numbers<float>(240), {40, 70, 1, -40, 90, 2}};
       for (size_t i = 30; i < 40; ++i) in[0][i] = in[1][i] = static_cast<float>(bad);
-      const ProposalOptions o{{{-8, -8, 23, 23}, {-24, -24, 39, 39}}, 16, 11, 7, 0.5, 4, corners};
+      const ProposalOptions o{{{-8, -8, 23, 23}, {-24, -24, 39, 39}}, 16, 11, 7, 0.5, 4, corners, "proposal"};
       const auto plan = shared(make_proposal_plan({prob, moves, info}, {Spec({14, 5}, 0), Spec({14, 1}, 0)}, o));
       CHECK(all_requests(plan, in, {70, 14}) == MX_OK);
       in[2][1] = static_cast<float>(bad);

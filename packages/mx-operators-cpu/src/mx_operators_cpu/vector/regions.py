@@ -113,7 +113,7 @@ def proposal(call: KernelCall) -> Any:
     return _vector.proposal_plan(
         tensors(call.inputs), tensors(call.outputs), anchors=_anchors(p), stride=p.feature_stride,
         considered=p.rpn_pre_nms_top_n, returned=p.rpn_post_nms_top_n, threshold=p.threshold,
-        least_size=p.rpn_min_size, by_corners=p.iou_loss,
+        least_size=p.rpn_min_size, by_corners=p.iou_loss, name=call.op.name,
     )  # fmt: skip
 
 
