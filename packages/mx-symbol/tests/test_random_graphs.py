@@ -105,6 +105,7 @@ def test_what_is_optimised_and_planned_computes_what_nodes_one_by_one_compute(dr
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=4000, deadline=None)
 @given(CHOICES)
 def test_thousands_of_graphs(drawn):
