@@ -8,7 +8,7 @@ import pytest
 
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import nd
-from mx_symbol import sym
+from mx_symbol import AttrScope, sym
 from mx_symbol.bound_graph import build
 from mx_symbol.memory_check import check_plan
 from mx_symbol.recompute import fit_budget, least_memory
@@ -120,6 +120,22 @@ def test_mirroring_repeats_cheap_nodes_alone(monkeypatch):
     assert executor.memory_plan().total_bytes < planned
     again = [node.op.name for node in executor.nodes() if node.name.endswith("_again")]
     assert again and "FullyConnected" not in again
+
+
+def test_an_attribute_names_what_runs_again():
+    def net(asked):
+        x = sym.Variable("data")
+        for i in range(6):
+            with AttrScope(force_mirroring=str(i in asked)):
+                x = sym.FullyConnected(x, num_hidden=64, name=f"fc{i}")
+                x = sym.Activation(x, act_type="tanh", name=f"tanh{i}")
+        return x
+
+    plans = [net(asked).simple_bind(data=(400, 64)) for asked in ((), (1, 2))]
+    plain, mirrored = (executor.memory_plan().total_bytes for executor in plans)
+    assert mirrored < plain
+    again = {node.name for executor in plans for node in executor.nodes() if node.name.endswith("_again")}
+    assert again and again <= {f"{layer}{i}_again" for layer in ("fc", "tanh") for i in (1, 2)}
 
 
 def test_the_least_memory_is_near_the_largest_operator():

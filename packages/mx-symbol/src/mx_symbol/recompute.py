@@ -54,16 +54,19 @@ class Recomputed:
 
 
 def within_budget(graph: BoundGraph, budget: int | None) -> BoundGraph:
-    """The graph that is run: recomputing for a budget, or because MXNET_BACKWARD_DO_MIRROR=1 asks for it.
+    """The graph that is run: recomputing for a budget, or because mirroring is asked for.
 
-    Mirroring repeats cheap operators alone, as in MXNet (Chen et al., Training Deep Nets with Sublinear
-    Memory Cost, 2016), and only as many as bring the peak down.
+    MXNET_BACKWARD_DO_MIRROR=1 repeats cheap operators alone, as in MXNet (Chen et al., Training Deep Nets
+    with Sublinear Memory Cost, 2016); a node's attribute `__force_mirroring__` names further ones. Only as
+    many run again as bring the peak down.
     """
     if budget is not None:
         plain = fit_budget(replace(graph, planning=Planning()), budget).graph
         return replace(plain, planning=replace(graph.planning, memory_mode="least_memory"))
-    if graph.grads and os.environ.get("MXNET_BACKWARD_DO_MIRROR", "0") not in ("", "0"):
-        least = least_memory(replace(graph, planning=Planning()), is_cheap).graph
+    cheap = os.environ.get("MXNET_BACKWARD_DO_MIRROR", "0") not in ("", "0")
+    if graph.grads and (cheap or any(map(is_forced, graph.schedule))):
+        asked = replace(graph, planning=Planning())
+        least = least_memory(asked, lambda node: is_forced(node) or (cheap and is_cheap(node))).graph
         return replace(least, planning=graph.planning)
     return graph
 
@@ -133,6 +136,11 @@ def is_cheap(node: Node) -> bool:
     return not any(
         word in name.lower() for word in ("convolution", "connected", "concat", "softmax", "dot", "rnn")
     )
+
+
+def is_forced(node: Node) -> bool:
+    """True for a node whose attribute asks that it runs again in the backward pass."""
+    return node.op is not None and node.attrs.get("__force_mirroring__", "").lower() in ("1", "true")
 
 
 def _anything(node: Node) -> bool:
