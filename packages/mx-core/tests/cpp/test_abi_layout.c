@@ -49,13 +49,14 @@ AT(mx_tensor, dtype, 32);
 AT(mx_tensor, ndim, 36);
 AT(mx_tensor, layout, 40);
 
-SIZE(mx_run_context, 40);
+SIZE(mx_run_context, 48);
 AT(mx_run_context, size, 0);
 AT(mx_run_context, worker, 4);
 AT(mx_run_context, context, 8);
 AT(mx_run_context, stream, 16);
 AT(mx_run_context, report, 24);
 AT(mx_run_context, reporter, 32);
+AT(mx_run_context, threads, 40);
 
 SIZE(mx_operation, 96);
 AT(mx_operation, size, 0);
