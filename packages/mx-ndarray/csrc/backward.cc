@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaying gradients as data over the tape, in reverse topological order.
+#include <algorithm>
 #include <unordered_map>
 
 #include "invoke.hpp"
@@ -37,7 +38,7 @@ class Backward {
     std::vector<Value> results;
     for (const Value& variable : request_.variables) {
       const auto found = position_.find(variable.node.get());
-      results.push_back(found == position_.end() ? Value{} : sum(found->second, variable.index));
+      results.push_back(found == position_.end() ? Value{} : own(found->second, variable.index));
     }
     if (!request_.retain_graph) {
       for (const Ref<Node>& node : order_) {
@@ -50,7 +51,8 @@ class Backward {
  private:
   struct Sum {
     Value value;
-    bool owned = false;  // made here: may be added to in place
+    bool owned = false;   // made here: may be added to in place
+    bool shared = false;  // others hold the array too: users get a copy
   };
 
   void sort() {
@@ -100,7 +102,7 @@ class Backward {
       }
       const size_t position = position_.at(head.node.get());
       ++uses_[position];
-      add(position, head.index, grad);
+      add(position, head.index, grad, given);
     }
   }
 
@@ -111,17 +113,26 @@ class Backward {
     return output < row.size() ? row[output].value : Value{};
   }
 
-  void add(size_t position, uint32_t output, const Value& grad) {
+  // The same as an array that nobody else has.
+  Value own(size_t position, uint32_t output) {
+    const Value value = sum(position, output);
+    const bool shared = value.array && sums_[position][output].shared;
+    return shared ? apply("_copy", {value}) : value;
+  }
+
+  void add(size_t position, uint32_t output, const Value& grad, bool shared) {
     std::vector<Sum>& row = sums_[position];
     if (row.size() <= output) row.resize(output + 1);
     Sum& sum = row[output];
     if (!sum.value.array) {
       sum.value = grad;
+      sum.shared = shared;
       return;
     }
     Array* into = sum.owned && !request_.create_graph ? sum.value.array.get() : nullptr;
     sum.value = apply("elemwise_add", {sum.value, grad}, into);
     sum.owned = true;
+    sum.shared = false;
   }
 
   Value apply(const char* name, const std::vector<Value>& inputs, Array* into = nullptr,
@@ -165,8 +176,11 @@ class Backward {
   }
 
   Value out_grad(size_t position, uint32_t output) {
-    Value value = sum(position, output);
-    if (value.array) return value;
+    const Value value = sum(position, output);
+    return value.array ? value : zero_grad(position, output);
+  }
+
+  Value zero_grad(size_t position, uint32_t output) {
     const OutputSpec& spec = order_[position]->outputs.at(output);
     const Ref<Array> like =
         spec.array ? spec.array : Array::create(spec.context, spec.dtype, spec.shape);
@@ -180,11 +194,14 @@ class Backward {
   void run_custom(size_t position) {
     Node& node = *order_[position];
     std::vector<Value> out_grads;
-    for (uint32_t i = 0; i < node.outputs.size(); ++i) out_grads.push_back(out_grad(position, i));
+    for (uint32_t i = 0; i < node.outputs.size(); ++i) {
+      const Value value = own(position, i);  // the function may write it
+      out_grads.push_back(value.array ? value : zero_grad(position, i));
+    }
     const std::vector<Value> grads = node.body->backward(out_grads);
     for (size_t i = 0; i < node.inputs.size() && i < grads.size(); ++i) {
       if (wanted(node.inputs[i]) && grads[i].array) {
-        add(position_.at(node.inputs[i].node.get()), node.inputs[i].index, grads[i]);
+        add(position_.at(node.inputs[i].node.get()), node.inputs[i].index, grads[i], true);
       }
     }
   }
@@ -260,20 +277,67 @@ class Backward {
       }
     };
     std::vector<bool> delivered(node.inputs.size(), false);
+    std::vector<bool> passed(gradient.steps.size(), false);
     for (uint32_t step = 0; step < gradient.steps.size(); ++step) {
-      if (live[step]) run_step(node, gradient, step, resolve, computed[step], delivered);
+      if (!live[step]) continue;
+      passed[step] = !run_step(node, gradient, live, step, resolve, computed[step], delivered);
     }
     for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
       const Edge& edge = node.inputs[i];
       if (!wanted(edge) || delivered[i]) continue;
-      const Value grad = resolve(gradient.grads[i]);
-      if (grad.array) add(position_.at(edge.node.get()), edge.index, grad);
+      const GradientEntry& entry = gradient.grads[i];
+      const Value grad = resolve(entry);
+      if (!grad.array) continue;
+      const bool shared = entry.kind != GradientEntry::Kind::kStep || passed[entry.index] ||
+                          uses_of(gradient, entry) != 1;
+      add(position_.at(edge.node.get()), edge.index, grad, shared);
     }
   }
 
+  // How often a step's output is read or is a gradient.
+  static size_t uses_of(const Gradient& gradient, const GradientEntry& entry) {
+    const auto same = [&](const GradientEntry& other) {
+      return other.kind == entry.kind && other.index == entry.index && other.output == entry.output;
+    };
+    auto uses = std::count_if(gradient.grads.begin(), gradient.grads.end(), same);
+    for (const GradientStep& step : gradient.steps) {
+      uses += std::count_if(step.inputs.begin(), step.inputs.end(), same);
+    }
+    return static_cast<size_t>(uses);
+  }
+
+  // Which outputs of a step anybody reads.  Derivatives of the step may read all of them.
+  std::vector<uint8_t> wanted_outputs(const Node& node, const Gradient& gradient,
+                                      const std::vector<bool>& live, uint32_t step) const {
+    std::vector<uint8_t> wanted_here;
+    const auto want = [&](const GradientEntry& entry) {
+      if (entry.kind != GradientEntry::Kind::kStep || entry.index != step) return;
+      if (wanted_here.size() <= entry.output) wanted_here.resize(entry.output + 1, 0);
+      wanted_here[entry.output] = 1;
+    };
+    for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
+      if (wanted(node.inputs[i])) want(gradient.grads[i]);
+    }
+    for (size_t later = step + 1; later < gradient.steps.size(); ++later) {
+      if (!live[later]) continue;
+      for (const GradientEntry& entry : gradient.steps[later].inputs) want(entry);
+    }
+    return wanted_here;
+  }
+
+  // Nothing was broadcast: the sum over the repeated axes is the gradient itself.
+  static bool unchanged(const GradientStep& step, const std::vector<Value>& inputs) {
+    if (step.op->name != "_unbroadcast") return false;
+    const Array& data = *inputs.at(0).array;
+    const Array& like = *inputs.at(1).array;
+    return !data.pending() && !like.pending() && data.shape() == like.shape();
+  }
+
+  // False when the step's result is its input.
   template <class Resolve>
-  void run_step(const Node& node, const Gradient& gradient, uint32_t step, const Resolve& resolve,
-                std::vector<Value>& results, std::vector<bool>& delivered) {
+  bool run_step(const Node& node, const Gradient& gradient, const std::vector<bool>& live,
+                uint32_t step, const Resolve& resolve, std::vector<Value>& results,
+                std::vector<bool>& delivered) {
     const GradientStep& application = gradient.steps[step];
     std::vector<Value> inputs;
     inputs.reserve(application.inputs.size());
@@ -294,7 +358,17 @@ class Backward {
       req[entry.output] = static_cast<uint8_t>(wanted_req);
       direct = true;
     }
+    if (!direct && unchanged(application, inputs)) {
+      results.assign(1, inputs[0]);
+      return false;
+    }
     Invocation invocation;
+    std::vector<uint8_t> read;
+    if (!request_.create_graph) {
+      read = wanted_outputs(node, gradient, live, step);
+      invocation.wanted = read.data();
+      invocation.n_wanted = static_cast<uint32_t>(read.size());
+    }
     invocation.op = application.op.get();
     invocation.params = application.params.get();
     invocation.inputs = inputs.data();
@@ -314,6 +388,7 @@ class Backward {
       delivered[i] = true;
       delivered_.emplace(node.inputs[i].node.get(), true);
     }
+    return true;
   }
 
   // Writes or adds a leaf's gradient.

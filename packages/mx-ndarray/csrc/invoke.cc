@@ -110,6 +110,9 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
       owned[i] = Array::unshaped(call->context, call->outputs[i].dtype);
     } else {
       owned[i] = Array::create(call->context, call->outputs[i].dtype, call->outputs[i].shape);
+      const bool wanted = i >= visible || invocation.wanted == nullptr ||
+                          (i < invocation.n_wanted && invocation.wanted[i] != 0);
+      if (!wanted) req[i] = MX_REQ_NULL;
     }
     outputs[i] = owned[i].get();
   }

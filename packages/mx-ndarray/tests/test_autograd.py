@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,74 @@ def test_grad_returns_new_arrays() -> None:
     assert (values(dx), values(dy), values(x.grad)) == ([12], [4], [0])
     (alone,) = autograd.grad(z, x)  # a list for a single array too
     assert values(alone) == [12]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x + y,
+        lambda x, y: nd.broadcast_add(x, y),
+        lambda x, y: nd.add_n(x, y),
+        lambda x, y: (x + y) * 1 + (x + y),
+    ],
+)
+def test_gradients_that_are_passed_on_share_no_memory(
+    function: Callable[..., NDArray], create_graph: bool
+) -> None:
+    x, y, head = leaf(1, 2), leaf(3, 4), nd.array([5, 6])
+    with autograd.record():
+        z = function(x, y)
+    dx, dy = autograd.grad(z, [x, y], head, create_graph=create_graph, retain_graph=True)
+    expected = values(dx)
+    assert values(dy) == expected
+    dx[:] = 0
+    assert (values(dy), values(head)) == (expected, [5, 6])
+    z.backward(head)
+    x.grad[:] = 0
+    assert (values(y.grad), values(head)) == (expected, [5, 6])
+    head[:] = 0
+    assert values(y.grad) == expected
+
+
+def test_a_function_may_write_the_gradient_it_gets() -> None:
+    class Doubled(autograd.Function):
+        def forward(self, x: NDArray) -> NDArray:
+            return x * 2
+
+        def backward(self, dy: NDArray) -> NDArray:
+            dy *= 2
+            return dy
+
+    x, y, head = leaf(1), leaf(1), nd.array([3])
+    with autograd.record():
+        z = Doubled()(x) + y
+    z.backward(head)
+    assert (values(x.grad), values(y.grad), values(head)) == ([6], [3], [3])
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_gradients_of_what_is_broadcast_or_not(rows: int) -> None:
+    x, y = nd.ones((2, 3)), nd.ones((rows, 3))
+    for array in (x, y):
+        array.attach_grad()
+    with autograd.record():
+        z = nd.broadcast_add(x * 2, nd.broadcast_mul(y, x))
+    z.backward()
+    assert x.grad.asnumpy().tolist() == [[3] * 3] * 2
+    assert y.grad.asnumpy().tolist() == [[2 / rows] * 3] * rows
+
+
+def test_only_one_input_has_a_gradient() -> None:
+    x, w = nd.ones((1, 2, 4, 4)), nd.ones((3, 2, 3, 3))
+    for one, other in ((x, w), (w, x)):
+        wanted = one.copy()
+        wanted.attach_grad()
+        both = [wanted, other] if one is x else [other, wanted]
+        with autograd.record():
+            y = nd.Convolution(*both, kernel=(3, 3), num_filter=3, no_bias=True)
+        y.backward()
+        assert wanted.grad.sum().asscalar() == 3 * 4 * 18
 
 
 def test_grad_with_respect_to_a_middle_array() -> None:

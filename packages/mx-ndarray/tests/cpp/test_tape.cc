@@ -168,6 +168,41 @@ void second_derivatives(fakes::Engine& engine) {
   CHECK(values(*second[0].array) == std::vector<float>{12});
 }
 
+void gradients_that_are_passed_on_are_no_ones_else(fakes::Engine& engine) {
+  const Leaf x = leaf({2});
+  const Leaf y = leaf({3});
+  mx::nd::mode().recording = true;
+  const Value sum = apply("elemwise_add", x.value, y.value);
+  mx::nd::mode().recording = false;
+  mx::nd::BackwardRequest request;
+  request.heads = {sum};
+  request.head_grads = {Value{array({7}), nullptr, 0}};
+  request.variables = {x.value, y.value};
+  const std::vector<Value> grads = mx::nd::backward(request, *library);
+  engine.drain();
+  CHECK(!grads[0].array->overlaps(*grads[1].array));
+  for (const Value& grad : grads) {
+    CHECK(!grad.array->overlaps(*request.head_grads[0].array));
+    CHECK(values(*grad.array) == std::vector<float>{7});
+  }
+}
+
+void outputs_nobody_reads_are_not_computed(fakes::Engine& engine) {
+  const Value inputs[] = {{array({2}), nullptr, 0}, {array({3}), nullptr, 0}};
+  auto& op = library->find("elemwise_mul");
+  const uint8_t wanted = 0;
+  mx::nd::Invocation invocation;
+  invocation.op = &op;
+  invocation.params = &library->no_params(op);
+  invocation.inputs = inputs;
+  invocation.n_inputs = 2;
+  invocation.wanted = &wanted;
+  std::vector<Value> results;
+  mx::nd::invoke(invocation, results);
+  engine.drain();
+  CHECK(results.size() == 1 && results[0].array->address() == nullptr);
+}
+
 void long_chains_are_released_without_recursion(fakes::Engine& engine) {
   const Leaf x = leaf({1});
   mx::nd::mode().recording = true;
@@ -197,6 +232,8 @@ int main() {
     library = &made;
     gradients_reach_the_leaves(loader.engine_);
     second_derivatives(loader.engine_);
+    gradients_that_are_passed_on_are_no_ones_else(loader.engine_);
+    outputs_nobody_reads_are_not_computed(loader.engine_);
     long_chains_are_released_without_recursion(loader.engine_);
     signatures_are_prepared_once();
   }

@@ -137,13 +137,20 @@ class SimpleOp(Elementwise):
         return (_backward_class(self)(),) if self.differentiable else ()
 
     def gradient(self, p: Params, g: GradientBuilder) -> Sequence[Entry | None] | None:
-        """One application of `_backward_NAME`, summed back where inputs were broadcast."""
+        """One application of `_backward_NAME`, summed back where inputs were broadcast.
+
+        Where every input's gradient is the out-gradient itself, as those of a sum, it is passed on.
+        """
         if not self.differentiable:
             return None
         entries = {"out_grad": g.out_grad(0), "output": g.output(0)}
         entries |= {name: g.input(i) for i, name in enumerate(self.arguments)}
         kept = self.backward_arguments(p)
-        grads = g.op(f"_backward_{self.name}", [entries[name] for name in kept], params=p)
+        grads: Sequence[Entry]
+        if set(self.backward_expression(p).outputs) == {kept.index("out_grad")}:
+            grads = [g.out_grad(0)] * len(self.arguments)  # passed on unchanged: nothing to compute
+        else:
+            grads = g.op(f"_backward_{self.name}", [entries[name] for name in kept], params=p)
         if not self.broadcast:
             return grads
         return [g.op("_unbroadcast", (grad, g.input(i)))[0] for i, grad in enumerate(grads)]
