@@ -58,6 +58,28 @@ def test_shutdown_tells_users_before_what_they_use_and_survives_errors(events, c
     assert len(events) == 3
 
 
+def test_ctrl_c_in_a_shutdown_hook_does_not_keep_the_others_from_hearing(site, monkeypatch, capsys):
+    heard = []
+    monkeypatch.setattr("builtins.mx_heard", heard, raising=False)
+    monkeypatch.setattr(lifecycle, "_interrupted", False)
+    hook = "import builtins\nfrom mx_core import lifecycle\ndef mx_shutdown():\n    {}"
+    site.add("b-first", hook.format("raise KeyboardInterrupt"))
+    site.add("a-second", hook.format("builtins.mx_heard.append(lifecycle.interrupted())"))
+    plugins.plugins()
+    lifecycle.shutdown()
+    assert heard == [True]
+    assert "mx_shutdown() of plug-in 'b-first' was interrupted" in capsys.readouterr().err
+
+
+def test_a_process_is_interrupted_when_nobody_caught_ctrl_c(monkeypatch):
+    monkeypatch.setattr(sys, "last_type", ValueError, raising=False)
+    assert not lifecycle.interrupted()
+    monkeypatch.setattr(sys, "last_type", KeyboardInterrupt)
+    assert lifecycle.interrupted()
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert not lifecycle.interrupted()
+
+
 def test_fork_goes_inwards_before_and_outwards_after(events):
     lifecycle.fork("before")
     lifecycle.fork("child")

@@ -380,6 +380,7 @@ PYBIND11_MODULE(_core, module) {
       .def("stop", &PyEngine::stop, py::arg("timeout") = py::none())
       .def("start", [](const PyEngine& e) { e.get()->start(); })
       .def("close", &PyEngine::close, py::arg("timeout"))
+      .def("cancel", [](const PyEngine& e, const std::string& why) { e.get()->cancel(why.c_str()); }, py::arg("why"))
       .def("notify_shutdown", [](const PyEngine& e) { e.get()->notify_shutdown(); })
       .def("unobserved", &PyEngine::unobserved)
       .def("running", &PyEngine::running)

@@ -342,7 +342,9 @@ void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
     return;
   }
   if (block->property != MX_FN_NO_SKIP) {
-    if (Poison* poison = find_poison(*block)) {
+    Poison* poison = cancellation();
+    if (poison == nullptr) poison = find_poison(*block);
+    if (poison != nullptr) {
       finish(block, {}, poison, ready);
       return;
     }

@@ -116,6 +116,9 @@ class Engine final : private Runner, private Landings {
   // Refuses pushes from outside of operations from now on, then waits for what is pending.  Whether
   // that finished within the time.
   bool close(int64_t timeout_ns) noexcept;
+  // From now on operations are skipped instead of begun, no-skip ones excepted; what they would have
+  // written fails with `why`, which does not count as a failure nobody has seen.  For good.
+  void cancel(const char* why) noexcept;
   int set_workers(int n) noexcept;
   int workers() const noexcept { return options_.naive ? 0 : lanes_.compute_threads(); }
 
@@ -190,12 +193,14 @@ class Engine final : private Runner, private Landings {
   static void before_fork() noexcept;
   static void after_fork(bool child) noexcept;
   Poison* find_poison(const Block& block) const noexcept;
+  Poison* cancellation() const noexcept { return cancellation_.load(std::memory_order_acquire); }
 
   mx_engine_api table_;
   const EngineOptions options_;
   Lanes lanes_;
   Devices devices_{*this};
   FailureLedger failures_{options_.sticky};
+  std::atomic<Poison*> cancellation_{nullptr};  // what is skipped once the engine was told to cancel fails with it
   Profile profile_;
   const std::unique_ptr<Monitor> monitor_;  // the debugging engine's
   std::atomic<int> omp_threads_{0};

@@ -77,6 +77,10 @@ bool Engine::take_off(Block* block) noexcept {
 void Engine::find_earlier(Flight* flight) noexcept {
   const Block& block = *flight->block;
   const bool skips = block.property != MX_FN_NO_SKIP;
+  if (skips && cancellation() != nullptr) {
+    flight->doomed = true;
+    flight->cause = engine::retain(cancellation());
+  }
   for (uint32_t i = 0; i < block.n_entries; ++i) {
     const Entry& entry = block.entries[i];
     Variable* variable = entry.variable;

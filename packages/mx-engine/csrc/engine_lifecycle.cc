@@ -106,6 +106,7 @@ void Engine::destroy() noexcept {
   while (visitors_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   delist();
   for (const Kept& kept : kept_) kept.release(kept.object);
+  engine::release(cancellation());
   delete this;
 }
 
@@ -140,6 +141,12 @@ bool Engine::close(int64_t timeout_ns) noexcept {
   }
   const auto left = end - std::chrono::steady_clock::now();
   return drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
+}
+
+void Engine::cancel(const char* why) noexcept {
+  auto* poison = new (std::nothrow) Poison(FailureRef(make_failure(MX_ERROR_SHUTDOWN, why)));
+  Poison* none = nullptr;
+  if (!cancellation_.compare_exchange_strong(none, poison, std::memory_order_acq_rel)) engine::release(poison);
 }
 
 int Engine::set_workers(int n) noexcept {

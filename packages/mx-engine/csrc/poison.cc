@@ -45,7 +45,7 @@ void FailureLedger::forget_delivered() {
 FailureRef FailureLedger::deliver(Poison* poison) noexcept {
   const bool first =
       active(poison) && !poison->delivered.exchange(true, std::memory_order_acq_rel);
-  return first || (sticky_ && poison != nullptr) ? poison->failure : FailureRef();
+  return first || (poison != nullptr && (sticky_ || poison->lasting)) ? poison->failure : FailureRef();
 }
 
 FailureRef FailureLedger::deliver_all() noexcept {

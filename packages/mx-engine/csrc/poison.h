@@ -19,8 +19,11 @@ namespace mx::engine {
 struct Poison {
   Poison(FailureRef cause, uint64_t failure_generation)
       : failure(std::move(cause)), generation(failure_generation) {}
+  // Lasting: whoever asks gets the failure, and a generation does not end it.
+  explicit Poison(FailureRef cause) : failure(std::move(cause)), lasting(true) {}
   const FailureRef failure;
-  const uint64_t generation;  // of the ledger when the operation failed
+  const bool lasting = false;
+  const uint64_t generation = 0;  // of the ledger when the operation failed
   std::atomic<bool> delivered{false};
   std::atomic<uint32_t> references{1};
 };
@@ -53,7 +56,8 @@ class FailureLedger {
 
   // Whether an operation that touches the poisoned variable must be skipped.
   bool active(const Poison* poison) const noexcept {
-    return poison != nullptr && !poison->delivered.load(std::memory_order_acquire) &&
+    if (poison == nullptr || poison->lasting) return poison != nullptr;
+    return !poison->delivered.load(std::memory_order_acquire) &&
            poison->generation == generation_.load(std::memory_order_acquire);
   }
 

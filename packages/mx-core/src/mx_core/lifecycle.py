@@ -31,6 +31,8 @@ _RANKS = {
     "devices": 4,
 }
 
+_SHUTDOWN = "mx_shutdown()"
+
 
 class _Lifecycle:
     """Ordered hook implementations of the loaded plug-ins."""
@@ -54,6 +56,7 @@ def _rank(record: PluginRecord) -> int:
 
 _current: _Lifecycle | None = None
 _installed = False
+_interrupted = False
 _lock = threading.Lock()
 
 
@@ -83,19 +86,34 @@ def fork(stage: str) -> None:
         _call(implementation, f"mx_fork({stage!r})", stage)
 
 
+def interrupted() -> bool:
+    """Whether the process ends because Ctrl-C was pressed and nobody caught it, so that nobody waits
+    for what is still to be done. In an interactive session that is never known."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return _interrupted
+    return _interrupted or issubclass(getattr(sys, "last_type", None) or type(None), KeyboardInterrupt)
+
+
 def shutdown() -> None:
-    """Calls every `mx_shutdown` once, users first."""
+    """Calls every `mx_shutdown` once, users first. Ctrl-C ends the one that is called; those that come
+    after it find `interrupted`."""
     global _current
     with _lock:
         lifecycle, _current = _current, None
     for implementation in lifecycle.shutdowns if lifecycle is not None else ():
-        _call(implementation, "mx_shutdown()")
+        _call(implementation, _SHUTDOWN)
 
 
 def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
     """An exception must not keep the other plug-ins from hearing: it is printed."""
+    global _interrupted
     try:
         implementation.function(*arguments[: len(implementation.argnames)])
+    except KeyboardInterrupt:
+        if what != _SHUTDOWN:
+            raise
+        _interrupted = True
+        print(f"mx: {what} of plug-in {implementation.plugin_name!r} was interrupted", file=sys.stderr)
     except Exception:
         text = traceback.format_exc()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r}:\n{text}", file=sys.stderr)

@@ -247,6 +247,9 @@ class Engine:
     def close(self, timeout: float | None) -> bool:
         """Refuses pushes from outside of operations from now on, then waits at most `timeout` seconds
         for what is pending, pushes of running operations included; False when the time ran out."""
+    def cancel(self, why: str) -> None:
+        """Skips from now on what has not begun, no-skip operations excepted. Waits for what was to be
+        written raise `EngineShutdownError(why)`. There is no way back; for the end of a process."""
     def notify_shutdown(self) -> None:
         """Closes the engine for good: pushes are refused, what is queued does not run."""
     def unobserved(self) -> tuple[int, list[str]]:

@@ -6,10 +6,15 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import weakref
 
+from mx_core.lifecycle import interrupted
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
+
+#: Seconds that running operations get when the process ends because of Ctrl-C.
+INTERRUPTED = 1.0
 
 
 class Keeper:
@@ -52,27 +57,56 @@ class Keeper:
         seen.
 
         Work that does not end within `MX_SHUTDOWN_TIMEOUT` seconds (10) is given up, so that the
-        process ends.
+        process ends. Where it ends because of Ctrl-C, or Ctrl-C is pressed meanwhile, only what runs
+        already is finished, within a second at most; what has not begun is cancelled.
         """
         limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
+        hurry = interrupted()
         for engine in self.engines():
             self._engines.discard(engine)
-            if engine.close(limit):
+            quiet = False
+            if not hurry:
+                try:
+                    quiet = engine.close(limit)
+                except KeyboardInterrupt:
+                    hurry = True
+            unobserved = engine.unobserved() if hurry else None  # those that the cancellation makes are none
+            if hurry:
+                quiet = _cancel(engine, min(limit, INTERRUPTED))
+            if quiet:
                 engine.stop()
             else:
-                text = unfinished_text(engine, "had not finished at exit and are given up")
+                text = unfinished_text(engine, "had not finished at exit; given up")
                 print(text, file=sys.stderr)
             engine.notify_shutdown()
-            count, texts = engine.unobserved()
+            count, texts = unobserved or engine.unobserved()
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)
+
+
+def _cancel(engine: Engine, limit: float) -> bool:
+    """Closes an engine without beginning what is pending; whether what runs has ended in time."""
+    waiting = engine.pending - len(engine.running())
+    engine.cancel("cancelled: the process was interrupted")
+    if waiting > 0:
+        print(f"mx: interrupted; {_operations(waiting)} not begun and cancelled", file=sys.stderr)
+    end = time.monotonic() + limit
+    while True:
+        try:
+            return engine.close(max(0.0, end - time.monotonic()))
+        except KeyboardInterrupt:  # it ends as fast as it can
+            continue
+
+
+def _operations(count: int) -> str:
+    return f"{count} operation{'s' if count > 1 else ''}"
 
 
 def unfinished_text(engine: Engine, what: str) -> str:
     """What is said about operations that do not end."""
     running = engine.running()
     shown = ", ".join(running[:3]) + (f" and {len(running) - 3} more" if len(running) > 3 else "")
-    return f"mx: {engine.pending} operations {what}" + (f"; running: {shown}" if running else "")
+    return f"mx: {_operations(engine.pending)} {what}" + (f"; running: {shown}" if running else "")
 
 
 def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:
