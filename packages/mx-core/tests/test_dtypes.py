@@ -31,6 +31,8 @@ def test_python_types():
 def test_unknown_types_are_named(wrong):
     with pytest.raises(DTypeError, match="unknown element type"):
         dtypes.code(wrong)
+    with pytest.raises(DTypeError, match=r"^\[zeros\] dtype: unknown element type .*; known: float32, "):
+        dtypes.code(wrong, "[zeros] dtype")
 
 
 def test_unknown_flags():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mx_core import context
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, DTypeError
 from mx_ndarray import nd
 
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "bfloat16")
@@ -58,6 +58,27 @@ def test_constants() -> None:
     assert nd.zeros((2, 0)).asnumpy().shape == (2, 0)
     with pytest.raises(ArgumentError):
         nd.zeros((2,), stype="csr")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("zeros", [2]), ("ones", [2]), ("full", [2, 1]), ("empty", [2]), ("array", [[1]]), ("arange", [2]),
+        ("linspace", [0, 1, 2]), ("eye", [2]),
+    ],
+)  # fmt: skip
+def test_errors_name_function_argument_and_value(name: str, arguments: list[Any]) -> None:
+    with pytest.raises(DTypeError, match=rf"^\[{name}\] dtype: unknown element type 'foo'; known: float32, "):
+        getattr(nd, name)(*arguments, dtype="foo")
+    if name in ("zeros", "ones", "full", "empty"):
+        for shape in ("foo", (2, 1.5), (2, -1), None):
+            with pytest.raises(ArgumentError, match=rf"^\[{name}\] shape: expected .*, got "):
+                getattr(nd, name)(shape, *arguments[1:])
+
+
+def test_the_error_of_astype() -> None:
+    with pytest.raises(DTypeError, match=r"^\[astype\] dtype: unknown element type 'foo'"):
+        nd.ones(1).astype("foo")
 
 
 def test_contexts() -> None:

@@ -77,7 +77,7 @@ def test_numpy_arrays_are_operands() -> None:
         (lambda a: nd.full((2,), "x"), r"\[full\] val: .*got 'x'"),
         (lambda a: nd.histogram(a, bins=0), r"\[histogram\] bins=0"),
         (lambda a: nd.histogram(a, bins=3, range=(3, 1)), r"\[histogram\] bins=3, range=\(3, 1\)"),
-        (lambda a: nd.one_hot(a, depth=3, dtype="foo"), r"\[one_hot\] output: unknown element type 'foo'"),
+        (lambda a: nd.one_hot(a, depth=3, dtype="foo"), r"\[one_hot\] dtype: unknown element type 'foo'"),
     ],
 )
 def test_wrong_values_are_named_with_the_function(call: Callable[[NDArray], Any], names: str) -> None:

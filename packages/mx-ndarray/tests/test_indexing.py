@@ -215,3 +215,24 @@ def test_one_list_of_integers_takes_rows() -> None:
     ):
         with pytest.raises(IndexError, match=text):
             a[key]
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, 1e30, -1e30, float("nan")])
+def test_no_index_wraps_around(value: float) -> None:
+    a = nd.arange(5)
+    kind = np.uint64 if isinstance(value, int) else np.float64
+    keys: list[Any] = [[value], np.array([[value]]), (slice(0, 2), [value])]
+    if value < 2**64:
+        keys += [
+            np.array([value], kind),
+            np.array(value, kind),
+            nd.array(np.array([value], kind), dtype=kind),
+        ]
+    for key in keys if kind is np.uint64 else keys[:2]:
+        with pytest.raises(IndexError):
+            a[key]
+        with pytest.raises(IndexError):
+            a[key] = 1
+    assert a[np.array([3], np.uint64)].asnumpy().tolist() == [3]
+    assert a[nd.array([4, 1], dtype="uint64")].asnumpy().tolist() == [4, 1]
+    assert a.asnumpy().tolist() == [0, 1, 2, 3, 4]

@@ -25,6 +25,8 @@ def test_the_seed_of_one_context() -> None:
     np.testing.assert_array_equal(a, random.uniform(shape=(4,)).asnumpy())
     with pytest.raises(ArgumentError):
         random.seed("x")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="ctx: expected a Context or 'all', got 'cpu'"):
+        random.seed(1, ctx="cpu")
 
 
 def test_moments() -> None:

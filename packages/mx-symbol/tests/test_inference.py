@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mx_core.context import cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_ndarray import nd
 from mx_symbol import sym
@@ -79,6 +80,21 @@ def test_unknown_names_are_refused():
         (sym.Variable("a") + sym.Variable("b")).infer_shape((1,), b=(1,))
     with pytest.raises(TypeError, match="tuple"):
         sym.relu(sym.Variable("data")).infer_shape(data=3)
+
+
+def test_unknown_types_are_refused_where_they_are_given():
+    x = sym.var("x")
+    for name, call in {
+        r"\[Cast 'cast\d+'\] dtype": lambda: x.astype("foo"),
+        r"\[Variable\] dtype": lambda: sym.var("y", dtype="foo"),
+        r"\[infer_type\] x": lambda: x.infer_type(x="foo"),
+        r"\[simple_bind\] type_dict x": lambda: x.simple_bind(cpu(), x=(2,), type_dict={"x": "foo"}),
+    }.items():
+        with pytest.raises(DTypeError, match=f"^{name}: unknown element type 'foo'; known: "):
+            call()
+    for shape in ("x", (1.5,), 2.5):
+        with pytest.raises(ArgumentError, match=r"\[Variable\] shape: expected integers, got "):
+            sym.var("y", shape=shape)
 
 
 def test_types_flow_both_ways():

@@ -21,12 +21,17 @@ FLOATING = frozenset(("float32", "float64", "float16", "bfloat16"))
 _CODES = {name: code for code, (name, _) in enumerate(_TABLE)} | {"bool_": 7}
 
 
-def code(dtype: Any) -> int:
+def code(dtype: Any, where: str = "") -> int:
     """Type flag of a name, a type flag, a numpy dtype or a numpy (or Python) scalar type.
+
+    Parameters
+    ----------
+    where : str
+        Who asks, for the error: "[zeros] dtype".
 
     Raises
     ------
-    DTypeError  there is no such element type
+    DTypeError  there is no such element type; the message lists those that are
     """
     if isinstance(dtype, str):
         found = _CODES.get(dtype)
@@ -37,7 +42,9 @@ def code(dtype: Any) -> int:
     else:
         found = _foreign(dtype)
     if found is None:
-        raise DTypeError(f"unknown element type {dtype!r}; known: {', '.join(n for n, _ in _TABLE)}")
+        asked = f"{where}: " if where else ""
+        known = ", ".join(n for n, _ in _TABLE)
+        raise DTypeError(f"{asked}unknown element type {dtype!r}; known: {known}")
     return found
 
 

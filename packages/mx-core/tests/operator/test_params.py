@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, DTypeError
 from mx_core.operator import Shape, opt, param, required
 
 
@@ -78,6 +78,9 @@ def test_numpy_types_name_an_element_type() -> None:
 
     assert CastParam(dtype=np.float16).dtype == "float16"
     assert CastParam(dtype=np.dtype("int8")).dtype == "int8"
+    assert CastParam(dtype="f4").attrs() == {"dtype": "float32"}
+    with pytest.raises(DTypeError, match=r"^\[\w+\] dtype: unknown element type 'foo'; known: float32, "):
+        CastParam(dtype="foo")
 
 
 def test_parameters_that_were_refused_can_be_shown() -> None:

@@ -161,7 +161,7 @@ def _plain(part: Any) -> list[Any]:
     if part is None or part is Ellipsis or isinstance(part, slice):
         return [part]
     if isinstance(part, NDArray):
-        if part.dtype is not np.bool_:
+        if part.dtype not in (np.bool_, np.uint64):  # which operators' int64 cannot hold
             return [part]
         part = part.asnumpy()
     if isinstance(part, (bool, np.bool_)):
@@ -177,6 +177,12 @@ def _plain(part: Any) -> list[Any]:
         raise IndexOutOfBoundsError(
             f"[NDArray] expected integers, slices, None, ..., lists, arrays or masks as indices, got {part!r}"
         )
+    if values.dtype.kind != "i":
+        beyond = ~((values >= -(2.0**63)) & (values < 2.0**63))  # NaN, too
+        if beyond.any():
+            raise IndexOutOfBoundsError(
+                f"[NDArray] index {values[beyond].flat[0]} is out of bounds for any axis"
+            )
     return [values.astype(np.int64)]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,17 +24,26 @@ def _place(ctx: Context | None) -> tuple[int, int]:
     return context.device_typeid, context.device_id
 
 
-def _shape(shape: ShapeLike) -> tuple[int, ...]:
+def _shape(shape: ShapeLike, name: str) -> tuple[int, ...]:
     """The shape as a tuple.
 
     Raises
     ------
-    ArgumentError  it is neither an integer nor a sequence of them
+    ArgumentError  it is neither an integer nor a sequence of them, or one of them is negative
     """
     try:
-        return (int(shape),) if hasattr(shape, "__index__") else tuple(int(d) for d in shape)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"[NDArray] shape: expected integers, got {shape!r}") from None
+        dims = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        made = tuple(operator.index(d) for d in dims)
+    except TypeError:
+        raise ArgumentError(f"[{name}] shape: expected integers, got {shape!r}") from None
+    if any(d < 0 for d in made):
+        raise ArgumentError(f"[{name}] shape: expected no negative length, got {made}")
+    return made
+
+
+def _code(name: str, dtype: Any) -> int:
+    """The type flag, of float32 for None; the error names the function."""
+    return dtypes.code(np.float32 if dtype is None else dtype, f"[{name}] dtype")
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
@@ -48,7 +58,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         context = current_context() if ctx is None else ctx
         copied = source_array.copyto(context)
         return copied if dtype is None else copied.astype(dtype, copy=False)
-    code = dtypes.code(np.float32 if dtype is None else dtype)
+    code = _code("array", dtype)
     try:
         values = np.asarray(source_array)
         if values.dtype == object:
@@ -74,8 +84,8 @@ def empty(
 ) -> NDArray:
     """An array whose values are undefined."""
     _expect_dense("empty", stype)
-    code = dtypes.code(np.float32 if dtype is None else dtype)
-    return _core.empty(_shape(shape), code, _place(ctx))
+    code = _code("empty", dtype)
+    return _core.empty(_shape(shape, "empty"), code, _place(ctx))
 
 
 def _expect_dense(name: str, stype: str | None) -> None:
@@ -84,13 +94,12 @@ def _expect_dense(name: str, stype: str | None) -> None:
 
 
 def _constant(
-    operator: str, shape: ShapeLike, ctx: Context | None, dtype: Any, out: NDArray | None,
+    name: str, shape: ShapeLike, ctx: Context | None, dtype: Any, out: NDArray | None,
     **values: Any,
 ) -> NDArray:  # fmt: skip
     context = current_context() if ctx is None else ctx
-    name = dtypes.name(dtypes.code(np.float32 if dtype is None else dtype))
-    settings = {"shape": _shape(shape), "ctx": context, "dtype": name}
-    return function(operator)(out=out, **settings, **values)  # type: ignore[no-any-return]
+    settings = {"shape": _shape(shape, name), "ctx": context, "dtype": dtypes.name(_code(name, dtype))}
+    return function(f"_{name}")(out=out, **settings, **values)  # type: ignore[no-any-return]
 
 
 def zeros(
@@ -99,14 +108,14 @@ def zeros(
 ) -> NDArray:  # fmt: skip
     """Zeros; float32 by default."""
     _expect_dense("zeros", stype)
-    return _constant("_zeros", shape, ctx, dtype, out)
+    return _constant("zeros", shape, ctx, dtype, out)
 
 
 def ones(
     shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, out: NDArray | None = None
 ) -> NDArray:
     """Ones; float32 by default."""
-    return _constant("_ones", shape, ctx, dtype, out)
+    return _constant("ones", shape, ctx, dtype, out)
 
 
 def full(
@@ -118,7 +127,7 @@ def full(
         value = float(val)
     except (TypeError, ValueError):
         raise TypeError(f"[full] val: expected a number, got {val!r}") from None
-    return _constant("_full", shape, ctx, dtype, out, value=value)
+    return _constant("full", shape, ctx, dtype, out, value=value)
 
 
 def arange(
@@ -129,7 +138,7 @@ def arange(
     context = current_context() if ctx is None else ctx
     if stop is None:
         start, stop = 0, start
-    name = dtypes.name(dtypes.code(dtype))
+    name = dtypes.name(_code("arange", dtype))
     return function("_arange")(  # type: ignore[no-any-return]
         start=start, stop=stop, step=step, repeat=repeat, ctx=context, dtype=name
     )
@@ -141,7 +150,7 @@ def linspace(
 ) -> NDArray:  # fmt: skip
     """`num` evenly spaced values from start to stop."""
     context = current_context() if ctx is None else ctx
-    name = dtypes.name(dtypes.code(dtype))
+    name = dtypes.name(_code("linspace", dtype))
     return function("_linspace")(  # type: ignore[no-any-return]
         start=start, stop=stop, num=num, endpoint=endpoint, ctx=context, dtype=name
     )
@@ -150,7 +159,7 @@ def linspace(
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """Ones on diagonal `k` of an N×M matrix (N×N when M is 0)."""
     context = current_context() if ctx is None else ctx
-    name = dtypes.name(dtypes.code(np.float32 if dtype is None else dtype))
+    name = dtypes.name(_code("eye", dtype))
     return function("_eye")(N=N, M=M, k=k, ctx=context, dtype=name)  # type: ignore[no-any-return]
 
 
@@ -165,7 +174,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"[from_numpy] expected a NumPy array, got {type(ndarray).__name__}")
-    code = dtypes.code(ndarray.dtype)
+    code = dtypes.code(ndarray.dtype, "[from_numpy] dtype")
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
     flags = ndarray.flags

@@ -149,7 +149,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """The values in another type, None is float32; a copy unless `copy` is False and it is the same."""
-        code = dtypes.code(np.float32 if dtype is None else dtype)
+        code = dtypes.code(np.float32 if dtype is None else dtype, "[astype] dtype")
         if not copy and code == self._dtype_code:
             return self
         return function("Cast")(self, dtype=dtypes.name(code))  # type: ignore[no-any-return]

@@ -30,13 +30,15 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 
     Raises
     ------
-    ArgumentError  the seed is not an integer
+    ArgumentError  the seed is not an integer, or `ctx` neither a context nor "all"
     """
     if not hasattr(seed_state, "__index__"):
         raise ArgumentError(f"[random.seed] expected an integer, got {seed_state!r}")
     state = int(seed_state.__index__()) & 0xFFFFFFFFFFFFFFFF
     if isinstance(ctx, Context):
         services.random(ctx.device_type).seed(state, ctx)
+    elif ctx != "all":
+        raise ArgumentError(f"[random.seed] ctx: expected a Context or 'all', got {ctx!r}")
     else:
         streams = {id(made): made for made in map(services.random, _device_types())}
         for made in streams.values():  # usually one for all devices

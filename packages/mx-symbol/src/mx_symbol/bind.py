@@ -137,7 +137,9 @@ def simple_bind(
     graph, devices = _planned(
         symbol,
         {name: legacy_in(shape_of(shape, f"simple_bind {name}")) for name, shape in kwargs.items()},
-        {name: dtypes.code(kind) for name, kind in (type_dict or {}).items()},
+        {
+            name: dtypes.code(kind, f"[simple_bind] type_dict {name}") for name, kind in (type_dict or {}).items()
+        },
         requests, place, Passes.parse(passes), group2ctx or {}, {}, planning,
     )  # fmt: skip
     pool = _Pool(place, devices, shared_exec, shared_arg_names, shared_buffer)

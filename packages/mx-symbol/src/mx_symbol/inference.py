@@ -114,7 +114,11 @@ class InferenceMethods:
         """As `infer_type`, with None for what is not known."""
         named = self._named(args, kwargs, "infer_type")
         order = self.nodes
-        given = {key: dtypes.code(value) for key, value in named.items() if value is not None}
+        given = {
+            key: dtypes.code(value, f"[infer_type] {key}")
+            for key, value in named.items()
+            if value is not None
+        }
         state = type_inference(order, given)
         arguments, outputs, aux = (
             [None if (code := state.get(entry)) is None else dtypes.numpy_dtype(code).type for entry in group]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def variable_attributes(
     if wd_mult is not None:
         attrs["__wd_mult__"] = str(wd_mult)
     if dtype is not None:
-        attrs["__dtype__"] = str(dtypes.code(dtype))
+        attrs["__dtype__"] = str(dtypes.code(dtype, "[Variable] dtype"))
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
@@ -53,6 +54,9 @@ def variable_attributes(
 
 
 def _shape_text(shape: Sequence[int]) -> str:
-    dims = [shape] if isinstance(shape, int) else list(shape)
-    inner = ", ".join(str(int(d)) for d in dims)
+    try:
+        dims = [operator.index(d) for d in ([shape] if isinstance(shape, int) else shape)]
+    except TypeError:
+        raise ArgumentError(f"[Variable] shape: expected integers, got {shape!r}") from None
+    inner = ", ".join(map(str, dims))
     return f"({inner},)" if len(dims) == 1 else f"({inner})"

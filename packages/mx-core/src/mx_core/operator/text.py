@@ -62,6 +62,8 @@ def coerce(value: Any, info: FieldInfo, where: str) -> Any:
         result = _convert(value, kind)
     except (ValueError, TypeError, AttributeError, SyntaxError, OverflowError, RecursionError, MemoryError):
         raise _wrong(value, info, where) from None
+    if kind is str and info.name.endswith("dtype") and info.choices is None:
+        result = dtypes.name(dtypes.code(result, f"{where} {info.name}"))
     if info.choices is not None and result not in info.choices:
         raise ArgumentError(
             f"{where} {info.name}: expected one of {', '.join(map(repr, info.choices))}, got {result!r}"

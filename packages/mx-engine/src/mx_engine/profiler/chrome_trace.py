@@ -7,13 +7,12 @@ A process per device and per domain, a thread per executing thread, times in mic
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mx_core.context import Context
+from mx_core.files import atomic_write
 from mx_engine.profiler.recording import Memory, Operation, Recording
 
 _SCOPES = {"global": "g", "process": "p", "thread": "t"}
@@ -111,16 +110,9 @@ def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
 
 def write(recording: Recording, path: Path) -> None:
     """Writes the trace; readers of `path` see the former file or the whole new one."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-            for i, event in enumerate(trace_events(recording)):
-                file.write((",\n" if i else "") + json.dumps(event))
-            dropped = f'"dropped_operations": {recording.dropped}'
-            file.write(f'\n], "otherData": {{{dropped}}}}}\n')
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with atomic_write(path, "w", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+        for i, event in enumerate(trace_events(recording)):
+            file.write((",\n" if i else "") + json.dumps(event))
+        dropped = f'"dropped_operations": {recording.dropped}'
+        file.write(f'\n], "otherData": {{{dropped}}}}}\n')
