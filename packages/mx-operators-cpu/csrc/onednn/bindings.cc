@@ -77,20 +77,6 @@ py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const 
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {view, axis, logarithm, temperature}); });
 }
 
-template <PlanPtr (*Kernel)(const Signature&, const RnnOptions&)>
-py::object prepare_rnn(const PySpecs& inputs, const PySpecs& outputs, const std::string& mode, int64_t layers,
-                       int64_t directions, int64_t units, bool state_outputs, double dropout, bool has_mask,
-                       bool is_train, uint64_t random_blocks, bool has_lengths) {
-  const RnnMode cell = mode == "lstm"       ? RnnMode::lstm
-                       : mode == "gru"      ? RnnMode::gru
-                       : mode == "rnn_tanh" ? RnnMode::tanh
-                                            : RnnMode::relu;
-  return prepare(inputs, outputs, [&](const Signature& s) {
-    return Kernel(s, {cell, layers, directions, units, state_outputs, dropout, has_mask, is_train, random_blocks,
-                      has_lengths});
-  });
-}
-
 template <PlanPtr (*Kernel)(const Signature&, const AttentionOptions&)>
 py::object prepare_attention(const PySpecs& inputs, const PySpecs& outputs, int64_t heads, int64_t parts) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {heads, parts}); });
@@ -181,13 +167,7 @@ PYBIND11_MODULE(_onednn, m) {
       },
       i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("smooth_alpha"), py::arg("use_ignore"),
       py::arg("label_is_distribution"), py::arg("normalization"));
-  const auto recurrent = [&](const char* name, auto function) {
-    m.def(name, function, i, o, py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"),
-          py::arg("units"), py::arg("state_outputs"), py::arg("dropout"), py::arg("has_mask"), py::arg("is_train"),
-          py::arg("random_blocks"), py::arg("has_lengths"));
-  };
-  recurrent("rnn", &prepare_rnn<rnn>);
-  recurrent("rnn_backward", &prepare_rnn<rnn_backward>);
+  bind_recurrent(m);
   const auto attention = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("heads"), py::arg("parts"));
   };

@@ -62,5 +62,6 @@ pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Ma
 }
 
 void bind_fused(pybind11::module_& module);
+void bind_recurrent(pybind11::module_& module);
 
 }  // namespace mx::onednn

@@ -118,11 +118,16 @@ struct RnnOptions {
   double dropout = 0;  // between layers
   bool has_mask = false, is_train = false;
   uint64_t random_blocks = 0;
-  bool has_lengths = false;  // of the sequences, last of the forward inputs
+  bool has_lengths = false;  // of the sequences, last of the forward inputs; float32
+  bool packed = false;       // parameters are what `pack_rnn` makes; without training
 };
 // data, parameters, state[, state_cell][, sequence_length]
-// -> output[, state_output[, statecell_output]][, reserve][, mask]
+// -> output[, state_output[, statecell_output]][, reserve, unless parameters are packed][, mask]
 PlanPtr rnn(const Signature& signature, const RnnOptions& options);
+// How many float32 numbers packed parameters are for that signature, with parameters that are not packed.
+int64_t packed_rnn_size(const Signature& signature, const RnnOptions& options);
+// parameters -> packed parameters, for a stack that reads such data
+PlanPtr pack_rnn(const Signature& signature, const Spec& data, const RnnOptions& options);
 // out-gradients of output and states, the forward inputs, output[, reserve][, mask] -> gradients of
 // the forward inputs but the lengths
 PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options);

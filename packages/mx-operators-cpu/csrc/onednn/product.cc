@@ -14,8 +14,8 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const MemoryDesc& b
     sum.append_sum();
     attributes.set_post_ops(sum);
   }
-  return {cpu_engine(), MemoryDesc({s.m, s.k}, DataType::f32, s.a_strides), any_layout(b),
-          MemoryDesc({s.m, s.n}, DataType::f32, Dims{s.c_stride, 1}), attributes};
+  return {cpu_engine(), MemoryDesc({s.m, s.k}, s.type, s.a_strides), any_layout(b),
+          MemoryDesc({s.m, s.n}, s.result, Dims{s.c_stride, 1}), attributes};
 }
 
 void place(dnnl::memory& memory, const void* data) {
@@ -26,7 +26,7 @@ void place(dnnl::memory& memory, const void* data) {
 }  // namespace
 
 Product::Product(const ProductShape& s)
-    : plain_({s.k, s.n}, DataType::f32, s.b_strides), matmul_(describe(s, plain_)), packed_(matmul_.weights_desc()),
+    : plain_({s.k, s.n}, s.type, s.b_strides), matmul_(describe(s, plain_)), packed_(matmul_.weights_desc()),
       run_(matmul_) {
   if (packed_ != plain_)
     pack_ = dnnl::reorder(dnnl::reorder::primitive_desc(cpu_engine(), plain_, cpu_engine(), packed_));
@@ -40,14 +40,14 @@ Product::Frame::Frame(const Product& product, dnnl::stream& stream, void* scratc
       arguments_{{DNNL_ARG_SRC, a_.get()}, {DNNL_ARG_WEIGHTS, b_.get()}, {DNNL_ARG_DST, c_.get()},
                  {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}} {}
 
-const void* Product::Frame::pack(const float* b, void* space) {
+const void* Product::Frame::pack(const void* b, void* space) {
   if (!product_.pack_) return b;
-  dnnl::memory from(product_.plain_, cpu_engine(), const_cast<float*>(b)), to(product_.packed_, cpu_engine(), space);
+  dnnl::memory from(product_.plain_, cpu_engine(), const_cast<void*>(b)), to(product_.packed_, cpu_engine(), space);
   dnnl::reorder(product_.pack_).execute(stream_, from, to);
   return space;
 }
 
-void Product::Frame::run(const float* a, const void* packed, float* c) {
+void Product::Frame::run(const void* a, const void* packed, void* c) {
   place(a_, a);
   place(b_, packed);
   place(c_, c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One matrix product that a kernel runs many times: float32, with strided operands, the second of
-// which is brought once into the layout the product likes best.
+// One matrix product that a kernel runs many times, with strided operands, the second of which is
+// brought once into the layout the product likes best.  Sums are float32.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,15 @@ struct ProductShape {
   Dims a_strides, b_strides;
   int64_t c_stride;  // of rows
   bool add = false;
+  DataType type = DataType::f32;    // of a and b
+  DataType result = DataType::f32;  // of c
 };
 
 class Product {
  public:
   explicit Product(const ProductShape& shape);
 
-  size_t packed_bytes() const { return packed_ == plain_ ? 0 : packed_.get_size(); }
+  size_t packed_bytes() const { return packed_.get_size(); }
   size_t scratchpad_bytes() const { return matmul_.scratchpad_desc().get_size(); }
 
   // What one thread needs to run it, with memory for the scratchpad.
@@ -30,8 +32,8 @@ class Product {
    public:
     Frame(const Product& product, dnnl::stream& stream, void* scratchpad);
     // b in the layout the product reads: itself, or `space` of packed_bytes().
-    const void* pack(const float* b, void* space);
-    void run(const float* a, const void* packed, float* c);
+    const void* pack(const void* b, void* space);
+    void run(const void* a, const void* packed, void* c);
 
    private:
     const Product& product_;

@@ -1,54 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stack of recurrent layers: the input's products of many steps at once, then step by step the
-// state's product and the fused cell.
-#include <cstring>
-#include <optional>
+// state's product and the fused cell.  Products read what tensors hold, floats or BFloat16; sums,
+// gates and the cell state of lstm, and the state of gru, go on in float32.
+#include <array>
+#include <type_traits>
 
 #include "rnn_cells.h"
-#include "rnn_lengths.h"
-#include "rnn_space.h"
+#include "rnn_weights.h"
 
 namespace mx::onednn {
 namespace {
 
-constexpr int64_t kChunkBytes = 4 << 20;  // of gates whose products are made at once
+template <class T>
+constexpr bool kExact = std::is_same_v<T, float>;
 
+template <class T>
 class Rnn final : public Plan {
  public:
   Rnn(const Signature& s, const RnnOptions& o)
-      : Plan(s, rnn_cost(RnnLayout(s.inputs[0].shape, o), 1)), o_(o), l_(s.inputs[0].shape, o) {
-    require_float(s);
+      : Plan(s, rnn_cost(RnnLayout(s.inputs[0].shape, o), 1)), o_(o), l_(s.inputs[0].shape, o),
+        weights_(l_, o.mode, s.inputs[0].type, threads_) {
     check_sizes(s);
     random_blocks = o.random_blocks;
-    const int64_t fitting = std::max<int64_t>(kChunkBytes / (4 * l_.batch * l_.rows()), 1);
-    const int64_t chunks = (l_.steps + fitting - 1) / fitting;
-    chunk_ = (l_.steps + chunks - 1) / chunks;
-    ThreadScope team(threads_);
-    for (int64_t layer = 0; layer < std::min<int64_t>(l_.layers, 2); ++layer) {
-      whole_[layer].emplace(input_product(layer, chunk_));
-      if (l_.steps % chunk_ != 0) tail_[layer].emplace(input_product(layer, l_.steps % chunk_));
-    }
-    ThreadScope small(step_threads(l_));
-    step_.emplace(ProductShape{l_.batch, l_.units, l_.rows(), {l_.units, 1}, {1, l_.units}, l_.rows()});
     lay_out();
   }
 
  private:
-  ProductShape input_product(int64_t layer, int64_t steps) const {
-    const int64_t k = l_.width(layer);
-    return {steps * l_.batch, k, l_.rows(), {k, 1}, {1, k}, l_.rows()};
-  }
-
   void check_sizes(const Signature& s) {
     const size_t n_states = l_.cell_state ? 2 : 1;
     if (s.inputs.size() != 2 + n_states + (o_.has_lengths ? 1 : 0)) throw Unsupported{};
-    require_size(s.inputs[1], l_.parameters());
+    require_size(s.inputs[1], o_.packed ? static_cast<int64_t>(weights_.bytes() / sizeof(float)) : l_.parameters());
     if (o_.has_lengths) require_size(s.inputs[2 + n_states], l_.batch);
     for (size_t i = 0; i < n_states; ++i) require_size(s.inputs[2 + i], l_.layers * l_.directions * l_.state());
     size_t next = 1;
     if (o_.state_outputs) next += n_states;
-    if (l_.reserve() > 0) reserve_ = next++;
+    if (l_.reserve() > 0 && !o_.packed) reserve_ = next++;
     if (o_.has_mask) mask_ = next++;
     if (s.outputs.size() != next || next > kMaxOutputs) throw Unsupported{};
     require_size(s.outputs[0], l_.sequence());
@@ -59,37 +46,19 @@ class Rnn final : public Plan {
   }
 
   void lay_out() {
+    const int64_t step = l_.batch * l_.rows();
     Sections sections;
-    size_t pad = step_->scratchpad_bytes(), packed = 0;
-    for (const auto* products : {&whole_, &tail_}) {
-      for (const auto& product : *products) {
-        if (!product) continue;
-        pad = std::max(pad, product->scratchpad_bytes());
-        packed = std::max(packed, product->packed_bytes());
-      }
-    }
-    pad_ = sections.add_bytes(pad);
-    packed_w_ = sections.add_bytes(packed);
-    packed_r_ = sections.add_bytes(step_->packed_bytes());
-    bias_ = sections.add(l_.rows() + l_.units);
-    recurrent_ = sections.add(l_.batch * l_.rows());
-    h_ = sections.add(l_.state());
-    value_ = sections.add(l_.state());
-    gates_ = sections.add(chunk_ * l_.batch * l_.rows());
-    for (size_t& sequence : sequences_) sequence = sections.add(l_.layers > 1 ? l_.sequence() : 0);
+    pad_ = sections.add_bytes(weights_.scratchpad_bytes());
+    packed_ = sections.add_bytes(o_.packed ? 0 : std::max(weights_.bytes(0), weights_.bytes(1)));
+    recurrent_ = sections.add<float>(step);
+    h_ = sections.add<T>(l_.state());
+    state_ = sections.add<float>(kExact<T> ? 0 : l_.state());
+    value_ = sections.add<T>(l_.state());
+    gates_ = sections.add<float>(weights_.chunk() * step);
+    kept_ = sections.add<T>(kExact<T> ? 0 : step);
+    for (size_t& sequence : sequences_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
     set_scratch(sections.bytes());
   }
-
-  // Everything one run needs, to be passed about.
-  struct Run {
-    const Call& call;
-    const Substitutes& out;
-    const RnnLengths& lengths;
-    dnnl::stream stream;
-    float* scratch;
-    float* reserve;  // nullptr: nothing is kept
-    float* part(size_t offset) const { return scratch + offset; }
-  };
 
   void execute(const Call& call) const override {
     bool any = false;
@@ -97,121 +66,145 @@ class Rnn final : public Plan {
     if (!any) return;
     const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(l_.cell_state ? 4 : 3) : nullptr);
     const Substitutes out(signature_, call, 1u);
-    Run run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0]),
-            reserve_ != 0 && call.wanted(reserve_) ? static_cast<float*>(out.of(reserve_)) : nullptr};
-    const auto* x = call.input<float>(0);
+    RnnRun run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<char*>(call.context.scratch[0])};
+    T* reserve = reserve_ != 0 ? run.written<T>(reserve_) : nullptr;
+    const auto* x = call.input<T>(0);
     for (int64_t layer = 0; layer < l_.layers; ++layer) {
       const bool top = layer == l_.layers - 1;
-      float* spare = run.part(sequences_[layer % 2]);
-      float* y = top                      ? static_cast<float*>(out.of(0))
-                 : run.reserve != nullptr ? run.reserve + l_.kept_outputs(layer)
-                                          : spare;
+      T* spare = run.part<T>(sequences_[layer % 2]);
+      T* y = top ? static_cast<T*>(out.of(0)) : reserve != nullptr ? reserve + l_.kept_outputs(layer) : spare;
       for (int64_t direction = 0; direction < l_.directions; ++direction)
-        run_layer(run, layer, direction, x, y + direction * l_.units);
+        run_layer(run, layer, direction, x, y + direction * l_.units, l_.keeps_gates ? reserve : nullptr);
       x = y;
       if (o_.has_mask && !top) x = drop(run, layer, y, spare);
     }
     out.deliver();
   }
 
-  void run_layer(Run& run, int64_t layer, int64_t direction, const float* x, float* y) const {
-    const auto* parameters = run.call.input<float>(1);
+  RnnWeights::Parts weights(RnnRun& run, int64_t layer, int64_t direction) const {
+    if (o_.packed) return weights_.at(layer, run.call.input<char>(1) + weights_.offset(layer, direction));
+    return weights_.pack(run.stream, run.call.input<T>(1), layer, direction, run.part<char>(packed_));
+  }
+
+  // What goes on in float32 from the first step: c of lstm, h of gru.
+  const float* first_state(const RnnRun& run, int64_t stack) const {
+    if (o_.mode != RnnMode::lstm && o_.mode != RnnMode::gru) return nullptr;
+    const T* given = run.call.input<T>(l_.cell_state ? 3 : 2) + stack * l_.state();
+    if constexpr (kExact<T>) {
+      return given;
+    } else {
+      convert(given, run.part<float>(state_), l_.state());
+      return run.part<float>(state_);
+    }
+  }
+
+  // Where the gates of the `some` steps from `done` on lie, in running order; `reserve`: nullptr where they are not kept.
+  struct Chunk {
+    int64_t first;  // step
+    float* gates;   // of that step
+  };
+  Chunk input_product(RnnRun& run, Product::Frame& product, const void* w, int64_t layer, int64_t direction,
+                      const T* x, int64_t done, int64_t some, float* keep) const {
+    const int64_t rows = l_.batch * l_.rows(), chunk = weights_.chunk();
+    const int64_t first = direction == 0 ? done : l_.steps - done - some;
+    // The last product begins with steps that are done where fewer are left.
+    const int64_t from = some == chunk ? first : direction == 0 ? l_.steps - chunk : 0;
+    float* gates = keep != nullptr && some == chunk ? keep + first * rows : run.part<float>(gates_);
+    product.run(x + from * l_.batch * l_.width(layer), w, gates);
+    return {first, gates + (first - from) * rows};
+  }
+
+  void run_layer(RnnRun& run, int64_t layer, int64_t direction, const T* x, T* y, T* reserve) const {
     const int64_t stack = l_.stack(layer, direction), rows = l_.batch * l_.rows();
-    const float* h_before = run.call.input<float>(2) + stack * l_.state();
-    const float* c_before = l_.cell_state ? run.call.input<float>(3) + stack * l_.state() : nullptr;
-    sum_biases(parameters + l_.b_w(layer, direction), parameters + l_.b_r(layer, direction), run.part(bias_));
-    const size_t kind = layer > 0 ? 1 : 0;
-    Product::Frame whole(*whole_[kind], run.stream, run.part(pad_));
-    const void* w = whole.pack(parameters + l_.w(layer, direction), run.part(packed_w_));
-    Product::Frame step(*step_, run.stream, run.part(pad_));
-    const void* r = step.pack(parameters + l_.r(layer, direction), run.part(packed_r_));
-    for (int64_t done = 0; done < l_.steps; done += chunk_) {
-      const int64_t some = std::min(chunk_, l_.steps - done);
-      const int64_t first = direction == 0 ? done : l_.steps - done - some;
-      const bool keeps = run.reserve != nullptr && l_.keeps_gates;
-      float* gates = keeps ? run.reserve + l_.kept_gates(layer, direction) + first * rows : run.part(gates_);
-      const float* from = x + first * l_.batch * l_.width(layer);
-      if (some == chunk_) {
-        whole.run(from, w, gates);
-      } else {
-        Product::Frame last(*tail_[kind], run.stream, run.part(pad_));
-        last.run(from, last.pack(parameters + l_.w(layer, direction), run.part(packed_w_)), gates);
-      }
+    T* kept_gates = reserve != nullptr ? reserve + l_.kept_gates(layer, direction) : nullptr;
+    T* kept_values = reserve != nullptr ? reserve + l_.kept_values(layer, direction) : nullptr;
+    const T* h_before = run.call.input<T>(2) + stack * l_.state();
+    const float* state_before = first_state(run, stack);
+    const RnnWeights::Parts parts = weights(run, layer, direction);
+    Product::Frame whole(weights_.of_input(layer), run.stream, run.part<char>(pad_));
+    Product::Frame step(weights_.of_state(), run.stream, run.part<char>(pad_));
+    for (int64_t done = 0; done < l_.steps; done += weights_.chunk()) {
+      const int64_t some = std::min(weights_.chunk(), l_.steps - done);
+      float* keep = nullptr;
+      if constexpr (kExact<T>) keep = kept_gates;
+      const Chunk chunk = input_product(run, whole, parts.w, layer, direction, x, done, some, keep);
       for (int64_t i = 0; i < some; ++i) {
-        const int64_t local = running(i, some, direction), t = first + local;
-        float* value =
-            keeps ? run.reserve + l_.kept_values(layer, direction) + t * l_.state() : run.part(value_);
+        const int64_t local = running(i, some, direction), t = chunk.first + local;
         {
           ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
-          step.run(h_before, r, run.part(recurrent_));
+          step.run(h_before, parts.r, run.part<float>(recurrent_));
         }
-        CellForward cell = {0, 0, l_.units, run.part(recurrent_), run.part(bias_), h_before, c_before,
-                            gates + local * rows, value, run.part(h_), y + t * l_.batch * l_.width(), l_.width()};
+        CellForward<T> cell{};
+        cell.units = l_.units;
+        cell.recurrent = run.part<float>(recurrent_);
+        cell.bias = parts.bias;
+        cell.gates = chunk.gates + local * rows;
+        cell.state_before = state_before;
+        cell.value = kept_values != nullptr ? kept_values + t * l_.state() : run.part<T>(value_);
+        cell.h = run.part<T>(h_);
+        if constexpr (kExact<T>) {
+          cell.state = l_.cell_state ? cell.value : cell.h;
+          cell.kept = kept_gates != nullptr ? kept_gates + t * rows : chunk.gates + local * rows;
+        } else {
+          cell.state = run.part<float>(state_);
+          cell.kept = kept_gates != nullptr ? kept_gates + t * rows : run.part<T>(kept_);
+        }
+        cell.output = y + t * l_.batch * l_.width();
+        cell.output_stride = l_.width();
         over_batch(l_, [&](int64_t first_row, int64_t last_row) {
           run.lengths.each_run(
               t, first_row, last_row, [&](int64_t begin, int64_t end) { step_rows(cell, begin, end); },
-              [&](int64_t begin, int64_t end) { keep_rows(cell, begin, end); });
+              [&](int64_t begin, int64_t end) { keep_rows(cell, h_before, begin, end); });
         });
-        h_before = run.part(h_);
-        if (l_.cell_state) c_before = value;
+        h_before = cell.h;
+        state_before = cell.state;
       }
     }
     if (!o_.state_outputs) return;
-    show(run, 1, stack, h_before);
-    if (l_.cell_state) show(run, 2, stack, c_before);
+    if (T* shown = run.written<T>(1)) std::copy_n(h_before, l_.state(), shown + stack * l_.state());
+    if (!l_.cell_state) return;
+    if (T* shown = run.written<T>(2)) convert(state_before, shown + stack * l_.state(), l_.state());
   }
 
-  void step_rows(CellForward cell, int64_t begin, int64_t end) const {
+  void step_rows(CellForward<T> cell, int64_t begin, int64_t end) const {
     cell.begin = begin;
     cell.end = end;
     cell_forward(o_.mode, cell);
   }
 
   // Behind the last step: states stay, nothing is shown.
-  void keep_rows(const CellForward& cell, int64_t begin, int64_t end) const {
+  void keep_rows(const CellForward<T>& cell, const T* h_before, int64_t begin, int64_t end) const {
     const int64_t some = (end - begin) * l_.units, start = begin * l_.units;
-    const auto bytes = static_cast<size_t>(some) * sizeof(float);
-    if (cell.h != cell.h_before) std::memcpy(cell.h + start, cell.h_before + start, bytes);
+    if (cell.h != h_before) std::copy_n(h_before + start, some, cell.h + start);
     if (!l_.cell_state) {
-      std::fill_n(cell.value + start, some, 0.0f);
-    } else if (cell.value != cell.c_before) {
-      std::memcpy(cell.value + start, cell.c_before + start, bytes);
+      std::fill_n(cell.value + start, some, T(0.0f));
+    } else if (static_cast<const void*>(cell.value) != cell.state_before) {
+      convert(cell.state_before + start, cell.value + start, some);
     }
-    std::fill_n(cell.gates + begin * l_.rows(), (end - begin) * l_.rows(), 0.0f);
+    std::fill_n(cell.kept + begin * l_.rows(), (end - begin) * l_.rows(), T(0.0f));
     for (int64_t row = begin; row < end; ++row)
-      std::fill_n(cell.output + row * cell.output_stride, l_.units, 0.0f);
-  }
-
-  void show(const Run& run, size_t output, int64_t stack, const float* state) const {
-    if (!run.call.wanted(output)) return;
-    std::memcpy(static_cast<float*>(run.out.of(output)) + stack * l_.state(), state,
-                static_cast<size_t>(l_.state()) * sizeof(float));
-  }
-
-  void sum_biases(const float* b_w, const float* b_r, float* sum) const {
-    const bool apart = o_.mode == RnnMode::gru;  // its last gate's b_R is multiplied with another gate
-    const int64_t joined = apart ? 2 * l_.units : l_.rows();
-    for (int64_t i = 0; i < l_.rows(); ++i) sum[i] = i < joined ? b_w[i] + b_r[i] : b_w[i];
-    for (int64_t i = 0; i < l_.units; ++i) sum[l_.rows() + i] = apart ? b_r[joined + i] : 0.0f;
+      std::fill_n(cell.output + row * cell.output_stride, l_.units, T(0.0f));
   }
 
   // What a layer passes up; `y` and `spare` may be the same.
-  const float* drop(const Run& run, int64_t layer, const float* y, float* spare) const {
-    constexpr int64_t kPiece = 1024;
+  static constexpr int64_t kPiece = 1024;
+  const T* drop(const RnnRun& run, int64_t layer, const T* y, T* spare) const {
     const int64_t n = l_.sequence(), start = layer * n;
-    auto* shown = run.call.wanted(mask_) ? static_cast<float*>(run.out.of(mask_)) + start : nullptr;
+    T* shown = run.written<T>(mask_);
+    if (shown != nullptr) shown += start;
     // Pieces begin where counters do in the stream of all masks.
     const int64_t skip = (4 - start % 4) % 4;
     const auto piece = [&](int64_t first, int64_t some, int64_t lead) {
-      float mask[kPiece + 4];
+      std::array<T, kPiece + 4> drawn;
+      T* const mask = drawn.data();
       if (o_.is_train) {
         draw_mask(run.call.context.random_key, run.call.context.random_offset, start + first - lead, some + lead,
                   o_.dropout, mask);
       } else {
-        std::fill_n(mask, some + lead, 1.0f);
+        std::fill_n(mask, some + lead, T(1.0f));
       }
       multiply(y + first, mask + lead, spare + first, some);
-      if (shown != nullptr) std::memcpy(shown + first, mask + lead, static_cast<size_t>(some) * sizeof(float));
+      if (shown != nullptr) std::copy_n(mask + lead, some, shown + first);
     };
     const int64_t head = std::min(skip, n);
     if (head > 0) piece(0, head, start % 4);
@@ -224,16 +217,62 @@ class Rnn final : public Plan {
 
   const RnnOptions o_;
   const RnnLayout l_;
+  const RnnWeights weights_;
   size_t reserve_ = 0, mask_ = 0;  // outputs; 0: there is none
-  int64_t chunk_;                  // steps whose input products are made at once
-  std::optional<Product> whole_[2], tail_[2], step_;  // of the first layer, of the others
-  size_t pad_, packed_w_, packed_r_, bias_, recurrent_, h_, value_, gates_, sequences_[2];
+  size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, kept_, sequences_[2];
 };
+
+// parameters -> what Rnn reads with `packed`
+template <class T>
+class PackRnn final : public Plan {
+ public:
+  PackRnn(const Signature& s, const RnnLayout& l, const RnnOptions& o, int threads)
+      : Plan(counted(s, 1, 1), bandwidth_cost(s)), l_(l), weights_(l, o.mode, s.inputs[0].type, threads) {
+    require_size(s.inputs[0], l_.parameters());
+    require_size(s.outputs[0], static_cast<int64_t>(weights_.bytes() / sizeof(float)));
+    if (s.outputs[0].type != DataType::f32) throw Unsupported{};
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    if (call.adds(0)) throw Error(MX_ERROR_VALUE, "packed parameters are not added to");
+    dnnl::stream stream(cpu_engine());
+    for (int64_t layer = 0; layer < l_.layers; ++layer)
+      for (int64_t direction = 0; direction < l_.directions; ++direction)
+        weights_.place(stream, call.input<T>(0), layer, direction,
+                       call.output<char>(0) + weights_.offset(layer, direction));
+  }
+
+  const RnnLayout l_;
+  const RnnWeights weights_;
+};
+
+int team(const RnnLayout& l) { return rnn_cost(l, 1).parallel() ? omp_get_max_threads() : 1; }
+
+const Spec& data_of(const Signature& s) {
+  if (s.inputs.empty() || s.outputs.empty()) throw Unsupported{};
+  return s.inputs[0];
+}
 
 }  // namespace
 
-PlanPtr rnn(const Signature& signature, const RnnOptions& options) {
-  return std::make_unique<Rnn>(signature, options);
+PlanPtr rnn(const Signature& s, const RnnOptions& o) {
+  data_of(s);
+  const size_t none = s.inputs.size();
+  if (all_float(s, {o.has_lengths ? none - 1 : none, o.packed ? 1 : none})) return std::make_unique<Rnn<float>>(s, o);
+  return std::make_unique<Rnn<BFloat16>>(s, o);
+}
+
+int64_t packed_rnn_size(const Signature& s, const RnnOptions& o) {
+  const RnnLayout layout(data_of(s).shape, o);
+  return static_cast<int64_t>(RnnWeights(layout, o.mode, s.inputs[0].type, team(layout)).bytes() / sizeof(float));
+}
+
+PlanPtr pack_rnn(const Signature& s, const Spec& data, const RnnOptions& o) {
+  const RnnLayout layout(data.shape, o);
+  if (data_of(s).type == DataType::f32) return std::make_unique<PackRnn<float>>(s, layout, o, team(layout));
+  return std::make_unique<PackRnn<BFloat16>>(s, layout, o, team(layout));
 }
 
 }  // namespace mx::onednn

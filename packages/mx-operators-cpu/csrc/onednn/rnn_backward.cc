@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Back-propagation through a stack of recurrent layers: step by step the fused cell and the state's
-// product, then the products of all steps at once.
-#include <cstring>
+// product, then the products of all steps at once.  Products read what tensors hold, floats or
+// BFloat16; sums and the gradients of states go on in float32.
 #include <optional>
+#include <type_traits>
 
 #include "loops.h"
 #include "rnn_cells.h"
-#include "rnn_lengths.h"
 #include "rnn_space.h"
 
 namespace mx::onednn {
 namespace {
 
+template <class T>
 class RnnBackward final : public Plan {
  public:
   RnnBackward(const Signature& s, const RnnOptions& o)
       : Plan(s, rnn_cost(layout(s, o), 2)), o_(o), l_(layout(s, o)), data_(heads(o)) {
-    require_float(s);
     check_sizes(s);
+    const DataType type = s.outputs[0].type;
+    const auto product = [type](ProductShape shape, DataType result) {
+      shape.type = type;
+      shape.result = result;
+      return Product(shape);
+    };
     ThreadScope team(threads_);
     for (int64_t layer = 0; layer < std::min<int64_t>(l_.layers, 2); ++layer) {
       const int64_t k = l_.width(layer), n = l_.steps * l_.batch, rows = l_.rows();
-      const ProductShape down = {n, rows, k, {rows, 1}, {k, 1}, k};
-      down_[layer].emplace(down);
-      if (l_.directions > 1) {
-        ProductShape more = down;
-        more.add = true;
-        down_more_[layer].emplace(more);
-      }
-      weights_[layer].emplace(ProductShape{rows, n, k, {1, rows}, {k, 1}, k});
+      ProductShape down = {n, rows, k, {rows, 1}, {k, 1}, k};
+      down_[layer].emplace(product(down, type));
+      down.add = true;
+      if (l_.directions > 1) down_more_[layer].emplace(product(down, type));
+      weights_[layer].emplace(product({rows, n, k, {1, rows}, {k, 1}, k}, type));
     }
     // States before the first step are inputs, the others lie in the output.
-    first_.emplace(ProductShape{l_.rows(), l_.batch, l_.units, {1, l_.rows()}, {l_.units, 1}, l_.units});
+    first_.emplace(product({l_.rows(), l_.batch, l_.units, {1, l_.rows()}, {l_.units, 1}, l_.units}, type));
     if (l_.steps > 1)
-      others_.emplace(ProductShape{l_.rows(), (l_.steps - 1) * l_.batch, l_.units, {1, l_.rows()}, {l_.width(), 1},
-                                   l_.units, true});
+      others_.emplace(product({l_.rows(), (l_.steps - 1) * l_.batch, l_.units, {1, l_.rows()}, {l_.width(), 1},
+                               l_.units, true}, type));
     ThreadScope small(step_threads(l_));
-    step_.emplace(ProductShape{l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units,
-                               gru() || o_.has_lengths});
+    step_.emplace(product({l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units,
+                           gru() || o_.has_lengths}, DataType::f32));
     lay_out();
   }
 
@@ -88,36 +91,26 @@ class RnnBackward final : public Plan {
     }
     pad_ = sections.add_bytes(pad);
     packed_ = sections.add_bytes(packed);
-    d_gates_ = sections.add(l_.steps * l_.batch * l_.rows());
-    d_recurrent_ = gru() ? sections.add(l_.steps * l_.batch * l_.rows()) : d_gates_;
-    dh_ = sections.add(l_.state());
-    dc_ = sections.add(l_.cell_state ? l_.state() : 0);
-    for (size_t& sequence : heads_) sequence = sections.add(l_.layers > 1 ? l_.sequence() : 0);
-    dropped_ = sections.add(o_.has_mask ? l_.sequence() : 0);
-    cleaned_ = sections.add(o_.has_lengths ? l_.steps * l_.batch * l_.input : 0);
-    d_first_ = sections.add(o_.has_lengths && l_.directions > 1 ? l_.batch * l_.rows() : 0);
+    d_gates_ = sections.add<T>(l_.steps * l_.batch * l_.rows());
+    d_recurrent_ = gru() ? sections.add<T>(l_.steps * l_.batch * l_.rows()) : d_gates_;
+    dh_ = sections.add<float>(l_.state());
+    dc_ = sections.add<float>(l_.cell_state ? l_.state() : 0);
+    for (size_t& sequence : heads_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
+    dropped_ = sections.add<T>(o_.has_mask ? l_.sequence() : 0);
+    cleaned_ = sections.add<T>(o_.has_lengths ? l_.steps * l_.batch * l_.input : 0);
+    d_first_ = sections.add<T>(o_.has_lengths && l_.directions > 1 ? l_.batch * l_.rows() : 0);
     set_scratch(sections.bytes());
   }
 
-  struct Run {
-    const Call& call;
-    const Substitutes& out;
-    const RnnLengths& lengths;
-    dnnl::stream stream;
-    float* scratch;
-    float* part(size_t offset) const { return scratch + offset; }
-    float* gradient(size_t i) const { return call.wanted(i) ? static_cast<float*>(out.of(i)) : nullptr; }
-  };
-
-  const float* reserve(const Call& call) const { return reserve_ != 0 ? call.input<float>(reserve_) : nullptr; }
-  const float* outputs_of(const Call& call, int64_t layer) const {
-    return layer == l_.layers - 1 ? call.input<float>(output_) : reserve(call) + l_.kept_outputs(layer);
+  const T* reserve(const Call& call) const { return reserve_ != 0 ? call.input<T>(reserve_) : nullptr; }
+  const T* outputs_of(const Call& call, int64_t layer) const {
+    return layer == l_.layers - 1 ? call.input<T>(output_) : reserve(call) + l_.kept_outputs(layer);
   }
-  const float* mask_of(const Call& call, int64_t layer) const {
-    return call.input<float>(mask_) + layer * l_.sequence();
+  const T* mask_of(const Call& call, int64_t layer) const {
+    return call.input<T>(mask_) + layer * l_.sequence();
   }
   // y = x * mask over a sequence.
-  void masked(const float* x, const float* mask, float* y) const {
+  void masked(const T* x, const T* mask, T* y) const {
     constexpr int64_t kPiece = 16384;
     const int64_t n = l_.sequence();
     parallel_for((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
@@ -127,7 +120,7 @@ class RnnBackward final : public Plan {
   }
 
   // Data without what lies behind the sequences: it would be multiplied by 0, which NaN survives.
-  void clean(const RnnLengths& lengths, const float* x, float* cleaned) const {
+  void clean(const RnnLengths& lengths, const T* x, T* cleaned) const {
     parallel_for(l_.steps, [&](int64_t first, int64_t last) {
       for (int64_t t = first; t < last; ++t) {
         const auto copy = [&](int64_t begin, int64_t end) {
@@ -135,7 +128,7 @@ class RnnBackward final : public Plan {
           std::copy_n(x + start, (end - begin) * l_.input, cleaned + start);
         };
         const auto clear = [&](int64_t begin, int64_t end) {
-          std::fill_n(cleaned + (t * l_.batch + begin) * l_.input, (end - begin) * l_.input, 0.0f);
+          std::fill_n(cleaned + (t * l_.batch + begin) * l_.input, (end - begin) * l_.input, T(0.0f));
         };
         lengths.each_run(t, 0, l_.batch, copy, clear);
       }
@@ -148,21 +141,21 @@ class RnnBackward final : public Plan {
     if (!any) return;
     const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(lengths_) : nullptr);
     const Substitutes out(signature_, call, 0);
-    Run run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<float*>(call.context.scratch[0])};
-    const auto* head = call.input<float>(0);
+    RnnRun run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<char*>(call.context.scratch[0])};
+    const auto* head = call.input<T>(0);
     for (int64_t layer = l_.layers; layer-- > 0;) {
-      const float* x = layer == 0 ? call.input<float>(data_) : outputs_of(call, layer - 1);
-      float* below = layer == 0 ? run.gradient(0) : run.part(heads_[layer % 2]);
+      const T* x = layer == 0 ? call.input<T>(data_) : outputs_of(call, layer - 1);
+      T* below = layer == 0 ? run.written<T>(0) : run.part<T>(heads_[layer % 2]);
       if (layer > 0 && o_.has_mask) {
-        masked(x, mask_of(call, layer - 1), run.part(dropped_));
-        x = run.part(dropped_);
-      } else if (layer == 0 && lengths.padded() && run.gradient(1) != nullptr) {
-        clean(lengths, x, run.part(cleaned_));
-        x = run.part(cleaned_);
+        masked(x, mask_of(call, layer - 1), run.part<T>(dropped_));
+        x = run.part<T>(dropped_);
+      } else if (layer == 0 && lengths.padded() && run.written<T>(1) != nullptr) {
+        clean(lengths, x, run.part<T>(cleaned_));
+        x = run.part<T>(cleaned_);
       }
       for (int64_t direction = 0; direction < l_.directions; ++direction) {
         through_steps(run, layer, direction, head);
-        if (run.gradient(1) != nullptr) weight_gradients(run, layer, direction, x);
+        if (run.written<T>(1) != nullptr) weight_gradients(run, layer, direction, x);
         if (below != nullptr) pass_down(run, layer, direction, below);
       }
       if (layer > 0 && o_.has_mask) masked(below, mask_of(call, layer - 1), below);
@@ -172,30 +165,29 @@ class RnnBackward final : public Plan {
   }
 
   // Fills d_gates_ and d_recurrent_, and writes the gradients of the first states.
-  void through_steps(Run& run, int64_t layer, int64_t direction, const float* head) const {
+  void through_steps(RnnRun& run, int64_t layer, int64_t direction, const T* head) const {
     const Call& call = run.call;
     const int64_t stack = l_.stack(layer, direction), rows = l_.batch * l_.rows(), row = l_.batch * l_.width();
-    const auto state_bytes = static_cast<size_t>(l_.state()) * sizeof(float);
-    float *dh = run.part(dh_), *dc = run.part(dc_);
+    float *dh = run.part<float>(dh_), *dc = run.part<float>(dc_);
     for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i) {
       float* to = i == 0 ? dh : dc;
       if (o_.state_outputs) {
-        std::memcpy(to, call.input<float>(1 + i) + stack * l_.state(), state_bytes);
+        convert(call.input<T>(1 + i) + stack * l_.state(), to, l_.state());
       } else {
-        std::memset(to, 0, state_bytes);
+        std::fill_n(to, l_.state(), 0.0f);
       }
     }
-    const float* y = outputs_of(call, layer) + direction * l_.units;
-    const float* gates = l_.keeps_gates ? reserve(call) + l_.kept_gates(layer, direction) : nullptr;
-    const float* values = l_.keeps_gates ? reserve(call) + l_.kept_values(layer, direction) : nullptr;
-    const float* h_first = call.input<float>(data_ + 2) + stack * l_.state();
-    const float* c_first = l_.cell_state ? call.input<float>(data_ + 3) + stack * l_.state() : nullptr;
-    Product::Frame step(*step_, run.stream, run.part(pad_));
-    const void* r = step.pack(call.input<float>(data_ + 1) + l_.r(layer, direction), run.part(packed_));
+    const T* y = outputs_of(call, layer) + direction * l_.units;
+    const T* gates = l_.keeps_gates ? reserve(call) + l_.kept_gates(layer, direction) : nullptr;
+    const T* values = l_.keeps_gates ? reserve(call) + l_.kept_values(layer, direction) : nullptr;
+    const T* h_first = call.input<T>(data_ + 2) + stack * l_.state();
+    const T* c_first = l_.cell_state ? call.input<T>(data_ + 3) + stack * l_.state() : nullptr;
+    Product::Frame step(*step_, run.stream, run.part<char>(pad_));
+    const void* r = step.pack(call.input<T>(data_ + 1) + l_.r(layer, direction), run.part<char>(packed_));
     for (int64_t i = l_.steps; i-- > 0;) {
       const int64_t t = running(i, l_.steps, direction), before = running(i - 1, l_.steps, direction);
-      float *d = run.part(d_gates_) + t * rows, *d_r = run.part(d_recurrent_) + t * rows;
-      CellBackward cell{};
+      T *d = run.part<T>(d_gates_) + t * rows, *d_r = run.part<T>(d_recurrent_) + t * rows;
+      CellBackward<T> cell{};
       cell.units = l_.units;
       cell.gates = gates != nullptr ? gates + t * rows : y + t * row;
       cell.value = values != nullptr ? values + t * l_.state() : nullptr;
@@ -215,19 +207,19 @@ class RnnBackward final : public Plan {
               step_rows(run.lengths, cell, h_first, direction == 1 && i > 0 ? t : -1, begin, end);
             },
             [&](int64_t begin, int64_t end) {
-              std::fill(d + begin * l_.rows(), d + end * l_.rows(), 0.0f);
-              std::fill(d_r + begin * l_.rows(), d_r + end * l_.rows(), 0.0f);
+              std::fill(d + begin * l_.rows(), d + end * l_.rows(), T(0.0f));
+              std::fill(d_r + begin * l_.rows(), d_r + end * l_.rows(), T(0.0f));
             });
       });
       ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
       step.run(d_r, r, dh);
     }
     for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i)
-      if (float* to = run.gradient(2 + i)) std::memcpy(to + stack * l_.state(), i == 0 ? dh : dc, state_bytes);
+      if (T* to = run.written<T>(2 + i)) convert(i == 0 ? dh : dc, to + stack * l_.state(), l_.state());
   }
 
   // `reverse`: the step, if the reverse direction may have begun with it; such rows had the first state before.
-  void step_rows(const RnnLengths& lengths, CellBackward cell, const float* h_first, int64_t reverse, int64_t begin,
+  void step_rows(const RnnLengths& lengths, CellBackward<T> cell, const T* h_first, int64_t reverse, int64_t begin,
                  int64_t end) const {
     if (!lengths.padded()) {
       cell.begin = begin;
@@ -235,7 +227,7 @@ class RnnBackward final : public Plan {
       return cell_backward(o_.mode, cell);
     }
     for (cell.begin = begin; cell.begin < end; cell.begin = cell.end) {
-      CellBackward rows = cell;
+      CellBackward<T> rows = cell;
       const bool begins = lengths[cell.begin] == reverse + 1;
       rows.end = cell.end = cell.begin + 1;
       while (rows.end < end && (lengths[rows.end] == reverse + 1) == begins) cell.end = ++rows.end;
@@ -249,31 +241,31 @@ class RnnBackward final : public Plan {
   }
 
   // The gradients of R h of the first steps, whose h is an input.
-  const float* at_first_steps(Run& run, int64_t direction, const float* d_r) const {
+  const T* at_first_steps(RnnRun& run, int64_t direction, const T* d_r) const {
     const int64_t rows = l_.batch * l_.rows();
     if (direction == 0 || !run.lengths.padded()) return d_r + running(0, l_.steps, direction) * rows;
-    float* gathered = run.part(d_first_);
+    T* gathered = run.part<T>(d_first_);
     for (int64_t n = 0; n < l_.batch; ++n) {
       const int64_t begin = n * l_.rows();
       if (run.lengths[n] > 0) {
         std::copy_n(d_r + (run.lengths[n] - 1) * rows + begin, l_.rows(), gathered + begin);
       } else {
-        std::fill_n(gathered + begin, l_.rows(), 0.0f);
+        std::fill_n(gathered + begin, l_.rows(), T(0.0f));
       }
     }
     return gathered;
   }
 
-  void weight_gradients(Run& run, int64_t layer, int64_t direction, const float* x) const {
-    float* gradient = run.gradient(1);
-    const float *d = run.part(d_gates_), *d_r = run.part(d_recurrent_);
+  void weight_gradients(RnnRun& run, int64_t layer, int64_t direction, const T* x) const {
+    T* gradient = run.written<T>(1);
+    const T *d = run.part<T>(d_gates_), *d_r = run.part<T>(d_recurrent_);
     multiply_into(run, *weights_[layer > 0 ? 1 : 0], d, x, gradient + l_.w(layer, direction));
     const int64_t rows = l_.batch * l_.rows(), row = l_.batch * l_.width(), stack = l_.stack(layer, direction);
-    float* d_weights = gradient + l_.r(layer, direction);
+    T* d_weights = gradient + l_.r(layer, direction);
     multiply_into(run, *first_, at_first_steps(run, direction, d_r),
-                  run.call.input<float>(data_ + 2) + stack * l_.state(), d_weights);
+                  run.call.input<T>(data_ + 2) + stack * l_.state(), d_weights);
     if (others_) {
-      const float* y = outputs_of(run.call, layer) + direction * l_.units;
+      const T* y = outputs_of(run.call, layer) + direction * l_.units;
       const bool backwards = direction == 1;
       multiply_into(run, *others_, d_r + (backwards ? 0 : rows), y + (backwards ? row : 0), d_weights);
     }
@@ -281,33 +273,48 @@ class RnnBackward final : public Plan {
     if (gru()) {
       sum_steps(d_r, gradient + l_.b_r(layer, direction));
     } else {
-      std::memcpy(gradient + l_.b_r(layer, direction), gradient + l_.b_w(layer, direction),
-                  static_cast<size_t>(l_.rows()) * sizeof(float));
+      std::copy_n(gradient + l_.b_w(layer, direction), l_.rows(), gradient + l_.b_r(layer, direction));
     }
   }
 
-  void pass_down(Run& run, int64_t layer, int64_t direction, float* below) const {
+  void pass_down(RnnRun& run, int64_t layer, int64_t direction, T* below) const {
     const auto& product = (direction == 0 ? down_ : down_more_)[layer > 0 ? 1 : 0];
-    multiply_into(run, *product, run.part(d_gates_),
-                  run.call.input<float>(data_ + 1) + l_.w(layer, direction), below);
+    multiply_into(run, *product, run.part<T>(d_gates_),
+                  run.call.input<T>(data_ + 1) + l_.w(layer, direction), below);
   }
 
-  void multiply_into(Run& run, const Product& product, const float* a, const float* b, float* c) const {
-    Product::Frame frame(product, run.stream, run.part(pad_));
-    frame.run(a, frame.pack(b, run.part(packed_)), c);
+  void multiply_into(RnnRun& run, const Product& product, const T* a, const T* b, T* c) const {
+    Product::Frame frame(product, run.stream, run.part<char>(pad_));
+    frame.run(a, frame.pack(b, run.part<char>(packed_)), c);
   }
 
   // The sum over steps and batch.
-  void sum_steps(const float* d, float* total) const {
+  void sum_steps(const T* d, T* total) const {
     const int64_t columns = l_.rows(), blocks = (columns + kBlockChannels - 1) / kBlockChannels;
     parallel_for(blocks, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         const int64_t first = b * kBlockChannels, some = std::min(kBlockChannels, columns - first);
         double result[kBlockChannels] = {};
-        sums(d + first, {l_.steps * l_.batch, columns, some, 1}, result);
-        for (int64_t i = 0; i < some; ++i) total[first + i] = static_cast<float>(result[i]);
+        sum_columns(d + first, columns, some, result);
+        for (int64_t i = 0; i < some; ++i) total[first + i] = T(static_cast<float>(result[i]));
       }
     });
+  }
+  void sum_columns(const T* d, int64_t columns, int64_t some, double* total) const {
+    const int64_t n = l_.steps * l_.batch;
+    if constexpr (std::is_same_v<T, float>) {
+      sums(d, {n, columns, some, 1}, total);
+    } else {
+      constexpr int64_t kRows = 32;
+      float wide[kRows * kBlockChannels];
+      for (int64_t row = 0; row < n; row += kRows) {
+        const int64_t rows = std::min(kRows, n - row);
+        for (int64_t i = 0; i < rows; ++i) convert(d + (row + i) * columns, wide + i * some, some);
+        double part[kBlockChannels] = {};
+        sums(wide, {rows, some, some, 1}, part);
+        for (int64_t i = 0; i < some; ++i) total[i] += part[i];
+      }
+    }
   }
 
   const RnnOptions o_;
@@ -322,8 +329,12 @@ class RnnBackward final : public Plan {
 
 }  // namespace
 
-PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options) {
-  return std::make_unique<RnnBackward>(signature, options);
+PlanPtr rnn_backward(const Signature& s, const RnnOptions& o) {
+  const size_t heads = o.mode == RnnMode::lstm ? 3 : 2;  // with states; the lengths lie behind the forward inputs
+  const size_t lengths = (o.state_outputs ? heads : 1) + heads + 1;
+  if (s.outputs.empty()) throw Unsupported{};
+  if (all_float(s, {o.has_lengths ? lengths : s.inputs.size()})) return std::make_unique<RnnBackward<float>>(s, o);
+  return std::make_unique<RnnBackward<BFloat16>>(s, o);
 }
 
 }  // namespace mx::onednn

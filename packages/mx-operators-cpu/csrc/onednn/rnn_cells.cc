@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rnn_cells.h"
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "clones.h"
 #include "mx_core/philox.hpp"
@@ -13,8 +15,25 @@ namespace {
 
 MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
 
-MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* c_before, float* gates, float* c,
-                        float* h, float* y) {
+MX_INLINE float get(const float* p, int64_t j) { return p[j]; }
+MX_INLINE float get(const BFloat16* p, int64_t j) { return float_of(static_cast<uint32_t>(p[j].bits) << 16); }
+MX_INLINE void put(float* p, int64_t j, float x) { p[j] = x; }
+// As BFloat16(x), without a branch: loops over it are vectorised.
+MX_INLINE void put(BFloat16* p, int64_t j, float x) {
+  const uint32_t bits = bits_of(x), rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  p[j].bits = static_cast<uint16_t>(x != x ? (bits >> 16) | 64u : rounded);
+}
+
+// What goes on in float32 beside what is kept; the same memory where that is float32, too.
+template <class T>
+MX_INLINE void both(float* precise, T* kept, int64_t j, float value) {
+  if constexpr (!std::is_same_v<T, float>) precise[j] = value;
+  put(kept, j, value);
+}
+
+template <class T>
+MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* gates, const float* c_before,
+                        float* c, T* kept, T* value, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float i = sigmoid(gates[j] + r[j] + b[j]);
@@ -22,102 +41,131 @@ MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* 
     const float g = tanh32(gates[2 * n + j] + r[2 * n + j] + b[2 * n + j]);
     const float o = sigmoid(gates[3 * n + j] + r[3 * n + j] + b[3 * n + j]);
     const float next = f * c_before[j] + i * g;
-    gates[j] = i;
-    gates[n + j] = f;
-    gates[2 * n + j] = g;
-    gates[3 * n + j] = o;
-    c[j] = next;
-    h[j] = y[j] = o * tanh32(next);
+    put(kept, j, i);
+    put(kept, n + j, f);
+    put(kept, 2 * n + j, g);
+    put(kept, 3 * n + j, o);
+    both(c, value, j, next);
+    const float shown = o * tanh32(next);
+    put(h, j, shown);
+    put(y, j, shown);
   }
 }
 
-MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* h_before, float* gates, float* value,
-                       float* h, float* y) {
+template <class T>
+MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* gates, const float* h_before,
+                       float* state, T* kept, T* value, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float reset = sigmoid(gates[j] + r[j] + b[j]);
     const float update = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
     const float product = r[2 * n + j] + b[3 * n + j];
     const float candidate = tanh32(gates[2 * n + j] + b[2 * n + j] + reset * product);
-    gates[j] = reset;
-    gates[n + j] = update;
-    gates[2 * n + j] = candidate;
-    value[j] = product;
-    h[j] = y[j] = candidate + update * (h_before[j] - candidate);
+    const float next = candidate + update * (h_before[j] - candidate);
+    put(kept, j, reset);
+    put(kept, n + j, update);
+    put(kept, 2 * n + j, candidate);
+    put(value, j, product);
+    both(state, h, j, next);
+    put(y, j, next);
   }
 }
 
-MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tanh32(a[j] + r[j] + b[j]);
-}
-
-MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
+template <class T>
+MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float x = a[j] + r[j] + b[j];
-    h[j] = y[j] = x <= 0.0f ? 0.0f : x;
+    const float x = tanh32(a[j] + r[j] + b[j]);
+    put(h, j, x);
+    put(y, j, x);
   }
 }
 
-MX_CLONES void lstm_row_back(int64_t n, const float* gates, const float* c, const float* c_before, const float* head,
-                             const float* dh, float* dc, float* d) {
+template <class T>
+MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float i = gates[j], f = gates[n + j], g = gates[2 * n + j], o = gates[3 * n + j];
-    const float shown = tanh32(c[j]), d_h = dh[j] + head[j];
+    const float sum = a[j] + r[j] + b[j], x = sum <= 0.0f ? 0.0f : sum;
+    put(h, j, x);
+    put(y, j, x);
+  }
+}
+
+template <class T>
+MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_before, const T* head,
+                             const float* dh, float* dc, T* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float i = get(gates, j), f = get(gates, n + j), g = get(gates, 2 * n + j), o = get(gates, 3 * n + j);
+    const float shown = tanh32(get(c, j)), d_h = dh[j] + get(head, j);
     const float total = dc[j] + d_h * o * (1 - shown * shown);
-    d[j] = total * g * i * (1 - i);
-    d[n + j] = total * c_before[j] * f * (1 - f);
-    d[2 * n + j] = total * i * (1 - g * g);
-    d[3 * n + j] = d_h * shown * o * (1 - o);
+    put(d, j, total * g * i * (1 - i));
+    put(d, n + j, total * get(c_before, j) * f * (1 - f));
+    put(d, 2 * n + j, total * i * (1 - g * g));
+    put(d, 3 * n + j, d_h * shown * o * (1 - o));
     dc[j] = total * f;
   }
 }
 
-MX_CLONES void gru_row_back(int64_t n, const float* gates, const float* value, const float* h_before,
-                            const float* head, float* dh, float* d, float* d_r) {
+template <class T>
+MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, float* dh,
+                            T* d, T* d_r) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float reset = gates[j], update = gates[n + j], candidate = gates[2 * n + j], d_h = dh[j] + head[j];
+    const float reset = get(gates, j), update = get(gates, n + j), candidate = get(gates, 2 * n + j);
+    const float d_h = dh[j] + get(head, j);
     const float d_candidate = d_h * (1 - update) * (1 - candidate * candidate);
-    d[n + j] = d_r[n + j] = d_h * (h_before[j] - candidate) * update * (1 - update);
-    d[j] = d_r[j] = d_candidate * value[j] * reset * (1 - reset);
-    d[2 * n + j] = d_candidate;
-    d_r[2 * n + j] = d_candidate * reset;
+    const float d_update = d_h * (get(h_before, j) - candidate) * update * (1 - update);
+    const float d_reset = d_candidate * get(value, j) * reset * (1 - reset);
+    put(d, j, d_reset);
+    put(d_r, j, d_reset);
+    put(d, n + j, d_update);
+    put(d_r, n + j, d_update);
+    put(d, 2 * n + j, d_candidate);
+    put(d_r, 2 * n + j, d_candidate * reset);
     dh[j] = d_h * update;
   }
 }
 
-MX_CLONES void tanh_row_back(int64_t n, const float* y, const float* head, const float* dh, float* d) {
+template <class T>
+MX_CLONES void tanh_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) d[j] = (dh[j] + head[j]) * (1 - y[j] * y[j]);
+  for (int64_t j = 0; j < n; ++j) put(d, j, (dh[j] + get(head, j)) * (1 - get(y, j) * get(y, j)));
 }
 
-MX_CLONES void relu_row_back(int64_t n, const float* y, const float* head, const float* dh, float* d) {
+template <class T>
+MX_CLONES void relu_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) d[j] = y[j] > 0.0f ? dh[j] + head[j] : 0.0f;
+  for (int64_t j = 0; j < n; ++j) put(d, j, get(y, j) > 0.0f ? dh[j] + get(head, j) : 0.0f);
 }
 
-MX_CLONES void multiply_run(const float* x, const float* mask, float* y, int64_t n) {
+template <class T>
+MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * mask[i];
+  for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i) * get(mask, i));
+}
+
+template <class From, class To>
+MX_CLONES void convert_run(const From* x, To* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i));
 }
 
 }  // namespace
 
-void cell_forward(RnnMode mode, const CellForward& s) {
+template <class T>
+void cell_forward(RnnMode mode, const CellForward<T>& s) {
   const int64_t n = s.units;
   for (int64_t row = s.begin; row < s.end; ++row) {
-    float *h = s.h + row * n, *y = s.output + row * s.output_stride;
+    T *h = s.h + row * n, *y = s.output + row * s.output_stride;
     switch (mode) {
       case RnnMode::lstm:
-        lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.c_before + row * n, s.gates + row * 4 * n,
-                 s.value + row * n, h, y);
+        lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
+                 s.state + row * n, s.kept + row * 4 * n, s.value + row * n, h, y);
         break;
       case RnnMode::gru:
-        gru_row(n, s.recurrent + row * 3 * n, s.bias, s.h_before + row * n, s.gates + row * 3 * n,
-                s.value + row * n, h, y);
+        gru_row(n, s.recurrent + row * 3 * n, s.bias, s.gates + row * 3 * n, s.state_before + row * n,
+                s.state + row * n, s.kept + row * 3 * n, s.value + row * n, h, y);
         break;
       case RnnMode::tanh: tanh_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
       case RnnMode::relu: relu_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
@@ -125,10 +173,11 @@ void cell_forward(RnnMode mode, const CellForward& s) {
   }
 }
 
-void cell_backward(RnnMode mode, const CellBackward& s) {
+template <class T>
+void cell_backward(RnnMode mode, const CellBackward<T>& s) {
   const int64_t n = s.units;
   for (int64_t row = s.begin; row < s.end; ++row) {
-    const float *head = s.head + row * s.output_stride, *y = s.gates + row * s.output_stride;
+    const T *head = s.head + row * s.output_stride, *y = s.gates + row * s.output_stride;
     float* dh = s.dh + row * n;
     switch (mode) {
       case RnnMode::lstm:
@@ -145,15 +194,39 @@ void cell_backward(RnnMode mode, const CellBackward& s) {
   }
 }
 
-void multiply(const float* x, const float* mask, float* y, int64_t n) { multiply_run(x, mask, y, n); }
+template <class T>
+void multiply(const T* x, const T* mask, T* y, int64_t n) {
+  multiply_run(x, mask, y, n);
+}
 
-void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, float* mask) {
+template <class T>
+void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, T* mask) {
   const auto keep = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
   for (int64_t i = 0; i < n; i += 4) {
     const philox::Block drawn = philox::block(key, offset + static_cast<uint64_t>(first + i) / 4);
     for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k)
-      mask[i + k] = static_cast<double>(philox::uniform32(drawn.words[k])) >= p ? keep : 0.0f;
+      mask[i + k] = T(static_cast<double>(philox::uniform32(drawn.words[k])) >= p ? keep : 0.0f);
   }
 }
+
+template <class From, class To>
+void convert(const From* x, To* y, int64_t n) {
+  if constexpr (std::is_same_v<From, To>) {
+    std::copy_n(x, n, y);
+  } else {
+    convert_run(x, y, n);
+  }
+}
+
+#define MX_CELLS(T)                                                                  \
+  template void cell_forward(RnnMode, const CellForward<T>&);                        \
+  template void cell_backward(RnnMode, const CellBackward<T>&);                      \
+  template void multiply(const T*, const T*, T*, int64_t);                           \
+  template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);         \
+  template void convert(const T*, float*, int64_t);
+
+MX_CELLS(float)
+MX_CELLS(BFloat16)
+template void convert(const float*, BFloat16*, int64_t);
 
 }  // namespace mx::onednn

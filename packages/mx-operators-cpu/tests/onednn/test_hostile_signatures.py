@@ -20,6 +20,18 @@ OUTPUT = {"rows": 2, "classes": 4, "inner": 3, "smooth_alpha": 0.0, "use_ignore"
           "label_is_distribution": False, "normalization": "null"}  # fmt: skip
 RNN = {"mode": "gru", "layers": 1, "directions": 1, "units": 4, "state_outputs": False, "dropout": 0.0, "has_lengths": False,
        "has_mask": False, "is_train": True, "random_blocks": 0}  # fmt: skip
+
+
+def _forward(*tensors: Any, **options: Any) -> object | None:
+    plan: object | None = native.RecurrentStack(*tensors, **options).forward()
+    return plan
+
+
+def _backward(*tensors: Any, **options: Any) -> object | None:
+    plan: object | None = native.RecurrentStack(*tensors, **options).backward()
+    return plan
+
+
 P = (3 * 4 * (3 + 4 + 2),)
 #: function, inputs, outputs, options of calls that are right
 CALLS: list[tuple[Callable[..., Any], list[Shape], list[Shape], dict[str, Any]]] = [
@@ -34,8 +46,8 @@ CALLS: list[tuple[Callable[..., Any], list[Shape], list[Shape], dict[str, Any]]]
     (native.pooling_backward, [(2, 4, 2), D, (2, 4, 2)], [D], POOL),
     (native.softmax, [(2, 20)], [(2, 20)],
      {"view": [2, 20], "axis": 1, "logarithm": False, "temperature": 1.0}),
-    (native.rnn, [(5, 2, 3), P, (1, 2, 4)], [(5, 2, 4), (5 * 2 * 4 * 4,)], RNN),
-    (native.rnn_backward, [(5, 2, 4), (5, 2, 3), P, (1, 2, 4), (5, 2, 4), (5 * 2 * 4 * 4,)],
+    (_forward, [(5, 2, 3), P, (1, 2, 4)], [(5, 2, 4), (5 * 2 * 4 * 4,)], RNN),
+    (_backward, [(5, 2, 4), (5, 2, 3), P, (1, 2, 4), (5, 2, 4), (5 * 2 * 4 * 4,)],
      [(5, 2, 3), P, (1, 2, 4)], RNN),
     (native.attention_scores, [(5, 2, 12)], [(4, 5, 5)], {"heads": 2, "parts": 3}),
     (native.attention_values, [(5, 2, 12), (4, 5, 5)], [(5, 2, 4)], {"heads": 2, "parts": 3}),

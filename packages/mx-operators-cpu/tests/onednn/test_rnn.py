@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plans
 import pytest
+from ml_dtypes import bfloat16
 
 from mx_core import operators
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import ReferenceContext, infer_shapes
+from mx_core.operator import OperatorProperty, ReferenceContext, gradient_of, infer_shapes
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 
@@ -84,6 +86,66 @@ def test_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
     attrs = {"mode": "gru", "state_size": 3, "num_layers": 2, "use_sequence_length": True}
     *inputs, lengths = _inputs(rng, attrs, (4, 6, 3))
     plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-3, atol=1e-4)
+
+
+def _distance(got: np.ndarray, expected: np.ndarray) -> float:
+    """How far arrays are apart, of the length of the expected one."""
+    difference = got.astype(np.float64) - expected.astype(np.float64)
+    return float(np.linalg.norm(difference) / np.linalg.norm(expected.astype(np.float64)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "tolerance"), [("rnn_tanh", 0.02), ("rnn_relu", 0.2), ("lstm", 0.01), ("gru", 0.01)]
+)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("layers", "p", "lengths"), [(1, 0.0, False), (3, 0.0, False), (2, 0.4, True)])
+def test_bfloat16_beside_float32(
+    rng: np.random.Generator,
+    mode: str,
+    tolerance: float,
+    bidirectional: bool,
+    layers: int,
+    p: float,
+    lengths: bool,
+) -> None:
+    """Arrays are apart by about the rounding of an element, 2^-9; units of relu may fall on the other side of 0."""
+    attrs = {"mode": mode, "state_size": 17, "num_layers": layers, "state_outputs": True, "p": p,
+             "bidirectional": bidirectional, "use_sequence_length": lengths}  # fmt: skip
+    exact = _inputs(rng, attrs, (9, 6, 12))
+    exact[1] *= 0.5
+    low = [x.astype(bfloat16) if i < 4 - (mode != "lstm") else x for i, x in enumerate(exact)]
+    exact = [x.astype(np.float32) for x in low]
+    op = operators.get("RNN")
+    params = op.Param.parse(attrs, op="RNN")
+    expected, outputs = _computed(op, params, exact, low)
+    for got, want in zip(outputs, expected, strict=True):
+        assert _distance(got, want) < 0.01
+    heads = [
+        rng.standard_normal(expected[i].shape).astype(bfloat16) for i in range(op.num_visible_outputs(params))
+    ]
+    (node,) = gradient_of(op, params).nodes
+    given = [{"out_grad": heads, "input": low, "output": outputs}[e.kind][e.index] for e in node.inputs]
+    wide = [x.astype(np.float32) for x in heads]
+    reference = [{"out_grad": wide, "input": exact, "output": expected}[e.kind][e.index] for e in node.inputs]
+    for want, got in zip(*_computed(operators.get(node.op), node.params, reference, given), strict=True):
+        assert _distance(got, want) < tolerance
+
+
+def _computed(
+    op: OperatorProperty, p: Any, exact: Sequence[np.ndarray], low: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Results of the reference in float32, and of the kernel in bfloat16."""
+    expected = [np.asarray(y) for y in op.reference(p, list(exact), ReferenceContext(is_train=True))]
+    outputs = [np.zeros(y.shape, bfloat16) for y in expected]
+    plans.run(plans.prepare(op, p, low, outputs), low, outputs)
+    return expected, outputs
+
+
+@pytest.mark.parametrize("mode", ["lstm", "gru"])
+def test_bfloat16_adds_and_leaves_out(rng: np.random.Generator, mode: str) -> None:
+    attrs = {"mode": mode, "state_size": 5, "num_layers": 2, "state_outputs": True}
+    inputs = [(0.4 * x).astype(bfloat16) for x in _inputs(rng, attrs, (4, 3, 6))]
+    plans.verify("RNN", attrs, inputs, rtol=0.05, atol=0.03)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, 5.0, np.nan])

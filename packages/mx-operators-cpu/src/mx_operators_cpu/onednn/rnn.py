@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_operators_cpu.onednn.library import native
 from mx_operators_cpu.onednn.signature import floating, specs
-from mx_operators_cpu.vector.composite import Composite, traced
+from mx_operators_cpu.vector.composite import Composite, same, traced
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -43,37 +42,39 @@ def _blocks(call: KernelCall) -> int:
     return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
 
 
-def _prepared(call: KernelCall, make: Callable[..., object | None]) -> object | None:
+def stack(call: KernelCall) -> Any:
+    """The call as the native part knows it; lengths are float32."""
     p: Any = call.params
     lengths, inputs = _lengths(call), list(call.inputs)
     if lengths is not None:
         inputs[lengths] = replace(inputs[lengths], dtype=_FLOAT)
-    plan = make(
+    return native.RecurrentStack(
         specs(inputs), specs(call.outputs), mode=p.mode, layers=p.num_layers,
         directions=2 if p.bidirectional else 1, units=p.state_size, state_outputs=p.state_outputs, dropout=p.p,
         has_mask=p.p > 0 and p.num_layers > 1, is_train=call.is_train, random_blocks=_blocks(call),
         has_lengths=lengths is not None,
     )  # fmt: skip
+
+
+def _with_lengths(call: KernelCall, plan: object | None) -> object | None:
+    """The plan behind a cast of the lengths, where they need one."""
+    lengths = _lengths(call)
     if plan is None or lengths is None or call.inputs[lengths].dtype == _FLOAT:
         return plan
     made = Composite(call)
     given = list(range(len(call.inputs)))
     given[lengths] = made.temporary(call.inputs[lengths].shape, _FLOAT)
-    made.evaluate(traced(_same, 1), [lengths], [given[lengths]])
+    made.evaluate(traced(same, 1), [lengths], [given[lengths]])
     made.run(plan, given, [made.output(i) for i in range(len(call.outputs))])
     joined: object = made.plan()
     return joined
 
 
-def _same(x: Any) -> Any:
-    return x
-
-
 def rnn(call: KernelCall) -> object | None:
     """data, parameters, state[, state_cell][, lengths] -> output[, states][, reserve][, mask]."""
-    return _prepared(call, native.rnn)
+    return _with_lengths(call, stack(call).forward())
 
 
 def rnn_backward(call: KernelCall) -> object | None:
     """Out-gradients, the forward inputs, output[, reserve][, mask] -> gradients of the forward inputs."""
-    return _prepared(call, native.rnn_backward)
+    return _with_lengths(call, stack(call).backward())
