@@ -1,151 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference pages of the operators, from their declarations."""
+"""The reference of the operators: a page each, an index per family, one of all names."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sphinx.ext.napoleon import Config
-from sphinx.ext.napoleon.docstring import NumpyDocstring
-
-from generate.examples import Recorded, example, recorded_cases
-from generate.formulas import formula
-from generate.text import protect
-from mx_core import operators
-from mx_core.operator import OperatorProperty, gradient_of, infer_shapes
+from generate.differences import by_operator
+from generate.examples import recorded_cases, shown_operators
+from generate.naming import public_name, shown
+from generate.operator_page import Surroundings, anchor, page, section, summary
+from generate.related import relatives
+from generate.text import protect, table
+from mx_core.operator import OperatorProperty
 
 TITLES = {
     "array": "Arrays: making, shaping, joining, indexing, sorting",
-    "elementwise": "Elementwise",
+    "contrib": "Contributed operators",
+    "elementwise": "Elementwise arithmetic and functions",
+    "image": "Images: colours, cropping, flipping, resizing",
     "linalg": "Products and linear algebra",
     "loss": "Losses",
-    "nn": "Layers",
+    "nn": "Layers of neural networks",
     "optimizer": "Optimizer updates",
-    "random": "Random numbers",
-    "reduce": "Reductions",
+    "random": "Random numbers and densities",
+    "reduce": "Reductions: sums, means, extremes, norms",
     "rnn": "Recurrent networks",
+    "sequence": "Sequences of different lengths",
+    "vision": "Vision: regions, boxes, sampling, resizing",
+    "mx-example-operators": "Operators of the example plug-in (mx-example-operators)",
+    "mx-ndarray": "Operators written in Python (mx-ndarray)",
 }
+RECORDED = Path("packages") / "mx-operators" / "tests" / "data" / "conformance"
+INTERNAL = "internal"
+Families = Mapping[str, Sequence[OperatorProperty]]
 
 
 def write(target: Path, root: Path) -> None:
-    """`index.rst` and a page per family."""
-    recorded = recorded_cases(root / "packages/mx-operators/tests/data/conformance")
-    families: dict[str, dict[str, OperatorProperty]] = defaultdict(dict)
-    for name in operators.names():
-        op = operators.get(name)
-        if not op.name.startswith("_backward"):
-            families[family(op)][op.name] = op
-    for name, members in families.items():
-        (target / f"{name}.rst").write_text(page(name, members, recorded))
-    count = sum(map(len, families.values()))
-    (target / "index.rst").write_text(index(families, count))
+    """`index.rst`, `names.rst`, and per family a folder with an index and its operators' pages."""
+    for name, text in pages(root):
+        path = target / f"{name}.rst"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
 
-def family(op: OperatorProperty) -> str:
+def pages(root: Path) -> list[tuple[str, str]]:
+    """Name and text of every page."""
+    ops = shown_operators()
+    recorded = recorded_cases(root / RECORDED)
+    near, differing = relatives(ops), by_operator(root)
+    families = by_family(ops)
+
+    def around(op: OperatorProperty) -> Surroundings:
+        return Surroundings(recorded.get(op.name, ()), near[op.name], differing.get(op.name, ()), link)
+
+    found = [("index", index(families)), ("names", names(ops))]
+    for family, members in families.items():
+        found.append((f"{family}/index", family_index(family, members)))
+        found += [(place(op), page(op, around(op))) for op in members if public_name(op) is not None]
+        internal = [op for op in members if public_name(op) is None]
+        if internal:
+            heading = f"{title(family)}: internal operators"
+            lines = [heading, "=" * len(heading), "", *INTERNAL_NOTE, ""]
+            lines += [line for op in internal for line in section(op, around(op))]
+            found.append((f"{family}/{INTERNAL}", "\n".join(lines) + "\n"))
+    return found
+
+
+INTERNAL_NOTE = (
+    "Names that begin with an underscore. Programs reach them through the operators of arrays and symbols,",
+    "indexing and functions written in Python, or find them in symbol files; ``mx.nd._internal`` has them all.",
+)
+
+
+def by_family(ops: Sequence[OperatorProperty]) -> dict[str, list[OperatorProperty]]:
+    """Operators by family, in the order of their titles, with names in alphabetical order."""
+    found: dict[str, list[OperatorProperty]] = defaultdict(list)
+    for op in sorted(ops, key=lambda op: shown(op).lower()):
+        found[family_of(op)].append(op)
+    return {name: found[name] for name in sorted(found, key=title)}
+
+
+def family_of(op: OperatorProperty) -> str:
     """Where an operator is filed: the folder of its module, or the package of a plug-in."""
     parts = type(op).__module__.split(".")
     return parts[1] if parts[0] == "mx_operators" else parts[0].replace("_", "-")
 
 
-def title(name: str) -> str:
+def title(family: str) -> str:
     """Heading of a family's page."""
-    return TITLES.get(name, name if "-" in name else name.replace("_", " ").capitalize())
+    return TITLES.get(family, family)
 
 
-def index(families: Mapping[str, Iterable[str]], count: int) -> str:
+def place(op: OperatorProperty) -> str:
+    """Path of the page that an operator is on, without suffix."""
+    return f"{family_of(op)}/{public_name(op) or INTERNAL}"
+
+
+def link(op: OperatorProperty) -> str:
+    """A reference to an operator, from any page."""
+    if public_name(op) is None:
+        return f":ref:`{shown(op)} <{anchor(op)}>`"
+    return f":doc:`{shown(op)} </reference/generated/operators/{place(op)}>`"
+
+
+# ---- indexes ------------------------------------------------------------------------------------
+
+
+def index(families: Families) -> str:
     """The page that lists the families."""
+    count = sum(map(len, families.values()))
+    own = sum(public_name(op) is not None for members in families.values() for op in members)
     lines = ["Operators", "=========", ""]
     lines += [
-        f"{count} operators, generated from their declarations. Each is a function of ``mx.nd``, which "
-        "computes, and of ``mx.sym``, which builds a graph; names that begin with an underscore are "
-        "reached through the operators of arrays and symbols, or occur in symbol files.",
+        f"{count} operators, {own} of them with a page each, written from their declarations when this",
+        "documentation is built; every example was run then. An operator is a function of ``mx.nd``, which computes,",
+        "and of ``mx.sym``, which builds a graph. :doc:`names` lists all names and aliases.",
+        "",
+        "Every function of ``mx.nd`` takes ``out``, where the result is put; every function of ``mx.sym`` takes",
+        "``name`` and ``attr``. An unknown parameter is an ``ArgumentError`` that lists those there are. Errors are",
+        "those of ``mx_core.errors``, and each is an ``MXNetError``: ``ShapeError`` and ``ArgumentError`` are",
+        "``ValueError`` too, ``DTypeError`` is a ``TypeError``. What is found out by inference is raised by the call;",
+        "what depends on values is raised when the result is waited for.",
         "", ".. toctree::", "   :maxdepth: 1", "",
     ]  # fmt: skip
-    lines += [f"   {name}" for name in sorted(families, key=title)]
+    return "\n".join([*lines, *(f"   {name}/index" for name in families), "   names"]) + "\n"
+
+
+def family_index(family: str, members: Sequence[OperatorProperty]) -> str:
+    """The page of a family: its operators with what each computes."""
+    lines = [title(family), "=" * len(title(family)), ""]
+    public = [op for op in members if public_name(op) is not None]
+    internal = [op for op in members if public_name(op) is None]
+    if public:
+        lines += table(("Operator", "Computes"), [(link(op), protect(summary(op))) for op in public])
+    if internal:
+        lines += [f"Internal operators: {', '.join(map(link, internal))}.", ""]
+    lines += [".. toctree::", "   :hidden:", "", *(f"   {public_name(op)}" for op in public)]
+    return "\n".join([*lines, *([f"   {INTERNAL}"] if internal else [])]) + "\n"
+
+
+def names(ops: Sequence[OperatorProperty]) -> str:
+    """Every name and alias with the page that has it."""
+    rows = {}
+    for op in ops:
+        for name in (shown(op), op.name, *op.aliases):
+            rows[name] = (f"``{name}``", link(op))
+    lines = ["All names of operators", "======================", ""]
+    lines += table(("Name", "Operator"), [rows[name] for name in sorted(rows, key=str.lower)])
     return "\n".join(lines) + "\n"
-
-
-def page(
-    name: str, members: Mapping[str, OperatorProperty], recorded: Mapping[str, Sequence[Recorded]]
-) -> str:
-    """A family."""
-    lines = [title(name), "=" * len(title(name)), ""]
-    for op_name in sorted(members, key=lambda n: (n.startswith("_"), n.lower())):
-        lines += section(members[op_name], recorded.get(op_name, []))
-    return "\n".join(lines) + "\n"
-
-
-@cache
-def _napoleon() -> Config:
-    return Config(napoleon_use_rtype=False, napoleon_use_param=True)
-
-
-def section(op: OperatorProperty, cases: Sequence[Recorded]) -> list[str]:
-    """One operator: signature, documentation, what else its declaration says, an example that is run."""
-    heading = op.name.replace("_", r"\_") if op.name.endswith("_") or op.name.startswith("_") else op.name
-    lines = [heading, "-" * len(heading), "", f".. py:function:: {op.name}{signature(op)}", ""]
-    described = op.doc().split("\n\nReturns\n")[0]  # the rest is among the facts
-    body = str(NumpyDocstring(protect(described), _napoleon())).split("\n")
-    computed = formula(op, [attrs for attrs, _ in cases])
-    if computed is not None:
-        body += [f":Formula: ``{op.results[0]} = {computed}``"]
-    body += [f":{label}: {value}" for label, value in facts(op)]
-    body += shapes(op, cases)
-    body += ["", "For example::", "", *(f"   {line}" for line in example(op, cases)), ""]
-    return lines + [f"   {line}".rstrip() for line in body] + [""]
-
-
-def signature(op: OperatorProperty) -> str:
-    """Without the keywords that every operator takes."""
-    given = op.signature()
-    kept = [p for p in given.parameters.values() if p.name not in ("out", "name", "kwargs")]
-    return str(given.replace(parameters=kept))
-
-
-def facts(op: OperatorProperty) -> list[tuple[str, str]]:
-    """What the declaration says besides names and parameters."""
-    found = [("Returns", ", ".join(op.results))]
-    if op.aliases:
-        found.append(("Also known as", ", ".join(op.aliases)))
-    if op.auxiliaries:
-        found.append(("Auxiliary states", ", ".join(op.auxiliaries) + " (changed by the operator)"))
-    if op.is_random:
-        found.append(("Random", "takes numbers from the stream of its context"))
-    if op.dynamic_output:
-        found.append(("Shape", "known only when it has run"))
-    if op.needs_train_flag:
-        found.append(("Training", "computes something else while training"))
-    if op.is_loss:
-        found.append(("Loss", "backward begins here and reads no gradient of the output"))
-    return found
-
-
-def shapes(op: OperatorProperty, cases: Iterable[Recorded]) -> list[str]:
-    """Up to two examples of inference: the shapes of recorded cases through the declared rule."""
-    lines: list[str] = []
-    seen = set()
-    for recorded, arrays in cases:
-        attrs, given = dict(recorded), [x.shape for x in arrays]
-        if op.variadic and op.variadic not in attrs:
-            attrs[op.variadic] = len(given)
-        p = op.Param.parse(attrs, op=op.name)
-        n_inputs = len(op.inputs(p)) + len(op.aux(p))
-        inputs, outputs = infer_shapes(op, p, [*given, *[None] * (n_inputs - len(given))])
-        key = (tuple(map(len, inputs)), tuple(sorted(attrs)))
-        if key in seen or len(seen) == 2:
-            continue
-        seen.add(key)
-        names = [*op.inputs(p), *op.aux(p)]
-        left = ", ".join(f"{n} {s}" for n, s in zip(names, inputs, strict=True)) or "nothing"
-        visible = list(zip(op.outputs(p), outputs, strict=True))[: op.num_visible_outputs(p)]
-        right = ", ".join(f"{n} {s}" for n, s in visible)
-        with_ = "".join(f", {k}={v}" for k, v in sorted(attrs.items()) if k != op.variadic)
-        lines += [f"   {left}{with_}", f"      → {right}"]
-    if not lines:
-        return []
-    differentiable = not gradient_of(op, p).is_zero
-    note = [] if differentiable else ["", "Its gradient is zero."]
-    return [*note, "", "Shapes::", "", *lines, ""]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _CODE = re.compile(r"(``[^`]+``|`[^`\n]+(?:\n[^`\n]+)?`_?)")
 _RAISES = re.compile(r"^( *)(\w+(?:, \w+)*)  +(\S.*)$")
@@ -43,3 +44,13 @@ def _entries(lines: list[str]) -> list[str]:
         else:
             result.append(line)
     return result
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table with a row of headings; a column with nothing in it is left out."""
+    columns = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in (head, *rows):
+        cells = [row[i].replace("\n", " ") for i in columns]
+        lines += [f"   {'*' if not n else ' '} - {cell}".rstrip() for n, cell in enumerate(cells)]
+    return [*lines, ""]
