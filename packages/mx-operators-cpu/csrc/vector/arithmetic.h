@@ -49,11 +49,17 @@ struct Mod {
     }
   }
 };
-struct Maximum {
-  template <class T> static T apply(T a, T b) { return (a >= b) | (a != a) ? a : b; }
+struct Maximum {  // NaN of either; the first of zeros
+  template <class T> static T apply(T a, T b) {
+    const T larger = b > a ? b : a;
+    return b != b ? b : larger;
+  }
 };
 struct Minimum {
-  template <class T> static T apply(T a, T b) { return (a <= b) | (a != a) ? a : b; }
+  template <class T> static T apply(T a, T b) {
+    const T smaller = b < a ? b : a;
+    return b != b ? b : smaller;
+  }
 };
 struct Neg {
   template <class T> static T apply(T x) { return -x; }

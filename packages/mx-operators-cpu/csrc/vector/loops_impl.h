@@ -24,6 +24,11 @@ namespace {
 #include "philox_words.h"
 #include "transpose.h"
 
+constexpr size_t kAhead = 1024;  // elements: how far ahead of what is read the rest is asked for
+#if MX_VECTOR == 512
+#include "math512.h"
+#endif
+
 template <class T, class F>
 void unary(void* out, const void* a, const void*, const void*, size_t n) {
   auto* o = static_cast<T*>(out);
@@ -47,7 +52,7 @@ void binary(void* out, const void* a, const void* b, const void*, size_t n) {
 // time: pages end before the processor has recognised the stream.
 template <class Element, class... Inputs>
 MX_INLINE void streamed(void* out, size_t n, Element element, Inputs... inputs) {
-  constexpr size_t kLine = 64 / sizeof(float), kBlock = 4 * kLine, kAhead = 1024;
+  constexpr size_t kLine = 64 / sizeof(float), kBlock = 4 * kLine;
   auto* o = static_cast<float*>(out);
   size_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
@@ -313,6 +318,9 @@ void fill_table(LoopTable& table, const char* name) {
   table.op[F32][MX_OP_TAN][0] = checked<Tan32, Tan>;
   put_streamed(table.streamed);
   table.op[F32][MX_OP_LOG][0] = checked<LogNormal32, Log>;
+#if MX_VECTOR == 512
+  put_all_wide(table);
+#endif
   put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
   put_folds(table);
   table.add_scaled[0] = add_scaled<float>;

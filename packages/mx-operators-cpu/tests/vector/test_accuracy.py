@@ -32,7 +32,9 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, floa
     ("log2", X.log2, np.log2, (0.5, 4), 3),
     ("log10", X.log10, np.log10, (0.5, 20), 3),
     ("tanh", X.tanh, np.tanh, (-10, 10), 4),
+    ("tanh", X.tanh, np.tanh, (1e-9, 1), 4),
     ("sigmoid", X.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-80, 80), 3),
+    ("sigmoid", X.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-4, 1), 3),
     ("softplus", X.softplus, lambda x: np.logaddexp(0, x), (-80, 80), 3),
     ("erf", X.erf, _erf, (-4.2, 4.2), 3),
     ("gelu", _gelu, lambda x: 0.5 * x * (1 + _erf(x * 0.5**0.5)), (-1, 6), 3),
@@ -62,3 +64,18 @@ def test_units_in_the_last_place(
     spacing = np.spacing(np.maximum(np.abs(want), 1.2e-38).astype(np.float32)).astype(np.float64)
     error = np.abs(got.astype(np.float64) - want) / spacing
     assert error.max() <= most, f"{name}: {error.max():.2f} ulp at {x32[error.argmax()]!r}"
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid"])
+def test_results_do_not_depend_on_the_length(name: str) -> None:
+    function = trace(getattr(X, name), 1)
+    x = np.linspace(-3, 90, 200, dtype=np.float32)
+    x[::17], x[5::31], x[7::29] = np.inf, -np.inf, np.nan
+    x[3::13], x[4::23], x[6::37] = np.float32(1e-45), -88.5, -0.0
+    (whole,) = evaluated(function, [x], [np.dtype(np.float32)])
+    exact = {"sigmoid": lambda v: 1 / (1 + np.exp(-v))}.get(name) or getattr(np, name)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(whole, exact(x.astype(np.float64)).astype(np.float32), 4e-7, 1e-44)
+    for n in (*range(1, 66), 127, 130, 199):
+        (part,) = evaluated(function, [x[:n].copy()], [np.dtype(np.float32)])
+        np.testing.assert_array_equal(part, whole[:n])

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// float32 functions fast enough that memory does not wait for them.  Tables of sixteen entries fit one
+// register, so polynomials can be short; four registers go through each operation together, since one
+// would wait for its own results.  Included by the translation unit of AVX-512 alone, inside its own
+// namespace.  Polynomials: weighted minimax fits made for this file.  Errors are below 3 ulp (see the tests).
+
+// 2^(i/16), what float32 loses of it as a share of it, and 2^(i/16) - 1.
+alignas(64) constexpr float kRoots[16] = {
+    1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f, 1.91520655f};
+alignas(64) constexpr float kRootsLost[16] = {
+    0.0f, 4.62854715e-08f, -1.19921575e-08f, 4.72978243e-08f, 3.19341815e-08f, 3.62105723e-08f, -3.09907193e-08f, -7.47521334e-09f,
+    1.71142709e-08f, -3.04768335e-08f, 5.23333421e-09f, 6.10759177e-09f, -1.47196051e-08f, -5.25879518e-09f, -6.12825968e-09f, 5.14060927e-09f};
+alignas(64) constexpr float kRootsLessOne[16] = {
+    0.0f, 0.0442737825f, 0.0905077308f, 0.13878864f, 0.189207122f, 0.241857812f, 0.296839565f, 0.354255557f,
+    0.414213568f, 0.476826131f, 0.542210817f, 0.610490322f, 0.681792855f, 0.75625217f, 0.834008098f, 0.915206552f};
+// Nearly 1/m in the middle of each sixteenth of [1, 1.5) and [0.75, 1), by the upper bits of m, and its
+// -log; chosen so that float32 holds this well.
+alignas(64) constexpr float kInverses[16] = {
+    1.0f, 0.913425744f, 0.86409837f, 0.820661068f, 0.779831946f, 0.743677199f, 0.711086273f, 0.680412114f,
+    1.30651367f, 1.25516284f, 1.20658553f, 1.16362619f, 1.12307632f, 1.0858252f, 1.04952693f, 1.0f};
+alignas(64) constexpr float kLogs[16] = {
+    0.0f, 0.0905531943f, 0.146068662f, 0.197645083f, 0.248676836f, 0.296148211f, 0.340961516f, 0.385056615f,
+    -0.267362267f, -0.227265313f, -0.187794492f, -0.151541159f, -0.116071634f, -0.0823402554f, -0.0483395196f, 0.0f};
+
+constexpr size_t kAbreast = 4;
+struct Wide {
+  __m512 part[kAbreast];
+};
+template <class Operation, class... Operands>
+MX_INLINE Wide each(Operation operation, const Operands&... operands) {
+  return {{operation(operands.part[0]...), operation(operands.part[1]...), operation(operands.part[2]...),
+           operation(operands.part[3]...)}};
+}
+#define MX_EACH(intrinsic, ...) each([](auto... part) MX_INLINE_LAMBDA { return intrinsic(part...); }, __VA_ARGS__)
+
+MX_INLINE Wide all(float x) {
+  const __m512 v = _mm512_set1_ps(x);
+  return {{v, v, v, v}};
+}
+MX_INLINE Wide operator+(const Wide& a, const Wide& b) { return MX_EACH(_mm512_add_ps, a, b); }
+MX_INLINE Wide operator-(const Wide& a, const Wide& b) { return MX_EACH(_mm512_sub_ps, a, b); }
+MX_INLINE Wide operator*(const Wide& a, const Wide& b) { return MX_EACH(_mm512_mul_ps, a, b); }
+MX_INLINE Wide operator/(const Wide& a, const Wide& b) { return MX_EACH(_mm512_div_ps, a, b); }
+// a b + c and c - a b.
+MX_INLINE Wide fused(const Wide& a, const Wide& b, const Wide& c) { return MX_EACH(_mm512_fmadd_ps, a, b, c); }
+MX_INLINE Wide without(const Wide& a, const Wide& b, const Wide& c) { return MX_EACH(_mm512_fnmadd_ps, a, b, c); }
+// b where one of them is NaN.
+MX_INLINE Wide smaller(const Wide& a, const Wide& b) { return MX_EACH(_mm512_min_ps, a, b); }
+MX_INLINE Wide larger(const Wide& a, const Wide& b) { return MX_EACH(_mm512_max_ps, a, b); }
+// The entries that the lowest four bits of `index` say.
+MX_INLINE Wide entries(const float (&table)[16], const Wide& index) {
+  const __m512 values = _mm512_load_ps(table);
+  return each([=](__m512 i) MX_INLINE_LAMBDA { return _mm512_permutexvar_ps(_mm512_castps_si512(i), values); }, index);
+}
+
+// x = n ln2 + r, n a multiple of 1/16, |r| <= ln2 / 32.  The bits of n + kSixteenths are those of 16 (n + 127), below
+// others: the lowest four say which sixteenth, the eight before them are the exponent of a power of two.
+constexpr float kSixteenths = 786559.0f;  // 1.5 * 2^19 + 127: adding it rounds to a sixteenth
+MX_INLINE Wide indexed(const Wide& x) { return fused(x, all(1.44269504f), all(kSixteenths)); }
+MX_INLINE Wide remainder(const Wide& x, const Wide& n) {
+  return without(n, all(1.42860677e-06f), without(n, all(0.693145752f), x));
+}
+
+// For -104 <= x <= 89, which give 0 and infinity.
+MX_INLINE Wide exp_within(const Wide& x) {
+  const Wide index = indexed(x), n = index - all(kSixteenths), r = remainder(x, n), root = entries(kRoots, index);
+  const Wide p = fused(fused(all(0.16667025f), r, all(0.50001623f)), r, all(1.0f));
+  return MX_EACH(_mm512_scalef_ps, fused(root, fused(p, r, entries(kRootsLost, index)), root), n);
+}
+struct WideExp {
+  MX_INLINE static Wide apply(const Wide& x) { return exp_within(larger(all(-104.0f), smaller(all(89.0f), x))); }
+};
+
+// With e = exp(-|x|): 1 / (1 + e) or e / (1 + e).
+struct WideSigmoid {
+  MX_INLINE static Wide apply(const Wide& x) {
+    const Wide e = exp_within(larger(all(-104.0f), MX_EACH(_mm512_or_ps, x, all(-0.0f))));
+    const auto choose = [](__m512 sign, __m512 plus, __m512 minus) MX_INLINE_LAMBDA {
+      return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(sign)), plus, minus);
+    };
+    return each(choose, x, all(1.0f), e) / (e + all(1.0f));
+  }
+};
+
+// t / (t + 2) with t = expm1(2|x|) = 2^n (2^(i/16) exp(r) - 1) + (2^n - 1): 1 from 10 on.
+struct WideTanh {
+  MX_INLINE static Wide apply(const Wide& x) {
+    const Wide a = smaller(all(10.0f), MX_EACH(_mm512_andnot_ps, all(-0.0f), x)), twice = a + a;
+    const Wide index = indexed(twice), r = remainder(twice, index - all(kSixteenths));
+    const Wide p = fused(fused(fused(all(0.04166766f), r, all(0.16667007f)), r, all(0.5f)), r * r, r);
+    const auto power = [](__m512 v) MX_INLINE_LAMBDA {
+      const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(v), 19);
+      return _mm512_castsi512_ps(_mm512_and_si512(exponent, _mm512_set1_epi32(0x7f800000)));
+    };
+    const Wide scale = each(power, index);
+    const Wide t = fused(scale, fused(p, entries(kRoots, index), entries(kRootsLessOne, index)), scale - all(1.0f));
+    const auto with_sign = [](__m512 y, __m512 sign) MX_INLINE_LAMBDA {
+      return _mm512_or_ps(y, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f)));
+    };
+    return each(with_sign, t / (t + all(2.0f)), x);
+  }
+};
+
+// x = m 2^e with m in [0.75, 1.5), m c = 1 + r: near 1, e and log c are zero.
+struct WideLog {
+  MX_INLINE static Wide apply(const Wide& x) {
+    const Wide m = each(
+        [](__m512 v) MX_INLINE_LAMBDA { return _mm512_getmant_ps(v, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan); }, x);
+    const Wide e = MX_EACH(_mm512_getexp_ps, x) - MX_EACH(_mm512_getexp_ps, m);
+    const Wide index = each(
+        [](__m512 v) MX_INLINE_LAMBDA { return _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 19)); }, m);
+    const Wide r = fused(m, entries(kInverses, index), all(-1.0f));
+    const Wide p = fused(fused(fused(all(0.18862683f), r, all(-0.25007224f)), r, all(0.33334435f)), r, all(-0.5f));
+    const Wide low = fused(e, all(1.42860677e-06f), fused(r * r, p, r));
+    return fused(e, all(0.693145752f), entries(kLogs, index)) + low;
+  }
+};
+#undef MX_EACH
+
+// A loop of the table; PastCaches as `streamed` has it.
+template <class F, bool PastCaches>
+void wide(void* out, const void* a, const void*, const void*, size_t n) {
+  constexpr size_t kLanes = 16, kBlock = kAbreast * kLanes;
+  auto* o = static_cast<float*>(out);
+  auto* x = static_cast<const float*>(a);
+  size_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    Wide v;
+    for (size_t k = 0; k < kAbreast; ++k) {
+      if (PastCaches) __builtin_prefetch(x + i + kAhead + k * kLanes);
+      v.part[k] = _mm512_loadu_ps(x + i + k * kLanes);
+    }
+    v = F::apply(v);
+    for (size_t k = 0; k < kAbreast; ++k)
+      PastCaches ? _mm512_stream_ps(o + i + k * kLanes, v.part[k]) : _mm512_storeu_ps(o + i + k * kLanes, v.part[k]);
+  }
+  if (i == n) return;
+  const uint64_t rest = (uint64_t{1} << (n - i)) - 1;
+  Wide v;
+  for (size_t k = 0; k < kAbreast; ++k)
+    v.part[k] = _mm512_maskz_loadu_ps(static_cast<__mmask16>(rest >> k * kLanes), x + i + k * kLanes);
+  v = F::apply(v);
+  for (size_t k = 0; k < kAbreast; ++k)
+    _mm512_mask_storeu_ps(o + i + k * kLanes, static_cast<__mmask16>(rest >> k * kLanes), v.part[k]);
+}
+
+template <class F>
+void put_wide(LoopTable& table, int opcode) {
+  table.op[F32][opcode][0] = wide<F, false>;
+  table.streamed[opcode][0] = wide<F, true>;
+}
+void put_all_wide(LoopTable& table) {
+  put_wide<WideExp>(table, MX_OP_EXP);
+  put_wide<WideLog>(table, MX_OP_LOG);
+  put_wide<WideTanh>(table, MX_OP_TANH);
+  put_wide<WideSigmoid>(table, MX_OP_SIGMOID);
+}
