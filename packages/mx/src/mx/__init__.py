@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     import mx_kvstore as _mx_kvstore
     from mx import contrib as contrib
+    from mx import operator as operator
     from mx import test_utils as test_utils
     from mx_core import context as context
     from mx_core import errors as _errors
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_io import recordio as recordio
     from mx_ndarray import NDArray as NDArray
     from mx_ndarray import autograd as autograd
-    from mx_ndarray import custom as _custom
     from mx_ndarray import nd as nd
     from mx_ndarray import random as random
     from mx_ndarray import waitall as waitall
@@ -55,7 +55,6 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     base = _errors
     ndarray = nd
     rnd = random
-    operator = _custom
     engine = _bulking
     symbol = sym
     name = _naming
@@ -89,7 +88,7 @@ _PLACES: dict[str, str] = {
     "random": "mx_ndarray.random",
     "rnd": "mx_ndarray.random",
     "waitall": "mx_ndarray:waitall",
-    "operator": "mx_ndarray.custom",
+    "operator": "mx.operator",
     "profiler": "mx_engine.profiler",
     "contrib": "mx.contrib",
     "test_utils": "mx.test_utils",
