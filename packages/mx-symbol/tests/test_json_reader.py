@@ -88,6 +88,28 @@ def test_old_files_get_the_variables_they_leave_out():
     assert "weight_lr_mult" not in attrs["fc"]
 
 
+@pytest.mark.parametrize("version", [900, 904, 1201])
+@pytest.mark.parametrize("given_inputs", [1, 3, 4])
+def test_states_that_a_file_of_0_9_leaves_out(version, given_inputs):
+    names = ["data", "bn_gamma", "bn_beta", "bn_moving_mean"][:given_inputs]
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
+    node = {"op": "BatchNorm", "name": "bn", "attr": {"fix_gamma": "False"}}
+    graph = {
+        "nodes": [*nodes, node | {"inputs": [[i, 0] for i in range(given_inputs)]}],
+        "arg_nodes": list(range(given_inputs)),
+        "heads": [[given_inputs, 0]],
+        "attrs": {"mxnet_version": ["int", version]},
+    }
+    net = read(graph)
+    assert net.list_arguments() == ["data", "bn_gamma", "bn_beta"]
+    assert net.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
+    assert net.infer_shape(data=(2, 3))[2] == [(3,), (3,)]
+    assert net.attr_dict()["bn_moving_var"]["__init__"] == '["one", {}]'
+    graph["attrs"]["mxnet_version"][1] = 10000
+    with pytest.raises(FileFormatError, match="expected 5 inputs"):
+        read(graph)
+
+
 def test_old_argmax_over_all_axes():
     graph = small()
     graph["nodes"][1] |= {"op": "argmax", "attrs": {"axis": "-1"}}

@@ -185,8 +185,7 @@ class _Reader:
         return Entry(nodes[pair[0]], pair[1])
 
     def _finish(self, node: Node, text: dict[str, Any]) -> None:
-        if self._version < 900:
-            fill_inputs(node)
+        fill_inputs(node, self._version)
         names = node.input_names
         if len(node.inputs) != len(names):
             self._fail(

@@ -13,8 +13,14 @@ from mx_symbol.graph import Entry, Node
 OLDEST = 800
 
 
-def fill_inputs(node: Node) -> None:
-    """Before 0.9.0 files left out variables that nobody had named, such as auxiliary states."""
+def fill_inputs(node: Node, version: int) -> None:
+    """Before 0.9.0 files left out variables that nobody had named, such as auxiliary states.
+
+    Those of the time until 1.0.0 that leave them out get them, too. MXNet loads such files as they
+    are and refuses to infer shapes.
+    """
+    if version >= 10000:
+        return
     for argument in node.input_names[len(node.inputs) :]:
         node.inputs.append(Entry(missing_variable(node, argument)))
 
