@@ -153,3 +153,29 @@ def test_every_storage_type_is_dense():
 def test_only_a_single_output_is_open_where_its_shape_says_0() -> None:
     drawn = sym._internal._sample_unique_zipfian(range_max=3, shape=(2, 0))
     assert drawn.infer_shape()[1] == [(2, 0), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "attrs", "data", "label"),
+    [
+        ("LinearRegressionOutput", {}, (5, 1), (5,)),
+        ("LogisticRegressionOutput", {}, (5, 1), (5,)),
+        ("MAERegressionOutput", {}, (5, 2), (5, 2)),
+        ("SoftmaxOutput", {}, (5, 2), (5,)),
+        ("SoftmaxOutput", {"multi_output": True}, (2, 3, 4, 5), (2, 20)),
+        ("SoftmaxOutput", {"multi_output": True}, (2, 3, 0, 5), (2, 0)),
+        ("SoftmaxOutput", {"multi_output": True}, (5, 2), (5, 1)),
+        ("SoftmaxOutput", {"preserve_shape": True}, (2, 3, 4), (2, 3)),
+    ],
+)
+def test_the_label_that_nothing_is_told_of(operator, attrs, data, label):
+    net = getattr(sym, operator)(sym.Variable("data"), sym.Variable("label"), **attrs)
+    assert net.infer_shape_partial(data=data)[0] == [data, label]
+    if 0 not in data:
+        assert net.infer_shape(data=data, label=label)[1] == [data]
+
+
+@pytest.mark.parametrize("label", [(2, 20), (2, 4, 5), (2, 1, 4, 5)])
+def test_labels_of_positions_in_any_of_three_shapes(label):
+    net = sym.SoftmaxOutput(sym.Variable("data"), sym.Variable("label"), multi_output=True)
+    assert net.infer_shape(data=(2, 3, 4, 5), label=label)[0] == [(2, 3, 4, 5), label]

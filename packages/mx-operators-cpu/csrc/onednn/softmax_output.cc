@@ -26,7 +26,7 @@ MX_CLONES void less_unless(const float* y, float spread, float scale, const floa
                            bool use_ignore, float* grad, bool adds, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float value = use_ignore && label[i] == ignore_label ? 0.0f : (y[i] - spread) * scale;
+    const float value = use_ignore && std::trunc(label[i]) == ignore_label ? 0.0f : (y[i] - spread) * scale;
     grad[i] = adds ? grad[i] + value : value;
   }
 }
@@ -56,7 +56,7 @@ class SoftmaxOutputBackward final : public Plan {
     }
     if (!call.wanted(0)) return;
     const double grad_scale = call.context.scalars[0];
-    const auto ignore_label = static_cast<float>(call.context.scalars[1]);
+    const float ignore_label = std::trunc(static_cast<float>(call.context.scalars[1]));
     const float *label = call.input<float>(0), *output = call.input<float>(1);
     auto* grad = call.output<float>(0);
     const float scale = static_cast<float>(grad_scale / divisor(label, ignore_label));
@@ -102,13 +102,13 @@ class SoftmaxOutputBackward final : public Plan {
     }
   }
 
-  bool ignored(float label, float ignore_label) const { return o_.use_ignore && label == ignore_label; }
+  bool ignored(float label, float ignore_label) const { return o_.use_ignore && std::trunc(label) == ignore_label; }
 
   double divisor(const float* label, float ignore_label) const {
     if (o_.label_is_distribution) return 1;
     if (o_.normalization == Normalization::valid) {
-      int64_t valid = 0;
-      for (int64_t i = 0; i < o_.rows * o_.inner; ++i) valid += !ignored(label[i], ignore_label);
+      int64_t valid = 0;  // what ignore_label leaves, with or without use_ignore
+      for (int64_t i = 0; i < o_.rows * o_.inner; ++i) valid += std::trunc(label[i]) != ignore_label;
       return static_cast<double>(std::max<int64_t>(valid, 1));
     }
     return static_cast<double>(o_.normalization == Normalization::batch ? o_.rows * o_.inner : o_.inner);

@@ -229,7 +229,9 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
   }
 
  private:
-  static constexpr int64_t kRow = 6;  template <class T>
+  static constexpr int64_t kRow = 6;
+
+  template <class T>
   void image(const T* prob, const T* offsets, const T* anchors, T* output) const {
     const auto n = static_cast<size_t>(anchors_);
     std::vector<T> score(prob + anchors_, prob + 2 * anchors_);
@@ -259,6 +261,7 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
     }
     std::fill_n(output, anchors_ * kRow, T(-1));
     std::copy(rows.begin(), rows.end(), output);
+    if (!(o_.overlap > 0 && o_.overlap <= 1)) return;  // nothing is suppressed: the order of the anchors stays
     std::vector<int64_t> order(valid.size());
     std::iota(order.begin(), order.end(), 0);
     const auto better = [&](int64_t a, int64_t b) {
@@ -280,7 +283,6 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
       boxes.set(i, box_at(row + 2));
       kinds[static_cast<size_t>(i)] = row[0];
     }
-    if (!(o_.overlap > 0 && o_.overlap <= 1)) return;
     const std::vector<uint8_t> alive = suppress(std::move(boxes), o_.force ? nullptr : kinds.data(), o_.overlap, true);
     for (int64_t i = 0; i < kept; ++i)
       if (alive[static_cast<size_t>(i)] == 0) output[i * kRow] = T(-1);

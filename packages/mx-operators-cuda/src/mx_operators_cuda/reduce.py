@@ -105,7 +105,7 @@ def launches(name: str, reduction: Reduction, runs: Runs, code: int) -> tuple[li
     outputs, extent, compute = runs.outputs, runs.extent, fold_type(code)
     if outputs == 0:
         return [], []
-    segments, count = _segments(runs), max(extent, 1)
+    segments, count = _segments(runs), extent
     symbol, (load, finish) = elementwise.symbol(name), reduction.expressions
     into: tuple[Parameter, ...] = ((Kind.OUTPUT, 0), (Kind.REQUEST, 0))
     if segments == 1:

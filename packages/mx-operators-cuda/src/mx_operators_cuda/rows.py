@@ -164,7 +164,7 @@ def softmax_output_backward(call: KernelCall) -> Any:
         grad = (y - X.where(inside == k, hit, smooth / max(shape[1] - 1, 1))) * (scale * (1 / divisor))
         for g in head_grads:
             grad = grad * g
-        return X.where(t == ignored, 0.0, grad) if p.use_ignore else grad
+        return X.where(index == X.trunc(ignored), 0.0, grad) if p.use_ignore else grad
 
     return _plan(call, 1, [(0, True), (1, False), *rest], [], result, shape=shape, n_scalars=2)
 

@@ -13,8 +13,8 @@ from mx_operators_cpu.vector.composite import Composite, runtime, traced
 from mx_operators_cpu.vector.signature import accumulator, real
 
 
-def _inside(label: Any, top: Any) -> Any:
-    return X.minimum(X.maximum(label, 0.0), top)
+def _widened(label: Any) -> Any:
+    return label
 
 
 def _linear(own: Any, y: Any, margin: Any, factor: Any) -> Any:
@@ -36,10 +36,10 @@ def backward_svm(call: KernelCall) -> Any:
     n, classes = y.shape
     dtype = accumulator(y.dtype)
     made = Composite(call)
-    inside, own = made.temporary((n,), dtype), made.temporary((n, classes), dtype)
-    made.evaluate(traced(_inside, 1, 1), [0], [inside], [float(classes - 1)])
+    wide, own = made.temporary((n,), dtype), made.temporary((n, classes), dtype)
+    made.evaluate(traced(_widened, 1, 0), [0], [wide])
     made.run(
-        _vector.one_hot_plan([((n,), dtype)], [((n, classes), dtype)], classes), [inside], [own], [1.0, 0.0]
+        _vector.one_hot_plan([((n,), dtype)], [((n, classes), dtype)], classes), [wide], [own], [1.0, 0.0]
     )
     rule = _linear if p.use_linear else _squared
     made.evaluate(traced(rule, 2, 2), [own, 1], [made.output(0)], [runtime(0), runtime(1)])

@@ -66,7 +66,7 @@ class AmpMulticast(OperatorProperty):
 
     def outputs(self, p: Any) -> tuple[str, ...]:
         """One per array."""
-        return tuple(f"output{i}" for i in range(p.num_outputs))
+        return tuple(f"output{i}" for i in range(p.num_outputs)) if p.num_outputs > 1 else ("output",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """Each as its input."""

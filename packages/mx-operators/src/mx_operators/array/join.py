@@ -155,8 +155,6 @@ class SliceChannel(OperatorProperty):
 
     def outputs(self, p: Any) -> tuple[str, ...]:
         """output0, output1, …"""
-        if p.num_outputs == 1:
-            return ("output",)
         return tuple(f"output{i}" for i in range(p.num_outputs))
 
     def infer_shape(self, p: Any, s: Any) -> None:

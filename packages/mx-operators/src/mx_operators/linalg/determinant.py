@@ -129,7 +129,7 @@ class Slogdet(OperatorProperty):
 
 
 class BackwardSlogdet(BackwardOperator):
-    """Gradient of the logarithm of slogdet: A⁻ᵀ; not a number for singular matrices."""
+    """Gradient of the logarithm of slogdet: A⁻ᵀ; 0 for singular matrices, which have none."""
 
     name = "_backward_linalg_slogdet"
     arguments = ("out_grad", "A")
@@ -142,7 +142,7 @@ class BackwardSlogdet(BackwardOperator):
         singular = (np.linalg.slogdet(a)[0] == 0)[..., None, None]
         inverse = np.linalg.inv(np.where(singular, np.eye(a.shape[-1], dtype=a.dtype), a))
         head = wide(inputs[0]).reshape(*a.shape[:-2], 1, 1)
-        grad = np.where(singular, np.nan, head * inverse.swapaxes(-1, -2))
+        grad = np.where(singular, 0, head * inverse.swapaxes(-1, -2))
         return (grad.astype(inputs[1].dtype),)
 
 

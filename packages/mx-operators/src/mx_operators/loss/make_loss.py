@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ class MakeLossParam:
     grad_scale: float = opt(1.0, "factor of the gradient", runtime=True)
     valid_thresh: float = opt(0.0, "values above it are valid", runtime=True)
     normalization: str = opt(
-        "null", "the gradient is divided by 1, the batch size, or the valid values",
+        "null", "the gradient is divided by 1, the rows (extents of all axes but the last), or the valid values",
         choices=("batch", "null", "valid"),
     )  # fmt: skip
 
@@ -67,7 +68,7 @@ class BackwardMakeLoss(OperatorProperty):
         x = inputs[0]
         divisor = 1
         if p.normalization == "batch":
-            divisor = max(x.shape[0], 1)
+            divisor = max(prod(x.shape[:-1]), 1)
         elif p.normalization == "valid":
             divisor = max(int((x > p.valid_thresh).sum()), 1)
         return (np.full_like(x, p.grad_scale / divisor),)

@@ -26,7 +26,7 @@ class _Regression(OperatorProperty):
     is_loss = True
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """Label as data; (N,) goes with (N, 1) too."""
+        """Label as data; (N,) goes with (N, 1), too, and is what (N, 1) has if nothing is told."""
         s.unify(["data", "output"])
         data, label = s.get("data"), s.get("label")
         if data is None:
@@ -34,6 +34,10 @@ class _Regression(OperatorProperty):
         if label is not None and {len(data), len(label)} == {1, 2} and max(data, label, key=len)[1] == 1:
             s.assign("label", data[:1] if len(label) == 1 else (data[0], 1))
             return
+        if label is None and len(data) == 2:
+            if data[1] < 0:
+                return
+            data = data[:1] if data[1] == 1 else data
         s.assign("label", data)
 
     def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
@@ -181,9 +185,7 @@ class BackwardSVM(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """+1 for the label's class, −1 for the others, where the margin is violated."""
         label, y = inputs[0].astype(np.int64), wide(inputs[1])
-        side = -np.ones_like(y)
-        own = np.clip(label, 0, max(y.shape[-1] - 1, 0))[..., None]
-        side[np.arange(y.shape[-1]) == own] = 1
+        side = np.where(np.arange(y.shape[-1]) == label[..., None], 1, -1).astype(y.dtype)
         violated = np.maximum(p.margin - side * y, 0)
         slope = (violated > 0) if p.use_linear else 2 * violated
         grad = -side * slope * p.regularization_coefficient

@@ -20,12 +20,16 @@ class SoftmaxOutputParam:
     """Axis, what is ignored, how the gradient is scaled."""
 
     grad_scale: float = opt(1.0, "factor of the gradient", runtime=True)
-    ignore_label: float = opt(-1.0, "label without gradient, with use_ignore", runtime=True)
+    ignore_label: float = opt(
+        -1.0,
+        "label that is not valid, and without gradient with use_ignore; both are truncated",
+        runtime=True,
+    )
     multi_output: bool = opt(False, "classes on axis 1, one label per position")
     use_ignore: bool = opt(False, "ignore ignore_label")
     preserve_shape: bool = opt(False, "classes on the last axis, one label per position")
     normalization: str = opt(
-        "null", "the gradient is divided by 1, the batch size, or the valid labels",
+        "null", "the gradient is divided by 1, the batch size, or the number of valid labels",
         choices=("batch", "null", "valid"),
     )  # fmt: skip
     out_grad: bool = opt(False, "multiply by the out-gradient")
@@ -44,9 +48,9 @@ def as_classes(x: Any, p: Any) -> Any:
 class SoftmaxOutput(OperatorProperty):
     """softmax(data); the gradient is (softmax − one_hot(label)) · grad_scale.
 
-    data (N, C) with label (N,); multi_output: (N, C, …) with (N, …); preserve_shape: (…, C) with
-    (…). A label of the shape of data is taken as a distribution. The head gradient is not read
-    unless out_grad.
+    data (N, C) with label (N,); multi_output: (N, C, …) with (N, …) or with one axis for all
+    positions, which is the label that nothing is told of; preserve_shape: (…, C) with (…). A label
+    of the shape of data is taken as a distribution. The head gradient is not read unless out_grad.
     """
 
     name = "SoftmaxOutput"
@@ -71,10 +75,8 @@ class SoftmaxOutput(OperatorProperty):
                 s.assign("label", (data[0], 1, *data[2:]))
                 return
         expected = (data[0], *data[2:]) if p.multi_output else data[:-1] if p.preserve_shape else data[:1]
-        if label is not None and -1 not in label and p.multi_output and len(label) == 2 and -1 not in data:
-            flat = (data[0], int(np.prod(data[2:])))
-            if label == flat:
-                return
+        if p.multi_output and (label is None or len(label) == 2):
+            expected = (data[0], -1 if -1 in data[2:] else prod(data[2:]))
         s.assign("label", expected)
 
     def infer_type(self, p: Any, t: Any) -> None:
@@ -139,9 +141,8 @@ class BackwardSoftmaxOutput(OperatorProperty):
         hit = 1 - smooth
         np.put_along_axis(target, inside, np.where((index >= 0) & (index < classes), hit, 0)[:, None, :], 1)
         grad = prob - target
-        valid = np.ones((rows, positions), bool)
+        valid = np.trunc(label.reshape(rows, positions)) != np.trunc(p.ignore_label)
         if p.use_ignore:
-            valid = label.reshape(rows, positions) != p.ignore_label
             grad = grad * valid[:, None, :]
         divisor = {"null": 1, "batch": rows, "valid": max(int(valid.sum()), 1)}[p.normalization]
         if p.multi_output and p.normalization != "valid":

@@ -56,7 +56,7 @@ class SampleMultinomial(OperatorProperty):
 
     def outputs(self, p: Any) -> tuple[str, ...]:
         """Samples, and log-probabilities with get_prob."""
-        return ("output", "prob") if p.get_prob else ("output",)
+        return ("output0", "output1") if p.get_prob else ("output",)
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """shape per distribution."""
@@ -70,9 +70,10 @@ class SampleMultinomial(OperatorProperty):
 
     def infer_type(self, p: Any, t: Any) -> None:
         """Samples from the parameter."""
-        t.assign("output", p.dtype)
-        if p.get_prob:
-            t.assign("prob", t.get("data"))
+        samples, *log_probabilities = self.outputs(p)
+        t.assign(samples, p.dtype)
+        for name in log_probabilities:
+            t.assign(name, t.get("data"))
 
     def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One 64-bit number a sample."""

@@ -32,7 +32,7 @@ class SampleUniqueZipfian(OperatorProperty):
     name = "_sample_unique_zipfian"
     Param = UniqueZipfianParam
     arguments = ()
-    results = ("samples", "num_tries")
+    results = ("output0", "output1")
     is_random = True
 
     def infer_shape(self, p: Any, s: Any) -> None:
@@ -41,13 +41,13 @@ class SampleUniqueZipfian(OperatorProperty):
             raise s.error(f"shape: expected (rows, classes), got {p.shape}")
         if p.shape[1] > p.range_max:
             raise s.error(f"shape: expected at most range_max {p.range_max} classes, got {p.shape}")
-        s.assign("samples", p.shape)
-        s.assign("num_tries", p.shape[:1])
+        s.assign("output0", p.shape)
+        s.assign("output1", p.shape[:1])
 
     def infer_type(self, p: Any, t: Any) -> None:
         """Integers."""
-        t.assign("samples", "int64")
-        t.assign("num_tries", "int64")
+        t.assign("output0", "int64")
+        t.assign("output1", "int64")
 
     def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One per row: it holds the key of the row's own stream, as long as that may be."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -154,10 +155,13 @@ class Mean(Reduction):
         return (BackwardMean(),)
 
     def compute(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Sum over count; of integers truncated."""
-        count = max(int(np.prod([x.shape[a] for a in axes])), 1)
+        """Sum over count, NaN of nothing; of integers truncated, 0 of nothing."""
+        count = prod(x.shape[a] for a in axes)
         total = x.sum(axes, keepdims=True, dtype=x.dtype)
-        return total / count if x.dtype.kind == "f" else np.sign(total) * (abs(total) // count)
+        if x.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                return total / count
+        return np.sign(total) * (abs(total) // max(count, 1))
 
 
 class _FromOutput(_BackwardReduction):

@@ -176,7 +176,10 @@ class MultiBoxDetectionParam:
     clip: bool = opt(True, "cut boxes to the image")
     threshold: float = opt(0.01, "objects of lower probability are dropped")
     background_id: int = opt(0, "accepted for compatibility: class 0 is no object, whatever is given")
-    nms_threshold: float = opt(0.5, "boxes that overlap a better one by as much are suppressed")
+    nms_threshold: float = opt(
+        0.5,
+        "boxes that overlap a better one by as much are suppressed; outside of (0, 1], none, and none is moved",
+    )
     force_suppress: bool = opt(False, "boxes of different classes compete, too")
     variances: Floats = opt((0.1, 0.1, 0.2, 0.2), "factors of the location predictions")
     nms_topk: int = opt(-1, "only the best ones are kept; −1: all")
@@ -220,15 +223,16 @@ class MultiBoxDetection(OperatorProperty):
             best, score = prob[i, 1:].argmax(0), prob[i, 1:].max(0)
             valid = np.flatnonzero(score >= p.threshold)
             found = np.concatenate((best[valid, None], score[valid, None], boxes[i, valid]), 1)
+            output[i, : len(found)] = found
+            if not 0 < p.nms_threshold <= 1:
+                continue  # nothing is suppressed: the order of the anchors stays
             order = np.argsort(-found[:, 1], kind="stable")
             if p.nms_topk > 0:
                 order = order[: p.nms_topk]
-            output[i, : len(found)] = found
             output[i, len(order) : len(found), 0] = -1
             top = found[order]
-            if 0 < p.nms_threshold <= 1:
-                classes = None if p.force_suppress else top[:, 0]
-                top[~suppress(top[:, 2:], classes, p.nms_threshold, closed=True), 0] = -1
+            classes = None if p.force_suppress else top[:, 0]
+            top[~suppress(top[:, 2:], classes, p.nms_threshold, closed=True), 0] = -1
             output[i, : len(order)] = top
         return (output.astype(inputs[0].dtype),)
 
