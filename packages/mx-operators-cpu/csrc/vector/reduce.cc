@@ -334,7 +334,7 @@ void ReducePlan::finish(const Call& call, int64_t first, int64_t n, Number* tota
     table_.load[dtype][total_](totals, narrow, size);
   }
   for (int64_t i = 0; i < n; ++i) {
-    if (options_.mean && total_ == F64) totals[i].real /= static_cast<double>(divisor);
+    if (options_.mean && total_ == F64) totals[i].real /= static_cast<double>(elements_);  // of nothing: NaN
     if (options_.mean && total_ == I64) totals[i].integer /= divisor;
     if (options_.root) totals[i].real = std::sqrt(totals[i].real);
   }

@@ -43,6 +43,12 @@ def test_a_sum_wraps_around_before_it_is_a_mean(dtype: str) -> None:
         verify("mean", {"axis": axis}, [x])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+def test_the_mean_of_nothing_is_no_number(dtype: str) -> None:
+    for axis in (None, (1,), (0, 1), (0,)):
+        verify("mean", {"axis": axis}, [np.zeros((2, 0, 3), dtype)])
+
+
 @pytest.mark.parametrize("axis", [None, (0,), (1,)])
 def test_threads_change_nothing(axis: tuple[int, ...] | None, rng: np.random.Generator) -> None:
     x = array(rng, (700, 1100))
