@@ -97,3 +97,43 @@ def test_values_go_with_the_last_executor_that_uses_them():
     del second
     nd.waitall()
     assert len(known) == 0
+
+
+def test_the_memory_plan_is_of_what_runs_and_says_what_is_prepared():
+    x = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), name="c1")
+    x = sym.relu(sym.BatchNorm(x, name="norm"))
+    x = sym.exp(sym.FullyConnected(x, num_hidden=10, name="fc") * 2)
+    executor = x.simple_bind(grad_req="null", data=(4, 3, 16, 16))
+    plan, nodes = executor.memory_plan(), executor.nodes()
+    n = sum(PREPARED in node.attrs for node in nodes)
+    assert plan.n_prepared == n > 0
+    assert all(PREPARED in node.attrs for node in nodes[:n])
+    for place in plan.placements.values():  # names, steps and nodes agree, and no value lives in both parts
+        assert plan.names[place.value].startswith(nodes[place.birth].name)
+        assert (place.birth < n) == (place.death < n)
+    assert len({place.storage for place in plan.placements.values()}) > 1
+    executor.forward()
+    nd.waitall()
+    assert executor._arena.n_bytes == plan.total_bytes  # what runs, and no other
+    (preparation,) = executor._programs[executor._last].preparations
+    kept = sum(array.size * np.dtype(array.dtype).itemsize for array in preparation.arrays.values())
+    assert plan.kept_bytes == kept > 0
+    text = str(plan).splitlines()
+    assert text[1].startswith(f"  steps 0 to {n - 1} are prepared") and f"{kept / 1024:.2f} KiB" in text[1]
+    assert f"every time (before: prepared, {kept / 1024:.2f} KiB kept)" in plan.to_svg()
+
+
+def test_the_plan_of_a_training_step_behind_what_is_prepared():
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="fc")
+    x = sym.tanh(sym.broadcast_add(x, sym.exp(sym.arange(16)))) * sym.sigmoid(x)
+    executor = x.simple_bind(data=(32, 8))
+    plan, nodes = executor.memory_plan(), executor.nodes()
+    assert plan.n_prepared == sum(PREPARED in node.attrs for node in nodes) > 0
+    assert plan.n_forward is not None and "backward" in nodes[plan.n_forward].name
+    assert all(plan.names[p.value].startswith(nodes[p.birth].name) for p in plan.placements.values())
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((32, 16)))
+    nd.waitall()
+    assert executor._arena.n_bytes == plan.total_bytes
+    svg = plan.to_svg()
+    assert "every time" in svg and "backward" in svg

@@ -16,7 +16,7 @@ from mx_symbol.bound_graph import BoundGraph, optimized
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory import MemoryPlan, PlacedPlan
 from mx_symbol.monitor import Monitored
-from mx_symbol.prepared import Prepared, Where, provide, split
+from mx_symbol.prepared import Prepared, Where, plan_in_parts, provide, split
 from mx_symbol.program import Arena, Calls, Compiler, Launch, prepared_arrays
 from mx_symbol.recompute import within_budget
 from mx_symbol.schedule import Schedule, Timeline, make_schedule
@@ -381,7 +381,7 @@ class Executor:
 
     def memory_plan(self, is_train: bool | None = None) -> MemoryPlan | PlacedPlan:
         """Who lies where and when in the arena; `str` lists it, `to_svg` draws it. On several devices
-        there is a plan for each.
+        there is a plan for each. Steps are places in `nodes`; prepared ones come first.
 
         Parameters
         ----------
@@ -389,7 +389,11 @@ class Executor:
             The training plan (forward and backward) or the inference plan; by default training
             where there are gradients.
         """
-        return self._timeline(self._mode(is_train)).plan
+        return self._plan(self._mode(is_train))
+
+    def _plan(self, mode: Mode) -> MemoryPlan | PlacedPlan:
+        front, rest = split(self._optimized(mode))
+        return plan_in_parts(front, rest, mode.with_backward) if front else self._schedule(mode).plan
 
     def nodes(self, is_train: bool | None = None) -> tuple[Node, ...]:
         """What runs, in order, after all passes; which program as in `memory_plan`."""
@@ -416,7 +420,8 @@ class Executor:
     def debug_str(self) -> str:
         """The graph, the memory plan and the bytes it takes."""
         plan = self.memory_plan()
-        total = plan.total_bytes / 2**20
+        kept = plan.kept_bytes if isinstance(plan, MemoryPlan) else 0
+        total = (plan.total_bytes + kept) / 2**20
         return f"{self._symbol.debug_str()}{plan}\nTotal {total:.0f} MB allocated\n"
 
     def get_optimized_symbol(self) -> Symbol:

@@ -88,6 +88,8 @@ class MemoryPlan:
     n_forward : the first step of the backward part, where there is one
     edges : pairs of steps (earlier, later) that must keep their order only because the later one uses memory of
         the earlier one again; empty for a plan whose steps run one after the other
+    n_prepared : so many first steps, the prepared ones, run only after something that they read was written
+    kept_bytes : size of the arrays in which prepared steps keep what the others read of them
     """
 
     placements: dict[int, Placement]
@@ -97,6 +99,8 @@ class MemoryPlan:
     names: dict[int, str] = field(default_factory=dict)
     n_forward: int | None = None
     edges: tuple[tuple[int, int], ...] = ()
+    n_prepared: int = 0
+    kept_bytes: int = 0
 
     def to_svg(self) -> str:
         """The plan drawn: who lies where in the arena, and when; an SVG document."""
@@ -110,6 +114,11 @@ class MemoryPlan:
             + f"{readable(self.live_bytes)} largest live set, "
             + f"{readable(self.naive_bytes)} without sharing"
         ]
+        if self.n_prepared:
+            lines.append(
+                f"  steps 0 to {self.n_prepared - 1} are prepared: they run when something that they read was "
+                f"written, and keep {readable(self.kept_bytes)} in arrays of their own"
+            )
         for place in sorted(self.placements.values(), key=lambda p: (p.birth, p.offset)):
             name = self.names.get(place.value, f"value {place.value}")
             lines.append(

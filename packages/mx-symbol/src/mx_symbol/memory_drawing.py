@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from mx_symbol.memory import MemoryPlan, Placement
+from mx_symbol.memory import MemoryPlan, Placement, readable
 
 WIDTH, HEIGHT = 960, 480
 MARGIN = 60
@@ -30,11 +30,10 @@ def svg(plan: MemoryPlan) -> str:
         *(_arc(earlier, later, x) for earlier, later in plan.edges),
     ]
     if plan.n_forward is not None and 0 < plan.n_forward < n_steps:
-        at = MARGIN + plan.n_forward * x
-        parts.append(
-            f'<path d="M{at:.1f} {MARGIN}V{MARGIN + HEIGHT}" stroke="#000" stroke-dasharray="4 4"/>'
-            f'<text x="{at + 4:.1f}" y="{MARGIN + 14}">backward</text>'
-        )
+        parts.append(_border(MARGIN + plan.n_forward * x, "backward"))
+    if plan.n_prepared:
+        text = f"every time (before: prepared, {readable(plan.kept_bytes)} kept)"
+        parts.append(_border(MARGIN + plan.n_prepared * x, text))
     return "\n".join((*parts, "</svg>\n"))
 
 
@@ -65,6 +64,14 @@ def _rectangle(place: Placement, name: str, x: float, y: float) -> str:
         f'<rect x="{MARGIN + place.birth * x:.2f}" y="{top:.2f}" width="{width:.2f}" '
         f'height="{place.size * y:.2f}" fill="hsl({hue} 60% 65%)" stroke="#fff" stroke-width="0.5">'
         f"<title>{title}</title></rect>"
+    )
+
+
+def _border(at: float, text: str) -> str:
+    """A line across the arena, and what begins there."""
+    return (
+        f'<path d="M{at:.1f} {MARGIN}V{MARGIN + HEIGHT}" stroke="#000" stroke-dasharray="4 4"/>'
+        f'<text x="{at + 4:.1f}" y="{MARGIN + 14}">{escape(text)}</text>'
     )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mx_core import dtypes
 from mx_core.context import Context
@@ -21,7 +21,6 @@ from mx_symbol.json_writer import debug_text
 from mx_symbol.passes import Passes
 from mx_symbol.pieces import Piece, Pieces
 from mx_symbol.program import Launch
-from mx_symbol.schedule import Timeline
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
@@ -169,7 +168,10 @@ class PiecewiseExecutor(Executor):
         ]
         return debug_text(self._graph.heads) + "\n".join(lines) + "\n"
 
-    def _timeline(self, mode: Mode) -> Timeline:
+    def _plan(self, mode: Mode) -> NoReturn:
+        self._timeline(mode)
+
+    def _timeline(self, mode: Mode) -> NoReturn:
         raise MXNetError("[Executor] the graph runs in pieces, each with a plan of its own; see debug_str()")
 
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:

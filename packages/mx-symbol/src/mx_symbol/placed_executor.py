@@ -91,6 +91,9 @@ class PlacedExecutor(Executor):
     def _context_of(self, entry: Entry) -> Context:
         return self._devices.of(entry.node)
 
+    def _plan(self, mode: Mode) -> PlacedPlan:
+        return self._timeline(mode).plan
+
     def _timeline(self, mode: Mode) -> _Placed:
         if mode.with_backward:
             mode = Mode(True, True)

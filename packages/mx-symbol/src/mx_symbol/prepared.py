@@ -10,9 +10,11 @@ from typing import NamedTuple
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_ndarray import NDArray, nd
-from mx_symbol.bound_graph import BoundGraph
+from mx_symbol.bound_graph import BoundGraph, bytes_of
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.ir import PREPARED
+from mx_symbol.memory import MemoryPlan
+from mx_symbol.memory_parts import behind
 from mx_symbol.preparations import Preparation
 from mx_symbol.program import Arena, Calls, Compiler, Launch
 from mx_symbol.schedule import make_schedule
@@ -63,8 +65,7 @@ def provide(
 
     What sharers of the arena keep already is taken from them; one preparation is made for all else.
     """
-    apart = set(front)
-    kept = dict.fromkeys(e for node in rest.schedule for e in node.inputs if e.node in apart)
+    kept = _kept(rest, front)
     known = where.arena.preparations
     numbers = known.numbered(front, variables, where.is_train)
     found = {entry: known.find(numbers[entry]) for entry in kept}
@@ -78,6 +79,30 @@ def provide(
     return arrays, tuple(used.values())
 
 
+def plan_in_parts(front: tuple[Node, ...], rest: BoundGraph, with_backward: bool) -> MemoryPlan:
+    """The memory of prepared nodes and of a graph behind them, as they run: one after the other."""
+    running = make_schedule(rest, with_backward).plan
+    kept = _kept(rest, front)
+    prepared = make_schedule(_computing(rest, front, kept), False)
+    n_bytes = sum(bytes_of(rest.specs[entry]) for entry in kept)
+    return behind(prepared.plan, len(prepared.nodes), n_bytes, running)
+
+
+def _kept(rest: BoundGraph, front: tuple[Node, ...]) -> tuple[Entry, ...]:
+    """What a graph reads of the prepared nodes in front of it."""
+    apart = set(front)
+    return tuple(dict.fromkeys(e for node in rest.schedule for e in node.inputs if e.node in apart))
+
+
+def _computing(rest: BoundGraph, front: tuple[Node, ...], heads: tuple[Entry, ...]) -> BoundGraph:
+    """The prepared nodes that compute some values, as a graph."""
+    needed = set(topological_order(entry.node for entry in heads))
+    nodes = tuple(node for node in front if node in needed)
+    return replace(
+        rest, heads=heads, schedule=nodes, n_forward=len(nodes), head_grads=(), grads={}, grad_req={}
+    )
+
+
 def _made(
     rest: BoundGraph,
     front: tuple[Node, ...],
@@ -85,18 +110,13 @@ def _made(
     variables: Mapping[Entry, NDArray],
     where: Where,
 ) -> Preparation:
-    heads = tuple(wanted.values())
-    needed = set(topological_order(entry.node for entry in heads))
-    nodes = tuple(node for node in front if node in needed)
-    graph = replace(
-        rest, heads=heads, schedule=nodes, n_forward=len(nodes), head_grads=(), grads={}, grad_req={}
-    )
+    graph = _computing(rest, front, tuple(wanted.values()))
     schedule = make_schedule(graph, False)
     arrays = dict(variables)
-    for entry in heads:
+    for entry in graph.heads:
         spec = graph.specs[entry]
         arrays[entry] = nd.empty(spec.shape, where.context, dtypes.name(spec.dtype))
     compiled = Compiler(graph, schedule, arrays, where.context).compile(where.calls, where.is_train)
     binding = compiled.bind(arrays, where.arena.reserve(compiled.arena_bytes))
-    reads = [variables[e] for node in nodes for e in node.inputs if e.node.is_variable]
+    reads = [variables[e] for node in graph.schedule for e in node.inputs if e.node.is_variable]
     return Preparation(binding, {number: arrays[entry] for number, entry in wanted.items()}, reads)
