@@ -94,12 +94,12 @@ def updates(rng: np.random.Generator) -> Iterator[Case]:
     count = {"num_weights": 40}
     each: dict[str, Any] = {"lrs": (0.1,) * 40, "wds": (0.01,) * 40}
     yield Case("multi AdamW", "_multi_adamw_update", {**count, **each, "etas": (1.0,) * 40},
-               [*adam, np.ones(1, np.float32)], _adamw)  # fmt: skip
+               [*adam, np.ones(1, np.float32)], _adamw, range(0, 160, 4))  # fmt: skip
     lamb = {"learning_rates": (0.1,) * 40, "wds": (0.01,) * 40, "step_count": (3,) * 40, "num_tensors": 40}
-    yield Case("multi LAMB", "_multi_lamb_update", lamb, adam, None)
+    yield Case("multi LAMB", "_multi_lamb_update", lamb, adam, None, range(0, 160, 4))
     rates = [np.full(40, 0.1, np.float32), np.full(40, 0.01, np.float32)]
     yield Case("preloaded SGD", "preloaded_multi_sgd_mom_update", {**count, "momentum": 0.9},
-               [*momentum, *rates], _sgd)  # fmt: skip
+               [*momentum, *rates], _sgd, range(0, 120, 3))  # fmt: skip
     yield Case("sums of squares", "multi_sum_sq", {"num_arrays": 40}, adam[::4],
                lambda *a: torch._foreach_norm(list(a)))  # fmt: skip
 

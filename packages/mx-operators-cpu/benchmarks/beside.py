@@ -2,9 +2,9 @@
 """Operators of ours and functions of PyTorch's on the same arrays, in turns, and the bandwidth of a copy.
 
 Both sides run in turns, the fastest run of each counts. Ours write to arrays that exist, as planned
-programs do; freed memory stays with the process, so that PyTorch's new arrays cost no page faults
-either. Bytes are those of inputs and outputs. With one thread its CPU time is taken, which other load
-on the machine hardly changes.
+programs do, updates to the weights; freed memory stays with the process, so that PyTorch's new arrays
+cost no page faults either. Bytes are those of inputs and outputs. With one thread its CPU time is taken,
+which other load on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Case(NamedTuple):
     attrs: dict[str, Any]
     inputs: Sequence[np.ndarray]
     theirs: Callable[..., Any] | None
+    onto: Sequence[int] = ()  # the inputs that outputs are written to, as PyTorch's function does
 
 
 def seconds(runs: Sequence[Callable[[], object] | None], threads: int, rounds: int = ROUNDS) -> list[float]:
@@ -60,7 +61,8 @@ def tensor(array: np.ndarray) -> Any:
 def report(case: Case, copy: float, threads: int, reference: bool) -> None:
     """One line: milliseconds, bandwidth, ratios of speeds; with `reference` to NumPy's, too."""
     inputs = [aligned(x) for x in case.inputs]
-    run, outputs, variant = caller(case.op, case.attrs, inputs, threads=threads)
+    into = [inputs[i] for i in case.onto]
+    run, outputs, variant = caller(case.op, case.attrs, inputs, threads=threads, into=into)
     theirs = None
     if torch is not None and case.theirs is not None:
         given, function = [tensor(x) for x in inputs], case.theirs

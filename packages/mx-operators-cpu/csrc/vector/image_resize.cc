@@ -104,27 +104,15 @@ MX_CLONES void add_row(double* __restrict sums, const double* __restrict row, do
 MX_CLONES void add_row(int64_t* __restrict sums, const int32_t* __restrict row, int32_t weight, int64_t n) {
   add(sums, row, weight, n);
 }
-// Products of 16 bits of a row keep their upper half.
-MX_CLONES void add_halves(int32_t* __restrict sums, const int32_t* __restrict row, int32_t weight, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sums[i] += (weight * (row[i] >> 4)) >> 16;
+MX_CLONES void round_pixels(int64_t* sums, int64_t n) {
+  constexpr int64_t half = int64_t{1} << (2 * kBits - 1);
+  for (int64_t i = 0; i < n; ++i) sums[i] = std::clamp<int64_t>((sums[i] + half) >> (2 * kBits), 0, 255);
 }
-
-template <class Sum>
-MX_INLINE void round_bits(Sum* sums, int shift, int64_t n) {
-  const Sum half = Sum(1) << (shift - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const Sum x = (sums[i] + half) >> shift;
-    sums[i] = x < 0 ? 0 : x > 255 ? 255 : x;
-  }
-}
-MX_CLONES void round_pixels(int32_t* sums, int shift, int64_t n) { round_bits(sums, shift, n); }
-MX_CLONES void round_pixels(int64_t* sums, int shift, int64_t n) { round_bits(sums, shift, n); }
 
 class ImageResizePlan final : public Plan {
  public:
   ImageResizePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, Mixing rows, Mixing columns, Rounding rounding)
       : Plan(std::move(inputs), std::move(outputs)),
-        rounding_(rounding),
         compute_(rounding != Rounding::kNone ? I32 : compute_of(inputs_[0].dtype) == F32 ? F32 : F64),
         height_(inputs_[0].shape[inputs_[0].shape.size() - 3]),
         width_(inputs_[0].shape[inputs_[0].shape.size() - 2]),
@@ -145,7 +133,7 @@ class ImageResizePlan final : public Plan {
     if (!call.wanted(0) || outputs_[0].elements == 0) return;
     if (compute_ == F64) return compute<double, double>(call);
     if (compute_ == F32) return compute<float, float>(call);
-    rounding_ == Rounding::kPaired ? compute<int32_t, int32_t>(call) : compute<int32_t, int64_t>(call);
+    compute<int32_t, int64_t>(call);
   }
 
  private:
@@ -187,11 +175,7 @@ class ImageResizePlan final : public Plan {
     for (int64_t e = down.begins[static_cast<size_t>(row)]; e < down.begins[static_cast<size_t>(row) + 1]; ++e) {
       const T* from = mixed + down.places[static_cast<size_t>(e)];
       const T weight = down.weights[static_cast<size_t>(e)];
-      if constexpr (std::is_same_v<Sum, int32_t>) {
-        add_halves(sums, from, weight, n);
-      } else {
-        add_row(sums, from, weight, n);
-      }
+      add_row(sums, from, weight, n);
     }
     round(sums, n);
     constexpr Compute kind = ComputeOf<Sum>::code;
@@ -202,7 +186,7 @@ class ImageResizePlan final : public Plan {
   template <class Sum>
   void round(Sum* sums, int64_t n) const {
     if constexpr (std::is_integral_v<Sum>) {
-      round_pixels(sums, rounding_ == Rounding::kPaired ? 2 : 2 * kBits, n);
+      round_pixels(sums, n);
     } else if (!floating(outputs_[0].dtype)) {
       const bool is_signed = outputs_[0].dtype == MX_INT8;
       const Sum low = is_signed ? Sum(-128) : Sum(0), high = is_signed ? Sum(127) : Sum(255);
@@ -212,7 +196,6 @@ class ImageResizePlan final : public Plan {
     }
   }
 
-  const Rounding rounding_;
   const Compute compute_;
   const int64_t height_, width_, channels_, rows_, columns_;
   const Mixing down_, along_;
@@ -242,6 +225,7 @@ PlanPtr make_image_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outpu
   const bool small = dtype == MX_UINT8 || dtype == MX_INT8;
   if (rounding != Rounding::kNone ? dtype != MX_UINT8 : !small && !floating(dtype))
     throw Error(MX_ERROR_UNSUPPORTED, "[_image_resize] no loops for type code " + std::to_string(dtype));
+  if (rounding == Rounding::kPaired) return make_paired_resize_plan(std::move(inputs), std::move(outputs), rows, columns);
   return std::make_unique<ImageResizePlan>(std::move(inputs), std::move(outputs), std::move(rows), std::move(columns), rounding);
 }
 

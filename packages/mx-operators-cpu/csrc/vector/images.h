@@ -29,4 +29,8 @@ enum class Rounding {
 PlanPtr make_image_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, Mixing rows, Mixing columns,
                                Rounding rounding);
 
+// The same, `kPaired`: two rows, one column or two neighbours for each of the result.
+PlanPtr make_paired_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Mixing& rows,
+                                const Mixing& columns);
+
 }  // namespace mx::vector

@@ -52,6 +52,13 @@ struct LoopTable {
   void (*reverse[4])(void* to, const void* from, size_t n);
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
+  // to[i] = (lower half of weights[i] * from[places[i]] + upper half * the pixel after it) >> 4, all of whose
+  // channels lie together; what is read and written has room for 8 bytes more.
+  void (*mix_pixels)(int16_t* to, const uint8_t* from, const int32_t* places, const uint32_t* weights, size_t channels,
+                     size_t n);
+  // to = ((above * weight_above >> 16) + (below * weight_below >> 16) + 2) >> 2, at most 255; nothing is negative.
+  void (*mix_rows)(uint8_t* to, const int16_t* above, const int16_t* below, int16_t weight_above, int16_t weight_below,
+                   size_t n);
   // Four Philox words for each of n counters, of one branch.
   void (*philox)(uint32_t* out, uint64_t key, uint64_t counter, uint64_t branch, size_t n);
   // Numbers in float32 from words: low + span * uniform; `kept` or 0; n pairs of normal numbers.

@@ -22,6 +22,7 @@ namespace {
 #include "convert.h"
 #include "fold.h"
 #include "philox_words.h"
+#include "pixel_loops.h"
 #include "transpose.h"
 
 constexpr size_t kAhead = 1024;  // elements: how far ahead of what is read the rest is asked for
@@ -335,6 +336,8 @@ void fill_table(LoopTable& table, const char* name) {
   table.keep = keep_numbers;
   table.normal = normal_numbers;
   table.transpose32 = transpose32;
+  table.mix_pixels = mix_pixels;
+  table.mix_rows = mix_rows;
 }
 
 }  // namespace
