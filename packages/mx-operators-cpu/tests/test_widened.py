@@ -27,6 +27,7 @@ CALLS: list[tuple[str, dict[str, Any], list[tuple[int, ...]]]] = [
     ("LayerNorm", {"eps": 1e-2}, [(4, 9), (9,), (9,)]),
     ("softmax", {}, [(4, 9)]),
     ("SoftmaxOutput", {}, [(4, 9), (4,)]),
+    ("RNN", {**RNN, "p": 0.5, "num_layers": 2}, [(4, 2, 5), (4 * 3 * (5 + 3 + 3 + 3 + 4),), (2, 2, 3), (2, 2, 3)]),
     ("RNN", RNN, [(4, 2, 5), (4 * 3 * (5 + 3 + 2),), (1, 2, 3), (1, 2, 3)]),
 ]  # fmt: skip
 

@@ -42,11 +42,11 @@ void bind_recurrent(py::module_& m) {
            py::arg("packed") = false)
       .def("forward", &plan<rnn>)
       .def("backward", &plan<rnn_backward>)
-      .def("packed_size",
+      .def("packed",
            [](const Recurrent& r) {
-             return or_else(int64_t{0}, [&] {
-               return packed_rnn_size({specs(r.inputs), specs(r.outputs)}, r.options);
-             });
+             const PackedRnn packed =
+                 or_else(PackedRnn{}, [&] { return packed_rnn({specs(r.inputs), specs(r.outputs)}, r.options); });
+             return py::make_tuple(packed.size, py::tuple(py::cast(packed.format)));
            })
       .def("pack", [](const Recurrent& r, const PySpecs& inputs, const PySpecs& outputs) {
         return prepare(inputs, outputs,

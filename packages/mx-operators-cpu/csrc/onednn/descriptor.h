@@ -97,6 +97,18 @@ inline MemoryDesc any_layout(const MemoryDesc& desc) {
   return {desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any};
 }
 
+// A layout as numbers that are equal for equal layouts; empty where it cannot be told.
+inline std::vector<int64_t> format_of(const MemoryDesc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return {};
+  std::vector<int64_t> format = {static_cast<int64_t>(desc.get_data_type())};
+  for (const Dims& list : {desc.get_dims(), desc.get_padded_dims(), desc.get_strides(), desc.get_inner_blks(),
+                           desc.get_inner_idxs()}) {
+    format.push_back(static_cast<int64_t>(list.size()));
+    format.insert(format.end(), list.begin(), list.end());
+  }
+  return format;
+}
+
 // A tensor as (outer, axis, inner).
 struct AxisView {
   int64_t outer, length, inner;

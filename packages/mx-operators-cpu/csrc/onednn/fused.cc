@@ -158,15 +158,7 @@ int64_t packed_weight_size(const Signature& signature, const FusedOptions& optio
 }
 
 std::vector<int64_t> packed_weight_format(const Signature& signature, const FusedOptions& options) {
-  const MemoryDesc packed = packed_weight(Problem(signature, options), options);
-  if (packed.get_format_kind() != dnnl::memory::format_kind::blocked) return {};
-  std::vector<int64_t> format = {static_cast<int64_t>(packed.get_data_type())};
-  for (const Dims& list : {packed.get_dims(), packed.get_padded_dims(), packed.get_strides(),
-                           packed.get_inner_blks(), packed.get_inner_idxs()}) {
-    format.push_back(static_cast<int64_t>(list.size()));
-    format.insert(format.end(), list.begin(), list.end());
-  }
-  return format;
+  return format_of(packed_weight(Problem(signature, options), options));
 }
 
 PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options) {

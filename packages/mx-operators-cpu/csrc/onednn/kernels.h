@@ -124,8 +124,12 @@ struct RnnOptions {
 // data, parameters, state[, state_cell][, sequence_length]
 // -> output[, state_output[, statecell_output]][, reserve, unless parameters are packed][, mask]
 PlanPtr rnn(const Signature& signature, const RnnOptions& options);
-// How many float32 numbers packed parameters are for that signature, with parameters that are not packed.
-int64_t packed_rnn_size(const Signature& signature, const RnnOptions& options);
+// What packed parameters are for that signature, with parameters that are not packed.
+struct PackedRnn {
+  int64_t size = 0;             // float32 numbers; 0: they cannot be packed
+  std::vector<int64_t> format;  // equal for equal orders; empty where that cannot be told
+};
+PackedRnn packed_rnn(const Signature& signature, const RnnOptions& options);
 // parameters -> packed parameters, for a stack that reads such data
 PlanPtr pack_rnn(const Signature& signature, const Spec& data, const RnnOptions& options);
 // out-gradients of output and states, the forward inputs, output[, reserve][, mask] -> gradients of

@@ -24,6 +24,7 @@ class Product {
  public:
   explicit Product(const ProductShape& shape);
 
+  const MemoryDesc& packed() const { return packed_; }
   size_t packed_bytes() const { return packed_.get_size(); }
   size_t scratchpad_bytes() const { return matmul_.scratchpad_desc().get_size(); }
 

@@ -264,9 +264,10 @@ PlanPtr rnn(const Signature& s, const RnnOptions& o) {
   return std::make_unique<Rnn<BFloat16>>(s, o);
 }
 
-int64_t packed_rnn_size(const Signature& s, const RnnOptions& o) {
+PackedRnn packed_rnn(const Signature& s, const RnnOptions& o) {
   const RnnLayout layout(data_of(s).shape, o);
-  return static_cast<int64_t>(RnnWeights(layout, o.mode, s.inputs[0].type, team(layout)).bytes() / sizeof(float));
+  const RnnWeights weights(layout, o.mode, s.inputs[0].type, team(layout));
+  return {static_cast<int64_t>(weights.bytes() / sizeof(float)), weights.format()};
 }
 
 PlanPtr pack_rnn(const Signature& s, const Spec& data, const RnnOptions& o) {

@@ -49,6 +49,17 @@ size_t RnnWeights::offset(int64_t layer, int64_t direction) const {
   return below + static_cast<size_t>(direction) * bytes(layer);
 }
 
+std::vector<int64_t> RnnWeights::format() const {
+  std::vector<int64_t> all = {apart_, layout_.input, layout_.units, layout_.gates, layout_.layers, layout_.directions};
+  for (const auto* product : {&input_[0], &input_[1], &state_}) {
+    if (!*product) continue;
+    const std::vector<int64_t> order = format_of((*product)->packed());
+    if (order.empty()) return {};
+    all.insert(all.end(), order.begin(), order.end());
+  }
+  return all;
+}
+
 size_t RnnWeights::scratchpad_bytes() const {
   size_t most = state_->scratchpad_bytes();
   for (const auto& product : input_)

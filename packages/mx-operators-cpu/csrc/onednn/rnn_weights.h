@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "rnn_space.h"
 
@@ -26,6 +27,8 @@ class RnnWeights {
   size_t bytes() const { return offset(layout_.layers, 0); }
   // Where a layer and direction begins.
   size_t offset(int64_t layer, int64_t direction) const;
+  // Numbers that are equal where everything lies in one order; empty where that cannot be told.
+  std::vector<int64_t> format() const;
   size_t scratchpad_bytes() const;
 
   // Brings what lies in the operator's `parameters` to `space`, or leaves weights there that lie well.

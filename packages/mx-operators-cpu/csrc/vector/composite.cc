@@ -52,12 +52,14 @@ class CompositePlan final : public Plan {
  private:
   size_t first_temporary() const { return inputs_.size() + outputs_.size(); }
 
-  void check(const std::vector<Part>& parts) const {
+  // One part may draw; it has the counters of the whole.
+  void check(const std::vector<Part>& parts) {
     const auto fail = [] { throw Error(MX_ERROR_VALUE, "[composite] a part names what is not there"); };
     std::vector<bool> made(first_temporary() + temporaries_.size(), false);
     std::fill_n(made.begin(), inputs_.size(), true);
     for (const Part& part : parts) {
-      if (part.plan == nullptr || part.plan->random_blocks > 0) fail();
+      if (part.plan == nullptr || (part.plan->random_blocks > 0 && random_blocks > 0)) fail();
+      random_blocks += part.plan->random_blocks;
       for (uint32_t tensor : part.inputs)
         if (tensor >= made.size() || !made[tensor] || (tensor >= inputs_.size() && tensor < first_temporary())) fail();
       for (uint32_t tensor : part.outputs) {

@@ -6,6 +6,31 @@ from collections.abc import Sequence
 _Specs = Sequence[tuple[Sequence[int], int]]  # shape, type code
 _Shape = Sequence[int]
 
+class RecurrentStack:
+    """Recurrent layers; `packed`: with parameters as `pack` makes them."""
+
+    def __init__(
+        self,
+        inputs: _Specs,
+        outputs: _Specs,
+        *,
+        mode: str,
+        layers: int,
+        directions: int,
+        units: int,
+        state_outputs: bool,
+        dropout: float,
+        has_mask: bool,
+        is_train: bool,
+        random_blocks: int,
+        has_lengths: bool,
+        packed: bool = False,
+    ) -> None: ...
+    def forward(self) -> object | None: ...
+    def backward(self) -> object | None: ...
+    def packed(self) -> tuple[int, tuple[int, ...]]: ...
+    def pack(self, inputs: _Specs, outputs: _Specs) -> object | None: ...
+
 class FusedLayer:
     """A convolution, or without a kernel a fully connected layer."""
 
@@ -176,36 +201,6 @@ def softmax_output_backward(
     use_ignore: bool,
     label_is_distribution: bool,
     normalization: str,
-) -> object | None: ...
-def rnn(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    mode: str,
-    layers: int,
-    directions: int,
-    units: int,
-    state_outputs: bool,
-    dropout: float,
-    has_mask: bool,
-    is_train: bool,
-    random_blocks: int,
-    has_lengths: bool,
-) -> object | None: ...
-def rnn_backward(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    mode: str,
-    layers: int,
-    directions: int,
-    units: int,
-    state_outputs: bool,
-    dropout: float,
-    has_mask: bool,
-    is_train: bool,
-    random_blocks: int,
-    has_lengths: bool,
 ) -> object | None: ...
 def attention_scores(inputs: _Specs, outputs: _Specs, *, heads: int, parts: int) -> object | None: ...
 def attention_scores_backward(

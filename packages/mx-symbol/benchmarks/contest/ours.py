@@ -21,7 +21,7 @@ REPEATS, LONGEST = 8, 0.02
 #: operators that compute; everything else moves bytes
 _LAYERS = frozenset(
     {"Convolution", "_fused_Convolution", "FullyConnected", "_fused_FullyConnected", "batch_dot", "RNN",
-     "_fused_attention"}
+     "_onednn_RNN", "_fused_attention"}
 )  # fmt: skip
 _BACKWARD = frozenset({"_backward_Convolution", "_backward_FullyConnected", "_backward_RNN"})
 

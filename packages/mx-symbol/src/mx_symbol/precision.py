@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from mx_core import operators
 from mx_symbol.graph import Entry, Node, rewrite
 
-#: products and convolutions, which accumulate in float32 whatever they read
+#: products, convolutions and recurrent layers, which accumulate in float32 whatever they read
 LOW = frozenset(
-    {"Convolution", "Deconvolution", "FullyConnected", "dot", "batch_dot", "_linalg_gemm2",
+    {"Convolution", "Deconvolution", "FullyConnected", "RNN", "dot", "batch_dot", "_linalg_gemm2",
      "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt",
      "_contrib_interleaved_matmul_encdec_qk", "_contrib_interleaved_matmul_encdec_valatt"}
 )  # fmt: skip
@@ -33,8 +33,8 @@ WIDEST = frozenset(
 CONDITIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Activation", "act_type", ("softrelu",)), ("LeakyReLU", "act_type", ("elu", "selu", "rrelu")),
 )  # fmt: skip
-#: inputs that alone decide; the others have types of their own
-_DATA = {"BatchNorm": 1}
+#: inputs that alone decide, the first ones before the one named; it and those behind it have types of their own
+_OWN_TYPES = {"BatchNorm": "gamma", "RNN": "sequence_length"}
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,24 @@ def lowered(heads: Sequence[Entry], dtype: str, lists: Lists) -> tuple[Entry, ..
     def replace(node: Node, inputs: list[Entry]) -> list[Entry] | None:
         if node.op is None:
             return None
-        kind, n = lists.kind(node), _DATA.get(node.op.name, len(inputs))
+        kind, n = lists.kind(node), _following(node)
         becomes = kind == "low" or (kind == "widest" and bool(inputs) and all(e in low for e in inputs[:n]))
         given = [cast(e, dtype if becomes and i < n else "float32") for i, e in enumerate(inputs)]
         kept = node if given == node.inputs else node.copy(given)
         outputs = [Entry(kept, i) for i in range(node.num_outputs)]
         if becomes:
-            low.update(outputs[:1] if node.op.name in _DATA else outputs)
+            low.update(outputs[:1] if node.op.name == "BatchNorm" else outputs)
         return outputs
 
     made = rewrite(heads, replace)
     return tuple(cast(entry, "float32") for entry in made)
+
+
+def _following(node: Node) -> int:
+    """How many inputs, the first ones, are in the type that a node computes in."""
+    assert node.op is not None
+    first_own = _OWN_TYPES.get(node.op.name)
+    return node.input_names.index(first_own) if first_own in node.input_names else len(node.inputs)
 
 
 def lists_from(

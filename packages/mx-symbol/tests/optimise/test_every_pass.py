@@ -23,6 +23,11 @@ def low_dense(x):
     return sym.FullyConnected(sym.amp_cast(x, dtype="bfloat16"), weight, no_bias=True, num_hidden=8)
 
 
+def recurrent(x):
+    made = sym.RNN(x, sym.Variable("p"), sym.Variable("h"), state_size=4, num_layers=1, mode="gru")
+    return sym.sum(made)
+
+
 def twice(x):
     return sym.exp(x) * sym.exp(x)
 
@@ -69,6 +74,9 @@ CASES = {
     "pack-weights": (
         dense, ROWS, False, "_fused_FullyConnected", "_onednn_pack_weight* _fused_FullyConnected",
     ),
+    "pack-recurrent": (
+        recurrent, {"data": (5, 2, 8)}, False, "RNN sum", "_onednn_pack_RNN* _onednn_RNN sum",
+    ),
 }  # fmt: skip
 #: what must run before
 NEEDED = {"pack-weights": "layers,"}
@@ -97,7 +105,7 @@ def test_before_and_after(name):
     if not steps:
         pytest.skip("not installed")
     (step,) = steps
-    if not step.changed and name in ("layers", "bfloat16", "pack-weights"):
+    if not step.changed and name in ("layers", "bfloat16", "pack-weights", "pack-recurrent"):
         pytest.skip("this CPU has no kernel for what it makes")
     assert (written(step.before), written(step.after)) == (before, after)
 

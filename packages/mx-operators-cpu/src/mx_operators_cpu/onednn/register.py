@@ -56,12 +56,20 @@ KERNELS = (
           ("", "valatt", "values"), ("_backward", "valatt", "values_backward"))),
     ("RNN", "rnn:rnn", "rnn:supported"),
     ("_backward_RNN", "rnn:rnn_backward", "rnn:supported"),
+    ("_onednn_RNN", "packed_rnn:packed_rnn", "signature:floating"),
+    ("_onednn_pack_RNN", "packed_rnn:pack", "signature:floating"),
 )  # fmt: skip
 
 
 def register_passes(registry: Any) -> None:
-    """Adds the graph pass of this folder."""
+    """Adds the graph passes of this folder."""
     registry.add("pack-weights", "inference", f"{__package__}.fused:pack_weights", after=("layers",))
+    registry.add(
+        "pack-recurrent",
+        "inference",
+        f"{__package__}.packed_rnn:pack_recurrent",
+        after=("layers", "bfloat16"),
+    )
 
 
 def register(registry: Any) -> None:

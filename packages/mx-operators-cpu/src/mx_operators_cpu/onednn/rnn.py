@@ -34,26 +34,39 @@ def supported(call: KernelCall) -> bool:
         return floating(call)
     spec = call.inputs[lengths]
     others = tuple(x for i, x in enumerate(call.inputs) if i != lengths)
-    plain = spec.layout == 0 and prod(spec.shape) > 0
-    return plain and _blocks(call) == 0 and floating(replace(call, inputs=others))
+    return spec.layout == 0 and prod(spec.shape) > 0 and floating(replace(call, inputs=others))
 
 
 def _blocks(call: KernelCall) -> int:
     return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
 
 
-def stack(call: KernelCall) -> Any:
-    """The call as the native part knows it; lengths are float32."""
+def stack(call: KernelCall, packed: KernelCall | None = None) -> Any:
+    """The call as the native part knows it; lengths are float32.
+
+    `packed`: the same call with parameters in the order of their products, and visible outputs alone.
+    """
     p: Any = call.params
+    if packed is not None:
+        return native.RecurrentStack(
+            specs(packed.inputs), specs(packed.outputs), **_options(call), packed=True, dropout=0.0,
+            has_mask=False, is_train=False, random_blocks=0,
+        )  # fmt: skip
     lengths, inputs = _lengths(call), list(call.inputs)
     if lengths is not None:
         inputs[lengths] = replace(inputs[lengths], dtype=_FLOAT)
     return native.RecurrentStack(
-        specs(inputs), specs(call.outputs), mode=p.mode, layers=p.num_layers,
-        directions=2 if p.bidirectional else 1, units=p.state_size, state_outputs=p.state_outputs, dropout=p.p,
-        has_mask=p.p > 0 and p.num_layers > 1, is_train=call.is_train, random_blocks=_blocks(call),
-        has_lengths=lengths is not None,
+        specs(inputs), specs(call.outputs), **_options(call), dropout=p.p, has_mask=p.p > 0 and p.num_layers > 1,
+        is_train=call.is_train, random_blocks=_blocks(call),
     )  # fmt: skip
+
+
+def _options(call: KernelCall) -> dict[str, Any]:
+    p: Any = call.params
+    return {
+        "mode": p.mode, "layers": p.num_layers, "directions": 2 if p.bidirectional else 1, "units": p.state_size,
+        "state_outputs": p.state_outputs, "has_lengths": _lengths(call) is not None,
+    }  # fmt: skip
 
 
 def _with_lengths(call: KernelCall, plan: object | None) -> object | None:

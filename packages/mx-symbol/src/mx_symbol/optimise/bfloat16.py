@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference in bfloat16 where it is safe (Micikevicius et al., Mixed Precision Training, ICLR 2018).
 
-Convolutions and fully connected layers read and write bfloat16 and accumulate in float32; poolings, joins,
+Convolutions, fully connected and recurrent layers read and write bfloat16 and accumulate in float32; poolings, joins,
 changes of shape and elementwise operators between them stay in it. Everything else, and every output of the
 graph, is float32. Weights are cast by prepared nodes. It changes results by about 1 %, so it is off unless
 it is asked for: `passes="+bfloat16"`.
@@ -20,6 +20,7 @@ _LAYERS = {
     "_fused_Convolution": ("data", "weight", "residual"),
     "_fused_FullyConnected": ("data", "weight", "bias", "residual"),
     "FullyConnected": ("data", "weight", "bias"),
+    "RNN": ("data", "parameters", "state", "state_cell"),
 }
 _FOLLOWERS = frozenset(
     {"Pooling", "Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel"}
@@ -70,13 +71,11 @@ class _Region:
 
     def _layer(self, node: Node) -> tuple[Entry, ...] | None:
         assert node.op is not None
-        if any(self._graph.specs[entry].dtype != _FLOAT32 for entry in node.inputs):
-            return None
+        named = list(zip(node.input_names, node.inputs, strict=True))
         chosen = _LAYERS[node.op.name]
-        inputs = [
-            self._lowered(entry) if name in chosen else entry
-            for name, entry in zip(node.input_names, node.inputs, strict=True)
-        ]
+        if any(name in chosen and self._graph.specs[entry].dtype != _FLOAT32 for name, entry in named):
+            return None
+        inputs = [self._lowered(entry) if name in chosen else entry for name, entry in named]
         return self._with_kernel(node, inputs)
 
     def _follower(self, node: Node) -> tuple[Entry, ...] | None:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent stacks of inference whose parameters are brought into the order of their products beforehand.
+
+`pack_recurrent` is a graph pass: where the parameters are known before a run, the reorders that every run would
+do become a node that runs only when they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mx_core.errors import NoKernelError
+from mx_core.kernels import KernelCall
+from mx_core.operator import OperatorProperty
+from mx_operators_cpu.onednn.fused import PREPARED, PackParam, PackWeight
+from mx_operators_cpu.onednn.rnn import stack, supported
+from mx_operators_cpu.onednn.signature import floating, specs
+
+if TYPE_CHECKING:
+    from mx_core.operator.property import ReferenceContext
+
+
+class PackStackParam(PackParam):
+    """The call whose parameters are packed."""
+
+    op_name = "_onednn_pack_RNN"
+
+
+class PackStack(PackWeight):
+    """The parameters of a recurrent stack in the order that its products read."""
+
+    name = "_onednn_pack_RNN"
+    Param = PackStackParam
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The order is the library's own."""
+        raise NoKernelError("[_onednn_pack_RNN] only oneDNN knows the order")
+
+
+class PackedStackParam(PackParam):
+    """The call with parameters as they were."""
+
+    op_name = "_onednn_RNN"
+
+
+class PackedStack(OperatorProperty):
+    """RNN without training, with packed parameters: its visible outputs alone."""
+
+    name = "_onednn_RNN"
+    Param = PackedStackParam
+    arguments = ("data", "parameters", "state", "state_cell", "sequence_length")
+    results = ("output", "state_output", "statecell_output")
+
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """As RNN."""
+        return tuple(p.call.op.inputs(p.call.params))
+
+    def outputs(self, p: Any) -> tuple[str, ...]:
+        """The visible ones of RNN."""
+        return tuple(p.call.op.outputs(p.call.params))[: p.call.op.num_visible_outputs(p.call.params)]
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        """As they were."""
+        for name, spec in zip(self.outputs(p), p.call.outputs, strict=False):
+            s.assign(name, spec.shape)
+
+    def infer_type(self, p: Any, t: Any) -> None:
+        """As they were."""
+        for name, spec in zip(self.outputs(p), p.call.outputs, strict=False):
+            t.assign(name, spec.dtype)
+
+    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+        """The order of the parameters is the library's own."""
+        raise NoKernelError("[_onednn_RNN] only oneDNN knows the order of the parameters")
+
+
+PACK, PACKED = PackStack(), PackedStack()
+
+
+def pack(call: KernelCall) -> object | None:
+    """parameters -> packed parameters."""
+    p: Any = call.params
+    plan: object | None = stack(p.call).pack(specs(call.inputs), specs(call.outputs))
+    return plan
+
+
+def packed_rnn(call: KernelCall) -> object | None:
+    """data, packed parameters, state[, state_cell][, lengths] -> output[, states]."""
+    p: Any = call.params
+    plan: object | None = stack(p.call, call).forward()
+    return plan
+
+
+def pack_recurrent(graph: Any) -> Any:
+    """Graph pass: packs the parameters of recurrent stacks that are variables or prepared."""
+    if not graph.context.device_type.startswith("cpu"):
+        return graph
+    mapping: dict[Any, Any] = {}
+    for node in graph.find("RNN"):
+        parameters, outputs = node.inputs[1], graph.outputs_of(node)
+        hidden = outputs[node.op.num_visible_outputs(node.params) :]
+        kept = any(entry in graph.readers or entry in graph.head_set for entry in hidden)
+        if kept or not (parameters.node.is_variable or PREPARED in parameters.node.attrs):
+            continue
+        given = tuple(graph.specs[entry] for entry in node.inputs)
+        call = KernelCall(node.op, node.params, given, tuple(graph.specs[e] for e in outputs), graph.context)
+        size, order = stack(call).packed() if supported(call) and floating(call) else (0, ())
+        if not size:
+            continue
+        packing, name = PackStackParam(call, size, order), f"{parameters.node.name}_packed"
+        packed = graph.apply(PACK, (parameters,), name, packing, {PREPARED: "1"})[0]
+        inputs = (node.inputs[0], packed, *node.inputs[2:])
+        made = graph.apply(PACKED, inputs, node.name, PackedStackParam(call, size, ()), node.attrs)
+        mapping.update(zip(outputs, made, strict=False))
+    return graph.replace(mapping)
