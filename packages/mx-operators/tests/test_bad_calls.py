@@ -29,6 +29,12 @@ def compute(name: str, *inputs: Any, **settings: Any) -> Any:
     [
         ("LRN", [(7,)], {"nsize": 3}, r"data: expected \(batch, channels, \.\.\.\), got \(7,\)"),
         ("LRN", [(2, 3)], {"nsize": 10**30}, "nsize: expected at most"),
+        (
+            "Deconvolution",
+            [(1, 2, 4), (2, 3, 2), (3,)],
+            {"kernel": (2,), "num_filter": 3, "stride": (2,), "adj": (2,), "no_bias": False},
+            "adj: expected less than stride",
+        ),
         ("_arange", [], {"start": 0, "stop": 1, "step": 0}, "step: expected non-zero"),
         ("_arange", [], {"start": 0, "stop": float("inf")}, "not finitely many"),
         ("_arange", [], {"start": 0, "stop": float("nan")}, "not finitely many"),

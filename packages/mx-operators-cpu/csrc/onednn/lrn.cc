@@ -45,7 +45,7 @@ class LrnBase : public Plan {
 
   // Channels [first, last) that count for channel c.
   std::pair<int64_t, int64_t> neighbours(int64_t c) const {
-    const int64_t half = o_.size / 2;
+    const int64_t half = (o_.size - 1) / 2;
     return {std::max<int64_t>(c - half, 0), std::min(c + half + 1, channels_)};
   }
 

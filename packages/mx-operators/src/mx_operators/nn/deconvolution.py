@@ -84,6 +84,9 @@ class Deconvolution(OperatorProperty):
             raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
         if p.target_shape and len(p.target_shape) != rank:
             raise s.error(f"target_shape: expected {rank} values, got {p.target_shape}")
+        stride, adj = per_axis(p.stride, rank, 1), per_axis(p.adj, rank, 0)
+        if not any(p.target_shape) and any(a >= step for a, step in zip(adj, stride, strict=True)):
+            raise s.error(f"adj: expected less than stride {stride}, got {adj}")
         if not p.no_bias:
             s.assign("bias", (p.num_filter,))
         data = s.get("data")

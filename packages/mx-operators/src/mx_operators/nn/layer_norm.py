@@ -240,13 +240,15 @@ class LRNParam:
     alpha: float = opt(1e-4, "weight of the squared neighbours")
     beta: float = opt(0.75, "exponent")
     knorm: float = opt(2.0, "constant term")
-    nsize: int = required("neighbouring channels summed over, odd", lower=1, upper=2**31 - 1)
+    nsize: int = required(
+        "neighbouring channels summed over; of an even number, one less", lower=1, upper=2**31 - 1
+    )
 
 
 def _neighbours(squares: Any, nsize: int) -> Any:
     total = np.zeros_like(squares)
     c = squares.shape[1]
-    half = min(nsize // 2, c)
+    half = min((nsize - 1) // 2, c)
     for offset in range(-half, half + 1):
         low, high = max(0, -offset), min(c, c - offset)
         if low < high:

@@ -30,6 +30,12 @@ class MultiFiniteParam:
     init_output: bool = opt(True, "begin with 1; False, which goes on from the output's value, is refused")
 
 
+class _Arrays(OperatorProperty):
+    def inputs(self, p: Any) -> tuple[str, ...]:
+        """array_0, array_1, …"""
+        return tuple(f"array_{i}" for i in range(p.num_arrays))
+
+
 class AllFinite(OperatorProperty):
     """(1,): 1 if every element is finite, else 0."""
 
@@ -52,7 +58,7 @@ class AllFinite(OperatorProperty):
         return (np.array([fine], np.float32),)
 
 
-class MultiAllFinite(AllFinite):
+class MultiAllFinite(_Arrays, AllFinite):
     """(1,): 1 if every element of every array is finite, else 0."""
 
     name = "multi_all_finite"
@@ -67,7 +73,7 @@ class ArraysParam:
     num_arrays: int = required("number of arrays", lower=1, upper=MAX_TENSORS)
 
 
-class MultiSumSq(OperatorProperty):
+class MultiSumSq(_Arrays):
     """The sum of squares of every array, (num_arrays,)."""
 
     name = "multi_sum_sq"
@@ -88,7 +94,7 @@ class MultiSumSq(OperatorProperty):
         return (np.array([np.square(x.astype(np.float64)).sum() for x in inputs], np.float32),)
 
 
-class ResetArrays(OperatorProperty):
+class ResetArrays(_Arrays):
     """Every array is set to 0 where it is; there is no output."""
 
     name = "reset_arrays"

@@ -32,16 +32,15 @@ def _rectangle(p: Any, shape: Sequence[int], extents: Sequence[int]) -> tuple[An
 
 
 class Crop(OperatorProperty):
-    """data (N, C, H, W) gives (N, C, H′, W′): rows offset[0] on, columns offset[1] on."""
+    """data (N, C, H, W) gives (N, C, H′, W′): rows offset[0] on, columns offset[1] on.
+
+    The extents are those of h_w, or of a second input.
+    """
 
     name = "Crop"
     Param = CropParam
     variadic = "num_args"
     shape_only_inputs = frozenset((1,))
-
-    def inputs(self, p: Any) -> tuple[str, ...]:
-        """crop_like with two inputs."""
-        return ("data", "crop_like")[: p.num_args]
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """Batch and channels of data."""
@@ -63,7 +62,7 @@ class Crop(OperatorProperty):
         t.unify([*self.inputs(p), "output"])
 
     def gradient(self, p: Any, g: Any) -> Any:
-        """Written into zeros; crop_like has none."""
+        """Written into zeros; the second input has none."""
         grads = g.op("_backward_Crop", (g.out_grad(), g.input(0)), params=p)
         return [*grads, *([None] if p.num_args == 2 else [])]
 

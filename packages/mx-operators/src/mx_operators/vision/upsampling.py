@@ -67,6 +67,8 @@ class UpSampling(OperatorProperty):
     name = "UpSampling"
     Param = UpSamplingParam
     variadic = "num_args"
+    #: of the second input, whatever it is: MXNet's files say so
+    input_attrs = dict.fromkeys(("weight", "arg1"), {"__init__": '["bilinear", {}]'})
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """arg0, arg1, …, or data and weight."""
