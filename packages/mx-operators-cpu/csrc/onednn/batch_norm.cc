@@ -42,11 +42,43 @@ class BatchNorm final : public Plan {
     const int64_t n = s.inputs[0].size(), c = v_.length;
     require_sizes(s.inputs, {n, c, c, c, c});
     require_sizes(s.outputs, {n, c, c});
+    if (!o.use_batch_stats) set_scratch(static_cast<size_t>(c) * sizeof(float));
   }
 
  private:
   void execute(const Call& call) const override {
+    if (!o_.use_batch_stats) return normalize_by_moving(call);
     for_channel_blocks(v_, [&](int64_t first, const Block& block) { normalize_block(call, first, block); });
+  }
+
+  // What is known before is applied in the order of memory.
+  void normalize_by_moving(const Call& call) const {
+    const float *mean = call.input<float>(3), *variance = call.input<float>(4);
+    auto* scale = static_cast<float*>(call.context.scratch[0]);
+    for (int64_t c = 0; c < v_.length; ++c) scale[c] = settle(call, c, mean[c], variance[c]);
+    if (!call.wanted(0)) return;
+    const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
+    const int64_t step = v_.length * v_.inner;
+    const auto apply = [&](int64_t row, int64_t first, const Block& block) {
+      const int64_t at = row * step + first * v_.inner;
+      const float *x = call.input<float>(0) + at, *shift = call.input<float>(2) + first;
+      float* y = call.output<float>(0) + at;
+      if (streams)
+        normalize_past_caches(x, mean + first, scale + first, shift, y, block);
+      else
+        normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
+    };
+    if (v_.inner == 1) {
+      parallel_for(v_.outer, [&](int64_t begin, int64_t end) { apply(begin, 0, {end - begin, step, v_.length, 1}); });
+      return;
+    }
+    parallel_for(v_.outer * v_.length, [&](int64_t begin, int64_t end) {
+      for (int64_t next = begin; begin < end; begin = next) {
+        const int64_t row = begin / v_.length;
+        next = std::min(end, (row + 1) * v_.length);
+        apply(row, begin - row * v_.length, {1, step, next - begin, v_.inner});
+      }
+    });
   }
 
   // Statistics of channel c are known: returns the scale, records what is to be recorded.
@@ -65,18 +97,13 @@ class BatchNorm final : public Plan {
 
   void normalize_block(const Call& call, int64_t first, const Block& block) const {
     const float* x = call.input<float>(0) + first * v_.inner;
-    float mean[kBlockChannels], variance[kBlockChannels], scale[kBlockChannels];
-    if (o_.use_batch_stats) {
-      double result[kBlockChannels];
-      sums(x, block, result);
-      for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
-      squared_deviations(x, mean, block, result);
-      for (int64_t c = 0; c < block.channels; ++c) variance[c] = static_cast<float>(result[c] / count_);
-    } else {
-      std::copy_n(call.input<float>(3) + first, block.channels, mean);
-      std::copy_n(call.input<float>(4) + first, block.channels, variance);
-    }
-    for (int64_t c = 0; c < block.channels; ++c) scale[c] = settle(call, first + c, mean[c], variance[c]);
+    float mean[kBlockChannels], scale[kBlockChannels];
+    double result[kBlockChannels];
+    sums(x, block, result);
+    for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
+    squared_deviations(x, mean, block, result);
+    for (int64_t c = 0; c < block.channels; ++c)
+      scale[c] = settle(call, first + c, mean[c], static_cast<float>(result[c] / count_));
     if (!call.wanted(0)) return;
     normalize(x, mean, scale, call.input<float>(2) + first, call.output<float>(0) + first * v_.inner, block,
               call.adds(0));

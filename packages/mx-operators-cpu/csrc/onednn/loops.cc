@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loops.h"
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 
@@ -45,6 +49,26 @@ MX_INLINE float run_sum(int64_t n, const Wide& wide, const Narrow& narrow) {
   float t = total(even + odd);
   for (; i < n; ++i) t += narrow(i);
   return t;
+}
+
+// A line, to where one begins.
+MX_INLINE void stream(float* to, const Lanes& v) {
+#if defined(__SSE__)
+  __m128 part[sizeof v / sizeof(__m128)];
+  std::memcpy(part, &v, sizeof v);
+  for (size_t k = 0; k < sizeof v / sizeof(__m128); ++k) _mm_stream_ps(to + 4 * k, part[k]);
+#else
+  std::memcpy(to, &v, sizeof v);
+#endif
+}
+
+// y[i] = term(i), past the caches where whole lines are written.
+template <class Wide, class Narrow>
+MX_INLINE void write_past_caches(float* y, int64_t n, const Wide& wide, const Narrow& narrow) {
+  int64_t i = 0;
+  for (; i < n && reinterpret_cast<uintptr_t>(y + i) % sizeof(Lanes) != 0; ++i) y[i] = narrow(i);
+  for (; i + kLanes <= n; i += kLanes) stream(y + i, wide(i));
+  for (; i < n; ++i) y[i] = narrow(i);
 }
 
 // Calls body(channel, begin, length) over the runs of a block, in pieces of at most kRun floats.
@@ -204,6 +228,38 @@ MX_CLONES void normalize(const float* x, const float* mean, const float* scale, 
       for (int64_t c = 0; c < b.channels; ++c) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
     }
   }
+}
+
+MX_CLONES void normalize_past_caches(const float* x, const float* mean, const float* scale, const float* shift,
+                                     float* y, const Block& b) {
+  constexpr int64_t kAhead = 1024;  // elements: pages end before the processor has recognised the stream
+  if (b.inner > 1) {
+    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+      const float m = mean[c], k = scale[c], s = shift[c];
+      const float* from = x + at;
+      write_past_caches(
+          y + at, n,
+          [&](int64_t i) MX_INLINE_LAMBDA {
+            __builtin_prefetch(from + i + kAhead);
+            return (load(from + i) - m) * k + s;
+          },
+          [&](int64_t i) MX_INLINE_LAMBDA { return (from[i] - m) * k + s; });
+    });
+    return;
+  }
+  for (int64_t r = 0; r < b.rows; ++r, x += b.step, y += b.step)
+    write_past_caches(
+        y, b.channels,
+        [&](int64_t i) MX_INLINE_LAMBDA {
+          __builtin_prefetch(x + i + kAhead);
+          return (load(x + i) - load(mean + i)) * load(scale + i) + load(shift + i);
+        },
+        [&](int64_t i) MX_INLINE_LAMBDA { return (x[i] - mean[i]) * scale[i] + shift[i]; });
+}
+
+MX_CLONES void fill_past_caches(float* y, float value, int64_t n) {
+  write_past_caches(
+      y, n, [&](int64_t) MX_INLINE_LAMBDA { return Lanes{} + value; }, [&](int64_t) MX_INLINE_LAMBDA { return value; });
 }
 
 MX_CLONES void combine(const float* g, const float* x, const float* mean, const float* a, const float* b,

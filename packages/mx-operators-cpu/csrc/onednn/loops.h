@@ -5,11 +5,13 @@
 // runs and doubles across them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mx::onednn {
 
 constexpr int64_t kBlockChannels = 64;
+constexpr size_t kCacheBytes = size_t{24} << 20;  // inputs and outputs larger than that no cache will hold
 
 // Some neighbouring channels of a tensor: element (r, c, i) lies at r * step + c * inner + i.
 struct Block {
@@ -38,9 +40,15 @@ void gradient_sums(const float* g, const float* x, const float* mean, const Bloc
 // y = (x - mean) * scale + shift, or y += that.
 void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
                const Block& block, bool add);
+// The same as `normalize` without addition, written past the caches.
+void normalize_past_caches(const float* x, const float* mean, const float* scale, const float* shift, float* y,
+                           const Block& block);
 // y = a * g + b * (x - mean) + c, or y += that.
 void combine(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
              float* y, const Block& block, bool add);
+
+// y = value, written past the caches.
+void fill_past_caches(float* y, float value, int64_t n);
 
 double dot(const float* a, const float* b, int64_t n);
 

@@ -95,7 +95,8 @@ class PairedResizePlan final : public Plan {
       if (kept.number[k] == number) return kept.row[k];
     const int k = kept.number[0] == other ? 1 : 0;
     std::memcpy(source, call.input(0) + (image * height_ + number) * row_bytes_, static_cast<size_t>(row_bytes_));
-    loops().mix_pixels(kept.row[k], source, places_.data(), along_.data(), static_cast<size_t>(channels_), places_.size());
+    loops().mix_pixels(kept.row[k], source, places_.data(), along_.data(), static_cast<size_t>(channels_),
+                       places_.size());
     kept.number[k] = number;
     return kept.row[k];
   }
@@ -122,7 +123,8 @@ PlanPtr make_paired_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outp
     return std::all_of(mixing.weights.begin(), mixing.weights.end(), [](double w) { return w >= 0 && w <= 1; });
   };
   const Shape& shape = inputs[0].shape;
-  fits(pairs(rows, 2, false) && pairs(columns, 1, true) && shape[shape.size() - 2] * shape.back() < kLongest, "_image_resize");
+  const bool short_rows = shape[shape.size() - 2] * shape.back() < kLongest;
+  fits(pairs(rows, 2, false) && pairs(columns, 1, true) && short_rows, "_image_resize");
   return std::make_unique<PairedResizePlan>(std::move(inputs), std::move(outputs), rows, columns);
 }
 

@@ -27,6 +27,14 @@ def test_batch_norm(
     plans.verify("BatchNorm", {"axis": axis, **attrs}, _batch_inputs(rng, shape, axis), is_train=is_train)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5, 1031, 207), 1), ((100_003, 33), 1)])
+def test_batch_norm_of_what_no_cache_holds(
+    rng: np.random.Generator, shape: tuple[int, ...], axis: int
+) -> None:
+    inputs = _batch_inputs(rng, shape, axis)
+    plans.verify("BatchNorm", {"axis": axis, "fix_gamma": False}, inputs, is_train=False)
+
+
 def test_batch_norm_of_one_device_among_several(rng: np.random.Generator) -> None:
     attrs = {"key": "a", "ndev": 1, "fix_gamma": False}
     plans.verify("_contrib_SyncBatchNorm", attrs, _batch_inputs(rng, (4, 3, 5, 5), 1))

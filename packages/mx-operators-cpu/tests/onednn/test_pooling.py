@@ -32,6 +32,10 @@ def test_pooling(kind: dict, shape: tuple[int, ...], window: dict) -> None:
     plans.verify("Pooling", kind | window, [_data(shape)])
 
 
+def test_global_mean_of_what_no_cache_holds() -> None:
+    plans.verify("Pooling", {"pool_type": "avg", "global_pool": True}, [_data((67, 3, 177, 179))])
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
