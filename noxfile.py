@@ -431,4 +431,4 @@ def docs(session: nox.Session) -> None:
     """The documentation as HTML in docs/_build."""
     install(session, ALL)
     session.install("-q", "sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
-    session.run("python", "-m", "sphinx", "-W", "-q", "-b", "html", "docs", "docs/_build/html")
+    session.run("python", "-m", "sphinx", "-W", "-q", "-j", "auto", "-b", "html", "docs", "docs/_build/html")

@@ -42,6 +42,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
+    "collapse_navigation": True,  # a page has the names of its own family only
     "secondary_sidebar_items": ["page-toc"],
     "header_links_before_dropdown": 6,
 }
@@ -54,7 +55,8 @@ def _protect(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: 
         lines.insert(0, "")
 
 
-def setup(app: Any) -> None:
+def setup(app: Any) -> dict[str, bool]:
     """Writes the generated pages before Sphinx looks for pages."""
     app.connect("builder-inited", lambda _: generate(HERE))
     app.connect("autodoc-process-docstring", _protect, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from generate import modules, operators, plans, readmes
+from generate import migration, modules, operators, plans, readmes, settings
 
 
 def generate(docs: Path) -> None:
@@ -17,6 +17,8 @@ def generate(docs: Path) -> None:
         ("readmes", readmes.write),
         ("modules", modules.write),
         ("operators", operators.write),
+        ("mxnet", migration.write),
+        ("settings", settings.write),
         ("plans", plans.write),
     ):
         (target / name).mkdir(parents=True)

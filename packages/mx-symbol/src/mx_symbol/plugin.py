@@ -9,11 +9,15 @@ from mx_core.registrars import CommandRegistrar, GraphPassRegistrar
 MX_PLUGIN = PluginInfo(
     summary="symbolic graphs, their optimisation and execution",
     variables={
+        "MX_BRANCHES": "auto (default), always or never: branches of a graph run side by side",
+        "MX_MEMORY_MODE": "least_memory (default) or most_parallel: what may share memory",
         "MX_PASSES": "which graph passes run: '-fuse,-cse' leaves two out, 'none' runs none",
         "MXNET_BACKWARD_DO_MIRROR": "1: cheap nodes run again in backward, to save memory",
         "MXNET_EXEC_BULK_EXEC_INFERENCE": "0: inference pushes node by node",
         "MXNET_EXEC_BULK_EXEC_TRAIN": "0: training pushes node by node",
-        "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "most nodes that training pushes at once; also _FWD, _BWD",
+        "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "most nodes that training pushes at once; no limit by default",
+        "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_FWD": "the same, of the forward pass alone",
+        "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_BWD": "the same, of the backward pass alone",
     },
 )
 MX_HOOK_API = (1, 0)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MXNet 1.9.1's public names, and what became of each here: the same, different, absent.
+
+`mxnet_names.json` has the names as MXNet itself lists them, with the parameters of what Python can tell
+(`"data axis **kwargs"`). What is the same is found out by looking; `mxnet_notes.toml` says why a name is
+absent and how one differs that looks the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mx
+from generate.differences import by_operator
+from generate.naming import found, shown
+from generate.operators import place
+from mx_core.errors import MXNetError
+from mx_core.operator import OperatorProperty
+
+NAMES = Path(__file__).parent / "mxnet_names.json"
+NOTES = Path(__file__).parent / "mxnet_notes.toml"
+#: the group of the names of modules
+MODULES = "modules"
+#: groups whose functions are those of operators
+OPERATORS = ("mx.nd", "mx.sym")
+
+
+class Name(NamedTuple):
+    """One of MXNet's names."""
+
+    name: str
+    state: str  # same, differs, absent
+    note: str = ""
+
+
+def write(target: Path, root: Path) -> None:
+    """`index.md`."""
+    (target / "index.md").write_text(page(states(root)))
+
+
+def names() -> dict[str, dict[str, str | None]]:
+    """Module or class -> name -> parameters."""
+    recorded: dict[str, dict[str, str | None]] = json.loads(NAMES.read_text())
+    return recorded
+
+
+def notes() -> Mapping[str, Mapping[str, str]]:
+    """`absent`: pattern -> why; `differs`: name -> how."""
+    return tomllib.loads(NOTES.read_text())
+
+
+def instances() -> dict[str, Any]:
+    """Objects of classes that have attributes of their own."""
+    return {"mx.executor.Executor": mx.sym.Variable("x").bind(mx.cpu(), {"x": mx.nd.ones(1)})}
+
+
+def states(root: Path) -> dict[str, list[Name]]:
+    """Module or class -> its names with their states."""
+    said, made, differing = notes(), instances(), by_operator(root)
+    result: dict[str, list[Name]] = {}
+    for group, members in names().items():
+        prefix = "mx" if group == MODULES else group
+        where = made.get(prefix) or (mx if prefix == "mx" else found(mx, prefix.removeprefix("mx.")))
+        rows = []
+        for short, parameters in members.items():
+            name = f"{prefix}.{short}"
+            here = None if where is None else found(where, short)
+            if not has(where, short):
+                rows.append(Name(name, "absent", reason(name, said["absent"])))
+                continue
+            differences = [said["differs"][name]] if name in said["differs"] else []
+            differences += lacking(here, parameters, inspect.isclass(where))
+            op = getattr(here, "__wrapped_operator__", None) if group.startswith(OPERATORS) else None
+            if op is not None and op.name in differing:
+                differences.append(f"see [{shown(op)}](../operators/{place(op)}.rst)")
+            rows.append(Name(name, "differs" if differences else "same", "; ".join(differences)))
+        result[group] = rows
+    return result
+
+
+def has(where: Any, name: str) -> bool:
+    """True for attributes that are None, too."""
+    return where is not None and hasattr(where, name)
+
+
+def reason(name: str, reasons: Mapping[str, str]) -> str:
+    """Why a name is absent: the first pattern that matches; empty if none does."""
+    return next((why for pattern, why in reasons.items() if fnmatchcase(name, pattern)), "")
+
+
+def lacking(here: Any, parameters: str | None, method: bool = False) -> list[str]:
+    """What becomes of parameters that MXNet's function takes and ours does not know."""
+    try:
+        ours = list(inspect.signature(here).parameters.values()) if parameters is not None else []
+    except (TypeError, ValueError):
+        return []
+    if not ours or any(p.kind is p.VAR_KEYWORD for p in ours) and not hasattr(here, "__wrapped_operator__"):
+        return []
+    op = getattr(here, "__wrapped_operator__", None)
+    known = [p.name for p in ours if p.name != "self"]
+    if op is not None and method:
+        known = known[1:]
+    theirs = (parameters or "").split()
+    said = []
+    for i, name in enumerate(theirs):
+        if name in known or name.startswith("*") or op is not None and accepts(op, name):
+            continue
+        renamed = (op is None or method) and i < len(known) and known[i] not in theirs
+        said.append(f"`{name}` is called `{known[i]}`" if renamed else f"does not take `{name}`")
+    return said
+
+
+def accepts(op: OperatorProperty, name: str) -> bool:
+    """Whether an operator knows a parameter that its signature calls otherwise."""
+    try:
+        op.Param.parse({name: "1"}, op=op.name)
+    except MXNetError as error:
+        return "cannot find argument" not in str(error)
+    return True
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+def page(found_states: Mapping[str, Sequence[Name]]) -> str:
+    """All groups, the modules first."""
+    groups = sorted(found_states, key=lambda group: (group != MODULES, group.lower()))
+    total = [row for rows in found_states.values() for row in rows]
+    lines = [
+        "# Every public name of MXNet 1.9.1",
+        "",
+        f"{len(total)} names of modules, functions, classes and their members, as MXNet 1.9.1 lists them, and",
+        f"what became of them here: {count(total, 'same')} are the same, {count(total, 'differs')} differ, "
+        f"{count(total, 'absent')} are absent.",
+        "The table is made when this documentation is built: a name is *the same* when it exists and takes every",
+        "parameter that MXNet's takes. [Moving from MXNet](../../../guides/move_from_mxnet.md) says how to change a",
+        "script, [the decision on deviations](../../../decisions/0008-deviations-from-mxnet.md) what is computed",
+        "differently on purpose.",
+        "",
+        "| | same | differs | absent |",
+        "|---|---|---|---|",
+    ]
+    for group in groups:
+        rows = found_states[group]
+        lines.append(
+            f"| [{group}](#{heading_anchor(group)}) | "
+            + " | ".join(str(count(rows, s) or "") for s in ("same", "differs", "absent"))
+            + " |"
+        )
+    for group in groups:
+        lines += section(group, found_states[group])
+    return "\n".join(lines) + "\n"
+
+
+def count(rows: Sequence[Name], state: str) -> int:
+    """How many are in a state."""
+    return sum(row.state == state for row in rows)
+
+
+def heading_anchor(group: str) -> str:
+    """The anchor of a group's heading."""
+    return group.lower().replace(".", "")
+
+
+def section(group: str, rows: Sequence[Name]) -> list[str]:
+    """One module or class."""
+    lines = ["", f"## {group}", ""]
+    same = [row.name for row in rows if row.state == "same"]
+    if same:
+        lines += ["Same: " + ", ".join(f"`{short(name)}`" for name in same) + ".", ""]
+    differs = [row for row in rows if row.state == "differs"]
+    if differs:
+        lines += ["| differs | how |", "|---|---|", *(f"| `{r.name}` | {r.note} |" for r in differs), ""]
+    absent: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.state == "absent":
+            absent[row.note].append(short(row.name))
+    if absent:
+        lines += ["| absent | why, and what to use |", "|---|---|"]
+        lines += [f"| {', '.join(f'`{name}`' for name in those)} | {why} |" for why, those in absent.items()]
+    return lines
+
+
+def short(name: str) -> str:
+    """The last part."""
+    return name.rpartition(".")[2]

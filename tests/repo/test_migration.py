@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables that are made of what is installed: MXNet's names, and environment variables."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import pytest
+from generate import migration, settings
+
+import mx
+
+ROOT = Path(__file__).parents[2]
+#: names in capitals that are attributes of a plug-in's module
+ATTRIBUTES = {"MX_PLUGIN", "MX_HOOK_API"}
+
+
+@cache
+def rows() -> dict[str, migration.Name]:
+    return {row.name: row for group in migration.states(ROOT).values() for row in group}
+
+
+def in_state(state: str) -> dict[str, str]:
+    return {name: row.note for name, row in rows().items() if row.state == state}
+
+
+def test_every_name_of_mxnet_has_a_state() -> None:
+    recorded = sum(map(len, migration.names().values()))
+    assert sum(len(group) for group in migration.states(ROOT).values()) == recorded > 2500
+    assert {row.state for row in rows().values()} == {"same", "differs", "absent"}
+
+
+def test_every_absence_has_a_reason() -> None:
+    assert [name for name, why in in_state("absent").items() if not why] == []
+
+
+def test_every_reason_is_the_first_for_some_absent_name() -> None:
+    patterns = list(migration.notes()["absent"])
+    used = {next((p for p in patterns if fnmatchcase(name, p)), None) for name in in_state("absent")}
+    assert [p for p in patterns if p not in used] == []
+
+
+def test_every_note_on_a_difference_is_of_a_name_that_is_here() -> None:
+    differing = in_state("differs")
+    for name, how in migration.notes()["differs"].items():
+        assert how in differing.get(name, ""), f"{name} is not here, or has no such note"
+    assert all(differing.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("mx.nd.Convolution", "same"), ("mx.sym.Symbol.simple_bind", "differs"), ("mx.gluon.Block", "absent"),
+        ("mx.executor.Executor.arg_dict", "same"), ("mx.kvstore.create", "differs"), ("mx.nd.LeakyReLU", "differs"),
+        ("mx.nd.contrib.SyncBatchNorm", "same"), ("mx.nd.sparse.dot", "absent"),
+    ],
+)  # fmt: skip
+def test_states(name: str, state: str) -> None:
+    assert rows()[name].state == state
+
+
+def test_parameters_that_are_not_taken_are_told() -> None:
+    def ours(data: object, *, flag: bool = False, **rest: object) -> None: ...
+
+    assert migration.lacking(ours, "data other flag **kwargs") == []
+    assert migration.lacking(mx.nd.from_numpy, "ndarray zero_copy array_cls") == ["does not take `array_cls`"]
+    assert migration.lacking(mx.kv.create, "label") == ["`label` is called `name`"]
+    assert migration.lacking(mx.nd.relu, "data other") == ["does not take `other`"]
+    assert migration.lacking(mx.nd.relu, None) == []
+
+
+def test_the_page_names_every_group_and_every_absent_name() -> None:
+    page = migration.page(migration.states(ROOT))
+    for group, members in migration.names().items():
+        assert f"\n## {group}\n" in page
+        assert all(f"`{name}`" in page or f".{name}`" in page for name in members)
+
+
+# ---- environment variables ----------------------------------------------------------------------
+
+
+def test_every_variable_that_is_read_is_stated() -> None:
+    read = set()
+    for path in [*ROOT.glob("p*s/*/src/**/*.py"), *ROOT.glob("p*s/*/csrc/**/*.[ch]*")]:
+        read |= set(re.findall(r'"(MX(?:NET)?_[A-Z0-9_]*[A-Z0-9])"', path.read_text(encoding="utf-8")))
+    stated = settings.variables()
+    prefixes = {name for name in read if any(known.startswith(f"{name}_") for known in stated)}
+    assert read - ATTRIBUTES - prefixes - stated.keys() == set()
+
+
+def test_the_page_has_every_variable() -> None:
+    page = settings.page(settings.variables())
+    assert all(f"| `{name}` |" in page for name in settings.variables())
+    assert page.index("`MX_ENGINE_TYPE`") < page.index("`MXNET_ENGINE_TYPE`")
