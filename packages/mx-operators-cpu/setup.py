@@ -30,7 +30,7 @@ for target, source in placed.items():
 # What lets loops with comparisons and square roots vectorise.
 LOOPS = ["-fno-trapping-math", "-fno-math-errno"]
 ONEDNN = {
-    "include_dirs": ["csrc/onednn", "csrc/common", str(Path(header).resolve().parent)],
+    "include_dirs": ["csrc/onednn", "csrc", "csrc/common", str(Path(header).resolve().parent)],
     "compile_flags": ["-fopenmp", *LOOPS],
     "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
 }
@@ -38,10 +38,12 @@ VECTOR = {
     "include_dirs": ["csrc/vector", "csrc/common"],
     "compile_flags": [*LOOPS, "-fwrapv"],  # integers wrap around
 }
-PARTS = (("onednn", ONEDNN), ("vector", VECTOR))
+PARTS = (("onednn", ("onednn", "winograd"), ONEDNN), ("vector", ("vector",), VECTOR))
 setup(
     ext_modules=[
-        native_extension(f"mx_operators_cpu._{name}", sorted(glob(f"csrc/{name}/*.cc")), **options)
-        for name, options in PARTS
+        native_extension(
+            f"mx_operators_cpu._{name}", sorted(s for f in folders for s in glob(f"csrc/{f}/*.cc")), **options
+        )
+        for name, folders, options in PARTS
     ]
 )

@@ -15,9 +15,10 @@ namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
 py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
-                               const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last) {
+                               const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
+                               bool winograd) {
   return prepare(inputs, outputs, [&](const Signature& s) {
-    return Kernel(s, {{kernel, stride, dilate, pad}, groups, channels_last});
+    return Kernel(s, {{kernel, stride, dilate, pad}, groups, channels_last, winograd});
   });
 }
 
@@ -96,7 +97,7 @@ PYBIND11_MODULE(_onednn, m) {
   const auto i = py::arg("inputs"), o = py::arg("outputs");
   const auto window = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("dilate"),
-          py::arg("pad"), py::arg("groups"), py::arg("channels_last"));
+          py::arg("pad"), py::arg("groups"), py::arg("channels_last"), py::arg("winograd"));
   };
   bind_fused(m);
   window("convolution", &prepare_convolution<convolution>);

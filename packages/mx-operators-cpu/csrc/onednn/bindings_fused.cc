@@ -18,11 +18,11 @@ struct Fused {
 };
 
 Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride, const Dims& dilate,
-                 const Dims& pad, int64_t groups, bool channels_last, const Dims& weight_shape, bool biased,
-                 bool residual, bool packed, const std::string& activation, double alpha, double beta) {
+                 const Dims& pad, int64_t groups, bool channels_last, bool winograd, const Dims& weight_shape,
+                 bool biased, bool residual, bool packed, const std::string& activation, double alpha, double beta) {
   FusedOptions options;
   options.product = kernel.empty();
-  options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last};
+  options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last, winograd};
   options.weight_shape = weight_shape;
   options.biased = biased;
   options.residual = residual;
@@ -40,7 +40,7 @@ void bind_fused(py::module_& m) {
   py::class_<Fused>(m, "FusedLayer", py::module_local())
       .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
            py::arg("stride") = none, py::arg("dilate") = none, py::arg("pad") = none, py::arg("groups") = 1,
-           py::arg("channels_last") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
+           py::arg("channels_last") = false, py::arg("winograd") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
            py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
       .def("plan",
            [](const Fused& f) {

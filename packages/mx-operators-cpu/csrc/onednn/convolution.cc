@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution and transposed convolution, forward and backward: oneDNN primitives in the layouts
-// they prefer, between reorders from and to row-major memory.
+// they prefer, or minimal filtering with channels last, between reorders from and to row-major memory.
 #include "convolution_shape.h"
 #include "kernels.h"
 #include "pointwise.h"
 #include "program.h"
+#include "winograd_steps.h"
 
 namespace mx::onednn {
 namespace {
@@ -13,11 +14,27 @@ namespace {
 using dnnl::algorithm;
 using dnnl::prop_kind;
 
+PlanPtr minimal_forward(const Signature& signature, const ConvolutionShape& shape, const winograd::Problem& problem) {
+  ProgramBuilder builder(signature, shape.cost());
+  const MemoryDesc last = channels_last_of(shape.out);
+  const Slot dst = builder.output(0, shape.out);
+  MinimalLayer layer;
+  layer.data = builder.as(builder.input(0, shape.data), channels_last_of(shape.data), 1);
+  layer.filters = builder.input(1, shape.weight);
+  layer.out = builder.target(dst, last);
+  if (signature.inputs.size() == 3) layer.bias = builder.input(2, plain(signature.inputs[2].shape, DataType::f32));
+  add_convolution(builder, problem, filter_layout(shape.weight), layer, 1);
+  builder.deliver(layer.out, dst, 1);
+  return builder.build();
+}
+
 template <class Forward>
 PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &data = signature.inputs[0], &weight = signature.inputs[1], &out = signature.outputs[0];
   const ConvolutionShape shape(options, transposed, data, weight, out);
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
+  const auto problem = minimal_filtering(options, shape);
+  if (problem && winograd::pays(*problem, false)) return minimal_forward(signature, shape, *problem);
   ProgramBuilder builder(signature, shape.cost());
   const Slot src = builder.input(0, shape.data), weights = builder.input(1, shape.weight);
   const bool biased = signature.inputs.size() == 3;
@@ -34,6 +51,71 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
   return builder.build();
 }
 
+// The tensors of a backward pass.
+struct Gradients {
+  Slot out_grad, data, weight;                 // inputs
+  Slot data_grad, weight_grad, bias_grad = -1;  // outputs
+  MemoryDesc bias;                             // empty: no gradient of one
+
+  OutputMask of_filters() const { return needed_by(1) | (bias_grad < 0 ? 0 : needed_by(2)); }
+};
+
+template <class Backward, class Hint>
+void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Hint& hint, const Gradients& g) {
+  const OutputMask mask = needed_by(0);
+  const Window& w = shape.window;
+  const typename Backward::primitive_desc desc(
+      cpu_engine(), shape.kind, shape.in_primitive(shape.data), any_layout(shape.weight), shape.in_primitive(shape.out),
+      w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+  const Slot made = builder.target(g.data_grad, desc.diff_src_desc());
+  builder.step(desc,
+               {{DNNL_ARG_DIFF_DST, builder.as(g.out_grad, desc.diff_dst_desc(), mask)},
+                {DNNL_ARG_WEIGHTS, builder.as(g.weight, desc.weights_desc(), mask)},
+                {DNNL_ARG_DIFF_SRC, made}},
+               mask);
+  builder.deliver(made, g.data_grad, mask);
+}
+
+template <class Backward, class Hint>
+void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Hint& hint,
+                            const Gradients& g) {
+  const Window& w = shape.window;
+  const typename Backward::primitive_desc desc(
+      cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), any_layout(shape.weight), g.bias,
+      shape.in_weight_gradient(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint,
+      ProgramBuilder::attributes());
+  const Slot made = builder.target(g.weight_grad, desc.diff_weights_desc());
+  ProgramBuilder::Arguments arguments = {
+      {DNNL_ARG_SRC, builder.as(g.data, desc.src_desc(), g.of_filters())},
+      {DNNL_ARG_DIFF_DST, builder.as(g.out_grad, desc.diff_dst_desc(), g.of_filters())},
+      {DNNL_ARG_DIFF_WEIGHTS, made}};
+  if (g.bias_grad >= 0) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, g.bias_grad);
+  builder.step(desc, std::move(arguments), g.of_filters());
+  builder.deliver(made, g.weight_grad, needed_by(1));
+}
+
+void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const winograd::Problem& problem,
+                           const Gradients& g) {
+  const OutputMask mask = needed_by(0);
+  winograd::FilterLayout layout = filter_layout(shape.weight);
+  std::swap(layout.input, layout.output);
+  layout.turned = true;
+  MinimalLayer layer;
+  layer.data = builder.as(g.out_grad, channels_last_of(shape.out), mask);
+  layer.filters = g.weight;
+  layer.out = builder.target(g.data_grad, channels_last_of(shape.data));
+  add_convolution(builder, problem, layout, layer, mask);
+  builder.deliver(layer.out, g.data_grad, mask);
+}
+
+void minimal_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const winograd::Problem& problem,
+                             const Gradients& g) {
+  const Slot data = builder.as(g.data, channels_last_of(shape.data), needed_by(1));
+  const Slot out_grad = builder.as(g.out_grad, channels_last_of(shape.out), g.of_filters());
+  add_filter_gradient(builder, problem, filter_layout(shape.weight), data, out_grad, g.weight_grad, needed_by(1));
+  if (g.bias_grad >= 0) add_bias_gradient(builder, problem, out_grad, g.bias_grad, needed_by(2));
+}
+
 template <class Forward, class BackwardData, class BackwardWeights>
 PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &out_grad = signature.inputs[0], &data = signature.inputs[1], &weight = signature.inputs[2];
@@ -41,39 +123,29 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   if (!transposed && is_pointwise(options, shape) && suits_pointwise_backward(shape)) {
     return pointwise_backward(signature, shape);
   }
-  const bool biased = signature.outputs.size() == 3;
-  const MemoryDesc bias = biased ? plain(signature.outputs[2].shape, signature.outputs[2].type) : MemoryDesc();
   Cost cost = shape.cost();
   cost.flops *= 2;
   ProgramBuilder builder(signature, cost);
-  const Slot diff_dst = builder.input(0, shape.out), src = builder.input(1, shape.data);
-  const Slot diff_weights = builder.output(1, shape.weight);
-  const auto hint = make_descriptor<Forward>(shape, bias);
-  const Window& w = shape.window;
-
-  const OutputMask for_data = needed_by(0), for_weights = needed_by(1) | (biased ? needed_by(2) : 0);
-  const typename BackwardData::primitive_desc by_data(
-      cpu_engine(), shape.kind, shape.in_primitive(shape.data), any_layout(shape.weight),
-      shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
-  const Slot weights = builder.input(2, shape.weight), diff_src = builder.output(0, shape.data);
-  const Slot data_made = builder.target(diff_src, by_data.diff_src_desc());
-  builder.step(by_data,
-               {{DNNL_ARG_DIFF_DST, builder.as(diff_dst, by_data.diff_dst_desc(), for_data)},
-                {DNNL_ARG_WEIGHTS, builder.as(weights, by_data.weights_desc(), for_data)},
-                {DNNL_ARG_DIFF_SRC, data_made}},
-               for_data);
-  builder.deliver(data_made, diff_src, for_data);
-  const typename BackwardWeights::primitive_desc by_weights(
-      cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), any_layout(shape.weight), bias,
-      shape.in_weight_gradient(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
-  const Slot made = builder.target(diff_weights, by_weights.diff_weights_desc());
-  ProgramBuilder::Arguments arguments = {
-      {DNNL_ARG_SRC, builder.as(src, by_weights.src_desc(), for_weights)},
-      {DNNL_ARG_DIFF_DST, builder.as(diff_dst, by_weights.diff_dst_desc(), for_weights)},
-      {DNNL_ARG_DIFF_WEIGHTS, made}};
-  if (biased) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, builder.output(2, bias));
-  builder.step(by_weights, std::move(arguments), for_weights);
-  builder.deliver(made, diff_weights, needed_by(1));
+  Gradients g;
+  g.out_grad = builder.input(0, shape.out), g.data = builder.input(1, shape.data);
+  g.weight = builder.input(2, shape.weight);
+  g.data_grad = builder.output(0, shape.data), g.weight_grad = builder.output(1, shape.weight);
+  if (signature.outputs.size() == 3) {
+    g.bias = plain(signature.outputs[2].shape, signature.outputs[2].type);
+    g.bias_grad = builder.output(2, g.bias);
+  }
+  const auto hint = make_descriptor<Forward>(shape, g.bias);
+  const auto problem = minimal_filtering(options, shape);
+  if (problem && winograd::pays(problem->of_data_gradient(), false)) {
+    minimal_data_gradient(builder, shape, problem->of_data_gradient(), g);
+  } else {
+    direct_data_gradient<BackwardData>(builder, shape, hint, g);
+  }
+  if (problem && winograd::gradient_pays(*problem)) {
+    minimal_filter_gradient(builder, shape, *problem, g);
+  } else {
+    direct_filter_gradient<BackwardWeights>(builder, shape, hint, g);
+  }
   return builder.build();
 }
 

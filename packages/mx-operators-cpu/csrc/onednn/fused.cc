@@ -6,6 +6,7 @@
 
 #include "convolution_shape.h"
 #include "program.h"
+#include "winograd_steps.h"
 
 namespace mx::onednn {
 namespace {
@@ -38,6 +39,9 @@ dnnl::primitive_attr attributes(const FusedOptions& o, Residual residual, const 
   attr.set_post_ops(ops);
   return attr;
 }
+
+// Names the order of filters that minimal filtering reads, where others begin with a type.
+constexpr int64_t kFilterPoints = -1;
 
 // A few rows are bound by reading the weight, which plain loops do as well.
 constexpr int64_t kFewRows = 4;
@@ -82,6 +86,50 @@ struct Problem {
     cost = {2 * m * k * n, 4 * (m * k + k * n + m * n)};
   }
 };
+
+// What minimal filtering makes of a layer; nothing where it would not be faster or lacks the activation.
+struct Minimal {
+  winograd::Problem problem;
+  winograd::Epilogue epilogue;
+};
+
+std::optional<winograd::Epilogue> epilogue_of(const FusedOptions& o) {
+  using Activation = winograd::Epilogue::Activation;
+  static const std::map<std::string, Activation> known = {
+      {"", Activation::none}, {"relu", Activation::relu}, {"leaky", Activation::leaky}, {"clip", Activation::clip}};
+  const auto found = known.find(o.activation);
+  if (found == known.end()) return std::nullopt;
+  winograd::Epilogue epilogue;
+  epilogue.activation = found->second;
+  epilogue.alpha = static_cast<float>(o.alpha), epilogue.beta = static_cast<float>(o.beta);
+  return epilogue;
+}
+
+std::optional<Minimal> minimal(const Problem& problem, const FusedOptions& o, bool packed) {
+  if (problem.shape == nullptr) return std::nullopt;
+  const auto found = minimal_filtering(o.convolution, *problem.shape);
+  const auto epilogue = epilogue_of(o);
+  if (!found || !epilogue || !winograd::pays(*found, packed)) return std::nullopt;
+  return Minimal{*found, *epilogue};
+}
+
+PlanPtr minimal_plan(const Signature& s, const FusedOptions& o, const Problem& problem, const Minimal& m) {
+  ProgramBuilder builder(s, problem.cost);
+  const MemoryDesc &x = problem.shape->data, &y = problem.shape->out;
+  const Slot out = builder.output(0, y);
+  int index = 2;
+  MinimalLayer layer;
+  layer.data = builder.as(builder.input(0, x), channels_last_of(x), 1);
+  layer.filters = builder.input(1, o.packed ? filter_points_of(m.problem) : problem.weight);
+  layer.ready = o.packed;
+  layer.epilogue = m.epilogue;
+  if (o.biased) layer.bias = builder.input(index++, problem.bias);
+  if (o.residual) layer.residual = builder.as(builder.input(index, y), channels_last_of(y), 1);
+  layer.out = builder.target(out, channels_last_of(y));
+  add_convolution(builder, m.problem, filter_layout(problem.weight), layer, 1);
+  builder.deliver(layer.out, out, 1);
+  return builder.build();
+}
 
 MemoryDesc weights_of(const Descriptor& desc) { return desc.query_md(dnnl::query::weights_md, 0); }
 
@@ -132,6 +180,9 @@ class SumOrAdd final : public Plan {
 
 PlanPtr fused_layer(const Signature& signature, const FusedOptions& options) {
   const Problem problem(signature, options);
+  if (const auto found = minimal(problem, options, options.packed)) {
+    return minimal_plan(signature, options, problem, *found);
+  }
   const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
   const bool free = options.packed || !options.product;  // a product reads a plain weight as fast as it could pack it
   const Residual residual = options.residual ? Residual::separate : Residual::none;
@@ -147,6 +198,7 @@ PlanPtr fused_layer(const Signature& signature, const FusedOptions& options) {
 namespace {
 
 MemoryDesc packed_weight(const Problem& problem, const FusedOptions& options) {
+  if (const auto found = minimal(problem, options, true)) return filter_points_of(found->problem);
   const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
   return weights_of(problem.descriptor(options, options.residual ? Residual::separate : Residual::none, true));
 }
@@ -158,14 +210,22 @@ int64_t packed_weight_size(const Signature& signature, const FusedOptions& optio
 }
 
 std::vector<int64_t> packed_weight_format(const Signature& signature, const FusedOptions& options) {
-  return format_of(packed_weight(Problem(signature, options), options));
+  const Problem problem(signature, options);
+  if (const auto found = minimal(problem, options, true)) {
+    return {kFilterPoints, found->problem.channels, found->problem.filters};
+  }
+  return format_of(packed_weight(problem, options));
 }
 
 PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options) {
   const Problem problem(layer, options);
   ProgramBuilder builder(signature, bandwidth_cost(signature));
   const Slot weight = builder.input(0, problem.weight), packed = builder.output(0, packed_weight(problem, options));
-  builder.deliver(weight, packed, 1);
+  if (const auto found = minimal(problem, options, true)) {
+    add_filter_points(builder, found->problem, filter_layout(problem.weight), weight, packed, 1);
+  } else {
+    builder.deliver(weight, packed, 1);
+  }
   return builder.build();
 }
 

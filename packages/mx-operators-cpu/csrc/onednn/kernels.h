@@ -17,6 +17,7 @@ struct ConvolutionOptions {
   Window window;
   int64_t groups = 1;
   bool channels_last = false;  // NWC, NHWC, NDHWC; weights (filters, *kernel, channels)
+  bool winograd = true;        // minimal filtering is allowed
 };
 
 // data, weight[, bias] -> output

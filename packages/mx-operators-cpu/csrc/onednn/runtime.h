@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all kernels of this folder share at run time: the oneDNN engine, how many OpenMP threads a
-// call may use, and loops over that team.
+// What all kernels of this folder share at run time: the oneDNN engine, and how many OpenMP threads a
+// call may use.
 #pragma once
 
 #include <omp.h>
@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "oneapi/dnnl/dnnl.hpp"
+#include "parallel.h"
 
 namespace mx::onednn {
 
@@ -49,27 +50,5 @@ struct Cost {
   bool parallel() const { return microseconds() > 20; }
   bool heavy() const { return microseconds() > 50; }
 };
-
-// Runs body(begin, end, thread) over [0, n) in contiguous shares, one per thread of the calling
-// thread's team; `thread` counts from 0.  `body` must not throw.
-template <class Body>
-void parallel_shares(int64_t n, const Body& body) {
-  const int64_t threads = std::min<int64_t>(omp_get_max_threads(), n);
-  if (threads <= 1) {
-    if (n > 0) body(int64_t{0}, n, 0);
-    return;
-  }
-#pragma omp parallel num_threads(static_cast<int>(threads))
-  {
-    const int64_t id = omp_get_thread_num(), team = omp_get_num_threads();
-    const int64_t begin = n * id / team, end = n * (id + 1) / team;
-    if (begin < end) body(begin, end, static_cast<int>(id));
-  }
-}
-
-template <class Body>
-void parallel_for(int64_t n, const Body& body) {
-  parallel_shares(n, [&](int64_t begin, int64_t end, int) { body(begin, end); });
-}
 
 }  // namespace mx::onednn

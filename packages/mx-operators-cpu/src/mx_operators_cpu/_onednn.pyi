@@ -45,6 +45,7 @@ class FusedLayer:
         pad: _Shape = (),
         groups: int = 1,
         channels_last: bool = False,
+        winograd: bool = False,
         weight_shape: _Shape,
         biased: bool,
         residual: bool,
@@ -68,6 +69,7 @@ def convolution(
     pad: _Shape,
     groups: int,
     channels_last: bool,
+    winograd: bool,
 ) -> object | None: ...
 def convolution_backward(
     inputs: _Specs,
@@ -79,6 +81,7 @@ def convolution_backward(
     pad: _Shape,
     groups: int,
     channels_last: bool,
+    winograd: bool,
 ) -> object | None: ...
 def deconvolution(
     inputs: _Specs,
@@ -90,6 +93,7 @@ def deconvolution(
     pad: _Shape,
     groups: int,
     channels_last: bool,
+    winograd: bool,
 ) -> object | None: ...
 def deconvolution_backward(
     inputs: _Specs,
@@ -101,6 +105,7 @@ def deconvolution_backward(
     pad: _Shape,
     groups: int,
     channels_last: bool,
+    winograd: bool,
 ) -> object | None: ...
 def fully_connected(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def fully_connected_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...

@@ -7,7 +7,10 @@ from typing import Any
 
 import mx_core
 from mx_operators_cpu.onednn import register as onednn
+from mx_operators_cpu.onednn.convolution import VARIABLES
 from mx_operators_cpu.vector import register as vector
+
+MX_PLUGIN = mx_core.PluginInfo(summary="Kernels for the CPU: oneDNN and vectorised loops", variables=VARIABLES)
 
 
 @mx_core.hookimpl

@@ -3,13 +3,32 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from mx_core.errors import ArgumentError
 from mx_operators_cpu.onednn.library import native
 from mx_operators_cpu.onednn.signature import channels_last, filled, specs
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
+
+
+#: variables of this module and what they mean
+VARIABLES = {"MX_WINOGRAD": "0: convolutions are computed directly, never by Winograd's minimal filtering"}
+
+
+def winograd_allowed() -> bool:
+    """MX_WINOGRAD; yes, where it is not set.
+
+    Raises
+    ------
+    ArgumentError  another value than 0 or 1
+    """
+    value = os.environ.get("MX_WINOGRAD", "").strip() or "1"
+    if value not in ("0", "1"):
+        raise ArgumentError(f"[MX_WINOGRAD]: expected 0 or 1, got {value!r}")
+    return value == "1"
 
 
 def window_of(call: KernelCall) -> dict[str, Any]:
@@ -23,6 +42,7 @@ def window_of(call: KernelCall) -> dict[str, Any]:
         "pad": filled(p.pad, rank, 0),
         "groups": p.num_group,
         "channels_last": channels_last(p.layout),
+        "winograd": winograd_allowed(),
     }
 
 

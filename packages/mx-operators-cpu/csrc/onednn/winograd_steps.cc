@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "winograd_steps.h"
+
+#include "loops.h"
+
+namespace mx::onednn {
+namespace {
+
+const float* floats(void* const* slots, Slot slot) {
+  return slot < 0 ? nullptr : static_cast<const float*>(slots[slot]);
+}
+
+float* writable(void* const* slots, Slot slot) { return static_cast<float*>(slots[slot]); }
+
+MemoryDesc vector_of(int64_t size) { return plain({size}, DataType::f32); }
+
+std::vector<Slot> present(std::initializer_list<Slot> slots) {
+  std::vector<Slot> found;
+  std::copy_if(slots.begin(), slots.end(), std::back_inserter(found), [](Slot slot) { return slot >= 0; });
+  return found;
+}
+
+}  // namespace
+
+std::optional<winograd::Problem> minimal_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape) {
+  const Window& w = shape.window;
+  if (!options.winograd || options.groups != 1 || w.kernel != Dims{3, 3} || w.stride != Dims{1, 1} ||
+      w.dilate != Dims{0, 0} || shape.kind != dnnl::algorithm::convolution_direct)
+    return std::nullopt;
+  for (const MemoryDesc& tensor : {shape.data, shape.weight, shape.out})
+    if (tensor.get_data_type() != DataType::f32) return std::nullopt;
+  const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
+  const winograd::Problem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
+  if (!winograd::possible(problem)) return std::nullopt;
+  return problem;
+}
+
+winograd::FilterLayout filter_layout(const MemoryDesc& weight) {
+  const Dims strides = weight.get_strides();
+  return {strides[1], strides[0], strides[2], strides[3]};
+}
+
+MemoryDesc channels_last_of(const MemoryDesc& tensor) {
+  return {tensor.get_dims(), tensor.get_data_type(), dnnl::memory::format_tag::nhwc};
+}
+
+MemoryDesc filter_points_of(const winograd::Problem& problem) {
+  return vector_of(winograd::filter_points_size(problem));
+}
+
+void add_filter_points(ProgramBuilder& builder, const winograd::Problem& problem, const winograd::FilterLayout& layout,
+                       Slot filters, Slot points, OutputMask mask) {
+  builder.host(
+      [=](void* const* slots, const Call&) {
+        winograd::make_filter_points(problem, floats(slots, filters), layout, writable(slots, points));
+      },
+      {filters, points}, mask);
+}
+
+void add_convolution(ProgramBuilder& builder, const winograd::Problem& problem, const winograd::FilterLayout& layout,
+                     const MinimalLayer& layer, OutputMask mask) {
+  Slot points = layer.filters;
+  if (!layer.ready) {
+    points = builder.scratch(filter_points_of(problem));
+    add_filter_points(builder, problem, layout, layer.filters, points, mask);
+  }
+  const winograd::Convolution convolution(problem, omp_get_max_threads());
+  const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
+  builder.host(
+      [=](void* const* slots, const Call&) {
+        winograd::Epilogue epilogue = layer.epilogue;
+        epilogue.bias = floats(slots, layer.bias);
+        epilogue.residual = floats(slots, layer.residual);
+        convolution.run(floats(slots, layer.data), floats(slots, points), epilogue, writable(slots, layer.out),
+                        writable(slots, space));
+      },
+      present({layer.data, points, layer.bias, layer.residual, layer.out, space}), mask);
+}
+
+void add_filter_gradient(ProgramBuilder& builder, const winograd::Problem& problem,
+                         const winograd::FilterLayout& layout, Slot data, Slot out_grad, Slot gradient,
+                         OutputMask mask) {
+  const winograd::FilterGradient made(problem, omp_get_max_threads());
+  const Slot space = builder.scratch(vector_of(made.workspace_size()));
+  builder.host(
+      [=](void* const* slots, const Call&) {
+        made.run(floats(slots, data), floats(slots, out_grad), writable(slots, gradient), layout,
+                 writable(slots, space));
+      },
+      {data, out_grad, gradient, space}, mask);
+}
+
+void add_bias_gradient(ProgramBuilder& builder, const winograd::Problem& problem, Slot out_grad, Slot gradient,
+                       OutputMask mask) {
+  const int64_t pixels = problem.images * problem.out_height * problem.out_width, channels = problem.filters;
+  builder.host(
+      [=](void* const* slots, const Call&) {
+        parallel_for((channels + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
+          for (int64_t b = begin; b < end; ++b) {
+            const int64_t first = b * kBlockChannels, n = std::min(kBlockChannels, channels - first);
+            double totals[kBlockChannels];
+            sums(floats(slots, out_grad) + first, {pixels, channels, n, 1}, totals);
+            std::copy_n(totals, n, writable(slots, gradient) + first);
+          }
+        });
+      },
+      {out_grad, gradient}, mask);
+}
+
+}  // namespace mx::onednn
