@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_train import module as module
     from mx_train import monitor as monitor
     from mx_train import optimizer as optimizer
+    from mx_train import rnn as rnn
 
     base = _errors
     ndarray = nd
@@ -116,6 +117,7 @@ _PLACES: dict[str, str] = {
     "init": "mx_train.initializer",
     "initializer": "mx_train.initializer",
     "callback": "mx_train.callback",
+    "rnn": "mx_train.rnn",
     "mon": "mx_train.monitor",
     "monitor": "mx_train.monitor",
 }
