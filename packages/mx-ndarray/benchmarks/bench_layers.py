@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers recorded, run forward and backward, and optimizer updates, beside PyTorch eager in the same process.
 
-Both run in turns and compute the same gradients from the same head; the best turn counts. Arrays of
-both live on: PyTorch's memory is not given back to the system, ours comes from its pool. With one thread
-(OMP_NUM_THREADS=1 MXNET_OMP_MAX_THREADS=1) the CPU time of the process is taken, which other load on the
-machine hardly changes.
+Both run in turns and compute the same gradients from the same head, which stay with the arrays; the best
+turn counts. Arrays of both live on: PyTorch's memory is not given back to the system, ours comes from its
+pool. With one thread (OMP_NUM_THREADS=1 MXNET_OMP_MAX_THREADS=1) the CPU time of the process is taken,
+which other load on the machine hardly changes.
 
     python bench_layers.py [name ...]
 """
@@ -268,10 +268,11 @@ def theirs(case: Case) -> Callable[[], object]:
             return
         for array in wanted:
             array.requires_grad_()
+            array.grad = None  # to be made, not added to
         y = case.theirs(*arrays)
         if not heads:
             heads.append(torch.ones_like(y))
-        torch.autograd.grad(y, wanted, heads[0])
+        y.backward(heads[0])
 
     return step
 
