@@ -172,13 +172,17 @@ class BaseRNNCell:
             After the last step.
         """
         self.reset()
-        steps = one_per_step(length, inputs, layout)
         states = list(self.begin_state() if begin_state is None else begin_state)
+        return self._unrolled(length, inputs, states, layout, merge_outputs)
+
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
+    ) -> tuple[Any, list[Any]]:
         outputs = []
-        for step in steps:
+        for step in one_per_step(length, inputs, layout):
             output, states = self(step, states)
             outputs.append(output)
-        return arranged(length, outputs, layout, merge_outputs), states
+        return arranged(length, outputs, layout, merge), states
 
     def _activated(self, values: Symbol, activation: Any, **kwargs: Any) -> Symbol:
         """An activation by name, or a function of a symbol."""

@@ -77,27 +77,20 @@ class SequentialRNNCell(_Combined):
             after += new
         return inputs, after
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Steps,
-        begin_state: Sequence[Any] | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
     ) -> tuple[Any, list[Any]]:
-        """Layer after layer; see `BaseRNNCell.unroll`."""
-        self.reset()
-        shares = self._shares(self.begin_state() if begin_state is None else begin_state)
         after: list[Any] = []
-        for i, (cell, own) in enumerate(zip(self._cells, shares, strict=True)):
-            merge = merge_outputs if i == len(self._cells) - 1 else None
-            inputs, new = cell.unroll(length, inputs, own, layout, merge)
+        for i, (cell, own) in enumerate(zip(self._cells, self._shares(states), strict=True)):
+            last = i == len(self._cells) - 1
+            inputs, new = cell.unroll(length, inputs, own, layout, merge if last else None)
             after += new
         return inputs, after
 
 
 class BidirectionalCell(_Combined):
-    """Two cells that read a sequence from both ends; their outputs are joined. For `unroll` only.
+    """Two cells that read a sequence from both ends; their outputs are joined. For `unroll` only, whose
+    states are two lists, one for each way.
 
     Parameters
     ----------
@@ -125,35 +118,27 @@ class BidirectionalCell(_Combined):
         """There is no single step."""
         raise NotImplementedError("[BidirectionalCell] needs the whole sequence: use unroll")
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Steps,
-        begin_state: Sequence[Any] | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
     ) -> tuple[Any, list[Any]]:
-        """Both ways; see `BaseRNNCell.unroll`. The states are two lists, one for each way."""
-        self.reset()
         steps = one_per_step(length, inputs, layout)
-        shares = self._shares(self.begin_state() if begin_state is None else begin_state)
         ways = [
-            cell.unroll(length, part, own, layout, merge_outputs)
-            for cell, part, own in zip(self._cells, (steps, steps[::-1]), shares, strict=True)
+            cell.unroll(length, part, own, layout, merge)
+            for cell, part, own in zip(self._cells, (steps, steps[::-1]), self._shares(states), strict=True)
         ]
         (forth, forth_states), (back, back_states) = ways
-        if merge_outputs is None:
-            merge_outputs = isinstance(forth, Symbol) and isinstance(back, Symbol)
-        forth, back = (arranged(length, way, layout, merge_outputs) for way in (forth, back))
-        states = [forth_states, back_states]
-        if merge_outputs:
+        if merge is None:
+            merge = isinstance(forth, Symbol) and isinstance(back, Symbol)
+        forth, back = (arranged(length, way, layout, merge) for way in (forth, back))
+        after = [forth_states, back_states]
+        if merge:
             turned = sym.reverse(back, axis=time_axis(layout))
-            return sym.Concat(forth, turned, dim=2, name=f"{self._output_prefix}out"), states
+            return sym.Concat(forth, turned, dim=2, name=f"{self._output_prefix}out"), after
         outputs = [
             sym.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}")
             for i, (a, b) in enumerate(zip(forth, back[::-1], strict=True))
         ]
-        return outputs, states
+        return outputs, after
 
 
 def refuse_bidirectional(cell: BaseRNNCell, what: str) -> None:

@@ -38,17 +38,10 @@ class DropoutCell(BaseRNNCell):
             inputs = sym.Dropout(data=inputs, p=self.dropout)
         return inputs, list(states)
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Steps,
-        begin_state: Sequence[Any] | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
     ) -> tuple[Any, list[Any]]:
-        """Of a whole sequence at once where it is one symbol; see `BaseRNNCell.unroll`."""
-        self.reset()
-        given = arranged(length, inputs, layout, merge_outputs)
+        given = arranged(length, inputs, layout, merge)
         if isinstance(given, Symbol):
             return self(given, [])
         return [self(step, [])[0] for step in given], []

@@ -29,7 +29,8 @@ _GATES = {
 
 
 class FusedRNNCell(BaseRNNCell):
-    """The operator `RNN` as a cell: for `unroll` only, and fastest. Its weights are one array.
+    """The operator `RNN` as a cell: for `unroll` only, and fastest. Its weights are one array. The layout
+    TNC saves two transpositions.
 
     Parameters
     ----------
@@ -133,22 +134,14 @@ class FusedRNNCell(BaseRNNCell):
         """There is no single step."""
         raise NotImplementedError("[FusedRNNCell] needs the whole sequence: use unroll, or unfuse() it")
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Steps,
-        begin_state: Sequence[Any] | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
     ) -> tuple[Any, list[Any]]:
-        """See `BaseRNNCell.unroll`. The layout TNC saves two transpositions."""
-        self.reset()
         axis = time_axis(layout)
         data = one_symbol(length, inputs, layout)
         if axis == 1:
-            warnings.warn("[FusedRNNCell] layout NTC is transposed; TNC is faster", stacklevel=2)
+            warnings.warn("[FusedRNNCell] layout NTC is transposed; TNC is faster", stacklevel=3)
             data = sym.swapaxes(data, dim1=0, dim2=1)
-        states = self.begin_state() if begin_state is None else begin_state
         named = dict(zip(("state", "state_cell"), states, strict=False))
         made = sym.RNN(
             data=data, parameters=self._parameter, state_size=self._num_hidden, num_layers=self._num_layers,
@@ -162,7 +155,7 @@ class FusedRNNCell(BaseRNNCell):
                 state._set_attr(__layout__="LNC")
         if axis == 1:
             outputs = sym.swapaxes(outputs, dim1=0, dim2=1)
-        return arranged(length, outputs, layout, merge_outputs), after
+        return arranged(length, outputs, layout, merge), after
 
     def unfuse(self) -> SequentialRNNCell:
         """The same network of cells that take single steps; `unpack_weights` of this one and `pack_weights`

@@ -116,21 +116,10 @@ class ResidualCell(ModifierCell):
         output, after = self.base_cell(inputs, states)
         return _sum(output, inputs), after
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Steps,
-        begin_state: Sequence[Any] | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unrolled(
+        self, length: int, inputs: Steps, states: list[Any], layout: str, merge: bool | None
     ) -> tuple[Any, list[Any]]:
-        """The wrapped cell's, and the sums; see `BaseRNNCell.unroll`."""
-        self.reset()
-        self.base_cell._modified = False
-        try:
-            outputs, after = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)
-        finally:
-            self.base_cell._modified = True
+        outputs, after = self.base_cell.unroll(length, inputs, states, layout, merge)
         given = arranged(length, inputs, layout, isinstance(outputs, Symbol))
         if isinstance(outputs, Symbol):
             return _sum(outputs, given), after
