@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_symbol import executor as executor
     from mx_symbol import naming as _naming
     from mx_symbol import sym as sym
+    from mx_symbol import visualization as visualization
     from mx_symbol.attribute import AttrScope as AttrScope
     from mx_symbol.symbol import Symbol as Symbol
     from mx_train import callback as callback
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     mod = module
     mon = monitor
     opt = optimizer
+    viz = visualization
     init = initializer
 
 __version__ = "0.1.0"
@@ -118,6 +120,8 @@ _PLACES: dict[str, str] = {
     "initializer": "mx_train.initializer",
     "callback": "mx_train.callback",
     "rnn": "mx_train.rnn",
+    "viz": "mx_symbol.visualization",
+    "visualization": "mx_symbol.visualization",
     "mon": "mx_train.monitor",
     "monitor": "mx_train.monitor",
 }
