@@ -28,6 +28,33 @@ alignas(64) constexpr float kLogs[16] = {
     0.0f, 0.0905531943f, 0.146068662f, 0.197645083f, 0.248676836f, 0.296148211f,
     0.340961516f, 0.385056615f, -0.267362267f, -0.227265313f, -0.187794492f, -0.151541159f,
     -0.116071634f, -0.0823402554f, -0.0483395196f, 0.0f};
+// erf(t) / t about t = i/8, the powers of the distance from there; the last one gives 1 and more.
+alignas(64) constexpr float kErf[5][32] = {
+    {1.12837923f, 1.12252963f, 1.10530555f, 1.07764506f, 1.04099977f, 0.997185409f, 0.948207498f,
+     0.896085799f, 0.842700779f, 0.789678454f, 0.738320112f, 0.689578235f, 0.644070089f, 0.602119207f,
+     0.563812375f, 0.529061377f, 0.497661144f, 0.469339281f, 0.44379434f, 0.420722961f, 0.399837226f,
+     0.380874157f, 0.363599777f, 0.347809434f, 0.333325982f, 0.319996834f, 0.307690978f, 0.296295762f,
+     0.28571406f, 0.275861979f, 0.266666651f, 0.262400001f},
+    {0.0f, -0.0931548551f, -0.181165561f, -0.259445876f, -0.324434102f, -0.373897165f, -0.407035083f,
+     -0.424389303f, -0.427593231f, -0.419026196f, -0.40143922f, -0.377613485f, -0.350093275f, -0.3210136f,
+     -0.292021424f, -0.264275014f, -0.238497123f, -0.215058133f, -0.194067582f, -0.175459579f, -0.159063578f,
+     -0.144657627f, -0.132004902f, -0.120876245f, -0.111062236f, -0.102378257f, -0.0946651623f, -0.0877875537f,
+     -0.0816310495f, -0.0760992467f, -0.071110867f, 0.0f},
+    {-0.37612626f, -0.365645558f, -0.335351139f, -0.288496524f, -0.229913875f, -0.165263727f, -0.100217462f,
+     -0.0397286527f, 0.0124857165f, 0.0541937016f, 0.0846301764f, 0.104268149f, 0.114465177f, 0.117074527f,
+     0.114094369f, 0.107400835f, 0.0985815749f, 0.0888630077f, 0.0791099444f, 0.0698712468f, 0.061447151f,
+     0.0539597943f, 0.0474155098f, 0.0417536832f, 0.0368814915f, 0.0326962844f, 0.0290985536f, 0.0259983763f,
+     0.0233177561f, 0.020990679f, 0.0189620163f, 0.0f},
+    {0.0f, 0.0552828461f, 0.10454648f, 0.142760739f, 0.166655928f, 0.175119042f, 0.169156983f,
+     0.151477456f, 0.125822365f, 0.0962269232f, 0.0663665682f, 0.0391031839f, 0.0162746664f, -0.00129178271f,
+     -0.0136049865f, -0.0212529134f, -0.0251360182f, -0.0262420382f, -0.0254876595f, -0.0236300863f, -0.0212367177f,
+     -0.0186946448f, -0.016241705f, -0.014004644f, -0.0120351017f, -0.0103387916f, -0.00889665913f, -0.0076787835f,
+     -0.00665264158f, -0.00578746619f, -0.00505613908f, 0.0f},
+    {0.112706833f, 0.106509611f, 0.0889466032f, 0.0628752112f, 0.0323592387f, 0.00182248594f, -0.0248015765f,
+     -0.0447217748f, -0.0566153526f, -0.0606025606f, -0.0579376556f, -0.0505423024f, -0.0405194685f, -0.0297579728f,
+     -0.0196876824f, -0.0111930119f, -0.00465334207f, -6.00739222e-05f, 0.0028400505f, 0.00441333838f, 0.00504027307f,
+     0.0050550024f, 0.00471836282f, 0.00421471847f, 0.00366236572f, 0.00312928227f, 0.00264886208f, 0.00223294203f,
+     0.00188129814f, 0.00158789079f, 0.00134458765f, 0.0f}};
 
 constexpr size_t kAbreast = 4;
 struct Wide {
@@ -58,6 +85,18 @@ MX_INLINE Wide larger(const Wide& a, const Wide& b) { return MX_EACH(_mm512_max_
 MX_INLINE Wide entries(const float (&table)[16], const Wide& index) {
   const __m512 values = _mm512_load_ps(table);
   return each([=](__m512 i) MX_INLINE_LAMBDA { return _mm512_permutexvar_ps(_mm512_castps_si512(i), values); }, index);
+}
+
+MX_INLINE Wide entries(const float (&table)[32], const Wide& index) {  // the lowest five
+  const float* from = table;
+  asm("" : "+r"(from));  // read each time: there are not registers enough for all tables
+  const __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + 16);
+  return each(
+      [=](__m512 i) MX_INLINE_LAMBDA { return _mm512_permutex2var_ps(low, _mm512_castps_si512(i), high); }, index);
+}
+MX_INLINE Wide magnitude(const Wide& x) { return MX_EACH(_mm512_andnot_ps, all(-0.0f), x); }
+MX_INLINE Wide with_sign(const Wide& y, const Wide& sign) {
+  return MX_EACH(_mm512_or_ps, y, MX_EACH(_mm512_and_ps, sign, all(-0.0f)));
 }
 
 // x = n ln2 + r, n a multiple of 1/16, |r| <= ln2 / 32.  The bits of n + kSixteenths are those of 16 (n + 127), below
@@ -92,7 +131,7 @@ struct WideSigmoid {
 // t / (t + 2) with t = expm1(2|x|) = 2^n (2^(i/16) exp(r) - 1) + (2^n - 1): 1 from 10 on.
 struct WideTanh {
   MX_INLINE static Wide apply(const Wide& x) {
-    const Wide a = smaller(all(10.0f), MX_EACH(_mm512_andnot_ps, all(-0.0f), x)), twice = a + a;
+    const Wide a = smaller(all(10.0f), magnitude(x)), twice = a + a;
     const Wide index = indexed(twice), r = remainder(twice, index - all(kSixteenths));
     const Wide p = fused(fused(fused(all(0.04166766f), r, all(0.16667007f)), r, all(0.5f)), r * r, r);
     const auto power = [](__m512 v) MX_INLINE_LAMBDA {
@@ -101,10 +140,7 @@ struct WideTanh {
     };
     const Wide scale = each(power, index);
     const Wide t = fused(scale, fused(p, entries(kRoots, index), entries(kRootsLessOne, index)), scale - all(1.0f));
-    const auto with_sign = [](__m512 y, __m512 sign) MX_INLINE_LAMBDA {
-      return _mm512_or_ps(y, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f)));
-    };
-    return each(with_sign, t / (t + all(2.0f)), x);
+    return with_sign(t / (t + all(2.0f)), x);
   }
 };
 
@@ -121,6 +157,24 @@ struct WideLog {
     const Wide p = fused(fused(fused(all(0.18862683f), r, all(-0.25007224f)), r, all(0.33334435f)), r, all(-0.5f));
     const Wide low = fused(e, all(1.42860677e-06f), fused(r * r, p, r));
     return fused(e, all(0.693145752f), entries(kLogs, index)) + low;
+  }
+};
+
+// Of what is not negative; 1 from 3.8 on, where the sums are larger.
+MX_INLINE Wide erf_beyond_zero(const Wide& x) {
+  const Wide t = smaller(all(3.9f), x), magic = all(1572864.0f);  // 1.5 * 2^20: rounds to an eighth
+  const Wide index = t + magic, u = t - (index - magic);
+  Wide sum = entries(kErf[4], index);
+  for (int k = 3; k >= 0; --k) sum = fused(sum, u, entries(kErf[k], index));
+  return smaller(all(1.0f), sum * t);
+}
+struct WideErf {
+  MX_INLINE static Wide apply(const Wide& x) { return with_sign(erf_beyond_zero(magnitude(x)), x); }
+};
+struct WideGelu {
+  MX_INLINE static Wide apply(const Wide& x) {
+    const Wide half = x * all(0.5f);
+    return fused(magnitude(half), erf_beyond_zero(magnitude(half) * all(1.41421356f)), half);
   }
 };
 #undef MX_EACH
@@ -162,4 +216,6 @@ void put_all_wide(LoopTable& table) {
   put_wide<WideLog>(table, MX_OP_LOG);
   put_wide<WideTanh>(table, MX_OP_TANH);
   put_wide<WideSigmoid>(table, MX_OP_SIGMOID);
+  put_wide<WideErf>(table, MX_OP_ERF);
+  put_wide<WideGelu>(table, kGelu);
 }

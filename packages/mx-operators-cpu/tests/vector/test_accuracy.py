@@ -37,6 +37,7 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[float, floa
     ("sigmoid", X.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-4, 1), 3),
     ("softplus", X.softplus, lambda x: np.logaddexp(0, x), (-80, 80), 3),
     ("erf", X.erf, _erf, (-4.2, 4.2), 3),
+    ("erf", X.erf, _erf, (1e-9, 0.3), 3),
     ("gelu", _gelu, lambda x: 0.5 * x * (1 + _erf(x * 0.5**0.5)), (-1, 6), 3),
     ("sin", X.sin, np.sin, (-1e5, 1e5), 1),
     ("cos", X.cos, np.cos, (-1e5, 1e5), 1),
@@ -66,14 +67,20 @@ def test_units_in_the_last_place(
     assert error.max() <= most, f"{name}: {error.max():.2f} ulp at {x32[error.argmax()]!r}"
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid"])
+def test_erf_ends_at_one() -> None:
+    x = np.concatenate([np.linspace(3.7, 4.1, 10_000), [5, 1e3, 1e30, np.inf]]).astype(np.float32)
+    (got,) = evaluated(trace(X.erf, 1), [np.concatenate([x, -x])], [np.dtype(np.float32)])
+    assert abs(got).max() == 1 and (got[-4:] == -1).all()
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf"])
 def test_results_do_not_depend_on_the_length(name: str) -> None:
     function = trace(getattr(X, name), 1)
     x = np.linspace(-3, 90, 200, dtype=np.float32)
     x[::17], x[5::31], x[7::29] = np.inf, -np.inf, np.nan
     x[3::13], x[4::23], x[6::37] = np.float32(1e-45), -88.5, -0.0
     (whole,) = evaluated(function, [x], [np.dtype(np.float32)])
-    exact = {"sigmoid": lambda v: 1 / (1 + np.exp(-v))}.get(name) or getattr(np, name)
+    exact = {"sigmoid": lambda v: 1 / (1 + np.exp(-v)), "erf": _erf}.get(name) or getattr(np, name)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(whole, exact(x.astype(np.float64)).astype(np.float32), 4e-7, 1e-44)
     for n in (*range(1, 66), 127, 130, 199):
