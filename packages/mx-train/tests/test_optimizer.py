@@ -16,7 +16,7 @@ DATA = Path(__file__).parent / "data"
 
 NAMES = (
     "sgd", "nag", "signum", "dcasgd", "adam", "adamax", "nadam", "rmsprop", "ftrl", "ftml", "adagrad", "adadelta",
-    "lamb", "lars",
+    "lamb", "lars", "lbsgd", "ccsgd",
 )  # fmt: skip
 RECORDED = json.loads((DATA / "optimizers.json").read_text())
 
@@ -141,3 +141,14 @@ def test_registered_classes_are_found() -> None:
             pass
 
     assert isinstance(optimizer.create("still"), Still)
+
+
+def test_large_batches_are_gathered_without_keeping_the_callers_arrays() -> None:
+    made = optimizer.create("lbsgd", learning_rate=1.0, batch_scale=3, warmup_epochs=0)
+    updater, weight, gradient = optimizer.get_updater(made), nd.zeros((2,)), nd.zeros((2,))
+    for values, expected in (([1.0, 2.0], 0.0), ([3.0, 4.0], 0.0), ([5.0, 0.0], -3.0 * 3)):
+        gradient[:] = values
+        updater(0, gradient, weight)
+        assert weight.asnumpy()[0] == expected
+    with pytest.raises(ArgumentError, match="batch_scale: expected at least 1, got 0"):
+        optimizer.create("lbsgd", batch_scale=0)

@@ -14,6 +14,8 @@ from mx_train.optimizer.gradient_descent import NAG as NAG
 from mx_train.optimizer.gradient_descent import SGD as SGD
 from mx_train.optimizer.gradient_descent import SGLD as SGLD
 from mx_train.optimizer.gradient_descent import Signum as Signum
+from mx_train.optimizer.large_batch import LBSGD as LBSGD
+from mx_train.optimizer.large_batch import ccSGD as ccSGD
 from mx_train.optimizer.layerwise import LAMB as LAMB
 from mx_train.optimizer.layerwise import LARS as LARS
 from mx_train.optimizer.optimizer import Optimizer as Optimizer
