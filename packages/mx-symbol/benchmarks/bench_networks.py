@@ -2,7 +2,8 @@
 """Networks beside other frameworks, float32 and bfloat16, in one run and in turns.
 
 `python bench_networks.py [network/batch/mode[/type] ...]`, for example `resnet50_v1/1/inference`. Each row has
-images (sequences, words) per second, GFLOP/s, how near we come to the limit (`contest.ours.Alone`), the ratio to
+images (sequences, words) per second, GFLOP/s of the direct computation, how near we come to the limit
+(`contest.ours.Alone`) and to that of oneDNN's direct convolutions, which minimal filtering exceeds, the ratio to
 the best rival, and below it where our time goes. A training step is forward and backward; all parameters get gradients.
 Rivals run in Pythons of their own: MX_BENCH_TORCH_PYTHON, MX_BENCH_JAX_PYTHON, MX_BENCH_ONNXRUNTIME_PYTHON,
 MX_BENCH_OPENVINO_PYTHON, MX_BENCH_MXNET_PYTHON, or this one where they are not given. In bfloat16 rivals keep
@@ -13,6 +14,7 @@ All rows take about a quarter of an hour on two cores: `nox -s bench -- networks
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -28,6 +30,7 @@ from networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 
 from mx_ndarray import nd
 from mx_symbol.cost import flops
+from mx_symbol.executor import Executor
 
 #: network, batch, mode, type
 ROWS = (
@@ -65,9 +68,12 @@ def measure(name: str, batch: int, mode: str, dtype: str) -> None:
     net, shapes, data = network(name, batch)
     training = mode == "training"
     request = {n: "write" if training and n not in shapes else "null" for n in net.list_arguments()}
-    executor = net.simple_bind(
-        grad_req=request, passes=PASSES[mode] if dtype == "bfloat16" else None, **shapes
-    )
+    passes = PASSES[mode] if dtype == "bfloat16" else None
+
+    def bind() -> Executor:
+        return net.simple_bind(grad_req=request, passes=passes, **shapes)
+
+    executor = bind()
     arrays = fill(executor, data)
     graph = executor._graph
     with tempfile.TemporaryDirectory() as folder:
@@ -85,10 +91,17 @@ def measure(name: str, batch: int, mode: str, dtype: str) -> None:
 
         step()
         alone = Alone(executor, training)
+        direct = None
+        if name in IMAGE_NETWORKS and dtype == "float32":
+            os.environ["MX_WINOGRAD"] = "0"
+            direct = Alone(bind(), training)
+            del os.environ["MX_WINOGRAD"]
         times = {"mx": float("inf")} | {rival.name: float("inf") for rival in rivals}
         for _ in range(TURNS):
             times["mx"] = min(times["mx"], turn(step))
             alone.measure()
+            if direct is not None:
+                direct.measure()
             for rival in rivals:
                 time.sleep(PAUSE)
                 times[rival.name] = min(times[rival.name], rival.measure())
@@ -101,6 +114,8 @@ def measure(name: str, batch: int, mode: str, dtype: str) -> None:
     best = min((t for n, t in times.items() if n != "mx"), default=float("nan"))
     columns = "  ".join(f"{n} {items / t:8.1f}" for n, t in times.items())
     speed = f"{work / times['mx'] / 1e9:.0f} GFLOP/s  {alone.limit() / times['mx']:.0%} of the limit"
+    if direct is not None:
+        speed += f", {direct.limit() / times['mx']:.0%} of that of direct convolutions"
     print(f"{name}/{batch}/{mode}/{dtype}: {columns}  | {speed}  ratio {best / times['mx']:.2f}")
     print(f"    {alone.profile(times['mx'])}", flush=True)
     for line in missing:

@@ -59,22 +59,17 @@ void add_filter_points(ProgramBuilder& builder, const winograd::Problem& problem
 
 void add_convolution(ProgramBuilder& builder, const winograd::Problem& problem, const winograd::FilterLayout& layout,
                      const MinimalLayer& layer, OutputMask mask) {
-  Slot points = layer.filters;
-  if (!layer.ready) {
-    points = builder.scratch(filter_points_of(problem));
-    add_filter_points(builder, problem, layout, layer.filters, points, mask);
-  }
-  const winograd::Convolution convolution(problem, omp_get_max_threads());
+  const winograd::Convolution convolution(problem, layout, layer.ready, omp_get_max_threads());
   const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
   builder.host(
       [=](void* const* slots, const Call&) {
         winograd::Epilogue epilogue = layer.epilogue;
         epilogue.bias = floats(slots, layer.bias);
         epilogue.residual = floats(slots, layer.residual);
-        convolution.run(floats(slots, layer.data), floats(slots, points), epilogue, writable(slots, layer.out),
+        convolution.run(floats(slots, layer.data), floats(slots, layer.filters), epilogue, writable(slots, layer.out),
                         writable(slots, space));
       },
-      present({layer.data, points, layer.bias, layer.residual, layer.out, space}), mask);
+      present({layer.data, layer.filters, layer.bias, layer.residual, layer.out, space}), mask);
 }
 
 void add_filter_gradient(ProgramBuilder& builder, const winograd::Problem& problem,

@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "convolution_shape.h"
-#include "winograd/convolve.h"
+#include "winograd/convolution.h"
+#include "winograd/filter_gradient.h"
 
 namespace mx::onednn {
 

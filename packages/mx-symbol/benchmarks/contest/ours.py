@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our side: an executor, what its nodes take by themselves, and the limit that follows."""
+"""Our side: an executor, what its nodes take by themselves, and what they take with oneDNN's direct convolutions."""
 
 from __future__ import annotations
 
