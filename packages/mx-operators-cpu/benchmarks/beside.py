@@ -25,6 +25,7 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 ROUNDS = 5
+PAUSE = 0.01  # seconds
 
 
 class Case(NamedTuple):
@@ -39,12 +40,19 @@ class Case(NamedTuple):
 
 
 def seconds(runs: Sequence[Callable[[], object] | None], threads: int, rounds: int = ROUNDS) -> list[float]:
-    """The fastest of each, in turns."""
+    """The fastest of each, in turns.
+
+    Several threads: PyTorch's idle ones keep the processors busy for milliseconds. Each turn begins when
+    they sleep, with a run that wakes its own.
+    """
     clock = time.thread_time if threads == 1 else time.perf_counter
     times = [float("inf")] * len(runs)
     for _ in range(rounds + 1):
         for i, run in enumerate(runs):
             if run is not None:
+                if threads > 1:
+                    time.sleep(PAUSE)
+                    run()
                 start = clock()
                 run()
                 times[i] = min(times[i], clock() - start)

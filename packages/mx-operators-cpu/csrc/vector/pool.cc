@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -14,6 +15,23 @@
 
 namespace mx::vector {
 namespace {
+
+// Whether `done` becomes true while it pays to wait for it awake: sleeping and waking cost as much, and the next
+// kernel, or the end of the last piece, is mostly nearer than that.
+template <class Done>
+bool soon(const Done& done) {
+  constexpr auto kPatience = std::chrono::microseconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
 
 class Pool {
  public:
@@ -32,7 +50,7 @@ class Pool {
       context_ = context;
       next_.store(0, std::memory_order_relaxed);
       invited_ = helpers;
-      ++job_;
+      job_.fetch_add(1, std::memory_order_relaxed);
     }
     if (helpers == 1) {
       wake_.notify_one();
@@ -40,9 +58,14 @@ class Pool {
       wake_.notify_all();
     }
     work();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      invited_ = 0;  // who has not come by now is not needed
+    }
+    const auto all_done = [this] { return working_.load(std::memory_order_acquire) == 0; };
+    soon(all_done);
     std::unique_lock<std::mutex> lock(mutex_);
-    invited_ = 0;  // who has not come by now is not needed
-    idle_.wait(lock, [this] { return working_ == 0; });
+    idle_.wait(lock, all_done);
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     return true;
   }
@@ -62,14 +85,19 @@ class Pool {
     uint64_t seen = 0;
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return invited_ > 0 && job_ != seen; });
-      seen = job_;
+      const auto another = [&] { return job_.load(std::memory_order_relaxed) != seen; };
+      wake_.wait(lock, [&] { return invited_ > 0 && another(); });
+      seen = job_.load(std::memory_order_relaxed);
       --invited_;
-      ++working_;
+      working_.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
       work();
+      if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        std::lock_guard<std::mutex> notice(mutex_);
+        idle_.notify_one();
+      }
+      soon(another);
       lock.lock();
-      if (--working_ == 0) idle_.notify_one();
     }
   }
 
@@ -90,8 +118,10 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
   uint32_t threads_ = 0;                 // guarded by turn_
-  uint64_t job_ = 0;                     // the rest is guarded by mutex_, and constant while working
-  uint32_t invited_ = 0, working_ = 0;
+  // The rest changes under mutex_, and is constant while working; these two are also looked at without it.
+  std::atomic<uint64_t> job_{0};
+  std::atomic<uint32_t> working_{0};
+  uint32_t invited_ = 0;
   int64_t n_ = 0, grain_ = 1;
   RangeBody body_ = nullptr;
   void* context_ = nullptr;
