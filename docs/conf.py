@@ -22,6 +22,7 @@ version = release = mx.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "generate"]
 default_role = "code"
+smartquotes = False  # what looks like Python is Python
 # docstrings state types by their short names; where several things have one name, there is no link
 suppress_warnings = ["ref.python"]
 

@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import mx
 from generate import facts
 from generate.applications import Application, applications
 from generate.differences import Difference
 from generate.examples import Recorded, example
 from generate.formulas import formula
-from generate.naming import functions, own_function, shown
+from generate.naming import found, functions, own_function, shown
 from generate.text import protect, table
 from mx_core import kernels, plugins
 from mx_core.operator import OperatorProperty, Params
@@ -96,7 +97,8 @@ def signatures(op: OperatorProperty) -> list[str]:
     imperative = signature(op, ("out",)) if own is None else written_signature(own)
     lines += [f".. py:function:: mx.nd.{name}{imperative}"]
     if own is None:
-        lines += [f"                 mx.sym.{name}{signature(op, ('name', 'attr'))}"]
+        symbolic = name if found(mx.sym, name) is not None else f"_internal.{op.name}"
+        lines += [f"                 mx.sym.{symbolic}{signature(op, ('name', 'attr'))}"]
     if own is not None and functions(op)[1:]:
         lines += [f"                 {functions(op)[1]}{signature(op, ('out',))}"]
     return [*lines, ""]
@@ -132,6 +134,7 @@ def described(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
     text = protect(inspect.getdoc(type(op)) or "").split("\n")
     computed = formula(op, [attrs for attrs, _ in recorded])
     if computed is not None:
+        computed = f"({computed})" if " = " in computed and len(op.results) == 1 else computed
         text += ["", f":Formula: ``{op.results[0]} = {computed}``"]
     said = [("Operator", f"``{op.name}``")] if op.name != shown(op) else []
     if op.aliases:

@@ -32,6 +32,16 @@ TITLES = {
     "mx-example-operators": "Operators of the example plug-in (mx-example-operators)",
     "mx-ndarray": "Operators written in Python (mx-ndarray)",
 }
+#: names of kernels, in the order in which they are preferred
+VARIANTS = {
+    "onednn": "a oneDNN primitive",
+    "cublas": "cuBLAS",
+    "widened": "16-bit floating-point arrays converted to float32, computed, and rounded",
+    "vector": "vectorised loops on the CPU",
+    "nvrtc": "a CUDA kernel compiled at first use",
+    "python": "Python code of a custom operator",
+    "reference": "the readable NumPy of the declaration, for main memory",
+}
 RECORDED = Path("packages") / "mx-operators" / "tests" / "data" / "conformance"
 INTERNAL = "internal"
 Families = Mapping[str, Sequence[OperatorProperty]]
@@ -123,6 +133,9 @@ def index(families: Families) -> str:
         "those of ``mx_core.errors``, and each is an ``MXNetError``: ``ShapeError`` and ``ArgumentError`` are",
         "``ValueError`` too, ``DTypeError`` is a ``TypeError``. What is found out by inference is raised by the call;",
         "what depends on values is raised when the result is waited for.",
+        "",
+        "A page's table of kernels lists what may compute the operator, the first that supports the call is taken:",
+        "", *(f"- ``{name}``: {meaning}" for name, meaning in VARIANTS.items()),
         "", ".. toctree::", "   :maxdepth: 1", "",
     ]  # fmt: skip
     return "\n".join([*lines, *(f"   {name}/index" for name in families), "   names"]) + "\n"

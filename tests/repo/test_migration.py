@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,33 +17,33 @@ ROOT = Path(__file__).parents[2]
 ATTRIBUTES = {"MX_PLUGIN", "MX_HOOK_API"}
 
 
-@cache
+@pytest.fixture(scope="module")
 def rows() -> dict[str, migration.Name]:
     return {row.name: row for group in migration.states(ROOT).values() for row in group}
 
 
-def in_state(state: str) -> dict[str, str]:
-    return {name: row.note for name, row in rows().items() if row.state == state}
+def in_state(rows: dict[str, migration.Name], state: str) -> dict[str, str]:
+    return {name: row.note for name, row in rows.items() if row.state == state}
 
 
-def test_every_name_of_mxnet_has_a_state() -> None:
+def test_every_name_of_mxnet_has_a_state(rows: dict[str, migration.Name]) -> None:
     recorded = sum(map(len, migration.names().values()))
     assert sum(len(group) for group in migration.states(ROOT).values()) == recorded > 2500
-    assert {row.state for row in rows().values()} == {"same", "differs", "absent"}
+    assert {row.state for row in rows.values()} == {"same", "differs", "absent"}
 
 
-def test_every_absence_has_a_reason() -> None:
-    assert [name for name, why in in_state("absent").items() if not why] == []
+def test_every_absence_has_a_reason(rows: dict[str, migration.Name]) -> None:
+    assert [name for name, why in in_state(rows, "absent").items() if not why] == []
 
 
-def test_every_reason_is_the_first_for_some_absent_name() -> None:
+def test_every_reason_is_the_first_for_some_absent_name(rows: dict[str, migration.Name]) -> None:
     patterns = list(migration.notes()["absent"])
-    used = {next((p for p in patterns if fnmatchcase(name, p)), None) for name in in_state("absent")}
+    used = {next((p for p in patterns if fnmatchcase(name, p)), None) for name in in_state(rows, "absent")}
     assert [p for p in patterns if p not in used] == []
 
 
-def test_every_note_on_a_difference_is_of_a_name_that_is_here() -> None:
-    differing = in_state("differs")
+def test_every_note_on_a_difference_is_of_a_name_that_is_here(rows: dict[str, migration.Name]) -> None:
+    differing = in_state(rows, "differs")
     for name, how in migration.notes()["differs"].items():
         assert how in differing.get(name, ""), f"{name} is not here, or has no such note"
     assert all(differing.values())
@@ -58,8 +57,8 @@ def test_every_note_on_a_difference_is_of_a_name_that_is_here() -> None:
         ("mx.nd.contrib.SyncBatchNorm", "same"), ("mx.nd.sparse.dot", "absent"),
     ],
 )  # fmt: skip
-def test_states(name: str, state: str) -> None:
-    assert rows()[name].state == state
+def test_states(name: str, state: str, rows: dict[str, migration.Name]) -> None:
+    assert rows[name].state == state
 
 
 def test_parameters_that_are_not_taken_are_told() -> None:

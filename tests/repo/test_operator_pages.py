@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 from generate import applications, differences, facts, naming, related
 from generate import operators as reference
 from generate.examples import shown_operators
+from generate.operator_page import signatures
 from generate.text import table
 
-from mx_core import operators
+import mx
+from mx_core import kernels, operators
 from mx_core.operator import OperatorProperty
 
 ROOT = Path(__file__).parents[2]
@@ -22,19 +23,19 @@ PUBLIC = [op for op in OPERATORS if naming.public_name(op) is not None]
 HEADINGS = ("Outputs", "Gradient", "Example", "Kernels")
 
 
-@cache
+@pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     return dict(reference.pages(ROOT))
 
 
-def test_every_operator_with_a_name_has_a_page_of_its_own() -> None:
+def test_every_operator_with_a_name_has_a_page_of_its_own(pages: dict[str, str]) -> None:
     assert len({reference.place(op).lower() for op in PUBLIC}) == len(PUBLIC) > 280, "one file for two"
-    assert {reference.place(op) for op in PUBLIC} <= pages().keys()
+    assert {reference.place(op) for op in PUBLIC} <= pages.keys()
 
 
 @pytest.mark.parametrize("op", PUBLIC, ids=lambda op: op.name)
-def test_a_page_has_every_part(op: OperatorProperty) -> None:
-    page = pages()[reference.place(op)]
+def test_a_page_has_every_part(op: OperatorProperty, pages: dict[str, str]) -> None:
+    page = pages[reference.place(op)]
     assert f".. py:function:: {naming.functions(op)[0]}(" in page
     for heading in HEADINGS:
         if op.name != "Custom" or heading == "Example":
@@ -44,36 +45,36 @@ def test_a_page_has_every_part(op: OperatorProperty) -> None:
     assert ">>> " in page
 
 
-def test_internal_operators_share_a_page() -> None:
+def test_internal_operators_share_a_page(pages: dict[str, str]) -> None:
     for op in OPERATORS:
         if naming.public_name(op) is None:
-            assert f".. _{reference.anchor(op)}:" in pages()[reference.place(op)]
+            assert f".. _{reference.anchor(op)}:" in pages[reference.place(op)]
 
 
-def test_every_name_is_in_the_list_of_names() -> None:
-    listed = re.findall(r"\* - ``([^`]+)``", pages()["names"])
+def test_every_name_is_in_the_list_of_names(pages: dict[str, str]) -> None:
+    listed = re.findall(r"\* - ``([^`]+)``", pages["names"])
     wanted = {name for op in OPERATORS for name in (op.name, *op.aliases, naming.shown(op))}
     assert wanted == set(listed) and len(listed) == len(wanted)
     assert len({reference.anchor(op) for op in OPERATORS}) == len(OPERATORS)
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_lead_somewhere(pages: dict[str, str]) -> None:
     base = "/reference/generated/operators/"
-    labels = {label for text in pages().values() for label in re.findall(r"^\.\. _([\w-]+):", text, re.M)}
-    for name, text in pages().items():
+    labels = {label for text in pages.values() for label in re.findall(r"^\.\. _([\w-]+):", text, re.M)}
+    for name, text in pages.items():
         for goal in re.findall(r":doc:`[^`<]+ <([^>]+)>`", text):
-            assert goal.removeprefix(base) in pages(), (name, goal)
+            assert goal.removeprefix(base) in pages, (name, goal)
         for goal in re.findall(r":ref:`[^`<]+ <([^>]+)>`", text):
             assert goal in labels, (name, goal)
 
 
-def test_every_page_is_in_a_table_of_contents() -> None:
-    for name in pages():
+def test_every_page_is_in_a_table_of_contents(pages: dict[str, str]) -> None:
+    for name in pages:
         if name.endswith("/index"):
-            assert f"\n   {name}\n" in pages()["index"]
+            assert f"\n   {name}\n" in pages["index"]
         elif "/" in name:
             family, _, own = name.partition("/")
-            assert f"\n   {own}\n" in pages()[f"{family}/index"]
+            assert f"\n   {own}\n" in pages[f"{family}/index"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,19 @@ def test_every_page_is_in_a_table_of_contents() -> None:
 )  # fmt: skip
 def test_the_name_on_a_page_is_that_of_programs(name: str | None, found: str) -> None:
     assert naming.public_name(operators.get(found)) == name
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+def test_every_signature_is_of_a_function_that_exists(op: OperatorProperty) -> None:
+    lines = "\n".join(signatures(op))
+    for space, name in re.findall(r"\bmx\.(nd|sym)\.([\w.]+)\(", lines):
+        assert callable(naming.found(getattr(mx, space), name)), f"mx.{space}.{name}"
+
+
+def test_every_kernel_is_explained() -> None:
+    variants = {spec.variant for op in OPERATORS for spec in kernels.candidates(op, "cpu")}
+    variants |= {spec.variant for op in OPERATORS for spec in kernels.candidates(op, "gpu")}
+    assert variants <= reference.VARIANTS.keys() | {"example_native", "example_cuda"}
 
 
 # ---- facts --------------------------------------------------------------------------------------
@@ -153,10 +167,10 @@ def test_relatives_are_near() -> None:
     assert all(op.name not in [o.name for o in near[op.name]] for op in OPERATORS)
 
 
-def test_deviations_are_on_the_pages_of_their_operators() -> None:
+def test_deviations_are_on_the_pages_of_their_operators(pages: dict[str, str]) -> None:
     found = differences.by_operator(ROOT)
     assert {"LeakyReLU", "_contrib_ROIAlign", "SequenceLast", "norm"} <= found.keys()
-    assert "Differs from MXNet 1.9.1" in pages()[reference.place(operators.get("LeakyReLU"))]
+    assert "Differs from MXNet 1.9.1" in pages[reference.place(operators.get("LeakyReLU"))]
 
 
 def test_tables_leave_out_empty_columns() -> None:
