@@ -176,6 +176,12 @@ PYBIND11_MODULE(_onednn, m) {
   attention("attention_scores_backward", &prepare_attention<attention_scores_backward>);
   attention("attention_values", &prepare_attention<attention_values>);
   attention("attention_values_backward", &prepare_attention<attention_values_backward>);
+  m.def(
+      "fused_attention",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t heads, double scale) {
+        return prepare(inputs, outputs, [&](const Signature& s) { return fused_attention(s, {heads, scale}); });
+      },
+      i, o, py::kw_only(), py::arg("heads"), py::arg("scale"));
   m.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
   m.def("version", [] {
     const dnnl_version_t* v = dnnl_version();

@@ -150,6 +150,14 @@ PlanPtr attention_values(const Signature& signature, const AttentionOptions& opt
 // out_grad, the forward inputs -> their gradients
 PlanPtr attention_values_backward(const Signature& signature, const AttentionOptions& options);
 
+struct FusedAttentionOptions {
+  int64_t heads = 1;  // side by side in the last axis
+  double scale = 1;   // of the scores
+};
+// query (N, Tq, heads depth), key (N, Tk, heads depth), value (N, Tk, heads width)
+// -> (N, Tq, heads width): softmax(scale query key^T) value of every head
+PlanPtr fused_attention(const Signature& signature, const FusedAttentionOptions& options);
+
 enum class Normalization { none, batch, valid };
 
 struct SoftmaxOutputOptions {

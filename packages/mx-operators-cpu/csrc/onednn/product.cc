@@ -14,7 +14,7 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const MemoryDesc& b
     sum.append_sum();
     attributes.set_post_ops(sum);
   }
-  return {cpu_engine(), MemoryDesc({s.m, s.k}, s.type, s.a_strides), any_layout(b),
+  return {cpu_engine(), MemoryDesc({s.m, s.k}, s.type, s.a_strides), s.repack ? any_layout(b) : b,
           MemoryDesc({s.m, s.n}, s.result, Dims{s.c_stride, 1}), attributes};
 }
 

@@ -18,6 +18,7 @@ struct ProductShape {
   bool add = false;
   DataType type = DataType::f32;    // of a and b
   DataType result = DataType::f32;  // of c
+  bool repack = true;               // b may be brought into another layout
 };
 
 class Product {

@@ -12,17 +12,9 @@ namespace mx::onednn {
 namespace {
 
 #include "math32.h"
+#include "elements.h"
 
 MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
-
-MX_INLINE float get(const float* p, int64_t j) { return p[j]; }
-MX_INLINE float get(const BFloat16* p, int64_t j) { return float_of(static_cast<uint32_t>(p[j].bits) << 16); }
-MX_INLINE void put(float* p, int64_t j, float x) { p[j] = x; }
-// As BFloat16(x), without a branch: loops over it are vectorised.
-MX_INLINE void put(BFloat16* p, int64_t j, float x) {
-  const uint32_t bits = bits_of(x), rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  p[j].bits = static_cast<uint16_t>(x != x ? (bits >> 16) | 64u : rounded);
-}
 
 // What goes on in float32 beside what is kept; the same memory where that is float32, too.
 template <class T>
@@ -145,12 +137,6 @@ MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i) * get(mask, i));
 }
 
-template <class From, class To>
-MX_CLONES void convert_run(const From* x, To* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i));
-}
-
 }  // namespace
 
 template <class T>
@@ -209,24 +195,13 @@ void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p
   }
 }
 
-template <class From, class To>
-void convert(const From* x, To* y, int64_t n) {
-  if constexpr (std::is_same_v<From, To>) {
-    std::copy_n(x, n, y);
-  } else {
-    convert_run(x, y, n);
-  }
-}
-
 #define MX_CELLS(T)                                                                  \
   template void cell_forward(RnnMode, const CellForward<T>&);                        \
   template void cell_backward(RnnMode, const CellBackward<T>&);                      \
   template void multiply(const T*, const T*, T*, int64_t);                           \
-  template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);         \
-  template void convert(const T*, float*, int64_t);
+  template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);
 
 MX_CELLS(float)
 MX_CELLS(BFloat16)
-template void convert(const float*, BFloat16*, int64_t);
 
 }  // namespace mx::onednn

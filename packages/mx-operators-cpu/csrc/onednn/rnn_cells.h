@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "convert.h"
 #include "kernels.h"
 
 namespace mx::onednn {
@@ -53,7 +54,5 @@ void multiply(const T* x, const T* mask, T* y, int64_t n);
 // 1 / (1 - p) where element `first + i` of a stream is kept, else 0.  `first` is a multiple of 4.
 template <class T>
 void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, T* mask);
-template <class From, class To>
-void convert(const From* x, To* y, int64_t n);
 
 }  // namespace mx::onednn

@@ -71,6 +71,10 @@ CASES = {
     "bfloat16": (
         lambda x: sym.exp(dense(x)), ROWS, False, "FullyConnected exp", "Cast* Cast* Cast FullyConnected Cast exp",
     ),
+    "attention": (
+        lambda x: sym.batch_dot(sym.softmax(sym.batch_dot(x, x, transpose_b=True)), x), {"data": (2, 8, 16)}, False,
+        "batch_dot softmax batch_dot", "_fused_attention",
+    ),
     "pack-weights": (
         dense, ROWS, False, "_fused_FullyConnected", "_onednn_pack_weight* _fused_FullyConnected",
     ),
@@ -105,7 +109,7 @@ def test_before_and_after(name):
     if not steps:
         pytest.skip("not installed")
     (step,) = steps
-    if not step.changed and name in ("layers", "bfloat16", "pack-weights", "pack-recurrent"):
+    if not step.changed and name in ("attention", "layers", "bfloat16", "pack-weights", "pack-recurrent"):
         pytest.skip("this CPU has no kernel for what it makes")
     assert (written(step.before), written(step.after)) == (before, after)
 

@@ -56,6 +56,7 @@ KERNELS = (
           ("", "valatt", "values"), ("_backward", "valatt", "values_backward"))),
     ("RNN", "rnn:rnn", "rnn:supported"),
     ("_backward_RNN", "rnn:rnn_backward", "rnn:supported"),
+    ("_fused_attention", "fused_attention:fused_attention", "signature:floating"),
     ("_onednn_RNN", "packed_rnn:packed_rnn", "signature:floating"),
     ("_onednn_pack_RNN", "packed_rnn:pack", "signature:floating"),
 )  # fmt: skip

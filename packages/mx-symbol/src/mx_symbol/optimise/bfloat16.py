@@ -20,6 +20,7 @@ _LAYERS = {
     "_fused_Convolution": ("data", "weight", "residual"),
     "_fused_FullyConnected": ("data", "weight", "bias", "residual"),
     "FullyConnected": ("data", "weight", "bias"),
+    "_fused_attention": ("query", "key", "value"),
     "RNN": ("data", "parameters", "state", "state_cell"),
 }
 _FOLLOWERS = frozenset(
@@ -60,7 +61,7 @@ class _Region:
         return self._graph.apply("Cast", (entry,), f"{name}_{dtype}", attrs=attrs, dtype=dtype)[0]
 
     def _is_parameter(self, entry: Entry) -> bool:
-        """True when layers read an entry only as a weight or bias."""
+        """True when layers read an entry only as a weight or bias, or as a state."""
         return all(position > 0 and node.op is not None and node.op.name in _LAYERS
                    for node, position in self._graph.readers[entry])  # fmt: skip
 
