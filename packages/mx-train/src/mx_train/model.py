@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mx_core.errors import FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_symbol import sym
+
+if TYPE_CHECKING:
+    from mx_train.feed_forward import FeedForward as FeedForward
 
 
 class BatchEndParam(NamedTuple):
@@ -73,3 +77,10 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], dict[str, NDArray]]:
     """Symbol, arguments and auxiliary states of a checkpoint."""
     return sym.load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
+
+
+def __getattr__(name: str) -> Any:
+    """`FeedForward`, which needs modules, which need this module."""
+    if name != "FeedForward":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module("mx_train.feed_forward").FeedForward
