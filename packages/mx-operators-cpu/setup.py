@@ -38,7 +38,7 @@ VECTOR = {
     "include_dirs": ["csrc/vector", "csrc/common"],
     "compile_flags": [*LOOPS, "-fwrapv"],  # integers wrap around
 }
-PARTS = (("onednn", ("onednn", "winograd"), ONEDNN), ("vector", ("vector",), VECTOR))
+PARTS = (("onednn", ("onednn", "filtering"), ONEDNN), ("vector", ("vector",), VECTOR))
 setup(
     ext_modules=[
         native_extension(

@@ -6,7 +6,7 @@
 #include "kernels.h"
 #include "pointwise.h"
 #include "program.h"
-#include "winograd_steps.h"
+#include "filtering_steps.h"
 
 namespace mx::onednn {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using dnnl::algorithm;
 using dnnl::prop_kind;
 
-PlanPtr minimal_forward(const Signature& signature, const ConvolutionShape& shape, const winograd::Problem& problem) {
+PlanPtr minimal_forward(const Signature& signature, const ConvolutionShape& shape, const filtering::Problem& problem) {
   ProgramBuilder builder(signature, shape.cost());
   const MemoryDesc last = channels_last_of(shape.out);
   const Slot dst = builder.output(0, shape.out);
@@ -34,7 +34,7 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
   const ConvolutionShape shape(options, transposed, data, weight, out);
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
   const auto problem = minimal_filtering(options, shape);
-  if (problem && winograd::pays(*problem, false)) return minimal_forward(signature, shape, *problem);
+  if (problem && filtering::pays(*problem, false)) return minimal_forward(signature, shape, *problem);
   ProgramBuilder builder(signature, shape.cost());
   const Slot src = builder.input(0, shape.data), weights = builder.input(1, shape.weight);
   const bool biased = signature.inputs.size() == 3;
@@ -94,10 +94,10 @@ void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& sha
   builder.deliver(made, g.weight_grad, needed_by(1));
 }
 
-void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const winograd::Problem& problem,
+void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const filtering::Problem& problem,
                            const Gradients& g) {
   const OutputMask mask = needed_by(0);
-  winograd::FilterLayout layout = filter_layout(shape.weight);
+  filtering::FilterLayout layout = filter_layout(shape.weight);
   std::swap(layout.input, layout.output);
   layout.turned = true;
   MinimalLayer layer;
@@ -108,12 +108,15 @@ void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shap
   builder.deliver(layer.out, g.data_grad, mask);
 }
 
-void minimal_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const winograd::Problem& problem,
-                             const Gradients& g) {
+// `Gradient` as add_filter_gradient has it.
+template <class Gradient, class Problem>
+void own_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Problem& problem,
+                         const Gradients& g) {
   const Slot data = builder.as(g.data, channels_last_of(shape.data), needed_by(1));
   const Slot out_grad = builder.as(g.out_grad, channels_last_of(shape.out), g.of_filters());
-  add_filter_gradient(builder, problem, filter_layout(shape.weight), data, out_grad, g.weight_grad, needed_by(1));
-  if (g.bias_grad >= 0) add_bias_gradient(builder, problem, out_grad, g.bias_grad, needed_by(2));
+  add_filter_gradient<Gradient>(builder, problem, filter_layout(shape.weight), data, out_grad, g.weight_grad,
+                                needed_by(1));
+  if (g.bias_grad >= 0) add_bias_gradient(builder, shape, out_grad, g.bias_grad, needed_by(2));
 }
 
 template <class Forward, class BackwardData, class BackwardWeights>
@@ -136,13 +139,15 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   }
   const auto hint = make_descriptor<Forward>(shape, g.bias);
   const auto problem = minimal_filtering(options, shape);
-  if (problem && winograd::pays(problem->of_data_gradient(), false)) {
+  if (problem && filtering::pays(problem->of_data_gradient(), false)) {
     minimal_data_gradient(builder, shape, problem->of_data_gradient(), g);
   } else {
     direct_data_gradient<BackwardData>(builder, shape, hint, g);
   }
-  if (problem && winograd::gradient_pays(*problem)) {
-    minimal_filter_gradient(builder, shape, *problem, g);
+  if (problem && filtering::gradient_pays(*problem)) {
+    own_filter_gradient<filtering::MinimalGradient>(builder, shape, *problem, g);
+  } else if (const auto image = image_filtering(options, shape)) {
+    own_filter_gradient<filtering::ImageGradient>(builder, shape, *image, g);
   } else {
     direct_filter_gradient<BackwardWeights>(builder, shape, hint, g);
   }

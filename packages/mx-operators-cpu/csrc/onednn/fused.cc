@@ -6,7 +6,7 @@
 
 #include "convolution_shape.h"
 #include "program.h"
-#include "winograd_steps.h"
+#include "filtering_steps.h"
 
 namespace mx::onednn {
 namespace {
@@ -89,17 +89,17 @@ struct Problem {
 
 // What minimal filtering makes of a layer; nothing where it would not be faster or lacks the activation.
 struct Minimal {
-  winograd::Problem problem;
-  winograd::Epilogue epilogue;
+  filtering::Problem problem;
+  filtering::Epilogue epilogue;
 };
 
-std::optional<winograd::Epilogue> epilogue_of(const FusedOptions& o) {
-  using Activation = winograd::Epilogue::Activation;
+std::optional<filtering::Epilogue> epilogue_of(const FusedOptions& o) {
+  using Activation = filtering::Epilogue::Activation;
   static const std::map<std::string, Activation> known = {
       {"", Activation::none}, {"relu", Activation::relu}, {"leaky", Activation::leaky}, {"clip", Activation::clip}};
   const auto found = known.find(o.activation);
   if (found == known.end()) return std::nullopt;
-  winograd::Epilogue epilogue;
+  filtering::Epilogue epilogue;
   epilogue.activation = found->second;
   epilogue.alpha = static_cast<float>(o.alpha), epilogue.beta = static_cast<float>(o.beta);
   return epilogue;
@@ -109,7 +109,7 @@ std::optional<Minimal> minimal(const Problem& problem, const FusedOptions& o, bo
   if (problem.shape == nullptr) return std::nullopt;
   const auto found = minimal_filtering(o.convolution, *problem.shape);
   const auto epilogue = epilogue_of(o);
-  if (!found || !epilogue || !winograd::pays(*found, packed)) return std::nullopt;
+  if (!found || !epilogue || !filtering::pays(*found, packed)) return std::nullopt;
   return Minimal{*found, *epilogue};
 }
 

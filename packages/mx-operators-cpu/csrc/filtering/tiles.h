@@ -7,7 +7,7 @@
 
 #include "problem.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kGroupApart = 24;        // tiles whose points stay in a core's own cache
@@ -70,4 +70,4 @@ void data_points(const Problem& problem, const float* data, int64_t index, float
 // The points of the gradients of a tile's results.
 void gradient_points(const Problem& problem, const float* out_grad, int64_t index, float* out, int64_t step);
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -5,17 +5,17 @@
 
 #include "problem.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 
 // Floats of the transformed filters.
 int64_t filter_points_size(const Problem& problem);
 void make_filter_points(const Problem& problem, const float* filters, const FilterLayout& layout, float* points);
 
 // How a convolution is cut into groups of tiles, for a team of threads.
-class Convolution {
+class MinimalConvolution {
  public:
   // `ready`: it gets filters that make_filter_points made; else it transforms them itself.
-  Convolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads);
+  MinimalConvolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads);
   int64_t workspace_size() const;  // floats
   void run(const float* data, const float* filters, const Epilogue& epilogue, float* out, float* workspace) const;
 
@@ -42,4 +42,4 @@ class Convolution {
   int threads_;
 };
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace mx::winograd {
+namespace mx::filtering {
 namespace {
 
 constexpr int64_t kMostFiltersApart = 3 << 20;  // bytes of transformed filters that stay in a core's own cache
@@ -41,4 +41,4 @@ void gradient_points(const Problem& p, const float* out_grad, int64_t index, flo
   transform_gradient(pixels, p.filters, out, step);
 }
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

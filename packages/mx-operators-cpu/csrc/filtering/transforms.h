@@ -16,7 +16,7 @@
 
 #include "lanes.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 
 constexpr int64_t kTile = 4;    // results of a tile, each way
 constexpr int64_t kFilter = 3;  // of a filter
@@ -56,4 +56,4 @@ void transform_filters(const float* filters, const FilterLayout& layout, int64_t
 // -> the gradients of their filters.
 void transform_filter_gradient(const float* points, int64_t step, float* gradient, const FilterLayout& layout);
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Minimal filtering against the sums it stands for, in double precision.
-#include "winograd/convolution.h"
-#include "winograd/filter_gradient.h"
+#include "filtering/image_gradient.h"
+#include "filtering/minimal_convolution.h"
+#include "filtering/minimal_gradient.h"
 
 #include <cmath>
 #include <cstdio>
@@ -11,7 +12,7 @@
 
 #include "mx_core/native_tests.hpp"
 
-using namespace mx::winograd;
+using namespace mx::filtering;
 
 namespace {
 
@@ -83,7 +84,7 @@ void check_convolution(const Problem& p, const FilterLayout& layout, int threads
   std::vector<double> want(out_size(p));
   for_products(p, layout, [&](size_t x, size_t y, size_t w) { want[y] += static_cast<double>(data[x]) * filters[w]; });
 
-  const Convolution convolution(p, layout, ready, threads);
+  const MinimalConvolution convolution(p, layout, ready, threads);
   Floats points(static_cast<size_t>(filter_points_size(p)), NAN), out(out_size(p), NAN);
   Floats space(static_cast<size_t>(convolution.workspace_size()), NAN);
   make_filter_points(p, filters.data(), layout, points.data());
@@ -106,7 +107,7 @@ void check_filter_gradient(const Problem& p, const FilterLayout& layout, int thr
   std::vector<double> want(filter_size(p));
   for_products(p, layout,
                [&](size_t x, size_t y, size_t w) { want[w] += static_cast<double>(data[x]) * out_grad[y]; });
-  const FilterGradient made(p, threads);
+  const MinimalGradient made(p, threads);
   Floats gradient(filter_size(p), NAN), space(static_cast<size_t>(made.workspace_size()), NAN);
   made.run(data.data(), out_grad.data(), gradient.data(), layout, space.data());
   CHECK(close(gradient, want, kTolerance * largest(want)));
@@ -142,6 +143,35 @@ void large_filters() {  // where all threads work on one group
   }
 }
 
+void images_with_few_channels() {
+  const ImageProblem problems[] = {{2, 9, 11, 3, 5, 6, 16, 7, 7, 2, 2, 3, 3}, {1, 6, 5, 1, 4, 3, 80, 3, 3, 1, 1, 0, 0},
+                                   {1, 3, 2, 4, 9, 9, 32, 1, 2, 1, 1, 3, 4},  {3, 8, 8, 2, 2, 2, 16, 3, 3, 4, 4, 0, 0}};
+  for (const ImageProblem& p : problems) {
+    const FilterLayout last{1, p.taps(), p.row_taps(), p.channels};
+    const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+    const Floats data = drawn(size(p.images * p.height * p.width * p.channels), 7);
+    const Floats out_grad = drawn(size(p.images * p.out_height * p.out_width * p.filters), 8);
+    std::vector<double> want(size(p.filters * p.taps()));
+    for (int64_t row = 0; row < p.images * p.out_height; ++row)
+      for (int64_t s = 0; s < p.out_width; ++s)
+        for (int64_t tap = 0; tap < p.taps(); ++tap) {
+          const int64_t y = row % p.out_height * p.step_down - p.pad_top + tap / p.row_taps();
+          const int64_t x = s * p.step_across - p.pad_left + tap % p.row_taps() / p.channels;
+          if (y < 0 || y >= p.height || x < 0 || x >= p.width) continue;
+          const int64_t pixel = (row / p.out_height * p.height + y) * p.width + x;
+          for (int64_t k = 0; k < p.filters; ++k)
+            want[size(k * p.taps() + tap)] += static_cast<double>(data[size(pixel * p.channels + tap % p.channels)]) *
+                                              out_grad[size((row * p.out_width + s) * p.filters + k)];
+        }
+    for (int threads : {1, 3}) {
+      const ImageGradient made(p, threads);
+      Floats gradient(want.size(), NAN), space(size(made.workspace_size()), NAN);
+      made.run(data.data(), out_grad.data(), gradient.data(), last, space.data());
+      CHECK(suits(p) && close(gradient, want, kTolerance * largest(want)));
+    }
+  }
+}
+
 void what_pays() {
   const Problem large{16, 56, 56, 64, 56, 56, 64, 1, 1}, point{1, 1, 1, 512, 1, 1, 512, 1, 1};
   CHECK(pays(large, true) && pays(large, false) && gradient_pays(large));
@@ -156,5 +186,6 @@ int main() {
     std::puts("skipped: the processor has no AVX-512");
     return 0;
   }
-  return test::run({{"every geometry", every_geometry}, {"large filters", large_filters}, {"what pays", what_pays}});
+  return test::run({{"every geometry", every_geometry}, {"large filters", large_filters}, {"images with few channels", images_with_few_channels},
+                    {"what pays", what_pays}});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "problem.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 namespace {
 
 // Costs in products of one core: per float of a tile's points (written and read), per float of transformed filters
@@ -32,4 +32,4 @@ bool pays(const Problem& p, bool ready) {
 
 bool gradient_pays(const Problem& p) { return cost(p, kFilterRead + kFilterMade) < direct_cost(p); }
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -8,7 +8,7 @@
 
 #include "transforms.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 
 struct Problem {
   int64_t images, height, width, channels;
@@ -32,4 +32,4 @@ bool pays(const Problem& problem, bool ready);
 // Whether the gradient of the filters is.
 bool gradient_pays(const Problem& problem);
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -3,7 +3,7 @@
 
 #include "transforms.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 namespace {
 
 constexpr int64_t kRows = 6;  // with kPanel columns: 24 sums, which fill the registers
@@ -65,4 +65,4 @@ void multiply(const Operand& a, const float* b, int64_t b_row, int64_t rows, int
   }
 }
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

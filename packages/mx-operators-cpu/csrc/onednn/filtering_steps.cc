@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "winograd_steps.h"
+#include "filtering_steps.h"
 
 #include "loops.h"
 
@@ -20,22 +20,37 @@ std::vector<Slot> present(std::initializer_list<Slot> slots) {
   return found;
 }
 
+// Float32 images in one group, their windows without gaps.
+bool plain_images(const ConvolutionOptions& options, const ConvolutionShape& shape) {
+  for (const MemoryDesc& tensor : {shape.data, shape.weight, shape.out})
+    if (tensor.get_data_type() != DataType::f32) return false;
+  return shape.kind == dnnl::algorithm::convolution_direct && options.groups == 1 && shape.window.dilate == Dims{0, 0};
+}
+
 }  // namespace
 
-std::optional<winograd::Problem> minimal_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape) {
+std::optional<filtering::Problem> minimal_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape) {
   const Window& w = shape.window;
-  if (!options.winograd || options.groups != 1 || w.kernel != Dims{3, 3} || w.stride != Dims{1, 1} ||
-      w.dilate != Dims{0, 0} || shape.kind != dnnl::algorithm::convolution_direct)
+  if (!options.winograd || !plain_images(options, shape) || w.kernel != Dims{3, 3} || w.stride != Dims{1, 1})
     return std::nullopt;
-  for (const MemoryDesc& tensor : {shape.data, shape.weight, shape.out})
-    if (tensor.get_data_type() != DataType::f32) return std::nullopt;
   const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
-  const winograd::Problem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
-  if (!winograd::possible(problem)) return std::nullopt;
+  const filtering::Problem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
+  if (!filtering::possible(problem)) return std::nullopt;
   return problem;
 }
 
-winograd::FilterLayout filter_layout(const MemoryDesc& weight) {
+std::optional<filtering::ImageProblem> image_filtering(const ConvolutionOptions& options,
+                                                       const ConvolutionShape& shape) {
+  if (!plain_images(options, shape)) return std::nullopt;
+  const Window& w = shape.window;
+  const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
+  const filtering::ImageProblem problem{x[0],        x[2],        x[3],        x[1],        y[2],     y[3],    y[1],
+                                        w.kernel[0], w.kernel[1], w.stride[0], w.stride[1], w.pad[0], w.pad[1]};
+  if (!filtering::suits(problem)) return std::nullopt;
+  return problem;
+}
+
+filtering::FilterLayout filter_layout(const MemoryDesc& weight) {
   const Dims strides = weight.get_strides();
   return {strides[1], strides[0], strides[2], strides[3]};
 }
@@ -44,26 +59,26 @@ MemoryDesc channels_last_of(const MemoryDesc& tensor) {
   return {tensor.get_dims(), tensor.get_data_type(), dnnl::memory::format_tag::nhwc};
 }
 
-MemoryDesc filter_points_of(const winograd::Problem& problem) {
-  return vector_of(winograd::filter_points_size(problem));
+MemoryDesc filter_points_of(const filtering::Problem& problem) {
+  return vector_of(filtering::filter_points_size(problem));
 }
 
-void add_filter_points(ProgramBuilder& builder, const winograd::Problem& problem, const winograd::FilterLayout& layout,
+void add_filter_points(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
                        Slot filters, Slot points, OutputMask mask) {
   builder.host(
       [=](void* const* slots, const Call&) {
-        winograd::make_filter_points(problem, floats(slots, filters), layout, writable(slots, points));
+        filtering::make_filter_points(problem, floats(slots, filters), layout, writable(slots, points));
       },
       {filters, points}, mask);
 }
 
-void add_convolution(ProgramBuilder& builder, const winograd::Problem& problem, const winograd::FilterLayout& layout,
+void add_convolution(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
                      const MinimalLayer& layer, OutputMask mask) {
-  const winograd::Convolution convolution(problem, layout, layer.ready, omp_get_max_threads());
+  const filtering::MinimalConvolution convolution(problem, layout, layer.ready, omp_get_max_threads());
   const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
   builder.host(
       [=](void* const* slots, const Call&) {
-        winograd::Epilogue epilogue = layer.epilogue;
+        filtering::Epilogue epilogue = layer.epilogue;
         epilogue.bias = floats(slots, layer.bias);
         epilogue.residual = floats(slots, layer.residual);
         convolution.run(floats(slots, layer.data), floats(slots, layer.filters), epilogue, writable(slots, layer.out),
@@ -72,22 +87,10 @@ void add_convolution(ProgramBuilder& builder, const winograd::Problem& problem, 
       present({layer.data, layer.filters, layer.bias, layer.residual, layer.out, space}), mask);
 }
 
-void add_filter_gradient(ProgramBuilder& builder, const winograd::Problem& problem,
-                         const winograd::FilterLayout& layout, Slot data, Slot out_grad, Slot gradient,
-                         OutputMask mask) {
-  const winograd::FilterGradient made(problem, omp_get_max_threads());
-  const Slot space = builder.scratch(vector_of(made.workspace_size()));
-  builder.host(
-      [=](void* const* slots, const Call&) {
-        made.run(floats(slots, data), floats(slots, out_grad), writable(slots, gradient), layout,
-                 writable(slots, space));
-      },
-      {data, out_grad, gradient, space}, mask);
-}
-
-void add_bias_gradient(ProgramBuilder& builder, const winograd::Problem& problem, Slot out_grad, Slot gradient,
+void add_bias_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, Slot out_grad, Slot gradient,
                        OutputMask mask) {
-  const int64_t pixels = problem.images * problem.out_height * problem.out_width, channels = problem.filters;
+  const Dims y = shape.out.get_dims();
+  const int64_t pixels = y[0] * y[2] * y[3], channels = y[1];
   builder.host(
       [=](void* const* slots, const Call&) {
         parallel_for((channels + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {

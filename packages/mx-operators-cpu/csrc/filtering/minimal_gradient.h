@@ -5,11 +5,11 @@
 
 #include "problem.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 
-class FilterGradient {
+class MinimalGradient {
  public:
-  FilterGradient(const Problem& problem, int threads);
+  MinimalGradient(const Problem& problem, int threads);
   int64_t workspace_size() const;  // floats
   void run(const float* data, const float* out_grad, float* gradient, const FilterLayout& layout,
            float* workspace) const;
@@ -34,4 +34,4 @@ class FilterGradient {
   int threads_;
 };
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

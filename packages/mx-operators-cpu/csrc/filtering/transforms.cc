@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transforms.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 namespace {
 
 // The points' absolute values and their squares; kA * kB = 1.
@@ -190,4 +190,4 @@ MX_AVX512 void transform_filter_gradient(const float* points, int64_t step, floa
   }
 }
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

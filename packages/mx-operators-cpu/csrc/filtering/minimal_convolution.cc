@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution.h"
+#include "minimal_convolution.h"
 
 #include "multiply.h"
 #include "parallel.h"
 #include "tiles.h"
 
-namespace mx::winograd {
+namespace mx::filtering {
 namespace {
 
 // Transforms `channel`'s filters of the outputs [first, first + kLanes) of a panel that begins at `out`.
@@ -30,7 +30,7 @@ void make_filter_points(const Problem& p, const float* filters, const FilterLayo
   });
 }
 
-Convolution::Convolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads)
+MinimalConvolution::MinimalConvolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads)
     : problem_(problem), layout_(layout), ready_(ready), threads_(threads) {
   const int64_t tiles = problem.tiles();
   apart_ = fits_apart(problem, threads);
@@ -42,7 +42,7 @@ Convolution::Convolution(const Problem& problem, const FilterLayout& layout, boo
   by_panels_ = !ready && !apart_ && group_ == tiles && FilterPoints(problem).panels() % threads == 0;
 }
 
-struct Convolution::Space {
+struct MinimalConvolution::Space {
   Points data, result;
   float *data_points, *result_points;
 
@@ -50,28 +50,28 @@ struct Convolution::Space {
   int64_t size() const { return data.size() + result.size(); }
 };
 
-Convolution::Space Convolution::space(float* workspace, int copy) const {
+MinimalConvolution::Space MinimalConvolution::space(float* workspace, int copy) const {
   Space found(problem_, group_);
   found.data_points = workspace + copy * found.size();
   found.result_points = found.data_points + found.data.size();
   return found;
 }
 
-int64_t Convolution::spaces_size() const { return (apart_ ? threads_ : 1) * Space(problem_, group_).size(); }
+int64_t MinimalConvolution::spaces_size() const { return (apart_ ? threads_ : 1) * Space(problem_, group_).size(); }
 
-int64_t Convolution::workspace_size() const {
+int64_t MinimalConvolution::workspace_size() const {
   const FilterPoints place(problem_);
   return spaces_size() + (ready_ ? 0 : by_panels_ ? threads_ * kPoints * place.step(0) : place.size());
 }
 
-void Convolution::transform_tiles(const float* data, int64_t first, int64_t begin, int64_t end,
+void MinimalConvolution::transform_tiles(const float* data, int64_t first, int64_t begin, int64_t end,
                                   const Space& space) const {
   for (int64_t t = begin; t < end; ++t)
     data_points(problem_, data, first + t, space.data_points + t * space.data.row, space.data.step);
 }
 
 // `panel_points`: where the panel's filters are.
-void Convolution::multiply_panel(const float* panel_points, int64_t panel, int64_t point, int64_t tiles,
+void MinimalConvolution::multiply_panel(const float* panel_points, int64_t panel, int64_t point, int64_t tiles,
                                  const Space& space) const {
   const FilterPoints place(problem_);
   const int64_t width = place.width(panel);
@@ -80,7 +80,7 @@ void Convolution::multiply_panel(const float* panel_points, int64_t panel, int64
            space.result.row, false);
 }
 
-void Convolution::deliver_tiles(int64_t first, int64_t begin, int64_t end, const Epilogue& epilogue, float* out,
+void MinimalConvolution::deliver_tiles(int64_t first, int64_t begin, int64_t end, const Epilogue& epilogue, float* out,
                                 const Space& space) const {
   for (int64_t i = begin; i < end; ++i) {
     const Tile t = tile(problem_, first + i);
@@ -92,7 +92,7 @@ void Convolution::deliver_tiles(int64_t first, int64_t begin, int64_t end, const
   }
 }
 
-void Convolution::run(const float* data, const float* filters, const Epilogue& epilogue, float* out,
+void MinimalConvolution::run(const float* data, const float* filters, const Epilogue& epilogue, float* out,
                       float* workspace) const {
   if (by_panels_) return run_by_panels(data, filters, epilogue, out, workspace);
   const float* points = filters;
@@ -105,7 +105,7 @@ void Convolution::run(const float* data, const float* filters, const Epilogue& e
                 : run_together(data, points, epilogue, out, workspace);
 }
 
-void Convolution::run_apart(const float* data, const float* points, const Epilogue& epilogue, float* out,
+void MinimalConvolution::run_apart(const float* data, const float* points, const Epilogue& epilogue, float* out,
                             float* workspace) const {
   const FilterPoints place(problem_);
   const int64_t tiles = problem_.tiles();
@@ -123,7 +123,7 @@ void Convolution::run_apart(const float* data, const float* points, const Epilog
   parallel_shares(ceil_div(tiles, group_), share, threads_);
 }
 
-void Convolution::run_together(const float* data, const float* points, const Epilogue& epilogue, float* out,
+void MinimalConvolution::run_together(const float* data, const float* points, const Epilogue& epilogue, float* out,
                                float* workspace) const {
   const FilterPoints place(problem_);
   const int64_t tiles = problem_.tiles();
@@ -141,7 +141,7 @@ void Convolution::run_together(const float* data, const float* points, const Epi
   }
 }
 
-void Convolution::run_by_panels(const float* data, const float* filters, const Epilogue& epilogue, float* out,
+void MinimalConvolution::run_by_panels(const float* data, const float* filters, const Epilogue& epilogue, float* out,
                                 float* workspace) const {
   const FilterPoints place(problem_);
   const int64_t tiles = problem_.tiles();
@@ -160,4 +160,4 @@ void Convolution::run_by_panels(const float* data, const float* filters, const E
   parallel_for(tiles, [&](int64_t begin, int64_t end) { deliver_tiles(0, begin, end, epilogue, out, ours); });
 }
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace mx::winograd {
+namespace mx::filtering {
 
 // A matrix's element (r, c) is at data[r * row + c * column].
 struct Operand {
@@ -18,4 +18,4 @@ struct Operand {
 void multiply(const Operand& a, const float* b, int64_t b_row, int64_t rows, int64_t depth, int64_t width, float* out,
               int64_t out_row, bool add);
 
-}  // namespace mx::winograd
+}  // namespace mx::filtering
