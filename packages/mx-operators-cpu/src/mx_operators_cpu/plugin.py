@@ -10,7 +10,9 @@ from mx_operators_cpu.onednn import register as onednn
 from mx_operators_cpu.onednn.convolution import VARIABLES
 from mx_operators_cpu.vector import register as vector
 
-MX_PLUGIN = mx_core.PluginInfo(summary="Kernels for the CPU: oneDNN and vectorised loops", variables=VARIABLES)
+MX_PLUGIN = mx_core.PluginInfo(
+    summary="Kernels for the CPU: oneDNN and vectorised loops", variables=VARIABLES
+)
 
 
 @mx_core.hookimpl

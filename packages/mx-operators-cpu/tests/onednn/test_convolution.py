@@ -41,7 +41,10 @@ def _arrays(
         ((1, 2, 5, 6, 4), {"kernel": (2, 3, 2), "num_filter": 3, "stride": (1, 2, 1)}),
         ((2, 9, 8, 3), {"kernel": (3, 3), "num_filter": 4, "layout": "NHWC", "pad": (1, 0)}),
         ((2, 9, 8, 4), {"kernel": (3, 3), "num_filter": 6, "num_group": 2, "layout": "NHWC"}),
-        ((2, 17, 19, 3), {"kernel": (7, 7), "num_filter": 32, "layout": "NHWC", "stride": (2, 2), "pad": (3, 3)}),
+        (
+            (2, 17, 19, 3),
+            {"kernel": (7, 7), "num_filter": 32, "layout": "NHWC", "stride": (2, 2), "pad": (3, 3)},
+        ),
         ((3, 1, 9, 12), {"kernel": (5, 3), "num_filter": 80, "stride": (1, 2), "pad": (0, 4)}),
     ],
 )
