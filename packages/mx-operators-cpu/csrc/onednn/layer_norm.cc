@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LayerNorm on row-major memory (Ba et al., arXiv:1607.06450).  Data is seen as (outer, length,
-// inner) with the normalised axis in the middle; inner == 1 is the usual last axis.
+// inner) with the normalised axis in the middle; inner == 1 is the usual last axis, which BFloat16 may
+// lie along, too: its rows are widened, normalised in float32 and rounded.
 #include <cmath>
 
+#include "convert.h"
 #include "kernels.h"
 #include "loops.h"
+#include "sections.h"
 
 namespace mx::onednn {
 namespace {
@@ -16,7 +19,6 @@ class LayerNorm final : public Plan {
  public:
   LayerNorm(const Signature& s, const LayerNormOptions& o)
       : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
-    require_float(s);
     const int64_t n = s.inputs[0].size(), rows = v_.outer * v_.inner;
     require_sizes(s.inputs, {n, v_.length, v_.length});
     require_sizes(s.outputs, {n, rows, rows});
@@ -77,6 +79,57 @@ class LayerNorm final : public Plan {
       normalize(x + l * v_.inner, mean, scale, shift, call.output<float>(0) + at + l * v_.inner, {1, n, n, 1},
                 call.adds(0));
     }
+  }
+
+  const AxisView v_;
+  const double eps_;
+};
+
+class LowLayerNorm final : public Plan {
+ public:
+  LowLayerNorm(const Signature& s, const LayerNormOptions& o)
+      : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.axis), eps_(o.eps) {
+    if (v_.inner != 1) throw Unsupported{};
+    const int64_t n = s.inputs[0].size();
+    require_sizes(s.inputs, {n, v_.length, v_.length});
+    require_sizes(s.outputs, {n, v_.outer, v_.outer});
+    // gamma and beta, then per thread a row as it is and as it becomes.
+    set_scratch(static_cast<size_t>(2 + 2 * threads_) * static_cast<size_t>(v_.length) * sizeof(float));
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    auto* wide = static_cast<float*>(call.context.scratch[0]);
+    for (size_t i = 0; i < 2; ++i)
+      convert(call.input<BFloat16>(1 + i), wide + static_cast<int64_t>(i) * v_.length, v_.length);
+    parallel_shares(v_.outer, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t r = begin; r < end; ++r) row(call, r, wide, wide + (2 + 2 * thread) * v_.length);
+    });
+  }
+
+  void row(const Call& call, int64_t r, const float* gamma, float* x) const {
+    const int64_t n = v_.length;
+    const float* beta = gamma + n;
+    float* y = x + n;
+    convert(call.input<BFloat16>(0) + r * n, x, n);
+    double result;
+    sums(x, run_of(n), &result);
+    const auto mean = static_cast<float>(result / static_cast<double>(n));
+    squared_deviations(x, &mean, run_of(n), &result);
+    const double std = std::sqrt(result / static_cast<double>(n) + eps_);
+    show(call, 1, r, mean);
+    show(call, 2, r, static_cast<float>(std));
+    if (!call.wanted(0)) return;
+    BFloat16* to = call.output<BFloat16>(0) + r * n;
+    if (call.adds(0)) convert(to, y, n);
+    normalize_scaled(x, mean, static_cast<float>(1 / std), gamma, beta, y, n, call.adds(0));
+    convert(y, to, n);
+  }
+
+  static void show(const Call& call, size_t output, int64_t r, float value) {
+    if (!call.wanted(output)) return;
+    BFloat16* to = call.output<BFloat16>(output) + r;
+    *to = BFloat16(call.adds(output) ? float(*to) + value : value);
   }
 
   const AxisView v_;
@@ -162,7 +215,9 @@ class LayerNormBackward final : public Plan {
 }  // namespace
 
 PlanPtr layer_norm(const Signature& signature, const LayerNormOptions& options) {
-  return std::make_unique<LayerNorm>(signature, options);
+  counted(signature, 3, 3);
+  if (all_float(signature, {})) return std::make_unique<LayerNorm>(signature, options);
+  return std::make_unique<LowLayerNorm>(signature, options);
 }
 
 PlanPtr layer_norm_backward(const Signature& signature, const LayerNormOptions& options) {

@@ -31,6 +31,12 @@ def test_bfloat16(
     plans.verify(name, attrs, inputs, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((4, 9), -1), ((3, 5, 130), 2), ((1, 1), 1)])
+def test_bfloat16_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> None:
+    inputs = [rng.standard_normal(s).astype(bfloat16) for s in (shape, (shape[axis],), (shape[axis],))]
+    plans.verify("LayerNorm", {"axis": axis}, inputs, rtol=0.02, atol=0.02, gradient=False)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
 @pytest.mark.parametrize(("name", "attrs", "shapes"), CALLS[:3])
 def test_other_types_are_declined(

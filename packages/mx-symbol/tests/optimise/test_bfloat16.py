@@ -58,6 +58,18 @@ def test_what_needs_precision_stays(supported):
     assert found["exp"] == found["softmax"] == "float32"
 
 
+def test_layer_norms_between_layers_follow_and_others_stay(supported):
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="one")
+    x = sym.FullyConnected(sym.LayerNorm(x, name="inner"), num_hidden=16, name="two")
+    net = sym.LayerNorm(x, name="last")
+    found = [(name, kind) for name, kind in types_of(net, (8, 16), "+bfloat16") if name == "LayerNorm"]
+    assert found == [("LayerNorm", "bfloat16"), ("LayerNorm", "float32")]
+    low, full = (
+        bound(net, (8, 16), p, grad_req="null").forward()[0].asnumpy() for p in ("+bfloat16", "none")
+    )
+    np.testing.assert_allclose(low, full, atol=0.05)
+
+
 def test_training_is_untouched(supported):
     executor = bound(residual_network(), SHAPE, "+bfloat16")
     executor.forward(is_train=True)

@@ -65,9 +65,7 @@ def fuse_attention(graph: Graph) -> Graph:
         found = _matched(graph, node)
         if found is None:
             continue
-        params = FUSED_ATTENTION.Param.parse(
-            {"heads": found.heads, "scale": found.scale}, op="_fused_attention"
-        )
+        params: Any = FusedAttentionParam(heads=found.heads, scale=found.scale)
         (made,) = graph.apply(FUSED_ATTENTION, found.inputs, node.name, params, node.attrs)
         specs = [graph.specs[e] for e in found.inputs], [graph.specs[made]]
         if graph.specs[made] == graph.specs[found.end] and graph.has_kernel(FUSED_ATTENTION, params, *specs):
