@@ -14,10 +14,10 @@ from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 from mx_symbol.symbol import Symbol
 from mx_train.initializer import FusedRNN
+from mx_train.rnn.basic import GRUCell, LSTMCell, RNNCell
 from mx_train.rnn.cell import BaseRNNCell, RNNParams, Weights
 from mx_train.rnn.combined import BidirectionalCell, SequentialRNNCell
 from mx_train.rnn.dropout import DropoutCell
-from mx_train.rnn.gated import GRUCell, LSTMCell, RNNCell
 from mx_train.rnn.sequence import Steps, arranged, one_symbol, time_axis
 
 _GATES = {
