@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory plans drawn, for the page on memory."""
+"""Memory plans and graphs drawn, for the pages on memory and on graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 TRAINING = ("resnet18", "resnet18_budget")
 MODES = ("least_memory", "most_parallel")
-NAMES = (*TRAINING, *(f"towers_{mode}" for mode in MODES))
+GRAPHS = ("block_bound", "block_inference")
+NAMES = (*TRAINING, *(f"towers_{mode}" for mode in MODES), *GRAPHS)
 
 
 def write(target: Path, root: Path) -> None:
@@ -16,6 +17,8 @@ def write(target: Path, root: Path) -> None:
     sys.path.insert(0, str(root / "packages" / "mx-symbol" / "benchmarks"))
     _training(target)
     _branches(target)
+    for name, text in _block().items():
+        (target / f"{name}.svg").write_text(text)
 
 
 def _branches(target: Path) -> None:
@@ -47,3 +50,15 @@ def _training(target: Path) -> None:
     tight = make_schedule(fit_budget(graph, plan.total_bytes // 2).graph, True).plan
     for name, drawn in zip(TRAINING, (plan, tight), strict=True):
         (target / f"{name}.svg").write_text(drawn.to_svg())
+
+
+def _block() -> dict[str, str]:
+    """A layer and a residual block behind it: as bound, and as inference runs them."""
+    from mx_symbol import show, stages, sym
+
+    stem = sym.Convolution(sym.Variable("data"), num_filter=16, kernel=(3, 3), name="stem")
+    made = sym.Convolution(stem, num_filter=16, kernel=(3, 3), pad=(1, 1), no_bias=True, name="conv")
+    made = sym.BatchNorm(made, fix_gamma=False, name="norm")
+    made = sym.Activation(made + stem, act_type="relu", name="relu")
+    traced = list(stages.trace(made, {"data": (1, 3, 28, 28)}))
+    return dict(zip(GRAPHS, (show.svg(traced[0].before), show.svg(traced[-1].after)), strict=True))

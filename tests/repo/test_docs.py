@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from mx_core import hookspecs, operators
+from mx_core import hookspecs, operators, plugins
 from mx_core.registrars import REGISTRARS
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +206,14 @@ def test_every_page_of_a_folder_is_in_its_toctree() -> None:
     packages = text_of(DOCS / "packages.md")
     for path in ROOT.glob("p*s/*/README.md"):
         assert f"/{path.parent.name}\n" in packages, path
+
+
+def test_the_page_on_graphs_has_every_pass_under_its_stage() -> None:
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", text_of(DOCS / "architecture" / "graph.md"), re.M)
+    )
+    listed = {(name, stage) for stage, row in rows.items() for name in re.findall(r"`([\w-]+)`", row)}
+    assert listed == {(entry.name, entry.value.stage) for entry in plugins.registry("graph_passes").items()}
 
 
 # ---- promises of SECURITY.md --------------------------------------------------------------------
