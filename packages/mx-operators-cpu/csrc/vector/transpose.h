@@ -63,10 +63,21 @@ inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from
 }
 #endif
 
+// to[i * N + j] = from[i + j * from_stride]: a few planes, such as an image's colours, side by side.
+template <int64_t N>
+void interleave(uint32_t* to, const uint32_t* from, int64_t from_stride, int64_t rows) {
+  MX_INDEPENDENT
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < N; ++j) to[i * N + j] = from[i + j * from_stride];
+}
+
 // to[i * to_stride + j] = from[i + j * from_stride] for i < rows, j < n.
 void transpose32(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows, int64_t n) {
   auto* o = static_cast<uint32_t*>(to);
   auto* x = static_cast<const uint32_t*>(from);
+  if (to_stride == n && n == 2) return interleave<2>(o, x, from_stride, rows);
+  if (to_stride == n && n == 3) return interleave<3>(o, x, from_stride, rows);
+  if (to_stride == n && n == 4) return interleave<4>(o, x, from_stride, rows);
   const int64_t whole_rows = rows / kTile * kTile, whole = n / kTile * kTile;
   constexpr int64_t kSquare = 4 * kTile;  // few pages at a time on both sides
   for (int64_t j0 = 0; j0 < whole; j0 += kSquare)
