@@ -3,10 +3,12 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import mx_core
+from mx_core import lifecycle
 from mx_core.cli import cli
 
 
@@ -240,3 +242,18 @@ def test_an_error_of_mx_is_one_line():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stderr) == (1, "mx: one line\n")
+
+
+def test_ctrl_c_in_a_command_means_that_nothing_is_waited_for(monkeypatch):
+    def run(error):
+        def callback():
+            raise error
+
+        monkeypatch.setattr(lifecycle, "_interrupted", False)
+        monkeypatch.setitem(cli.commands, "fail", click.Command("fail", callback=callback))
+        assert CliRunner().invoke(cli, ["fail"]).exit_code != 0
+        return lifecycle.interrupted()
+
+    assert run(KeyboardInterrupt())
+    assert not run(SystemExit(3))
+    assert not run(click.ClickException("other"))

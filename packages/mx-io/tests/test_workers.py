@@ -83,3 +83,27 @@ def test_exit_waits_for_running_tasks_only():
     start = time.monotonic()
     subprocess.run([sys.executable, "-c", EXIT], check=True, timeout=40)
     assert time.monotonic() - start < 30  # the queue would take 50 seconds
+
+
+INTERRUPTED = """
+import signal, threading, time
+from mx_io.workers import Workers
+signal.signal(signal.SIGINT, signal.default_int_handler)
+workers = Workers(2, "test")
+for _ in range(4):
+    workers.submit(time.sleep, 30)
+timer = threading.Timer(0.3, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+timer.daemon = True
+timer.start()
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["time.sleep(30)", ""], ids=["while it works", "while it exits"])
+def test_after_ctrl_c_exit_waits_no_longer_than_a_moment(end):
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(end=end)], capture_output=True, text=True, timeout=60
+    )
+    assert time.monotonic() - start < 8  # ten seconds otherwise
+    assert ("KeyboardInterrupt" in done.stderr) == bool(end)

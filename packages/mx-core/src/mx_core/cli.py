@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any
 
 import click
 
-from mx_core import plugins, specs
+from mx_core import lifecycle, plugins, specs
 from mx_core.build_info import __version__
 from mx_core.commands.doctor import doctor
 from mx_core.commands.ops import ops
@@ -29,6 +30,13 @@ class _Group(click.Group):
         if own is not None or name not in plugins.registry("commands"):
             return own
         return _load(plugins.registry("commands").get(name))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # which click makes an ordinary end of
+            lifecycle.interrupt()
+            raise
 
 
 def _load(entry: Entry) -> click.Command:

@@ -94,6 +94,12 @@ def interrupted() -> bool:
     return _interrupted or issubclass(getattr(sys, "last_type", None) or type(None), KeyboardInterrupt)
 
 
+def interrupt() -> None:
+    """Makes `interrupted` true: somebody caught Ctrl-C, and the process is to end at once even so."""
+    global _interrupted
+    _interrupted = True
+
+
 def shutdown() -> None:
     """Calls every `mx_shutdown` once, users first. Ctrl-C ends the one that is called; those that come
     after it find `interrupted`."""
@@ -106,13 +112,12 @@ def shutdown() -> None:
 
 def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
     """An exception must not keep the other plug-ins from hearing: it is printed."""
-    global _interrupted
     try:
         implementation.function(*arguments[: len(implementation.argnames)])
     except KeyboardInterrupt:
         if what != _SHUTDOWN:
             raise
-        _interrupted = True
+        interrupt()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r} was interrupted", file=sys.stderr)
     except Exception:
         text = traceback.format_exc()

@@ -12,17 +12,19 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
+from mx_core import lifecycle
+
 T = TypeVar("T")
 _Task = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
-#: Seconds that the interpreter's exit waits for tasks that are running.
-EXIT_PATIENCE = 10.0
+#: Seconds that the interpreter's exit waits for tasks that are running, usually and after Ctrl-C.
+EXIT_PATIENCE, INTERRUPTED_PATIENCE = 10.0, 1.0
 
 
 class _Pool:
@@ -59,7 +61,15 @@ def _end_all() -> None:
     pools = list(_pools)
     for pool in pools:
         pool.close()
-    deadline = time.monotonic() + EXIT_PATIENCE
+    try:
+        _join(pools, INTERRUPTED_PATIENCE if lifecycle.interrupted() else EXIT_PATIENCE)
+    except KeyboardInterrupt:
+        lifecycle.interrupt()
+        _join(pools, INTERRUPTED_PATIENCE)
+
+
+def _join(pools: Sequence[_Pool], patience: float) -> None:
+    deadline = time.monotonic() + patience
     for pool in pools:
         for thread in pool.threads:
             thread.join(max(0.0, deadline - time.monotonic()))
