@@ -65,7 +65,7 @@ def test_the_exit_says_what_hangs(python: Python) -> None:
         """,
         MX_SHUTDOWN_TIMEOUT="0.3",
     )
-    assert "1 operations had not finished at exit and are given up; running: endless" in done.stderr
+    assert "1 operation had not finished at exit; given up; running: endless" in done.stderr
 
 
 @pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
