@@ -39,8 +39,9 @@ void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
 }
 
 // A few rows only: bound by reading the weight, once.
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewRows = 4, kFewLowRows = 1;  // of floats, of BFloat16
 
+template <class T>
 PlanPtr few_rows(const Signature& signature, const Sizes& s) {
   ProgramBuilder builder(signature, s.cost(1));
   const Slot data = builder.input(0, s.data()), weight = builder.input(1, s.weight()), out = builder.output(0, s.out());
@@ -49,14 +50,15 @@ PlanPtr few_rows(const Signature& signature, const Sizes& s) {
   if (bias >= 0) slots.push_back(bias);
   builder.host(
       [=](void* const* memory, const Call&) {
-        const auto *x = static_cast<const float*>(memory[data]), *w = static_cast<const float*>(memory[weight]);
-        const auto* shift = bias >= 0 ? static_cast<const float*>(memory[bias]) : nullptr;
-        auto* y = static_cast<float*>(memory[out]);
+        const auto *x = static_cast<const T*>(memory[data]), *w = static_cast<const T*>(memory[weight]);
+        const auto* shift = bias >= 0 ? static_cast<const T*>(memory[bias]) : nullptr;
+        auto* y = static_cast<T*>(memory[out]);
         parallel_for(s.hidden, [&](int64_t begin, int64_t end) {
           for (int64_t n = begin; n < end; ++n) {
             for (int64_t r = 0; r < s.rows; ++r) {
               const double sum = dot(x + r * s.depth, w + n * s.depth, s.depth);
-              y[r * s.hidden + n] = static_cast<float>(shift != nullptr ? sum + shift[n] : sum);
+              const double more = shift != nullptr ? float(shift[n]) : 0.0f;
+              y[r * s.hidden + n] = T(static_cast<float>(sum + more));
             }
           }
         });
@@ -70,7 +72,11 @@ PlanPtr few_rows(const Signature& signature, const Sizes& s) {
 PlanPtr fully_connected(const Signature& signature) {
   require_counts(signature, 2, 3, 1, 1);
   const Sizes s(signature.inputs[0], signature.inputs[1]);
-  if (s.rows <= kFewRows && s.type == DataType::f32) return few_rows(signature, s);
+  if (s.type == DataType::f32) {
+    if (s.rows <= kFewRows) return few_rows<float>(signature, s);
+  } else if (s.rows <= kFewLowRows) {
+    return few_rows<BFloat16>(signature, s);
+  }
   ProgramBuilder builder(signature, s.cost(1));
   ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, s.data())},
                                          {DNNL_ARG_WEIGHTS, builder.input(1, transposed(s.weight()))},

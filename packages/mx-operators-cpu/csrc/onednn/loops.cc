@@ -27,6 +27,22 @@ MX_INLINE Lanes load(const float* p) {
   return v;
 }
 
+// Neighbours of 16 bits, widened: a pair's first and second, without moving any from lane to lane.
+typedef uint32_t Pairs __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+struct Widened {
+  Lanes first, second;
+};
+
+MX_INLINE Widened load(const BFloat16* p) {
+  Pairs pairs;
+  std::memcpy(&pairs, p, sizeof pairs);
+  const Pairs first = pairs << 16, second = pairs & 0xffff0000u;
+  Widened w;
+  std::memcpy(&w.first, &first, sizeof first);
+  std::memcpy(&w.second, &second, sizeof second);
+  return w;
+}
+
 MX_INLINE float total(const Lanes& v) {
   float t = 0;
   for (int64_t i = 0; i < kLanes; ++i) t += v[i];
@@ -294,6 +310,23 @@ MX_CLONES double dot(const float* a, const float* b, int64_t n) {
     result += run_sum(
         length, [&](int64_t i) MX_INLINE_LAMBDA { return load(a + at + i) * load(b + at + i); },
         [&](int64_t i) MX_INLINE_LAMBDA { return a[at + i] * b[at + i]; });
+  });
+  return result;
+}
+
+MX_CLONES double dot(const BFloat16* a, const BFloat16* b, int64_t n) {
+  double result = 0;
+  for_runs(run_of(n), [&](int64_t, int64_t at, int64_t length) MX_INLINE_LAMBDA {
+    Lanes first = {}, second = {};
+    int64_t i = at;
+    for (; i + 2 * kLanes <= at + length; i += 2 * kLanes) {
+      const Widened x = load(a + i), y = load(b + i);
+      first += x.first * y.first;
+      second += x.second * y.second;
+    }
+    float sum = total(first + second);
+    for (; i < at + length; ++i) sum += float(a[i]) * float(b[i]);
+    result += sum;
   });
   return result;
 }

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "descriptor.h"
+
 namespace mx::onednn {
 
 constexpr int64_t kBlockChannels = 64;
@@ -51,6 +53,7 @@ void combine(const float* g, const float* x, const float* mean, const float* a, 
 void fill_past_caches(float* y, float value, int64_t n);
 
 double dot(const float* a, const float* b, int64_t n);
+double dot(const BFloat16* a, const BFloat16* b, int64_t n);
 
 // One run with gamma (and beta) per element.
 

@@ -14,6 +14,7 @@ CALLS: list[tuple[str, dict[str, Any], list[tuple[int, ...]]]] = [
     ("Convolution", {"kernel": (3, 3), "num_filter": 8, "pad": (1, 1)}, [(2, 16, 6, 6), (8, 16, 3, 3), (8,)]),
     ("Convolution", {"kernel": (1, 1), "num_filter": 8}, [(2, 16, 6, 6), (8, 16, 1, 1), (8,)]),
     ("FullyConnected", {"num_hidden": 6}, [(5, 12), (6, 12), (6,)]),
+    ("FullyConnected", {"num_hidden": 6}, [(1, 4205), (6, 4205), (6,)]),
     ("batch_dot", {}, [(2, 3, 4), (2, 4, 5)]),
     ("Pooling", {"kernel": (2, 2), "pool_type": "avg"}, [(2, 3, 6, 6)]),
     ("Pooling", {"kernel": (2, 2), "pool_type": "max"}, [(2, 3, 6, 6)]),
