@@ -163,7 +163,7 @@ class Backward {
     }
     bool any = false;
     for (const Sum& sum : sums_[position]) any = any || sum.value.array;
-    if (!any) return;
+    if (!any && !is_loss(node)) return;
     if (node.kind == Node::Kind::kCustom) {
       run_custom(position);
     } else {
@@ -173,6 +173,11 @@ class Backward {
     bool asked = false;
     for (const Value& variable : request_.variables) asked = asked || variable.node.get() == &node;
     if (!asked) sums_[position].clear();
+  }
+
+  // A loss has its gradient whatever comes back to it, also nothing.
+  static bool is_loss(const Node& node) {
+    return node.kind != Node::Kind::kCustom && !node.op->gradient(*node.params).reads_out_grad();
   }
 
   Value out_grad(size_t position, uint32_t output) {

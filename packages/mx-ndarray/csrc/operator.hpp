@@ -4,6 +4,7 @@
 // bounded cache from signatures to prepared calls, gradients as data.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -134,6 +135,16 @@ struct Gradient {
   std::vector<GradientEntry> grads;  // per input, auxiliary states excluded
   std::vector<Keep> inputs;          // per input, auxiliary states included
   std::vector<Keep> outputs;
+
+  bool reads_out_grad() const {
+    const auto reads = [](const GradientEntry& entry) {
+      return entry.kind == GradientEntry::Kind::kOutGrad;
+    };
+    return std::any_of(grads.begin(), grads.end(), reads) ||
+           std::any_of(steps.begin(), steps.end(), [&](const GradientStep& step) {
+             return std::any_of(step.inputs.begin(), step.inputs.end(), reads);
+           });
+  }
 };
 
 // Operators that backward itself applies.

@@ -394,3 +394,18 @@ def test_failures_reach_the_gradient() -> None:
     y.backward()
     with pytest.raises(ZeroDivisionError):
         values(x.grad)
+
+
+def test_a_loss_has_its_gradient_behind_operators_without() -> None:
+    data, label = nd.array([[1.0, 2.0], [3.0, 4.0]]), nd.array([0.0, 1.0])
+    data.attach_grad()
+    with autograd.record():
+        loss = nd.SoftmaxOutput(data, label)
+    loss.backward()
+    expected = data.grad.asnumpy()
+    assert expected.any()
+    for end in (nd.BlockGrad, nd.sign, lambda x: nd.argmax(x, axis=1), lambda x: x <= 0.5):
+        with autograd.record():
+            made = end(nd.SoftmaxOutput(data, label))
+        made.backward()
+        np.testing.assert_array_equal(data.grad.asnumpy(), expected)

@@ -79,8 +79,10 @@ def test_setting_attributes_later():
     group = sym.Group([v, sym.Variable("w")])
     with pytest.raises(ArgumentError, match="group"):
         group._set_attr(x="1")
-    assert group.attr("lr_mult") == "3"  # of its first output, as in MXNet
+    assert group.attr("lr_mult") is None  # as in MXNet, whose list is that of the first output
     assert group.list_attr() == v.list_attr()
+    halves = sym.SliceChannel(v, num_outputs=2)
+    assert sym.Group([halves[1], halves[0]]).attr("num_outputs") == "2"
     with pytest.raises(DeprecationWarning, match="attr_dict"):
         v.list_attr(recursive=True)
 

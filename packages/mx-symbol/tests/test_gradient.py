@@ -154,3 +154,28 @@ def test_random_graphs_against_differences(data):
     for name in values:
         expected = numeric(net, values, name, 1e-4)
         np.testing.assert_allclose(found[name], expected, rtol=1e-3, atol=1e-4 * (1 + np.abs(expected).max()))
+
+
+ENDS = {
+    "blocked": sym.BlockGrad,
+    "positions": lambda loss: sym.argmax(loss, axis=1),
+    "comparison": lambda loss: loss <= 0.5,
+    "layer": lambda loss: sym.BlockGrad(sym.FullyConnected(loss, num_hidden=2)),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("loss", [sym.SoftmaxOutput, sym.SVMOutput])
+def test_a_loss_has_its_gradient_behind_operators_without(loss, end):
+    def gradient(net):
+        executor = net.simple_bind(data=(2, 3), label=(2,))
+        executor.arg_dict["data"][:] = nd.array([[1, 2, 3], [3, 1, -2]])
+        executor.arg_dict["label"][:] = nd.array([2, 1])
+        outputs = executor.forward(is_train=True)
+        executor.backward([nd.ones_like(output) for output in outputs])
+        return executor.grad_dict["data"].asnumpy()
+
+    made = loss(sym.Variable("data"), sym.Variable("label"))
+    expected = gradient(made)
+    assert expected.any()
+    np.testing.assert_array_equal(gradient(ENDS[end](made)), expected)

@@ -179,3 +179,17 @@ def test_the_label_that_nothing_is_told_of(operator, attrs, data, label):
 def test_labels_of_positions_in_any_of_three_shapes(label):
     net = sym.SoftmaxOutput(sym.Variable("data"), sym.Variable("label"), multi_output=True)
     assert net.infer_shape(data=(2, 3, 4, 5), label=label)[0] == [(2, 3, 4, 5), label]
+
+
+@pytest.mark.parametrize(
+    ("codes", "data", "known", "expected"),
+    [
+        ((0, -1), (0, 3, 4), (0, 3, 4), (0, 0)),
+        ((6,), (0, 3), (2, 3), (6,)),
+        ((0, 2, -1), (5, 0, 4), (5, 0, 4), (5, 2, 0)),
+        ((-3, 0), (2, 0, 4), (2, 0, 4), ()),
+    ],
+)
+def test_reshape_of_what_is_partly_known(codes, data, known, expected):
+    net = sym.Reshape(sym.Variable("data"), shape=codes)
+    assert net.infer_shape_partial(data=data) == ([known], [expected], [])

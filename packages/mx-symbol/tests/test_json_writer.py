@@ -77,3 +77,7 @@ def test_composing_gives_the_file_that_mxnet_writes():
     text = (DATA / "lenet-symbol.json").read_text()
     nodes = net.tojson()
     assert nodes[: nodes.index('"arg_nodes"')].rstrip("\n ,]") in text
+
+
+def test_a_variable_alone_is_one_line():
+    assert sym.Variable("a").debug_str() == "Variable:a\n"

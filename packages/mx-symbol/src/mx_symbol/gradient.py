@@ -2,10 +2,11 @@
 """The gradient graph: backward operators inserted from the operators' gradients as data.
 
 Reverse accumulation over the forward graph (Griewank and Walther, Evaluating Derivatives, 2008,
-chapter 3). Contributions to one entry are summed; a gradient that is zero is never materialised,
-except where an operator with several outputs reads the gradient of an unused one. A gradient that
-only copies is passed on as it is. Only what the asked-for gradients need is made, so branches to
-other arguments cost nothing.
+chapter 3). A loss has its gradient wherever in the graph it is, whatever comes back to it, also
+behind an operator without gradient, as in MXNet. Contributions to one entry are summed; a gradient
+that is zero is never materialised, except where an operator with several outputs reads the gradient
+of an unused one. A gradient that only copies is passed on as it is. Only what the asked-for
+gradients need is made, so branches to other arguments cost nothing.
 """
 
 from __future__ import annotations
@@ -128,11 +129,9 @@ class _Backward:
         if gradient.is_zero:
             return
         incoming = [self._sum(Entry(node, i)) for i in range(node.num_outputs)]
-        if all(grad is None for grad in incoming):
-            return
         read = {term.index for term in gradient.reads if term.kind == "out_grad"}
         if read and all(incoming[i] is None for i in read):
-            return  # gradients are linear in the out-gradients
+            return  # gradients are linear in the out-gradients; those of losses do not depend on them
         made: list[Node] = []
 
         def entry(term: Term) -> Entry:

@@ -73,7 +73,9 @@ def _lines(opening: str, items: list[str], closing: str, depth: int, several: bo
 
 
 def debug_text(heads: Sequence[Entry]) -> str:
-    """One paragraph per node: operator, name, inputs, attributes."""
+    """One paragraph per node: operator, name, inputs, attributes; a variable alone is one line."""
+    if len(heads) == 1 and heads[0].node.is_variable:
+        return f"Variable:{heads[0].node.name}\n"
     lines = ["Symbol Outputs:"]
     lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(heads)]
     for node in topological_order(entry.node for entry in heads):

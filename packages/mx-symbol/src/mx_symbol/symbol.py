@@ -144,8 +144,11 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
     # ---- attributes ----
 
     def attr(self, key: str) -> str | None:
-        """An attribute or a given parameter of the node (of a group: of its first output), or None."""
-        attrs = self._entries[0].node.attributes()
+        """An attribute or a given parameter of the node, or None; a group of several nodes has none."""
+        node = self._entries[0].node
+        if any(entry.node is not node for entry in self._entries):
+            return None
+        attrs = node.attributes()
         return attrs.get(key, attrs.get(canonical_key(key)))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:

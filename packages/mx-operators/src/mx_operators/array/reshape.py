@@ -180,9 +180,13 @@ class Reshape(_SameElements):
         return reshape(source, wanted)
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward; backwards where the codes leave one unknown size."""
+        """Forward, as far as data is known; backwards where the codes leave one unknown size."""
         super().infer_shape(p, s)
-        data, output = s.get("data"), s.known("output")
+        data = s.get("data")
+        if data is not None and -1 in data and p.shape and not p.reverse and min(p.shape) >= -1:
+            sizes = [*data, *[-1] * len(p.shape)]
+            s.assign("output", tuple(sizes[i] if code == 0 else code for i, code in enumerate(p.shape)))
+        output = s.known("output")
         if data is not None and output is not None and data.count(-1) == 1:
             rest = prod(d for d in data if d != -1)
             if rest and prod(output) % rest == 0:
