@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from generate import migration, modules, operators, plans, readmes, settings
+from generate import commands, migration, modules, operators, plans, readmes, settings
 
 
 def generate(docs: Path) -> None:
@@ -19,6 +19,7 @@ def generate(docs: Path) -> None:
         ("operators", operators.write),
         ("mxnet", migration.write),
         ("settings", settings.write),
+        ("commands", commands.write),
         ("plans", plans.write),
     ):
         (target / name).mkdir(parents=True)

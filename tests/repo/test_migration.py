@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables that are made of what is installed: MXNet's names, and environment variables."""
+"""Every public name of MXNet has a state here, and one that is absent a reason."""
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from generate import migration, settings
+from generate import migration
 
 import mx
 
 ROOT = Path(__file__).parents[2]
-#: names in capitals that are attributes of a plug-in's module
-ATTRIBUTES = {"MX_PLUGIN", "MX_HOOK_API"}
 
 
 @pytest.fixture(scope="module")
@@ -76,21 +73,3 @@ def test_the_page_names_every_group_and_every_absent_name() -> None:
     for group, members in migration.names().items():
         assert f"\n## {group}\n" in page
         assert all(f"`{name}`" in page or f".{name}`" in page for name in members)
-
-
-# ---- environment variables ----------------------------------------------------------------------
-
-
-def test_every_variable_that_is_read_is_stated() -> None:
-    read = set()
-    for path in [*ROOT.glob("p*s/*/src/**/*.py"), *ROOT.glob("p*s/*/csrc/**/*.[ch]*")]:
-        read |= set(re.findall(r'"(MX(?:NET)?_[A-Z0-9_]*[A-Z0-9])"', path.read_text(encoding="utf-8")))
-    stated = settings.variables()
-    prefixes = {name for name in read if any(known.startswith(f"{name}_") for known in stated)}
-    assert read - ATTRIBUTES - prefixes - stated.keys() == set()
-
-
-def test_the_page_has_every_variable() -> None:
-    page = settings.page(settings.variables())
-    assert all(f"| `{name}` |" in page for name in settings.variables())
-    assert page.index("`MX_ENGINE_TYPE`") < page.index("`MXNET_ENGINE_TYPE`")
