@@ -131,3 +131,14 @@ def test_metrics_of_ones_own_are_shown_everywhere() -> None:
     with pytest.raises(ArgumentError, match="Shape of labels 1 does not match shape of predictions 2"):
         made.update([nd.ones((2,))], [nd.ones((2,)), nd.ones((2,))])
     assert [metric.create(name).get()[0] for name in ("torch", "caffe")] == ["torch", "caffe"]
+
+
+def test_a_metric_is_named_after_its_function() -> None:
+    def misses(label: np.ndarray, prediction: np.ndarray) -> float:
+        return float((label != prediction.argmax(1)).sum())
+
+    assert (
+        metric.CustomMetric(misses).name == metric.np(misses).name == metric.create(misses).name == "misses"
+    )
+    assert metric.CustomMetric(lambda label, prediction: 0.0).name == "custom(<lambda>)"
+    assert metric.CustomMetric(misses, name="wrong").name == "wrong"

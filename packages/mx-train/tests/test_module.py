@@ -230,6 +230,16 @@ def test_further_parameters_are_left_out_where_an_initializer_fills_the_rest() -
         module.set_params(given, {}, allow_missing=True)
 
 
+def test_parameters_of_a_larger_network_fill_a_part_of_it() -> None:
+    net = network()
+    features = Module(net.get_internals()["fc1_output"], label_names=None)
+    features.bind([("data", (4, 8))], for_training=False)
+    features.set_params(dict(zip(Module(net)._param_names, PARAMS, strict=True)), {})
+    assert sorted(features.get_params()[0]) == ["fc1_bias", "fc1_weight"]
+    with pytest.raises(ArgumentError, match="fc1_bias"):
+        features.set_params({"fc1_weight": PARAMS[0]}, {})
+
+
 def test_input_gradients() -> None:
     module = Module(network())
     module.bind([("data", (4, 8))], [("softmax_label", (4,))], inputs_need_grad=True)

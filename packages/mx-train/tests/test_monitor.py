@@ -58,3 +58,13 @@ def test_fit_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert [r.getMessage().split()[:3] for r in caplog.records if "fc_output" in r.getMessage()] == [
         ["Batch:", "1", "fc_output"], ["Batch:", "2", "fc_output"],
     ]  # fmt: skip
+
+
+def test_a_single_number_is_written_as_short_as_its_type_allows() -> None:
+    network = sym.identity(sym.Variable("x"), name="same")
+    monitor = Monitor(1, stat_func=lambda array: array, pattern="same.*")
+    executor = network.bind(None, {"x": nd.array([0.1])}, grad_req="null")
+    monitor.install(executor)
+    monitor.tic()
+    executor.forward()
+    assert [(name, text) for _, name, text in monitor.toc()] == [("same_output", "0.1\t")]

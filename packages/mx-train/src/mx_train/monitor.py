@@ -109,4 +109,4 @@ def _text(value: Any) -> str:
             raise ArgumentError(
                 f"[Monitor] stat_func: expected an NDArray or several, got {type(part).__name__}"
             )
-    return "".join(f"{part.asscalar() if part.size == 1 else part.asnumpy()}\t" for part in parts)
+    return "".join(f"{part.asscalar()!s}\t" if part.size == 1 else f"{part.asnumpy()}\t" for part in parts)

@@ -171,8 +171,9 @@ class CustomMetric(EvalMetric):
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
     ) -> None:
-        title = name or f"custom({getattr(feval, '__name__', 'function').strip('<>')})"
-        super().__init__(title, output_names, label_names)
+        title = getattr(feval, "__name__", "<function>")
+        title = f"custom({title})" if "<" in title else title
+        super().__init__(name or title, output_names, label_names)
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs
 

@@ -350,7 +350,13 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Takes parameters."""
+        """Takes parameters; those that the symbol does not have are passed over.
+
+        Raises
+        ------
+        ArgumentError  one is missing, without allow_missing; with it and without allow_extra, one is
+                       too many: then a name may be misspelt
+        """
         self.init_params(
             initializer=None, arg_params=arg_params, aux_params=aux_params,
             allow_missing=allow_missing, force_init=force_init, allow_extra=allow_extra,

@@ -265,8 +265,8 @@ class Module(BaseModule):
 
         Raises
         ------
-        ArgumentError  a parameter is neither given nor can be initialized; without an initializer, one is given
-                       that the symbol does not have (unless allow_extra); a shape is wrong
+        ArgumentError  a parameter is neither given nor can be initialized; a shape is wrong; some may be missing, but
+                       one is given that the symbol does not have (without an initializer and allow_extra)
         """
         if self.params_initialized and not force_init:
             return
@@ -276,7 +276,7 @@ class Module(BaseModule):
             (self._param_names, "arg_dict", arg_params), (self._aux_names, "aux_dict", aux_params),
         ):  # fmt: skip
             extra = set(given or ()) - set(names) - {*self._data_names, *self._label_names}
-            if extra and initializer is None and not allow_extra:
+            if extra and allow_missing and initializer is None and not allow_extra:
                 raise ArgumentError(f"[Module] not parameters of the symbol: {', '.join(sorted(extra))}")
             for name, arrays in zip(names, group.arrays(names, which), strict=True):
                 first = arrays[0]

@@ -174,9 +174,6 @@ class SequentialModule(BaseModule):
                         f"[SequentialModule] modules {owner[name]} and {i} both have a parameter {name!r}"
                     )
                 owner[name] = i
-        extra = sorted({*(arg_params or ()), *(aux_params or ())} - set(owner))
-        if extra and initializer is None and not allow_extra:
-            raise ArgumentError(f"[SequentialModule] not parameters of any module: {', '.join(extra)}")
         self.params_initialized = True
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
