@@ -2,12 +2,13 @@
 """MXNet 1.9.1's public names, and what became of each here: the same, different, absent.
 
 `mxnet_names.json` has the names as MXNet itself lists them, with the parameters of what Python can tell
-(`"data axis **kwargs"`). What is the same is found out by looking; `mxnet_notes.toml` says why a name is
-absent and how one differs that looks the same.
+(`"data axis=None **kwargs"`; defaults where they are simple). What is the same is found out by looking;
+`mxnet_notes.toml` says why a name is absent and how one differs that looks the same.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import tomllib
@@ -76,7 +77,7 @@ def states(root: Path) -> dict[str, list[Name]]:
                 rows.append(Name(name, "absent", reason(name, said["absent"])))
                 continue
             differences = [said["differs"][name]] if name in said["differs"] else []
-            differences += lacking(here, parameters, inspect.isclass(where))
+            differences += deviations(here, parameters, inspect.isclass(where))
             op = getattr(here, "__wrapped_operator__", None) if group.startswith(OPERATORS) else None
             if op is not None and op.name in differing:
                 differences.append(f"see [{shown(op)}](../operators/{place(op)}.rst)")
@@ -95,26 +96,36 @@ def reason(name: str, reasons: Mapping[str, str]) -> str:
     return next((why for pattern, why in reasons.items() if fnmatchcase(name, pattern)), "")
 
 
-def lacking(here: Any, parameters: str | None, method: bool = False) -> list[str]:
-    """What becomes of parameters that MXNet's function takes and ours does not know."""
+def deviations(here: Any, parameters: str | None, method: bool = False) -> list[str]:
+    """What becomes of parameters that MXNet's function takes: unknown here, called otherwise, another default."""
     try:
         ours = list(inspect.signature(here).parameters.values()) if parameters is not None else []
     except (TypeError, ValueError):
         return []
-    if not ours or any(p.kind is p.VAR_KEYWORD for p in ours) and not hasattr(here, "__wrapped_operator__"):
-        return []
     op = getattr(here, "__wrapped_operator__", None)
-    known = [p.name for p in ours if p.name != "self"]
-    if op is not None and method:
-        known = known[1:]
-    theirs = (parameters or "").split()
+    ours = [p for p in ours if p.name != "self"][op is not None and method :]
+    known = {p.name: p.default for p in ours}
+    order = list(known)
+    anything = op is None and any(p.kind is p.VAR_KEYWORD for p in ours)
+    theirs = [word.partition("=") for word in (parameters or "").split() if not word.startswith("*")]
+    names_there = {name for name, _, _ in theirs}
     said = []
-    for i, name in enumerate(theirs):
-        if name in known or name.startswith("*") or op is not None and accepts(op, name):
-            continue
-        renamed = (op is None or method) and i < len(known) and known[i] not in theirs
-        said.append(f"`{name}` is called `{known[i]}`" if renamed else f"does not take `{name}`")
+    for i, (name, _, default) in enumerate(theirs):
+        if name in known:
+            said += [f"`{name}` {how}" for how in other_default(known[name], default)]
+        elif not (anything or not ours or op is not None and accepts(op, name)):
+            renamed = (op is None or method) and i < len(order) and order[i] not in names_there
+            said.append(f"`{name}` is called `{order[i]}`" if renamed else f"does not take `{name}`")
     return said
+
+
+def other_default(ours: Any, theirs: str) -> list[str]:
+    """How a default differs; None here may stand for any, and None there is often refused by the function."""
+    if not theirs or ours is None or theirs == "None" and ours is inspect.Parameter.empty:
+        return []
+    if ours is inspect.Parameter.empty:
+        return [f"has to be given, in MXNet it is `{theirs}`"]
+    return [] if ours == ast.literal_eval(theirs) else [f"is `{ours!r}` by default, in MXNet `{theirs}`"]
 
 
 def accepts(op: OperatorProperty, name: str) -> bool:
@@ -139,9 +150,10 @@ def page(found_states: Mapping[str, Sequence[Name]]) -> str:
         f"{len(total)} names of modules, functions, classes and their members, as MXNet 1.9.1 lists them, and",
         f"what became of them here: {count(total, 'same')} are the same, {count(total, 'differs')} differ, "
         f"{count(total, 'absent')} are absent.",
-        "The table is made when this documentation is built: a name is *the same* when it exists and takes every",
-        "parameter that MXNet's takes. [Moving from MXNet](../../../guides/move_from_mxnet.md) says how to change a",
-        "script, [the decision on deviations](../../../decisions/0008-deviations-from-mxnet.md) what is computed",
+        "The table is made when this documentation is built: a name is *the same* when it exists, takes every",
+        "parameter that MXNet's takes, and has the same defaults.",
+        "[Moving from MXNet](../../../guides/move_from_mxnet.md) says how to change a script,",
+        "[the decision on deviations](../../../decisions/0008-deviations-from-mxnet.md) what is computed",
         "differently on purpose.",
         "",
         "| | same | differs | absent |",

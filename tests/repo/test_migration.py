@@ -61,11 +61,16 @@ def test_states(name: str, state: str, rows: dict[str, migration.Name]) -> None:
 def test_parameters_that_are_not_taken_are_told() -> None:
     def ours(data: object, *, flag: bool = False, **rest: object) -> None: ...
 
-    assert migration.lacking(ours, "data other flag **kwargs") == []
-    assert migration.lacking(mx.nd.from_numpy, "ndarray zero_copy array_cls") == ["does not take `array_cls`"]
-    assert migration.lacking(mx.kv.create, "label") == ["`label` is called `name`"]
-    assert migration.lacking(mx.nd.relu, "data other") == ["does not take `other`"]
-    assert migration.lacking(mx.nd.relu, None) == []
+    assert migration.deviations(ours, "data other flag **kwargs") == []
+    assert migration.deviations(mx.nd.from_numpy, "ndarray zero_copy array_cls") == [
+        "does not take `array_cls`"
+    ]
+    assert migration.deviations(mx.kv.create, "label") == ["`label` is called `name`"]
+    assert migration.deviations(mx.nd.relu, "data other") == ["does not take `other`"]
+    assert migration.deviations(mx.nd.relu, None) == []
+    assert migration.deviations(ours, "data flag=True") == ["`flag` is `False` by default, in MXNet `True`"]
+    assert migration.deviations(ours, "data=1 flag=False") == ["`data` has to be given, in MXNet it is `1`"]
+    assert migration.deviations(ours, "data=None") == []
 
 
 def test_the_page_names_every_group_and_every_absent_name() -> None:
