@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two epochs of training from the same parameters end where they ended in MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_io.io import NDArrayIter
+from mx_ndarray import nd
+from mx_symbol import sym
+from mx_train import lr_scheduler
+from mx_train.module import Module
+
+DATA = Path(__file__).parent / "data"
+CASES = json.loads((DATA / "fits.json").read_text())
+EXAMPLES, CLASSES, BATCH = 10, 3, 4
+
+
+def network(convolves: bool) -> Any:
+    net = sym.Variable("data")
+    if convolves:
+        net = sym.Convolution(net, kernel=(3, 3), num_filter=2, no_bias=True, name="conv")
+        net = sym.BatchNorm(net, fix_gamma=False, name="norm")
+        net = sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max")
+    net = sym.Activation(sym.FullyConnected(net, num_hidden=4, name="first"), act_type="tanh")
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=CLASSES, name="second"), name="softmax")
+
+
+def settings(case: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the optimizer, with the schedule that a case describes."""
+    chosen = dict(case["settings"])
+    if "lr_scheduler" in chosen:
+        name, arguments = chosen["lr_scheduler"]
+        chosen["lr_scheduler"] = getattr(lr_scheduler, name)(**arguments)
+    return chosen
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_fit(case: dict[str, Any]) -> None:
+    rng, shape = np.random.RandomState(case["seed"]), tuple(case["shape"])
+    x = rng.uniform(-1, 1, (EXAMPLES, *shape)).astype(np.float32)
+    y = rng.randint(0, CLASSES, EXAMPLES).astype(np.float32)
+    net = network(len(shape) > 1)
+    shapes, _, states = net.infer_shape(data=(BATCH, *shape))
+    first = {
+        name: nd.array(rng.uniform(-0.5, 0.5, extents))
+        for name, extents in zip(net.list_arguments(), shapes, strict=True)
+        if name not in ("data", "softmax_label")
+    }
+    aux = {
+        name: nd.full(extents, float(name.endswith("var")))
+        for name, extents in zip(net.list_auxiliary_states(), states, strict=True)
+    }
+    module = Module(net)
+    module.fit(
+        NDArrayIter(x, y, BATCH), num_epoch=2, optimizer=case["optimizer"], optimizer_params=settings(case),
+        arg_params=first, aux_params=aux, kvstore=case["kvstore"], eval_metric="ce",
+    )  # fmt: skip
+    arguments, moved = module.get_params()
+    with np.load(DATA / "fits.npz") as recorded:
+        for name, value in {**arguments, **moved}.items():
+            np.testing.assert_allclose(
+                value.asnumpy(), recorded[f"{case['id']}/{name}"], 1e-3, 1e-4, err_msg=name
+            )
+        full = NDArrayIter(x[: 2 * BATCH], y[: 2 * BATCH], BATCH)
+        score = [value for _, value in module.score(full, ["acc", "ce"])]
+        np.testing.assert_allclose(score, recorded[f"{case['id']}/score"], 1e-3, 1e-4)
