@@ -101,13 +101,6 @@ void reverse_units(char* to, const char* from, int64_t n) {
     std::memcpy(to + i * static_cast<int64_t>(Bytes), from + (n - 1 - i) * static_cast<int64_t>(Bytes), Bytes);
 }
 
-// Four bytes at once; what is written too far is written again, but for the last.
-void reverse_triples(char* to, const char* from, int64_t n) {
-  if (n > 0) std::memcpy(to, from + 3 * (n - 1), 3);
-  for (int64_t i = 1; i + 1 < n; ++i) std::memcpy(to + 3 * i, from + 3 * (n - 1 - i), 4);
-  if (n > 1) std::memcpy(to + 3 * (n - 1), from, 3);
-}
-
 class FlipPlan final : public Plan {
  public:
   FlipPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner, bool random)
@@ -146,7 +139,7 @@ class FlipPlan final : public Plan {
       case 1:
         return reverse_units<1>(to, from, extent_);
       case 3:
-        return reverse_triples(to, from, extent_);
+        return loops().reverse_triples(to, from, static_cast<size_t>(extent_));
       case 4:
         return reverse_units<4>(to, from, extent_);
       case 12:

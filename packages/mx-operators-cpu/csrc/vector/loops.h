@@ -50,6 +50,8 @@ struct LoopTable {
                       int64_t rows, int64_t n);
   // to[i] = from[-i], elements of 1 << [size] bytes.
   void (*reverse[4])(void* to, const void* from, size_t n);
+  // The same of groups of three bytes, n of them, from the first one of `from` on.
+  void (*reverse_triples)(void* to, const void* from, size_t n);
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
   // to[i] = (lower half of weights[i] * from[places[i]] + upper half * the pixel after it) >> 4, all of whose

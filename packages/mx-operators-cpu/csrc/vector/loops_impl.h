@@ -330,6 +330,7 @@ void fill_table(LoopTable& table, const char* name) {
   table.reverse[1] = reverse<uint16_t>;
   table.reverse[2] = reverse<uint32_t>;
   table.reverse[3] = reverse<uint64_t>;
+  table.reverse_triples = reverse_triples;
   table.stream = stream;
   table.philox = philox_words;
   table.uniform = uniform_numbers;

@@ -38,3 +38,18 @@ void mix_rows(uint8_t* to, const int16_t* above, const int16_t* below, int16_t w
     to[i] = static_cast<uint8_t>(x < 255 ? x : 255);
   }
 }
+
+void reverse_triples(void* out, const void* in, size_t n) {
+  auto* to = static_cast<char*>(out);
+  const char* end = static_cast<const char*>(in) + 3 * n;
+  size_t i = 0;
+#if defined(__x86_64__)
+  // Five at once; a byte too many is written over by the next.
+  const __m128i order = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
+  for (; i + 6 <= n; i += 5) {
+    const __m128i five = _mm_loadu_si128(reinterpret_cast<const __m128i*>(end - 3 * i - 16));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 3 * i), _mm_shuffle_epi8(five, order));
+  }
+#endif
+  for (; i < n; ++i) std::memcpy(to + 3 * i, end - 3 * (i + 1), 3);
+}
