@@ -53,9 +53,8 @@ class Rnn final : public Plan {
     recurrent_ = sections.add<float>(step);
     h_ = sections.add<T>(l_.state());
     state_ = sections.add<float>(kExact<T> ? 0 : l_.state());
-    value_ = sections.add<T>(l_.state());
+    value_ = sections.add<T>(kExact<T> ? l_.state() : 0);
     gates_ = sections.add<float>(weights_.chunk() * step);
-    kept_ = sections.add<T>(kExact<T> ? 0 : step);
     for (size_t& sequence : sequences_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
     set_scratch(sections.bytes());
   }
@@ -140,14 +139,18 @@ class Rnn final : public Plan {
         cell.bias = parts.bias;
         cell.gates = chunk.gates + local * rows;
         cell.state_before = state_before;
-        cell.value = kept_values != nullptr ? kept_values + t * l_.state() : run.part<T>(value_);
         cell.h = run.part<T>(h_);
+        if (reserve != nullptr) {
+          cell.kept = kept_gates + t * rows;
+          cell.value = kept_values + t * l_.state();
+        } else if constexpr (kExact<T>) {
+          cell.kept = cell.gates;
+          cell.value = run.part<T>(value_);
+        }
         if constexpr (kExact<T>) {
           cell.state = l_.cell_state ? cell.value : cell.h;
-          cell.kept = kept_gates != nullptr ? kept_gates + t * rows : chunk.gates + local * rows;
         } else {
           cell.state = run.part<float>(state_);
-          cell.kept = kept_gates != nullptr ? kept_gates + t * rows : run.part<T>(kept_);
         }
         cell.output = y + t * l_.batch * l_.width();
         cell.output_stride = l_.width();
@@ -176,14 +179,15 @@ class Rnn final : public Plan {
   void keep_rows(const CellForward<T>& cell, const T* h_before, int64_t begin, int64_t end) const {
     const int64_t some = (end - begin) * l_.units, start = begin * l_.units;
     if (cell.h != h_before) std::copy_n(h_before + start, some, cell.h + start);
+    for (int64_t row = begin; row < end; ++row)
+      std::fill_n(cell.output + row * cell.output_stride, l_.units, T(0.0f));
+    if (cell.kept == nullptr) return;
     if (!l_.cell_state) {
       std::fill_n(cell.value + start, some, T(0.0f));
     } else if (static_cast<const void*>(cell.value) != cell.state_before) {
       convert(cell.state_before + start, cell.value + start, some);
     }
     std::fill_n(cell.kept + begin * l_.rows(), (end - begin) * l_.rows(), T(0.0f));
-    for (int64_t row = begin; row < end; ++row)
-      std::fill_n(cell.output + row * cell.output_stride, l_.units, T(0.0f));
   }
 
   // What a layer passes up; `y` and `spare` may be the same.
@@ -219,7 +223,7 @@ class Rnn final : public Plan {
   const RnnLayout l_;
   const RnnWeights weights_;
   size_t reserve_ = 0, mask_ = 0;  // outputs; 0: there is none
-  size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, kept_, sequences_[2];
+  size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, sequences_[2];
 };
 
 // parameters -> what Rnn reads with `packed`

@@ -16,16 +16,8 @@ namespace {
 
 MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
 
-// What goes on in float32 beside what is kept; the same memory where that is float32, too.
-template <class T>
-MX_INLINE void both(float* precise, T* kept, int64_t j, float value) {
-  if constexpr (!std::is_same_v<T, float>) precise[j] = value;
-  put(kept, j, value);
-}
-
-template <class T>
-MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* gates, const float* c_before,
-                        float* c, T* kept, T* value, T* h, T* y) {
+MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* gates, const float* c_before, float* c,
+                        float* kept, float* h, float* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float i = sigmoid(gates[j] + r[j] + b[j]);
@@ -33,53 +25,41 @@ MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* 
     const float g = tanh32(gates[2 * n + j] + r[2 * n + j] + b[2 * n + j]);
     const float o = sigmoid(gates[3 * n + j] + r[3 * n + j] + b[3 * n + j]);
     const float next = f * c_before[j] + i * g;
-    put(kept, j, i);
-    put(kept, n + j, f);
-    put(kept, 2 * n + j, g);
-    put(kept, 3 * n + j, o);
-    both(c, value, j, next);
-    const float shown = o * tanh32(next);
-    put(h, j, shown);
-    put(y, j, shown);
+    kept[j] = i;
+    kept[n + j] = f;
+    kept[2 * n + j] = g;
+    kept[3 * n + j] = o;
+    c[j] = next;
+    h[j] = y[j] = o * tanh32(next);
   }
 }
 
-template <class T>
 MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* gates, const float* h_before,
-                       float* state, T* kept, T* value, T* h, T* y) {
+                       float* kept, float* value, float* h, float* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const float reset = sigmoid(gates[j] + r[j] + b[j]);
     const float update = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
     const float product = r[2 * n + j] + b[3 * n + j];
     const float candidate = tanh32(gates[2 * n + j] + b[2 * n + j] + reset * product);
-    const float next = candidate + update * (h_before[j] - candidate);
-    put(kept, j, reset);
-    put(kept, n + j, update);
-    put(kept, 2 * n + j, candidate);
-    put(value, j, product);
-    both(state, h, j, next);
-    put(y, j, next);
+    kept[j] = reset;
+    kept[n + j] = update;
+    kept[2 * n + j] = candidate;
+    value[j] = product;
+    h[j] = y[j] = candidate + update * (h_before[j] - candidate);
   }
 }
 
-template <class T>
-MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, T* h, T* y) {
+MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    const float x = tanh32(a[j] + r[j] + b[j]);
-    put(h, j, x);
-    put(y, j, x);
-  }
+  for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tanh32(a[j] + r[j] + b[j]);
 }
 
-template <class T>
-MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, T* h, T* y) {
+MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float sum = a[j] + r[j] + b[j], x = sum <= 0.0f ? 0.0f : sum;
-    put(h, j, x);
-    put(y, j, x);
+    const float x = a[j] + r[j] + b[j];
+    h[j] = y[j] = x <= 0.0f ? 0.0f : x;
   }
 }
 
@@ -139,23 +119,48 @@ MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
 
 }  // namespace
 
-template <class T>
-void cell_forward(RnnMode mode, const CellForward<T>& s) {
+template <>
+void cell_forward(RnnMode mode, const CellForward<float>& s) {
   const int64_t n = s.units;
   for (int64_t row = s.begin; row < s.end; ++row) {
-    T *h = s.h + row * n, *y = s.output + row * s.output_stride;
+    float *h = s.h + row * n, *y = s.output + row * s.output_stride;
     switch (mode) {
       case RnnMode::lstm:
         lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
-                 s.state + row * n, s.kept + row * 4 * n, s.value + row * n, h, y);
+                 s.value + row * n, s.kept + row * 4 * n, h, y);
         break;
       case RnnMode::gru:
         gru_row(n, s.recurrent + row * 3 * n, s.bias, s.gates + row * 3 * n, s.state_before + row * n,
-                s.state + row * n, s.kept + row * 3 * n, s.value + row * n, h, y);
+                s.kept + row * 3 * n, s.value + row * n, h, y);
         break;
       case RnnMode::tanh: tanh_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
       case RnnMode::relu: relu_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
     }
+  }
+}
+
+// Rows are computed in place and rounded while they are in the nearest cache: mixed types take twice as many registers.
+template <>
+void cell_forward(RnnMode mode, const CellForward<BFloat16>& s) {
+  const int64_t n = s.units, gates = mode == RnnMode::lstm ? 4 : mode == RnnMode::gru ? 3 : 1;
+  for (int64_t row = s.begin; row < s.end; ++row) {
+    float *r = s.recurrent + row * gates * n, *g = s.gates + row * gates * n, *state = s.state + row * n;
+    float *shown = r, *value = state;
+    switch (mode) {
+      case RnnMode::lstm: lstm_row(n, r, s.bias, g, s.state_before + row * n, state, g, r, r); break;
+      case RnnMode::gru:
+        shown = state, value = r + 2 * n;
+        gru_row(n, r, s.bias, g, s.state_before + row * n, g, value, state, state);
+        break;
+      case RnnMode::tanh: tanh_row(n, r, s.bias, g, r, r); break;
+      case RnnMode::relu: relu_row(n, r, s.bias, g, r, r); break;
+    }
+    BFloat16* h = s.h + row * n;
+    round(shown, h, n);
+    std::copy_n(h, n, s.output + row * s.output_stride);
+    if (s.kept == nullptr) continue;
+    round(g, s.kept + row * gates * n, gates * n);
+    round(value, s.value + row * n, n);
   }
 }
 
@@ -196,7 +201,6 @@ void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p
 }
 
 #define MX_CELLS(T)                                                                  \
-  template void cell_forward(RnnMode, const CellForward<T>&);                        \
   template void cell_backward(RnnMode, const CellBackward<T>&);                      \
   template void multiply(const T*, const T*, T*, int64_t);                           \
   template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);

@@ -16,13 +16,13 @@ namespace mx::onednn {
 template <class T>
 struct CellForward {
   int64_t begin, end, units;
-  const float* recurrent;     // R h, (N, G H)
+  float* recurrent;           // R h, (N, G H); not kept by BFloat16
   const float* bias;          // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
-  const float* gates;         // (N, G H): W x
+  float* gates;               // (N, G H): W x; likewise
   const float* state_before;  // (N, H): lstm: c; gru: h
   float* state;               // the same behind the step; may be state_before.  Of floats lstm's is value, gru's h
-  T* kept;                    // (N, G H): the gates behind their functions; may be gates
-  T* value;                   // (N, H): lstm: c; gru: R h + b_R of the last gate
+  T* kept;                    // (N, G H): the gates behind their functions; of floats may be gates
+  T* value;                   // (N, H): lstm: c; gru: R h + b_R of the last gate.  Of BFloat16 both may be nullptr
   T* h;                       // (N, H)
   T* output;                  // h again
   int64_t output_stride;
