@@ -85,7 +85,9 @@ def session(code: str) -> list[str]:
     lines: list[str] = []
     with np.errstate(all="ignore"):
         for statement in ast.parse(code).body:
-            source = ast.get_source_segment(code, statement) or ""
+            decorators = getattr(statement, "decorator_list", [])
+            start = min(node.lineno for node in (statement, *decorators))
+            source = "\n".join(code.split("\n")[start - 1 : statement.end_lineno])
             first, *rest = source.split("\n")
             lines += [f">>> {first}", *(f"... {line}".rstrip() for line in rest)]
             if isinstance(statement, ast.Expr):

@@ -24,6 +24,8 @@ def public_name(op: OperatorProperty) -> str | None:
         short = "random." + op.name.split("_", 2)[2]
         if found(mx.nd, short) is not None:
             return short
+    if hasattr(found(mx.nd, op.name), "__wrapped_operator__") and not op.name.startswith("_"):
+        return op.name
     generated = path(op).removeprefix("mx.nd.")
     if not generated.startswith("_internal."):
         return generated.removeprefix("op.")

@@ -180,7 +180,12 @@ def inputs(op: OperatorProperty, p: Params | None, known: Sequence[Application])
             else "input"
         )
         rows.append((f"``{name}``", role, type_text(types[name])))
-    rows += [(f"``{name}``", "input that some parameters ask for", "") for name in optional]
+    for name in optional:
+        asking = next((one for one in known if name in one.inputs), None)
+        kind = (
+            type_text(facts.element_types(op, asking.params, asking)[0][name]) if asking is not None else ""
+        )
+        rows.append((f"``{name}``", "input that some parameters ask for", kind))
     lines = table(("Name", "Role", "Element type"), rows)
     if op.variadic is not None:
         lines += [f"Any number of arrays, which ``{op.variadic}`` counts; here {len(names)}.", ""]

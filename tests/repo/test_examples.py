@@ -41,6 +41,13 @@ def test_what_a_session_shows() -> None:
     ]  # fmt: skip
 
 
+def test_a_session_shows_comments_and_decorators() -> None:
+    code = "x = 1  # one\n@staticmethod\ndef f(): ...\nx  # still"
+    assert examples.session(code) == [
+        ">>> x = 1  # one", ">>> @staticmethod", "... def f(): ...", "...", ">>> x  # still", "1",
+    ]  # fmt: skip
+
+
 def test_an_operator_that_nothing_shows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "made_up", lambda op, cases: iter(["1 / mx"]))
     monkeypatch.setattr(examples, "hand_written", dict)
