@@ -17,6 +17,7 @@ from mx_core import dtypes
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, ShapeError
 from mx_core.operator import infer_shapes, infer_types
 from mx_symbol.graph import Entry, Node
+from mx_symbol.shape_mode import is_np_shape
 from mx_symbol.text import parse_shape
 
 T = TypeVar("T")
@@ -101,7 +102,13 @@ def open_shape(node: Node) -> PartialShape | None:
     Its use tells the dimensions, as that of the first state of a recurrent network tells the batch.
     """
     shape = getattr(node.params, "shape", None)
-    if node.inputs or node.num_outputs != 1 or not isinstance(shape, tuple) or 0 not in shape:
+    if (
+        node.inputs
+        or node.num_outputs != 1
+        or not isinstance(shape, tuple)
+        or 0 not in shape
+        or is_np_shape()
+    ):
         return None
     return tuple(-1 if extent == 0 else extent for extent in shape)
 
@@ -204,14 +211,18 @@ def shape_of(value: Any, what: str) -> Sequence[int]:
 
 
 def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:
-    """MXNet's convention (0: unknown dimension, (): unknown rank) as the inner one."""
+    """MXNet's convention (0: unknown dimension, (): unknown rank), or NumPy's, as the inner one."""
+    if is_np_shape():
+        return None if shape is None else tuple(max(int(d), -1) for d in shape)
     if shape is None or len(shape) == 0:
         return None
     return tuple(-1 if int(d) <= 0 else int(d) for d in shape)
 
 
 def legacy_out(shape: PartialShape | None) -> PartialShape:
-    """The inner convention as MXNet's."""
+    """The inner convention as MXNet's, or NumPy's, which has None for an unknown rank."""
+    if is_np_shape():
+        return shape  # type: ignore[return-value]  # None in this mode alone
     return () if shape is None else tuple(0 if d == -1 else d for d in shape)
 
 

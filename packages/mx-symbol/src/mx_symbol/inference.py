@@ -53,7 +53,8 @@ class InferenceMethods:
         ----------
         *args, **kwargs : shapes
             By position of the arguments or by name; 0 is an unknown dimension, () and None an
-            unknown shape. Knowledge flows from outputs to inputs too.
+            unknown shape; in NumPy's mode (`mx.util.np_shape`) −1 and None. Knowledge flows from
+            outputs to inputs too.
 
         Returns
         -------

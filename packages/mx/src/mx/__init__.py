@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx import contrib as contrib
     from mx import operator as operator
     from mx import test_utils as test_utils
+    from mx import util as util
     from mx_core import context as context
     from mx_core import errors as _errors
     from mx_core import plugins as plugins
@@ -43,6 +44,8 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_symbol import sym as sym
     from mx_symbol import visualization as visualization
     from mx_symbol.attribute import AttrScope as AttrScope
+    from mx_symbol.shape_mode import is_np_shape as is_np_shape
+    from mx_symbol.shape_mode import set_np_shape as set_np_shape
     from mx_symbol.symbol import Symbol as Symbol
     from mx_train import callback as callback
     from mx_train import initializer as initializer
@@ -95,6 +98,9 @@ _PLACES: dict[str, str] = {
     "profiler": "mx_engine.profiler",
     "contrib": "mx.contrib",
     "test_utils": "mx.test_utils",
+    "util": "mx.util",
+    "is_np_shape": "mx_symbol.shape_mode:is_np_shape",
+    "set_np_shape": "mx_symbol.shape_mode:set_np_shape",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",
