@@ -19,7 +19,7 @@ INTERNAL = {
     "mx_operators_cuda": ("",),
     "mx_symbol": (
         "arithmetic", "bind", "bound_graph", "compose", "creation", "fluent", "functions", "infer", "json_",
-        "memory_check", "namespaces", "program", "schedule", "text", "upgrade", "variable",
+        "memory_check", "memory_parts", "namespaces", "program", "schedule", "text", "upgrade", "variable",
     ),
 }  # fmt: skip
 ALWAYS_INTERNAL = ("plugin", "_")
