@@ -94,14 +94,18 @@ def signatures(op: OperatorProperty) -> list[str]:
     lines = [f".. index:: {', '.join(f'single: {name}' for name in others)}", ""] if others else []
     name = functions(op)[0].removeprefix("mx.nd.")
     own = own_function(op)
-    imperative = signature(op, ("out",)) if own is None else written_signature(own)
-    lines += [f".. py:function:: mx.nd.{name}{imperative}"]
-    if own is None:
-        symbolic = name if found(mx.sym, name) is not None else f"_internal.{op.name}"
-        lines += [f"                 mx.sym.{symbolic}{signature(op, ('name', 'attr'))}"]
+    calls = [f"mx.nd.{name}{signature(op, ('out',)) if own is None else written_signature(own)}"]
+    symbolic = found(mx.sym, name)
+    if symbolic is None:
+        calls.append(f"mx.sym._internal.{op.name}{signature(op, ('name', 'attr'))}")
+    elif hasattr(symbolic, "__wrapped_operator__"):
+        calls.append(f"mx.sym.{name}{signature(op, ('name', 'attr'))}")
+    else:
+        calls.append(f"mx.sym.{name}{written_signature(symbolic)}")
     if own is not None and functions(op)[1:]:
-        lines += [f"                 {functions(op)[1]}{signature(op, ('out',))}"]
-    return [*lines, ""]
+        calls.append(f"{functions(op)[1]}{signature(op, ('out',))}")
+    indent = f"\n{' ' * len('.. py:function:: ')}"
+    return [*lines, f".. py:function:: {indent.join(calls)}", ""]
 
 
 def signature(op: OperatorProperty, keywords: Iterable[str]) -> str:
@@ -123,10 +127,11 @@ def signature(op: OperatorProperty, keywords: Iterable[str]) -> str:
 
 
 def written_signature(function: Callable[..., object]) -> str:
-    """Of a function written in Python, without its annotations."""
+    """Of a function written in Python, without its annotations; a type as a default by its name."""
     given = inspect.signature(function)
     bare = [p.replace(annotation=p.empty) for p in given.parameters.values()]
-    return str(given.replace(parameters=bare, return_annotation=given.empty))
+    text = str(given.replace(parameters=bare, return_annotation=given.empty))
+    return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
 
 
 def described(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
@@ -148,7 +153,7 @@ def described(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
     if op.is_loss:
         said.append(("Loss", "backward begins here and reads no gradient of the output"))
     if own_function(op) is not None:
-        said.append(("Function", "written in Python; a symbol is made with the operator's name"))
+        said.append(("Function", "written in Python around the operator"))
     if said and computed is None:
         text.append("")
     text += [f":{label}: {value}" for label, value in said]
