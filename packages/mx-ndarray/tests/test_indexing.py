@@ -236,3 +236,13 @@ def test_no_index_wraps_around(value: float) -> None:
     assert a[np.array([3], np.uint64)].asnumpy().tolist() == [3]
     assert a[nd.array([4, 1], dtype="uint64")].asnumpy().tolist() == [4, 1]
     assert a.asnumpy().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_everything_of_a_scalar_is_its_element() -> None:
+    a = nd.zeros(())
+    a[:] = 3
+    assert a[:].shape == () and float(a[:].asscalar()) == 3
+    a[:] = nd.array([7.0])
+    assert float(a.asscalar()) == 7
+    with pytest.raises(IndexError):
+        a[0:1]

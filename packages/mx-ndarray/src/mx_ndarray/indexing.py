@@ -83,6 +83,8 @@ def resolve(key: Any, dims: tuple[int, ...]) -> Region | None:
     items = key if isinstance(key, tuple) else (key,)
     if not all(_is_basic(item) for item in items):
         return None
+    if not dims and isinstance(key, slice) and key == slice(None):
+        items = ()  # "everything" is a scalar's one element, too, as in MXNet
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
     if used > len(dims):
         raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
