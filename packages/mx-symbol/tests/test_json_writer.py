@@ -81,3 +81,16 @@ def test_composing_gives_the_file_that_mxnet_writes():
 
 def test_a_variable_alone_is_one_line():
     assert sym.Variable("a").debug_str() == "Variable:a\n"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "attrs"),
+    [
+        (sym.random.uniform(shape=(2,)), {"low": "0", "high": "1", "shape": "(2,)"}),
+        (sym.random.normal(0.5, shape=4), {"loc": "0.5", "scale": "1", "shape": "4"}),
+        (sym.random.poisson(sym.Variable("rate")), {}),
+        (sym.random.exponential(2.0, dtype="float64"), {"lam": "0.5", "dtype": "float64"}),
+    ],
+)
+def test_random_symbols_write_what_was_given(symbol, attrs):
+    assert json.loads(symbol.tojson())["nodes"][-1].get("attrs", {}) == attrs

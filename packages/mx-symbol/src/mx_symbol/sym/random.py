@@ -26,73 +26,79 @@ def __dir__() -> list[str]:
 
 
 def _draw(
-    distribution: str, values: dict[str, Any], shape: Sequence[int] | int, dtype: Any, extra: Any
+    distribution: str, values: dict[str, Any], shape: Sequence[int] | int | None, dtype: Any, extra: Any
 ) -> Symbol:
     from mx_symbol.functions import call
 
     if dtype is not None:
         extra = {**extra, "dtype": dtype}
+    if shape is not None:  # files show what was given
+        extra = {**extra, "shape": shape}
     symbols = [isinstance(value, Symbol) for value in values.values()]
     if all(symbols):
-        return call(f"_sample_{distribution}", *values.values(), shape=shape, **extra)
+        return call(f"_sample_{distribution}", *values.values(), **extra)
     if any(symbols):
         raise ArgumentError(f"[{distribution}] give {', '.join(values)} all as symbols or all as numbers")
-    return call(f"_random_{distribution}", shape=shape, **values, **extra)
+    return call(f"_random_{distribution}", **values, **extra)
 
 
 def uniform(
-    low: Any = 0.0, high: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    low: Any = 0, high: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Uniform on [low, high)."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def normal(
-    loc: Any = 0.0, scale: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    loc: Any = 0, scale: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Normal with mean `loc` and standard deviation `scale`."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
-def randn(*shape: int, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = None, **kwargs: Any) -> Symbol:
+def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Symbol:
     """Normal of the shape the positional arguments give."""
     return normal(loc, scale, shape, dtype, **kwargs)
 
 
 def gamma(
-    alpha: Any = 1.0, beta: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    alpha: Any = 1, beta: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Gamma with shape alpha and scale beta."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
-def poisson(lam: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any) -> Symbol:
+def poisson(
+    lam: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
+) -> Symbol:
     """Poisson with rate lam."""
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
 def exponential(
-    scale: Any = 1.0, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    scale: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Exponential with mean `scale`."""
     rate = 1.0 / scale
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 
 
-def randint(low: int, high: int, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any) -> Symbol:
+def randint(
+    low: int, high: int, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
+) -> Symbol:
     """Integers of [low, high)."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def negative_binomial(
-    k: Any = 1, p: Any = 1, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    k: Any = 1, p: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Failures before `k` successes of probability `p`."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
 def generalized_negative_binomial(
-    mu: Any = 1, alpha: Any = 1, shape: Sequence[int] | int = (), dtype: Any = None, **kwargs: Any
+    mu: Any = 1, alpha: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
     """Negative binomial with mean `mu` and dispersion `alpha`."""
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
