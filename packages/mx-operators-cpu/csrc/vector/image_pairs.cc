@@ -16,7 +16,7 @@ namespace mx::vector {
 namespace {
 
 constexpr int kBits = 11;           // of the weights
-constexpr int64_t kRoom = 16;       // elements behind a row that loops may touch
+constexpr int64_t kRoom = 16;       // elements behind the pixels of a row that loops may touch
 constexpr int64_t kPieceRows = 32;  // rows of the result a thread makes at a time
 
 thread_local ThreadMemory row_memory;
@@ -65,11 +65,11 @@ class PairedResizePlan final : public Plan {
   void resize_rows(const Call& call, int64_t image, int64_t begin, int64_t end) const {
     const int64_t n = columns_ * channels_, room = (n + 2 * kRoom) / kRoom * kRoom;
     char* memory = row_memory.get(static_cast<size_t>(2 * room) * sizeof(int16_t) +
-                                  static_cast<size_t>(room + row_bytes_ + kRoom));
+                                  static_cast<size_t>(room + row_bytes_ + channels_ + kRoom));
     auto* mixed = reinterpret_cast<int16_t*>(memory);
     auto* made = reinterpret_cast<uint8_t*>(mixed + 2 * room);
     uint8_t* source = made + room;
-    std::fill_n(source + row_bytes_, kRoom, uint8_t{0});
+    std::fill_n(source + row_bytes_, channels_ + kRoom, uint8_t{0});  // the neighbour of the last pixel
     Kept kept{{mixed, mixed + room}};
     for (int64_t row = begin; row < end; ++row) {
       const int64_t above = down_[static_cast<size_t>(2 * row)], below = down_[static_cast<size_t>(2 * row + 1)];

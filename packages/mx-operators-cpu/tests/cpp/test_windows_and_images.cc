@@ -171,10 +171,23 @@ void images_of_every_size() {
       const Mixing mixing{{0, 1, 3}, {0, side - 1, 0}, {1, 0.25, 0.75}};
       const Spec small({2, 2, channels}, MX_UINT8);
       std::vector<uint8_t> resized(static_cast<size_t>(small.elements));
+      const Mixing two_rows{{0, 2, 4}, {0, 0, side - 1, 0}, {0.5, 0.5, 0.25, 0.75}};
+      const Mixing neighbours = side > 1 ? Mixing{{0, 1, 3}, {side - 1, side - 2, side - 1}, {1, 0.25, 0.75}}
+                                         : Mixing{{0, 1, 2}, {0, 0}, {1, 1}};
       for (Rounding rounding : {Rounding::kNone, Rounding::kFixed, Rounding::kPaired})
         for (uint8_t request : kRequests)
-          CHECK(run(shared(make_image_resize_plan({image}, {small}, mixing, mixing, rounding)), {tensor(pixels, MX_UINT8)},
-                    {tensor(resized, MX_UINT8)}, 2, request) == MX_OK);
+          CHECK(run(shared(make_image_resize_plan({image}, {small}, two_rows, neighbours, rounding)),
+                    {tensor(pixels, MX_UINT8)}, {tensor(resized, MX_UINT8)}, 2, request) == MX_OK);
+      for (Rounding rounding : {Rounding::kNone, Rounding::kFixed})
+        CHECK(run(shared(make_image_resize_plan({image}, {small}, mixing, mixing, rounding)), {tensor(pixels, MX_UINT8)},
+                  {tensor(resized, MX_UINT8)}, 2, MX_REQ_WRITE) == MX_OK);
+      bool refused = false;
+      try {
+        make_image_resize_plan({image}, {small}, mixing, mixing, Rounding::kPaired);
+      } catch (const mx::Error&) {
+        refused = true;
+      }
+      CHECK(refused);
     }
 }
 

@@ -45,6 +45,12 @@ def test_parts_and_mirrors(shape: tuple[int, ...], dtype: str, rng: np.random.Ge
                 verify(f"_image_random_flip_{way}", {}, [x], random=(9, offset))
 
 
+def test_resize_of_many_channels(rng: np.random.Generator) -> None:
+    for channels in (2, 5, 700):
+        x = _image(rng, (3, 9, channels), "uint8")
+        verify("_image_resize", {"size": (14, 7), "interp": 1}, [x], threads=2)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "float64", "float16"])
 @pytest.mark.parametrize("interp", range(5))
 @pytest.mark.parametrize("shape", SHAPES)
