@@ -53,6 +53,41 @@ void instruction_sets_agree() {
   }
 }
 
+void pixels_are_mixed_and_turned() {
+  constexpr size_t kRoom = 16;
+  for (const char* name : {"baseline", "avx2", "avx512"}) {
+    const LoopTable* table = loops_named(name);
+    if (table == nullptr) continue;
+    for (size_t channels : {1, 3, 4, 5}) {
+      const size_t n = 37;
+      std::vector<uint8_t> row((n + 1) * channels + kRoom), out(n * channels);
+      for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<uint8_t>(i * 101);
+      std::vector<int32_t> places(n);
+      std::vector<uint32_t> weights(n);
+      for (size_t i = 0; i < n; ++i) {
+        places[i] = static_cast<int32_t>((n - 1 - i) * channels);
+        weights[i] = static_cast<uint32_t>(2048 - 55 * i) | static_cast<uint32_t>(55 * i) << 16;
+      }
+      std::vector<int16_t> mixed(n * channels + kRoom);
+      table->mix_pixels(mixed.data(), row.data(), places.data(), weights.data(), channels, n);
+      table->mix_rows(out.data(), mixed.data(), mixed.data(), 1500, 548, n * channels);
+      for (size_t i = 0; i < n * channels; ++i) {
+        const size_t pixel = i / channels, at = static_cast<size_t>(places[pixel]) + i % channels;
+        const int want = (static_cast<int>(weights[pixel] & 0xffff) * row[at] +
+                          static_cast<int>(weights[pixel] >> 16) * row[at + channels]) >> 4;
+        CHECK(mixed[i] == want);
+        CHECK(out[i] == ((want * 1500 >> 16) + (want * 548 >> 16) + 2) >> 2);
+      }
+    }
+    for (size_t n = 0; n < 40; ++n) {
+      std::vector<uint8_t> row(3 * n), turned(3 * n);
+      for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<uint8_t>(i);
+      table->reverse_triples(turned.data(), row.data(), n);
+      for (size_t i = 0; i < row.size(); ++i) CHECK(turned[i] == row[3 * (n - 1 - i / 3) + i % 3]);
+    }
+  }
+}
+
 void sixteen_bit_conversions_agree() {
   std::vector<uint16_t> half(65536), back(65536);
   std::vector<float> wide(65536);
@@ -129,6 +164,7 @@ void random_numbers_do_not_depend_on_threads() {
 int main() {
   many_threads_share_a_plan();
   instruction_sets_agree();
+  pixels_are_mixed_and_turned();
   sixteen_bit_conversions_agree();
   every_shape_stays_inside();
   a_move_out_of_bounds_is_refused();
