@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import logging
+from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,15 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     nd.save(str(tmp_path / "x-0001.params"), {"weight": nd.ones((1,))})
     with pytest.raises(FileFormatError, match="expected names arg"):
         model.load_params(str(tmp_path / "x"), 1)
+
+
+def test_a_batch_needs_data_alone() -> None:
+    module, data = fitted()
+    plain = Module(module.symbol)
+    plain.bind([("data", (40, 8))], for_training=False)
+    plain.set_params(*module.get_params())
+    plain.forward(namedtuple("Batch", ["data"])([nd.array(problem()[0][:40])]))
+    first = plain.get_outputs()[0].asnumpy()
+    every = plain.predict(data).asnumpy()  # the iterator has labels, which nobody asked for
+    np.testing.assert_array_equal(every[:40], first)
+    np.testing.assert_array_equal(every, module.predict(data).asnumpy())

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import inspect
 import json
 import pickle
 from pathlib import Path
@@ -152,3 +153,16 @@ def test_large_batches_are_gathered_without_keeping_the_callers_arrays() -> None
         assert weight.asnumpy()[0] == expected
     with pytest.raises(ArgumentError, match="batch_scale: expected at least 1, got 0"):
         optimizer.create("lbsgd", batch_scale=0)
+
+
+def test_places_and_defaults_of_parameters_are_those_of_mxnet() -> None:
+    places = {
+        optimizer.SGD: ["momentum", "lazy_update"], optimizer.NAG: ["momentum"], optimizer.AdaGrad: ["eps"],
+        optimizer.AdaDelta: ["rho", "epsilon"], optimizer.FTML: ["beta1", "beta2", "epsilon"],
+        optimizer.DCASGD: ["momentum", "lamda"], optimizer.Signum: ["learning_rate", "momentum", "wd_lh"],
+        optimizer.LARS: ["momentum", "lazy_update", "eta", "eps", "momentum_correction"],
+    }  # fmt: skip
+    for kind, names in places.items():
+        given = inspect.signature(kind).parameters.values()
+        assert [p.name for p in given if p.kind is p.POSITIONAL_OR_KEYWORD] == names
+    assert optimizer.NAG().momentum == 0 and optimizer.Signum().momentum == 0.9

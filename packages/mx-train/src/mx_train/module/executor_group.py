@@ -94,7 +94,7 @@ class ExecutorGroup:
     def load(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> None:
         """Copies a batch into the executors' inputs; asynchronous."""
         arrays = dict(zip((d.name for d in self.data_shapes), data, strict=True))
-        if label:
+        if label and self.label_shapes:
             arrays |= dict(zip((d.name for d in self.label_shapes), label, strict=True))
         for desc in self._inputs:
             if desc.name not in arrays:

@@ -428,9 +428,13 @@ class Module(BaseModule):
     # ---- computation ----
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Computes outputs; asynchronous. A batch of another size rebinds."""
+        """Computes outputs; asynchronous. A batch of another size rebinds.
+
+        A batch needs `data` alone; labels are read where the module was bound with some.
+        """
         self._require(params=True)
         group = self._bound()
+        labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(a.shape) for a in data_batch.data]
         if shapes != [tuple(d.shape) for d in group.data_shapes]:
             data = [
@@ -438,13 +442,13 @@ class Module(BaseModule):
             ]
             label = [
                 DataDesc(d.name, tuple(a.shape), d.dtype, d.layout)
-                for d, a in zip(group.label_shapes, data_batch.label or (), strict=False)
+                for d, a in zip(group.label_shapes, labels, strict=False)
             ] or [
                 DataDesc(d.name, (shapes[0][0], *d.shape[1:]), d.dtype, d.layout) for d in group.label_shapes
             ]
             self.reshape(data, label)
             group = self._bound()
-        group.load(data_batch.data, data_batch.label or [])
+        group.load(data_batch.data, labels)
         group.forward(self.for_training if is_train is None else is_train)
 
     def backward(self, out_grads: Any = None) -> None:

@@ -180,7 +180,8 @@ class PythonLossModule(PythonModule):
         """Keeps scores and, in training, labels."""
         self._scores = data_batch.data[0]
         if self.for_training if is_train is None else is_train:
-            self._labels = data_batch.label[0] if data_batch.label else None
+            labels = getattr(data_batch, "label", None)
+            self._labels = labels[0] if labels else None
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
         """The scores."""

@@ -210,8 +210,8 @@ class SequentialModule(BaseModule):
         self._require(params=True)
         data = data_batch.data
         for i, module in enumerate(self._modules):
-            label = data_batch.label if self._takes_labels(i) else None
-            module.forward(DataBatch(data, label, data_batch.pad, data_batch.index), is_train)
+            label = getattr(data_batch, "label", None) if self._takes_labels(i) else None
+            module.forward(DataBatch(data, label), is_train)
             if i + 1 < len(self._modules):
                 data = module.get_outputs()
 

@@ -106,7 +106,7 @@ class AdaGrad(Optimizer):
     Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 12, 2011.
     """
 
-    def __init__(self, learning_rate: float | None = None, eps: float = 1e-7, **kwargs: Any) -> None:
+    def __init__(self, eps: float = 1e-7, *, learning_rate: float | None = None, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps
 
@@ -129,7 +129,7 @@ class AdaDelta(Optimizer):
     """
 
     def __init__(
-        self, learning_rate: float | None = 1.0, rho: float = 0.9, epsilon: float = 1e-5, **kwargs: Any
+        self, rho: float = 0.9, epsilon: float = 1e-5, *, learning_rate: float | None = 1.0, **kwargs: Any
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.rho, self.epsilon = rho, epsilon
@@ -223,10 +223,11 @@ class FTML(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | None = None,
         beta1: float = 0.6,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
+        *,
+        learning_rate: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)

@@ -11,7 +11,7 @@ from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
 
 
 class _WithMomentum(Optimizer):
-    def __init__(self, learning_rate: float | None = None, momentum: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, momentum: float = 0.0, *, learning_rate: float | None = None, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
 
@@ -25,23 +25,24 @@ class SGD(_WithMomentum):
 
     Parameters
     ----------
-    learning_rate : float
-        0.01 by default.
     momentum : float
         Share of the last step that is kept.
     lazy_update : bool
         Of sparse gradients, only rows that occur are updated.
+    learning_rate : float
+        0.01 by default.
     """
 
     def __init__(
         self,
-        learning_rate: float | None = None,
         momentum: float = 0.0,
         lazy_update: bool = True,
+        *,
+        learning_rate: float | None = None,
         multi_precision: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(learning_rate, momentum, multi_precision=multi_precision, **kwargs)
+        super().__init__(momentum, learning_rate=learning_rate, multi_precision=multi_precision, **kwargs)
         self.lazy_update = lazy_update
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
@@ -55,9 +56,6 @@ class SGD(_WithMomentum):
 
 class NAG(_WithMomentum):
     """Nesterov's accelerated gradient."""
-
-    def __init__(self, learning_rate: float | None = None, momentum: float = 0.9, **kwargs: Any) -> None:
-        super().__init__(learning_rate, momentum, **kwargs)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
@@ -75,9 +73,9 @@ class Signum(_WithMomentum):
     """
 
     def __init__(
-        self, learning_rate: float | None = None, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any
+        self, learning_rate: float | None = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any
     ) -> None:
-        super().__init__(learning_rate, momentum, **kwargs)
+        super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.wd_lh = wd_lh
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
@@ -98,9 +96,9 @@ class DCASGD(_WithMomentum):
     """
 
     def __init__(
-        self, learning_rate: float | None = None, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any
+        self, momentum: float = 0.0, lamda: float = 0.04, *, learning_rate: float | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(learning_rate, momentum, **kwargs)
+        super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.lamda = lamda
 
     def create_state(self, index: Any, weight: NDArray) -> State:

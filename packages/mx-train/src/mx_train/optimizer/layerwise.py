@@ -74,12 +74,13 @@ class LARS(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | None = None,
         momentum: float = 0.0,
+        lazy_update: bool = True,
         eta: float = 0.001,
         eps: float = 0.0,
         momentum_correction: bool = True,
-        lazy_update: bool = True,
+        *,
+        learning_rate: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
