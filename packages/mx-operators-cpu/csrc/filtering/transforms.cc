@@ -10,6 +10,17 @@ constexpr float kA2 = 0.5f, kB2 = 2.0f, kSum = kA2 + kB2;
 // 1 / prod(p - q) over the other finite points q, for p = 0 (which is 1), +-kA and +-kB.
 constexpr float kScaleA = 1 / (2 * kA2 * (kA2 - kB2)), kScaleB = 1 / (2 * kB2 * (kB2 - kA2));
 
+// The values at 0, +-kA, +-kB and infinity, from their even and odd parts.
+MX_AVX512_INLINE void set_points(Lanes* y, Lanes zero, Lanes even_a, Lanes odd_a, Lanes even_b, Lanes odd_b,
+                                 Lanes infinity) {
+  y[0] = zero;
+  y[1] = even_a + odd_a;
+  y[2] = even_a - odd_a;
+  y[3] = even_b + odd_b;
+  y[4] = even_b - odd_b;
+  y[5] = infinity;
+}
+
 // The one-dimensional transforms; `stride` is between the values that they read.
 
 // B': six values -> six points
@@ -17,12 +28,7 @@ MX_AVX512_INLINE void data_points(const Lanes* x, int64_t stride, Lanes* y) {
   const Lanes x0 = x[0], x1 = x[stride], x2 = x[2 * stride], x3 = x[3 * stride], x4 = x[4 * stride], x5 = x[5 * stride];
   const Lanes even_a = x4 - kB2 * x2, odd_a = kA * (x3 - kB2 * x1);
   const Lanes even_b = x4 - kA2 * x2, odd_b = kB * (x3 - kA2 * x1);
-  y[0] = x0 - kSum * x2 + x4;
-  y[1] = even_a + odd_a;
-  y[2] = even_a - odd_a;
-  y[3] = even_b + odd_b;
-  y[4] = even_b - odd_b;
-  y[5] = x1 - kSum * x3 + x5;
+  set_points(y, x0 - kSum * x2 + x4, even_a, odd_a, even_b, odd_b, x1 - kSum * x3 + x5);
 }
 
 // A': six points -> four results
@@ -40,12 +46,7 @@ MX_AVX512_INLINE void gradient_points(const Lanes* x, int64_t stride, Lanes* y) 
   const Lanes x0 = x[0], x1 = x[stride], x2 = x[2 * stride], x3 = x[3 * stride];
   const Lanes even_a = x0 + kA2 * x2, odd_a = kA * (x1 + kA2 * x3);
   const Lanes even_b = x0 + kB2 * x2, odd_b = kB * (x1 + kB2 * x3);
-  y[0] = x0;
-  y[1] = even_a + odd_a;
-  y[2] = even_a - odd_a;
-  y[3] = even_b + odd_b;
-  y[4] = even_b - odd_b;
-  y[5] = x3;
+  set_points(y, x0, even_a, odd_a, even_b, odd_b, x3);
 }
 
 // G: three taps -> six points
@@ -53,12 +54,7 @@ MX_AVX512_INLINE void filter_points(const Lanes* x, int64_t stride, Lanes* y) {
   const Lanes x0 = x[0], x1 = x[stride], x2 = x[2 * stride];
   const Lanes even_a = kScaleA * (x0 + kA2 * x2), odd_a = kScaleA * kA * x1;
   const Lanes even_b = kScaleB * (x0 + kB2 * x2), odd_b = kScaleB * kB * x1;
-  y[0] = x0;
-  y[1] = even_a + odd_a;
-  y[2] = even_a - odd_a;
-  y[3] = even_b + odd_b;
-  y[4] = even_b - odd_b;
-  y[5] = x2;
+  set_points(y, x0, even_a, odd_a, even_b, odd_b, x2);
 }
 
 // G': six points -> gradients of three taps
