@@ -82,8 +82,11 @@ def fresh():
 @pytest.mark.parametrize("training", [False, True])
 def test_no_memory_is_asked_for(training):
     executor = executor_of(20, training)
-    before = fresh()
-    for _ in range(50):
-        step(executor) if training else executor.forward()
-    nd.waitall()
-    assert fresh() == before
+    asked = []
+    for _ in range(5):  # how many kernels want scratch at once is a matter of chance, until all that can have
+        before = fresh()
+        for _ in range(50):
+            step(executor) if training else executor.forward()
+        nd.waitall()
+        asked.append(fresh() - before)
+    assert asked[-1] == 0 and sum(asked) <= 2, asked
