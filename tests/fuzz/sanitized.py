@@ -41,6 +41,7 @@ def build(target: Path) -> None:
     ignored = shutil.ignore_patterns("*.cpython-*.so", "build", "__pycache__", "tests", "benchmarks")
     for folder in native_packages():
         copy = target / folder.name
+        shutil.rmtree(copy / "csrc", ignore_errors=True)  # what is gone is not built
         shutil.copytree(folder, copy, ignore=ignored, dirs_exist_ok=True)
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
         subprocess.run(
