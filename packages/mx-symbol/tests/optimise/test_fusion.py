@@ -64,6 +64,16 @@ def test_a_path_that_leaves_and_returns_is_not_fused_over():
     assert_same(net, arrays((4, 5)))
 
 
+def test_two_groups_do_not_wait_for_each_other():
+    """One group has begun and another has ended before each of them reads what hangs on the other."""
+    a, b = sym.Variable("a"), sym.Variable("b")
+    first, second = sym.tanh(a), sym.tanh(sym.Cast(b, dtype="float64"))
+    widened = sym.Cast(first, dtype="float64")
+    net = sym.Group([sym.sum(widened), first + sym.Cast(second, dtype="float32"), second * widened])
+    assert program(net, {"a": (3, 4), "b": (3, 4)}).count("_fused") == 1
+    assert_same(net, arrays((3, 4), (3, 4)))
+
+
 def test_broadcast_operands_are_read_as_they_are():
     a, b = sym.Variable("a"), sym.Variable("b")
     net = sym.relu(sym.broadcast_add(sym.broadcast_mul(a, sym.exp(b)), b))

@@ -62,9 +62,40 @@ class _Groups:
         self._kinds: dict[Node, object] = {}
 
     def found(self) -> list[list[Node]]:
-        """Groups of more than one node."""
-        groups = dict.fromkeys(self._of.values())
-        return [group.members for group in groups if len(group.members) > 1]
+        """Groups of more than one node, none of which waits for itself."""
+        groups = [group for group in dict.fromkeys(self._of.values()) if len(group.members) > 1]
+        while circle := self._circle(groups):
+            groups.remove(min(circle, key=lambda group: len(group.members)))
+        return [group.members for group in groups]
+
+    def _circle(self, groups: list[_Group]) -> list[_Group]:
+        """Groups that would wait for each other, if there are some: a group that had ended when another was looked at
+        may have grown since."""
+        unit: dict[Node, Any] = {node: group for group in groups for node in group.members}
+        waits: dict[Any, dict[Any, None]] = {}  # in order, so that the same graph gives the same groups
+        for node in self._times:
+            mine = unit.get(node, node)
+            read = [unit.get(e.node, e.node) for e in node.inputs if e.node in self._times]  # else variables
+            waits.setdefault(mine, {}).update((other, None) for other in read if other is not mine)
+        readers: dict[Any, list[Any]] = {}
+        for mine, others in waits.items():
+            for other in others:
+                readers.setdefault(other, []).append(mine)
+        ready = [mine for mine, others in waits.items() if not others]
+        while ready:
+            done = ready.pop()
+            del waits[done]
+            for reader in readers.get(done, ()):
+                del waits[reader][done]
+                if not waits[reader]:
+                    ready.append(reader)
+        path: dict[Any, None] = {}
+        at = next(iter(waits), None)
+        while at is not None and at not in path:  # whatever is left waits for something that is left
+            path[at] = None
+            at = next(iter(waits[at]))
+        walked = list(path)
+        return [found for found in walked[walked.index(at) :] if isinstance(found, _Group)] if walked else []
 
     def add(self, time: int, node: Node) -> None:
         """Puts the next node into a group, if it may be in one, together with groups that it connects."""
