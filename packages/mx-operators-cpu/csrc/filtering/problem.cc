@@ -19,11 +19,14 @@ double direct_cost(const Problem& p) {
          static_cast<double>(kFilter * kFilter);
 }
 
+// Transformed filters of a larger layer are not worth the memory: 128 MiB of float32.
+constexpr int64_t kMostFilterPoints = 1 << 25;
+
 }  // namespace
 
 bool possible(const Problem& p) {
   return processor_has_avx512() && p.channels % kLanes == 0 && p.filters % kLanes == 0 && p.channels > 0 &&
-         p.filters > 0 && p.tiles() > 0;
+         p.filters > 0 && p.tiles() > 0 && p.channels <= kMostFilterPoints / kPoints / p.filters;
 }
 
 bool pays(const Problem& p, bool ready) {

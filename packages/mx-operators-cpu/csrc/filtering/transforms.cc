@@ -86,38 +86,32 @@ MX_AVX512_INLINE Lanes activated(Lanes x, const Epilogue& e) {
   return x;
 }
 
-}  // namespace
-
-MX_AVX512 void transform_data(const float* const* pixels, int64_t channels, float* out, int64_t step) {
+// The points of a square of pixels: those of its rows, then those of the columns of these.
+template <int64_t Side, void (*Points)(const Lanes*, int64_t, Lanes*)>
+MX_AVX512_INLINE void transform_square(const float* const* pixels, int64_t channels, float* out, int64_t step) {
   for (int64_t c = 0; c < channels; c += kLanes) {
-    Lanes rows[kPatch][kPatch];  // columns transformed
-    for (int64_t i = 0; i < kPatch; ++i) {
-      Lanes patch[kPatch];
-      for (int64_t j = 0; j < kPatch; ++j) patch[j] = load(pixels[i * kPatch + j] + c);
-      data_points(patch, 1, rows[i]);
+    Lanes rows[Side][kPatch];
+    for (int64_t i = 0; i < Side; ++i) {
+      Lanes row[Side];
+      for (int64_t j = 0; j < Side; ++j) row[j] = load(pixels[i * Side + j] + c);
+      Points(row, 1, rows[i]);
     }
     for (int64_t j = 0; j < kPatch; ++j) {
       Lanes points[kPatch];
-      data_points(&rows[0][j], kPatch, points);
+      Points(&rows[0][j], kPatch, points);
       for (int64_t i = 0; i < kPatch; ++i) store(out + (i * kPatch + j) * step + c, points[i]);
     }
   }
 }
 
+}  // namespace
+
+MX_AVX512 void transform_data(const float* const* pixels, int64_t channels, float* out, int64_t step) {
+  transform_square<kPatch, data_points>(pixels, channels, out, step);
+}
+
 MX_AVX512 void transform_gradient(const float* const* pixels, int64_t channels, float* out, int64_t step) {
-  for (int64_t c = 0; c < channels; c += kLanes) {
-    Lanes rows[kTile][kPatch];
-    for (int64_t i = 0; i < kTile; ++i) {
-      Lanes tile[kTile];
-      for (int64_t j = 0; j < kTile; ++j) tile[j] = load(pixels[i * kTile + j] + c);
-      gradient_points(tile, 1, rows[i]);
-    }
-    for (int64_t j = 0; j < kPatch; ++j) {
-      Lanes points[kPatch];
-      gradient_points(&rows[0][j], kPatch, points);
-      for (int64_t i = 0; i < kPatch; ++i) store(out + (i * kPatch + j) * step + c, points[i]);
-    }
-  }
+  transform_square<kTile, gradient_points>(pixels, channels, out, step);
 }
 
 MX_AVX512 void transform_result(const float* points, int64_t step, int64_t channels, const Epilogue& epilogue,

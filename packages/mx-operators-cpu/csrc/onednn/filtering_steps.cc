@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "filtering_steps.h"
 
-#include "loops.h"
+#include "pointwise.h"
 
 namespace mx::onednn {
 namespace {
@@ -90,17 +90,9 @@ void add_convolution(ProgramBuilder& builder, const filtering::Problem& problem,
 void add_bias_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, Slot out_grad, Slot gradient,
                        OutputMask mask) {
   const Dims y = shape.out.get_dims();
-  const int64_t pixels = y[0] * y[2] * y[3], channels = y[1];
   builder.host(
-      [=](void* const* slots, const Call&) {
-        parallel_for((channels + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
-          for (int64_t b = begin; b < end; ++b) {
-            const int64_t first = b * kBlockChannels, n = std::min(kBlockChannels, channels - first);
-            double totals[kBlockChannels];
-            sums(floats(slots, out_grad) + first, {pixels, channels, n, 1}, totals);
-            std::copy_n(totals, n, writable(slots, gradient) + first);
-          }
-        });
+      [=, dims = Dims{y[0] * y[2] * y[3], y[1], 1}](void* const* slots, const Call&) {
+        sum_positions(floats(slots, out_grad), writable(slots, gradient), dims);
       },
       {out_grad, gradient}, mask);
 }

@@ -38,19 +38,6 @@ void sum_images(const float* parts, float* result, int64_t n, int64_t size) {
   });
 }
 
-// out_grad (images, filters, positions) summed per filter.
-void sum_positions(const float* out_grad, float* bias_grad, const Dims& dims) {
-  const int64_t width = block_channels(dims[2]);
-  parallel_for((dims[1] + width - 1) / width, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b * width, n = std::min(width, dims[1] - first);
-      double result[kBlockChannels];
-      sums(out_grad + first * dims[2], {dims[0], dims[1] * dims[2], n, dims[2]}, result);
-      std::copy_n(result, n, bias_grad + first);
-    }
-  });
-}
-
 // weight_grad = sum over images of out_grad x data transposed.
 void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, const MemoryDesc& y, Slot out_grad,
                      const MemoryDesc& weight) {
@@ -70,6 +57,18 @@ void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, const MemoryD
 }
 
 }  // namespace
+
+void sum_positions(const float* out_grad, float* bias_grad, const Dims& dims) {
+  const int64_t width = block_channels(dims[2]);
+  parallel_for((dims[1] + width - 1) / width, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * width, n = std::min(width, dims[1] - first);
+      double result[kBlockChannels];
+      sums(out_grad + first * dims[2], {dims[0], dims[1] * dims[2], n, dims[2]}, result);
+      std::copy_n(result, n, bias_grad + first);
+    }
+  });
+}
 
 bool is_pointwise(const ConvolutionOptions& options, const ConvolutionShape& shape) {
   if (options.groups != 1 || options.channels_last || shape.data.get_data_type() != DataType::f32) return false;

@@ -18,4 +18,8 @@ bool suits_pointwise_backward(const ConvolutionShape& shape);
 // out_grad, data, weight -> data_grad, weight_grad[, bias_grad]
 PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& shape);
 
+// The sums of `out_grad`, (images, filters, positions), per filter. Channels that are last are one position of many
+// images.
+void sum_positions(const float* out_grad, float* bias_grad, const Dims& dims);
+
 }  // namespace mx::onednn

@@ -176,6 +176,7 @@ void what_pays() {
   const Problem large{16, 56, 56, 64, 56, 56, 64, 1, 1}, point{1, 1, 1, 512, 1, 1, 512, 1, 1};
   CHECK(pays(large, true) && pays(large, false) && gradient_pays(large));
   CHECK(!pays(point, true) && !pays(point, false) && !gradient_pays(point));
+  CHECK(possible({1, 8, 8, 512, 8, 8, 1024, 1, 1}) && !possible({1, 8, 8, 2048, 8, 8, 2048, 1, 1}));
   CHECK(!possible({1, 8, 8, 3, 8, 8, 64, 1, 1}) && !possible({1, 8, 8, 64, 8, 8, 10, 1, 1}));
 }
 

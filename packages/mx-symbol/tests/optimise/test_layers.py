@@ -63,6 +63,18 @@ def test_every_activation(name, residual):
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("residual", [False, True])
+def test_many_channels(name, residual):
+    """Where kernels for the CPU may compute a layer in another way than one of three channels."""
+    shape = (2, 64, 14, 13)
+    x = sym.tanh(sym.Variable("data"))
+    y = unit(x, 64, "unit")
+    net = ACTIVATIONS[name](y + x if residual else y)
+    assert operators_after(net, "layers", {"data": shape}).count("_fused_Convolution") == 1
+    assert_same(net, shape, "all")
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("bias", [False, True])
 def test_fully_connected_layers_too(name, bias):
     x = sym.tanh(sym.Variable("data"))
@@ -85,17 +97,18 @@ def rows(x, **kwargs):
 
 
 NETWORKS = {
-    "convolution": lambda x: sym.relu(unit(x, 8, "unit")),
+    "convolution": lambda x: sym.relu(unit(x, 32, "unit")),
     "product": rows,
     "product with activation": lambda x: sym.sigmoid(rows(x, no_bias=True)),
     "product with residual": lambda x: sym.relu(rows(x) + x),
 }
 
 
+@pytest.mark.parametrize("shape", [SHAPE, (2, 64, 14, 32)])
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_a_written_weight_is_packed_again(network):
+def test_a_written_weight_is_packed_again(network, shape):
     net = network(sym.Variable("data"))
-    optimised, plain = (bound(net, SHAPE, passes, grad_req="null") for passes in ("all", "none"))
+    optimised, plain = (bound(net, shape, passes, grad_req="null") for passes in ("all", "none"))
     assert [node.op.name for node in optimised.nodes(False)].count("_onednn_pack_weight") == 1
     for factor in (1.0, 2.0, -1.0):
         for executor in (optimised, plain):
