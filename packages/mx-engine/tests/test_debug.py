@@ -26,10 +26,12 @@ class TestDebugEngine(EngineContract):
             own = engine.new_variable()
             engine.push(lambda: ran.append("own"), writes=(own,))
             engine.push(lambda: ran.append("declared"), writes=(b,))
+            ran.append("pushed")
 
         engine.push(push, writes=(a, b))
         engine.wait_for_all()
-        assert ran == ["own", "declared"]
+        assert sorted(ran) == ["declared", "own", "pushed"]
+        assert ran.index("pushed") < ran.index("declared")  # b is its pusher's until that ends
 
 
 @pytest.fixture
