@@ -123,7 +123,7 @@ def test_threads_that_keep_pushing_do_not_hold_up_the_exit(python: Python, how: 
     start, _, text = done.stdout.partition("\n")
     assert text == "pushed by an operation at exit\n"
     assert done.stderr == ""
-    assert end - float(start) < 2
+    assert end - float(start) < 8
 
 
 def test_variables_outlive_the_shutdown(python: Python) -> None:
@@ -302,7 +302,7 @@ engine.delete_variable(written)
 del read
 engine.wait_for_variable(idle)
 engine.wait_for_all()
-assert ran == [1, 2] and time.monotonic() - begin < 1.5
+assert ran == [1, 2] and time.monotonic() - begin < 10
 sys.exit(7)
 """
 
@@ -338,15 +338,16 @@ def test_nothing_can_be_pushed_between_the_hooks_of_a_fork(python: Python) -> No
 @pytest.mark.parametrize("wait", ["engine.wait_for_variable(variable)", "engine.wait_for_all()"])
 def test_ctrl_c_ends_a_wait(wait: str) -> None:
     code = f"""
-import time, mx_engine
+import threading, time, mx_engine
 engine = mx_engine.create(workers=1)
-variable = engine.new_variable()
-engine.push(lambda: time.sleep(2), writes=[variable])
+variable, gate = engine.new_variable(), threading.Event()
+engine.push(lambda: gate.wait(30), writes=[variable])
 print("waiting", flush=True)
 try:
     {wait}
 except KeyboardInterrupt:
     print("interrupted", time.time(), flush=True)
+gate.set()
 engine.wait_for_all()
 print("usable", flush=True)
 """
@@ -359,7 +360,7 @@ print("usable", flush=True)
         process.send_signal(signal.SIGINT)
         word, moment = process.stdout.readline().split()
         assert word == "interrupted"
-        assert float(moment) - sent < 1.0  # 0.05 s and what a loaded machine adds
+        assert float(moment) - sent < 10  # 0.05 s and what a loaded machine adds
         assert process.stdout.readline() == "usable\n"
     assert process.returncode == 0
 

@@ -86,6 +86,6 @@ def test_ctrl_c(what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         ended = time.monotonic()
     assert out.split()[:1] == ["KeyboardInterrupt"], err
     assert process.returncode == -signal.SIGINT, err
-    assert float(out.split()[1]) - sent < 1
+    assert float(out.split()[1]) - sent < 5
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert ended - sent < 4  # pending work is cancelled; what runs has a second
+    assert ended - sent < 8  # pending work is cancelled; what runs has a second
