@@ -47,9 +47,11 @@ def trace(path: Path, phase: str) -> list[dict[str, Any]]:
 def test_operations_with_queue_and_run_time(path: Path) -> None:
     engine = services.engine()
     variable = engine.new_variable()
+    both_pushed = threading.Event()
     profiler.set_state("run")
     for name in ("first", "second"):
-        engine.push(lambda: time.sleep(0.02), writes=[variable], name=name)
+        engine.push(lambda: both_pushed.wait(20) and time.sleep(0.02), writes=[variable], name=name)
+    both_pushed.set()
     engine.wait_for_all()
     profiler.dump()
     first, second = trace(path, "X")
@@ -175,12 +177,12 @@ def test_tables() -> None:
     profiler.set_state("run")
     for _ in range(3):
         engine.push(lambda: None, name="often")
-    engine.push(lambda: time.sleep(0.02), name="long")
+    engine.push(lambda: time.sleep(0.2), name="long")
     engine.wait_for_all()
     table = json.loads(profiler.dumps(format="json"))["Time"]["operator"]
     assert list(table) == ["long", "often"]
     assert table["often"]["Count"] == 3
-    assert table["long"]["Total"] >= 20
+    assert table["long"]["Total"] >= 200
     line = table["often"]
     assert line["Min"] <= line["Avg"] <= line["Max"]
     assert line["Total"] == pytest.approx(3 * line["Avg"])
