@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchNorm on row-major memory (Ioffe and Szegedy, arXiv:1502.03167).  The operator is bound by
-// memory: a block of channels is taken through all its passes by one thread while it is in cache.
-#include <cmath>
+// BatchNorm on row-major memory whose channels are not last. The operator is bound by memory: a block of channels
+// is taken through all its passes by one thread while it is in cache.
+#include "batch_norm.h"
 
-#include "kernels.h"
 #include "loops.h"
 
 namespace mx::onednn {
@@ -21,17 +20,6 @@ void for_channel_blocks(const AxisView& v, const Body& body) {
     }
   });
 }
-
-void put(float* target, bool add, float value) {
-  if (target != nullptr) *target = add ? *target + value : value;
-}
-
-struct Result {
-  float* data;
-  bool add;
-  Result(const Call& call, size_t i) : data(call.wanted(i) ? call.output<float>(i) : nullptr), add(call.adds(i)) {}
-  void set(int64_t c, float value) const { put(data == nullptr ? nullptr : data + c, add, value); }
-};
 
 class BatchNorm final : public Plan {
  public:
@@ -55,44 +43,23 @@ class BatchNorm final : public Plan {
   void normalize_by_moving(const Call& call) const {
     const float *mean = call.input<float>(3), *variance = call.input<float>(4);
     auto* scale = static_cast<float*>(call.context.scratch[0]);
-    for (int64_t c = 0; c < v_.length; ++c) scale[c] = settle(call, c, mean[c], variance[c]);
+    for (int64_t c = 0; c < v_.length; ++c) scale[c] = settle(o_, call, c, mean[c], variance[c]);
     if (!call.wanted(0)) return;
     const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
     const int64_t step = v_.length * v_.inner;
-    const auto apply = [&](int64_t row, int64_t first, const Block& block) {
-      const int64_t at = row * step + first * v_.inner;
-      const float *x = call.input<float>(0) + at, *shift = call.input<float>(2) + first;
-      float* y = call.output<float>(0) + at;
-      if (streams)
-        normalize_past_caches(x, mean + first, scale + first, shift, y, block);
-      else
-        normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
-    };
-    if (v_.inner == 1) {
-      parallel_for(v_.outer, [&](int64_t begin, int64_t end) { apply(begin, 0, {end - begin, step, v_.length, 1}); });
-      return;
-    }
     parallel_for(v_.outer * v_.length, [&](int64_t begin, int64_t end) {
       for (int64_t next = begin; begin < end; begin = next) {
-        const int64_t row = begin / v_.length;
+        const int64_t row = begin / v_.length, first = begin - row * v_.length;
         next = std::min(end, (row + 1) * v_.length);
-        apply(row, begin - row * v_.length, {1, step, next - begin, v_.inner});
+        const Block block{1, step, next - begin, v_.inner};
+        const float *x = call.input<float>(0) + begin * v_.inner, *shift = call.input<float>(2) + first;
+        float* y = call.output<float>(0) + begin * v_.inner;
+        if (streams)
+          normalize_past_caches(x, mean + first, scale + first, shift, y, block);
+        else
+          normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
       }
     });
-  }
-
-  // Statistics of channel c are known: returns the scale, records what is to be recorded.
-  float settle(const Call& call, int64_t c, float mean, float variance) const {
-    Result(call, 1).set(c, mean);
-    Result(call, 2).set(c, variance);
-    if (o_.use_batch_stats) {
-      const auto keep = static_cast<float>(o_.momentum), take = static_cast<float>(1 - o_.momentum);
-      float *moving_mean = call.state<float>(3) + c, *moving_var = call.state<float>(4) + c;
-      *moving_mean = *moving_mean * keep + mean * take;
-      *moving_var = *moving_var * keep + variance * take;
-    }
-    const float gamma = o_.fix_gamma ? 1.f : call.input<float>(1)[c];
-    return gamma / std::sqrt(variance + static_cast<float>(o_.eps));
   }
 
   void normalize_block(const Call& call, int64_t first, const Block& block) const {
@@ -103,7 +70,7 @@ class BatchNorm final : public Plan {
     for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
     squared_deviations(x, mean, block, result);
     for (int64_t c = 0; c < block.channels; ++c)
-      scale[c] = settle(call, first + c, mean[c], static_cast<float>(result[c] / count_));
+      scale[c] = settle(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
     if (!call.wanted(0)) return;
     normalize(x, mean, scale, call.input<float>(2) + first, call.output<float>(0) + first * v_.inner, block,
               call.adds(0));
@@ -126,39 +93,18 @@ class BatchNormBackward final : public Plan {
   }
 
  private:
-  // The data gradient is a * g + b * (x - mean) + c.
-  struct Coefficients {
-    float a, b, c;
-  };
-
   void execute(const Call& call) const override {
     for_channel_blocks(v_, [&](int64_t first, const Block& block) { differentiate_block(call, first, block); });
   }
 
-  // What the forward pass used: the batch's statistics or the moving ones.
-  const float* means(const Call& call) const { return call.input<float>(3); }
-  const float* variances(const Call& call) const { return call.input<float>(4); }
-
-  // From the sums of g and of g * (x - mean): writes the parameters' gradients.
-  Coefficients settle(const Call& call, int64_t c, double total, double moment) const {
-    const double inverse = 1 / std::sqrt(static_cast<double>(variances(call)[c]) + o_.eps);
-    const double gamma = o_.fix_gamma ? 1.0 : call.input<float>(2)[c];
-    Result(call, 1).set(c, o_.fix_gamma ? 0.f : static_cast<float>(moment * inverse));
-    Result(call, 2).set(c, static_cast<float>(total));
-    const double a = gamma * inverse;
-    if (!o_.use_batch_stats) return {static_cast<float>(a), 0, 0};
-    return {static_cast<float>(a), static_cast<float>(-a * inverse * inverse * moment / count_),
-            static_cast<float>(-a * total / count_)};
-  }
-
   void differentiate_block(const Call& call, int64_t first, const Block& block) const {
     const int64_t at = first * v_.inner;
-    const float *g = call.input<float>(0) + at, *x = call.input<float>(1) + at, *mean = means(call) + first;
+    const float *g = call.input<float>(0) + at, *x = call.input<float>(1) + at, *mean = call.input<float>(3) + first;
     double totals[kBlockChannels], moments[kBlockChannels];
     gradient_sums(g, x, mean, block, totals, moments);
     float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
     for (int64_t i = 0; i < block.channels; ++i) {
-      const Coefficients k = settle(call, first + i, totals[i], moments[i]);
+      const Coefficients k = settle_gradient(o_, call, first + i, count_, totals[i], moments[i]);
       a[i] = k.a;
       b[i] = k.b;
       c[i] = k.c;
@@ -171,14 +117,18 @@ class BatchNormBackward final : public Plan {
   const double count_;
 };
 
+bool channels_are_last(const Spec& data, const BatchNormOptions& o) { return AxisView(data.shape, o.axis).inner == 1; }
+
 }  // namespace
 
-PlanPtr batch_norm(const Signature& signature, const BatchNormOptions& options) {
-  return std::make_unique<BatchNorm>(signature, options);
+PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
+  if (channels_are_last(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
+  return std::make_unique<BatchNorm>(s, o);
 }
 
-PlanPtr batch_norm_backward(const Signature& signature, const BatchNormOptions& options) {
-  return std::make_unique<BatchNormBackward>(signature, options);
+PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
+  if (channels_are_last(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
+  return std::make_unique<BatchNormBackward>(s, o);
 }
 
 }  // namespace mx::onednn

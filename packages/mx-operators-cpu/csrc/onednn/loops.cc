@@ -186,38 +186,15 @@ MX_CLONES void gradient_sums(const float* g, const float* x, const float* mean, 
                              double* moments) {
   std::fill_n(totals, b.channels, 0.0);
   std::fill_n(moments, b.channels, 0.0);
-  if (b.inner > 1) {
-    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-      const float m = mean[c];
-      totals[c] += run_sum(
-          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i); },
-          [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i]; });
-      moments[c] += run_sum(
-          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i) * (load(x + at + i) - m); },
-          [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i] * (x[at + i] - m); });
-    });
-    return;
-  }
-  float total[kBlockChannels] = {}, moment[kBlockChannels] = {};
-  for_rows(
-      b,
-      [&](int64_t first, int64_t last) MX_INLINE_LAMBDA {
-        for (int64_t r = first; r < last; ++r) {
-#pragma omp simd
-          for (int64_t c = 0; c < b.channels; ++c) {
-            total[c] += g[r * b.step + c];
-            moment[c] += g[r * b.step + c] * (x[r * b.step + c] - mean[c]);
-          }
-        }
-      },
-      [&]() MX_INLINE_LAMBDA {
-        for (int64_t c = 0; c < b.channels; ++c) {
-          totals[c] += total[c];
-          moments[c] += moment[c];
-        }
-        std::fill_n(total, b.channels, 0.f);
-        std::fill_n(moment, b.channels, 0.f);
-      });
+  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[c];
+    totals[c] += run_sum(
+        n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i); },
+        [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i]; });
+    moments[c] += run_sum(
+        n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i) * (load(x + at + i) - m); },
+        [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i] * (x[at + i] - m); });
+  });
 }
 
 MX_CLONES void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
@@ -280,28 +257,16 @@ MX_CLONES void fill_past_caches(float* y, float value, int64_t n) {
 
 MX_CLONES void combine(const float* g, const float* x, const float* mean, const float* a, const float* b,
                        const float* c, float* y, const Block& block, bool add) {
-  if (block.inner > 1) {
-    for_runs(block, [&](int64_t k, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-      const float m = mean[k], u = a[k], v = b[k], w = c[k];
-      if (add) {
-#pragma omp simd
-        for (int64_t i = at; i < at + n; ++i) y[i] += u * g[i] + (v * (x[i] - m) + w);
-      } else {
-#pragma omp simd
-        for (int64_t i = at; i < at + n; ++i) y[i] = u * g[i] + (v * (x[i] - m) + w);
-      }
-    });
-    return;
-  }
-  for (int64_t r = 0; r < block.rows; ++r, g += block.step, x += block.step, y += block.step) {
+  for_runs(block, [&](int64_t k, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[k], u = a[k], v = b[k], w = c[k];
     if (add) {
 #pragma omp simd
-      for (int64_t k = 0; k < block.channels; ++k) y[k] += a[k] * g[k] + (b[k] * (x[k] - mean[k]) + c[k]);
+      for (int64_t i = at; i < at + n; ++i) y[i] += u * g[i] + (v * (x[i] - m) + w);
     } else {
 #pragma omp simd
-      for (int64_t k = 0; k < block.channels; ++k) y[k] = a[k] * g[k] + (b[k] * (x[k] - mean[k]) + c[k]);
+      for (int64_t i = at; i < at + n; ++i) y[i] = u * g[i] + (v * (x[i] - m) + w);
     }
-  }
+  });
 }
 
 MX_CLONES double dot(const float* a, const float* b, int64_t n) {

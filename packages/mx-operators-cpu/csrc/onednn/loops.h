@@ -31,7 +31,7 @@ inline int64_t block_channels(int64_t inner) {
   return fitting < 1 ? 1 : fitting < kBlockChannels ? fitting : kBlockChannels;
 }
 
-// The parameters below are per channel of the block.
+// The parameters below are per channel of the block. Whole rows of channels: channel_rows.h.
 
 void sums(const float* x, const Block& block, double* result);
 // Sums of (x - mean)^2.

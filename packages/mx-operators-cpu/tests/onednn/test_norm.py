@@ -40,10 +40,13 @@ def test_batch_norm_of_one_device_among_several(rng: np.random.Generator) -> Non
     plans.verify("_contrib_SyncBatchNorm", attrs, _batch_inputs(rng, (4, 3, 5, 5), 1))
 
 
-def test_batch_norm_keeps_precision_far_from_zero(rng: np.random.Generator) -> None:
-    inputs = _batch_inputs(rng, (8, 2, 40, 40), 1)
+@pytest.mark.parametrize(("shape", "axis"), [((8, 2, 40, 40), 1), ((8, 40, 40, 2), 3), ((5000, 3), 1)])
+def test_batch_norm_keeps_precision_far_from_zero(
+    rng: np.random.Generator, shape: tuple[int, ...], axis: int
+) -> None:
+    inputs = _batch_inputs(rng, shape, axis)
     inputs[0] = (1000 + rng.standard_normal(inputs[0].shape)).astype(np.float32)
-    plans.verify("BatchNorm", {"fix_gamma": False}, inputs, rtol=1e-3, atol=1e-3)
+    plans.verify("BatchNorm", {"axis": axis, "fix_gamma": False}, inputs, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

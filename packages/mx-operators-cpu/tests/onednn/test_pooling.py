@@ -56,7 +56,10 @@ def test_pooling_of_any_geometry(
         "pad": (pad, 0),
         "pooling_convention": convention,
     }
-    plans.verify("Pooling", kind | attrs, [_data((2, 3, size, size))])
+    data = _data((2, 3, size, size))
+    if kind.get("p_value") == 3:
+        data = np.abs(data)  # the root of what nearly cancels has few digits
+    plans.verify("Pooling", kind | attrs, [data])
 
 
 def test_the_first_maximum_gets_the_gradient() -> None:
