@@ -21,12 +21,14 @@ void for_channel_blocks(const AxisView& v, const Body& body) {
   });
 }
 
+template <class T>
 class BatchNorm final : public Plan {
  public:
   BatchNorm(const Signature& s, const BatchNormOptions& o)
       : Plan(counted(s, 5, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
         count_(static_cast<double>(v_.outer * v_.inner)) {
-    require_float(s);
+    require_types<T>(s.inputs, 1);
+    require_types<T>(s.outputs, 1);
     const int64_t n = s.inputs[0].size(), c = v_.length;
     require_sizes(s.inputs, {n, c, c, c, c});
     require_sizes(s.outputs, {n, c, c});
@@ -52,18 +54,22 @@ class BatchNorm final : public Plan {
         const int64_t row = begin / v_.length, first = begin - row * v_.length;
         next = std::min(end, (row + 1) * v_.length);
         const Block block{1, step, next - begin, v_.inner};
-        const float *x = call.input<float>(0) + begin * v_.inner, *shift = call.input<float>(2) + first;
-        float* y = call.output<float>(0) + begin * v_.inner;
-        if (streams)
-          normalize_past_caches(x, mean + first, scale + first, shift, y, block);
-        else
-          normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
+        const T* x = call.input<T>(0) + begin * v_.inner;
+        const float* shift = call.input<float>(2) + first;
+        T* y = call.output<T>(0) + begin * v_.inner;
+        if constexpr (std::is_same_v<T, float>) {
+          if (streams) {
+            normalize_past_caches(x, mean + first, scale + first, shift, y, block);
+            continue;
+          }
+        }
+        normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
       }
     });
   }
 
   void normalize_block(const Call& call, int64_t first, const Block& block) const {
-    const float* x = call.input<float>(0) + first * v_.inner;
+    const T* x = call.input<T>(0) + first * v_.inner;
     float mean[kBlockChannels], scale[kBlockChannels];
     double result[kBlockChannels];
     sums(x, block, result);
@@ -72,7 +78,7 @@ class BatchNorm final : public Plan {
     for (int64_t c = 0; c < block.channels; ++c)
       scale[c] = settle(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
     if (!call.wanted(0)) return;
-    normalize(x, mean, scale, call.input<float>(2) + first, call.output<float>(0) + first * v_.inner, block,
+    normalize(x, mean, scale, call.input<float>(2) + first, call.output<T>(0) + first * v_.inner, block,
               call.adds(0));
   }
 
@@ -81,12 +87,14 @@ class BatchNorm final : public Plan {
   const double count_;  // elements per channel
 };
 
+template <class T>
 class BatchNormBackward final : public Plan {
  public:
   BatchNormBackward(const Signature& s, const BatchNormOptions& o)
       : Plan(counted(s, 7, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
         count_(static_cast<double>(v_.outer * v_.inner)) {
-    require_float(s);
+    require_types<T>(s.inputs, 2);
+    require_types<T>(s.outputs, 1);
     const int64_t n = s.inputs[1].size(), c = v_.length;
     require_sizes(s.inputs, {n, n, c, c, c, c, c});
     require_sizes(s.outputs, {n, c, c});
@@ -99,7 +107,8 @@ class BatchNormBackward final : public Plan {
 
   void differentiate_block(const Call& call, int64_t first, const Block& block) const {
     const int64_t at = first * v_.inner;
-    const float *g = call.input<float>(0) + at, *x = call.input<float>(1) + at, *mean = call.input<float>(3) + first;
+    const T *g = call.input<T>(0) + at, *x = call.input<T>(1) + at;
+    const float* mean = call.input<float>(3) + first;
     double totals[kBlockChannels], moments[kBlockChannels];
     gradient_sums(g, x, mean, block, totals, moments);
     float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
@@ -109,7 +118,7 @@ class BatchNormBackward final : public Plan {
       b[i] = k.b;
       c[i] = k.c;
     }
-    if (call.wanted(0)) combine(g, x, mean, a, b, c, call.output<float>(0) + at, block, call.adds(0));
+    if (call.wanted(0)) combine(g, x, mean, a, b, c, call.output<T>(0) + at, block, call.adds(0));
   }
 
   const BatchNormOptions o_;
@@ -123,12 +132,12 @@ bool channels_are_last(const Spec& data, const BatchNormOptions& o) { return Axi
 
 PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
   if (channels_are_last(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
-  return std::make_unique<BatchNorm>(s, o);
+  return made_for<BatchNorm>(s.inputs[0].type, s, o);
 }
 
 PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
   if (channels_are_last(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
-  return std::make_unique<BatchNormBackward>(s, o);
+  return made_for<BatchNormBackward>(s.inputs[1].type, s, o);
 }
 
 }  // namespace mx::onednn

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels.h"
 
@@ -54,7 +55,24 @@ inline Coefficients settle_gradient(const BatchNormOptions& o, const Call& call,
           static_cast<float>(-a * total / count)};
 }
 
-// With channels last; data in float32 or BFloat16, all else in float32.
+template <class T>
+constexpr DataType type_of = std::is_same_v<T, float> ? DataType::f32 : DataType::bf16;
+
+// Throws Unsupported unless the first `data` tensors hold T and all others floats.
+template <class T>
+void require_types(const std::vector<Spec>& specs, size_t data) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].type != (i < data ? type_of<T> : DataType::f32)) throw Unsupported{};
+}
+
+// A plan for data of a type, float32 or BFloat16.
+template <template <class> class Kind>
+PlanPtr made_for(DataType type, const Signature& s, const BatchNormOptions& o) {
+  if (type == DataType::bf16) return std::make_unique<Kind<BFloat16>>(s, o);
+  return std::make_unique<Kind<float>>(s, o);
+}
+
+// With channels last.
 PlanPtr batch_norm_rows(const Signature& signature, const BatchNormOptions& options);
 PlanPtr batch_norm_rows_backward(const Signature& signature, const BatchNormOptions& options);
 

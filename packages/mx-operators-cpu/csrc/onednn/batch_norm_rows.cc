@@ -16,16 +16,6 @@ int sharers(int64_t rows, int threads) {
   return static_cast<int>(std::clamp<int64_t>(rows / kLeastRows, 1, threads));
 }
 
-template <class T>
-constexpr DataType type_of = std::is_same_v<T, float> ? DataType::f32 : DataType::bf16;
-
-// Throws Unsupported unless `data` tensors hold T and all others floats.
-template <class T>
-void require_types(const std::vector<Spec>& specs, size_t data) {
-  for (size_t i = 0; i < specs.size(); ++i)
-    if (specs[i].type != (i < data ? type_of<T> : DataType::f32)) throw Unsupported{};
-}
-
 // Per thread two sums per channel, of as many rows as it saw.
 class Sums {
  public:
@@ -192,12 +182,6 @@ class RowsBatchNormBackward final : public RowsPlan {
     });
   }
 };
-
-template <template <class> class Kind>
-PlanPtr made_for(DataType type, const Signature& s, const BatchNormOptions& o) {
-  if (type == DataType::bf16) return std::make_unique<Kind<BFloat16>>(s, o);
-  return std::make_unique<Kind<float>>(s, o);
-}
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "clones.h"
 
@@ -14,6 +15,9 @@
 
 namespace mx::onednn {
 namespace {
+
+#include "math32.h"
+#include "elements.h"
 
 constexpr int64_t kRun = 4096;    // floats summed in float lanes before they enter a double
 constexpr int64_t kRowRun = 128;  // rows, likewise
@@ -27,20 +31,65 @@ MX_INLINE Lanes load(const float* p) {
   return v;
 }
 
-// Neighbours of 16 bits, widened: a pair's first and second, without moving any from lane to lane.
-typedef uint32_t Pairs __attribute__((vector_size(kLanes * sizeof(uint32_t))));
-struct Widened {
-  Lanes first, second;
+typedef uint16_t Halves __attribute__((vector_size(kLanes * sizeof(uint16_t))));
+typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+
+MX_INLINE Lanes floats_of(const Words& words) {
+  Lanes v;
+  std::memcpy(&v, &words, sizeof v);
+  return v;
+}
+
+MX_INLINE Words words_of(const void* p) {
+  Words w;
+  std::memcpy(&w, p, sizeof w);
+  return w;
+}
+
+MX_INLINE Lanes load(const BFloat16* p) {
+  Halves halves;
+  std::memcpy(&halves, p, sizeof halves);
+  return floats_of(__builtin_convertvector(halves, Words) << 16);
+}
+
+// How a term of a sum or of a result reads its operands: two lines of neighbours from i on, where those of 16 bits
+// stay in the words that they share; one line; or one element.
+constexpr int64_t kTwoLines = 2 * kLanes;
+constexpr uint32_t kUpper = 0xffff0000u;
+
+struct First {
+  int64_t i;
+  MX_INLINE Lanes operator()(const float* p) const { return load(p + i); }
+  MX_INLINE Lanes operator()(const BFloat16* p) const { return floats_of(words_of(p + i) << 16); }
+};
+struct Second {
+  int64_t i;
+  MX_INLINE Lanes operator()(const float* p) const { return load(p + i + kLanes); }
+  MX_INLINE Lanes operator()(const BFloat16* p) const { return floats_of(words_of(p + i) & kUpper); }
+};
+struct Line {
+  int64_t i;
+  template <class T>
+  MX_INLINE Lanes operator()(const T* p) const {
+    return load(p + i);
+  }
+};
+struct One {
+  int64_t i;
+  template <class T>
+  MX_INLINE float operator()(const T* p) const {
+    return get(p, i);
+  }
 };
 
-MX_INLINE Widened load(const BFloat16* p) {
-  Pairs pairs;
-  std::memcpy(&pairs, p, sizeof pairs);
-  const Pairs first = pairs << 16, second = pairs & 0xffff0000u;
-  Widened w;
-  std::memcpy(&w.first, &first, sizeof first);
-  std::memcpy(&w.second, &second, sizeof second);
-  return w;
+// Two lines as First and Second read them.
+MX_INLINE void put_two_lines(BFloat16* p, const Lanes& first, const Lanes& second) {
+  const auto rounded = [](const Lanes& v) MX_INLINE_LAMBDA {  // in the upper halves, as put does
+    const Words bits = words_of(&v);
+    return v != v ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u);
+  };
+  const Words both = (rounded(first) >> 16) | (rounded(second) & kUpper);
+  std::memcpy(p, &both, sizeof both);
 }
 
 MX_INLINE float total(const Lanes& v) {
@@ -49,21 +98,21 @@ MX_INLINE float total(const Lanes& v) {
   return t;
 }
 
-// Sum of term(i) over [0, n), n <= kRun; two chains of additions hide their latency.
-template <class Wide, class Narrow>
-MX_INLINE float run_sum(int64_t n, const Wide& wide, const Narrow& narrow) {
-  Lanes even = {}, odd = {};
+// Sum of the terms of [0, n), n <= kRun; two chains of additions hide their latency.
+template <class Term>
+MX_INLINE float run_sum(int64_t n, const Term& term) {
+  Lanes first = {}, second = {};
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    even += wide(i);
-    odd += wide(i + kLanes);
+  for (; i + kTwoLines <= n; i += kTwoLines) {
+    first += term(First{i});
+    second += term(Second{i});
   }
   if (i + kLanes <= n) {
-    even += wide(i);
+    first += term(Line{i});
     i += kLanes;
   }
-  float t = total(even + odd);
-  for (; i < n; ++i) t += narrow(i);
+  float t = total(first + second);
+  for (; i < n; ++i) t += term(One{i});
   return t;
 }
 
@@ -122,18 +171,98 @@ MX_CLONES void run_scaled_gradient(const float* g, const float* x, const float* 
   *moment = m;
 }
 
+// The same for either type, over runs of elements.
+
+template <class T>
+MX_INLINE void run_sums(const T* x, const Block& b, double* result) {
+  std::fill_n(result, b.channels, 0.0);
+  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    result[c] += run_sum(n, [&](const auto& read) MX_INLINE_LAMBDA { return read(x + at); });
+  });
+}
+
+template <class T>
+MX_INLINE void run_squared_deviations(const T* x, const float* mean, const Block& b, double* result) {
+  std::fill_n(result, b.channels, 0.0);
+  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[c];
+    result[c] += run_sum(n, [&](const auto& read) MX_INLINE_LAMBDA {
+      const auto d = read(x + at) - m;
+      return d * d;
+    });
+  });
+}
+
+template <class T>
+MX_INLINE void run_gradient_sums(const T* g, const T* x, const float* mean, const Block& b, double* totals,
+                                 double* moments) {
+  std::fill_n(totals, b.channels, 0.0);
+  std::fill_n(moments, b.channels, 0.0);
+  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[c];
+    totals[c] += run_sum(n, [&](const auto& read) MX_INLINE_LAMBDA { return read(g + at); });
+    moments[c] += run_sum(n, [&](const auto& read) MX_INLINE_LAMBDA { return read(g + at) * (read(x + at) - m); });
+  });
+}
+
+// y = term, or y += that.
+template <class T, class Term>
+MX_INLINE void write_run(T* y, int64_t n, bool add, const Term& term) {
+  int64_t i = 0;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    for (; i + kTwoLines <= n; i += kTwoLines) {
+      const First first{i};
+      const Second second{i};
+      if (add)
+        put_two_lines(y + i, first(y) + term(first), second(y) + term(second));
+      else
+        put_two_lines(y + i, term(first), term(second));
+    }
+  }
+  if (add) {
+#pragma omp simd
+    for (int64_t j = i; j < n; ++j) put(y, j, get(y, j) + term(One{j}));
+  } else {
+#pragma omp simd
+    for (int64_t j = i; j < n; ++j) put(y, j, term(One{j}));
+  }
+}
+
+template <class T>
+MX_INLINE void normalize_runs(const T* x, const float* mean, const float* scale, const float* shift, T* y,
+                              const Block& b, bool add) {
+  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[c], k = scale[c], s = shift[c];
+    const T* from = x + at;
+    write_run(y + at, n, add, [=](const auto& read) MX_INLINE_LAMBDA { return (read(from) - m) * k + s; });
+  });
+}
+
+template <class T>
+MX_INLINE void combine_runs(const T* g, const T* x, const float* mean, const float* a, const float* b, const float* c,
+                            T* y, const Block& block, bool add) {
+  for_runs(block, [&](int64_t k, int64_t at, int64_t n) MX_INLINE_LAMBDA {
+    const float m = mean[k], u = a[k], v = b[k], w = c[k];
+    const T *by = g + at, *from = x + at;
+    write_run(y + at, n, add,
+              [=](const auto& read) MX_INLINE_LAMBDA { return u * read(by) + (v * (read(from) - m) + w); });
+  });
+}
+
+template <class T>
+MX_INLINE double dot_of(const T* a, const T* b, int64_t n) {
+  double result = 0;
+  for_runs(run_of(n), [&](int64_t, int64_t at, int64_t length) MX_INLINE_LAMBDA {
+    result += run_sum(length, [&](const auto& read) MX_INLINE_LAMBDA { return read(a + at) * read(b + at); });
+  });
+  return result;
+}
+
 }  // namespace
 
 MX_CLONES void sums(const float* x, const Block& b, double* result) {
+  if (b.inner > 1) return run_sums(x, b, result);
   std::fill_n(result, b.channels, 0.0);
-  if (b.inner > 1) {
-    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-      result[c] += run_sum(
-          n, [&](int64_t i) MX_INLINE_LAMBDA { return load(x + at + i); },
-          [&](int64_t i) MX_INLINE_LAMBDA { return x[at + i]; });
-    });
-    return;
-  }
   float partial[kBlockChannels] = {};
   for_rows(
       b,
@@ -150,20 +279,8 @@ MX_CLONES void sums(const float* x, const Block& b, double* result) {
 }
 
 MX_CLONES void squared_deviations(const float* x, const float* mean, const Block& b, double* result) {
+  if (b.inner > 1) return run_squared_deviations(x, mean, b, result);
   std::fill_n(result, b.channels, 0.0);
-  if (b.inner > 1) {
-    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-      const float m = mean[c];
-      result[c] += run_sum(
-          n,
-          [&](int64_t i) MX_INLINE_LAMBDA {
-            const Lanes d = load(x + at + i) - m;
-            return d * d;
-          },
-          [&](int64_t i) MX_INLINE_LAMBDA { return (x[at + i] - m) * (x[at + i] - m); });
-    });
-    return;
-  }
   float partial[kBlockChannels] = {};
   for_rows(
       b,
@@ -184,34 +301,12 @@ MX_CLONES void squared_deviations(const float* x, const float* mean, const Block
 
 MX_CLONES void gradient_sums(const float* g, const float* x, const float* mean, const Block& b, double* totals,
                              double* moments) {
-  std::fill_n(totals, b.channels, 0.0);
-  std::fill_n(moments, b.channels, 0.0);
-  for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-    const float m = mean[c];
-    totals[c] += run_sum(
-        n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i); },
-        [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i]; });
-    moments[c] += run_sum(
-        n, [&](int64_t i) MX_INLINE_LAMBDA { return load(g + at + i) * (load(x + at + i) - m); },
-        [&](int64_t i) MX_INLINE_LAMBDA { return g[at + i] * (x[at + i] - m); });
-  });
+  run_gradient_sums(g, x, mean, b, totals, moments);
 }
 
 MX_CLONES void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
                          const Block& b, bool add) {
-  if (b.inner > 1) {
-    for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-      const float m = mean[c], k = scale[c], s = shift[c];
-      if (add) {
-#pragma omp simd
-        for (int64_t i = at; i < at + n; ++i) y[i] += (x[i] - m) * k + s;
-      } else {
-#pragma omp simd
-        for (int64_t i = at; i < at + n; ++i) y[i] = (x[i] - m) * k + s;
-      }
-    });
-    return;
-  }
+  if (b.inner > 1) return normalize_runs(x, mean, scale, shift, y, b, add);
   for (int64_t r = 0; r < b.rows; ++r, x += b.step, y += b.step) {
     if (add) {
 #pragma omp simd
@@ -257,44 +352,30 @@ MX_CLONES void fill_past_caches(float* y, float value, int64_t n) {
 
 MX_CLONES void combine(const float* g, const float* x, const float* mean, const float* a, const float* b,
                        const float* c, float* y, const Block& block, bool add) {
-  for_runs(block, [&](int64_t k, int64_t at, int64_t n) MX_INLINE_LAMBDA {
-    const float m = mean[k], u = a[k], v = b[k], w = c[k];
-    if (add) {
-#pragma omp simd
-      for (int64_t i = at; i < at + n; ++i) y[i] += u * g[i] + (v * (x[i] - m) + w);
-    } else {
-#pragma omp simd
-      for (int64_t i = at; i < at + n; ++i) y[i] = u * g[i] + (v * (x[i] - m) + w);
-    }
-  });
+  combine_runs(g, x, mean, a, b, c, y, block, add);
 }
 
-MX_CLONES double dot(const float* a, const float* b, int64_t n) {
-  double result = 0;
-  for_runs(run_of(n), [&](int64_t, int64_t at, int64_t length) MX_INLINE_LAMBDA {
-    result += run_sum(
-        length, [&](int64_t i) MX_INLINE_LAMBDA { return load(a + at + i) * load(b + at + i); },
-        [&](int64_t i) MX_INLINE_LAMBDA { return a[at + i] * b[at + i]; });
-  });
-  return result;
+// Runs of BFloat16.
+
+MX_CLONES void sums(const BFloat16* x, const Block& b, double* result) { run_sums(x, b, result); }
+MX_CLONES void squared_deviations(const BFloat16* x, const float* mean, const Block& b, double* result) {
+  run_squared_deviations(x, mean, b, result);
+}
+MX_CLONES void gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, const Block& b, double* totals,
+                             double* moments) {
+  run_gradient_sums(g, x, mean, b, totals, moments);
+}
+MX_CLONES void normalize(const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
+                         const Block& b, bool add) {
+  normalize_runs(x, mean, scale, shift, y, b, add);
+}
+MX_CLONES void combine(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
+                       const float* c, BFloat16* y, const Block& block, bool add) {
+  combine_runs(g, x, mean, a, b, c, y, block, add);
 }
 
-MX_CLONES double dot(const BFloat16* a, const BFloat16* b, int64_t n) {
-  double result = 0;
-  for_runs(run_of(n), [&](int64_t, int64_t at, int64_t length) MX_INLINE_LAMBDA {
-    Lanes first = {}, second = {};
-    int64_t i = at;
-    for (; i + 2 * kLanes <= at + length; i += 2 * kLanes) {
-      const Widened x = load(a + i), y = load(b + i);
-      first += x.first * y.first;
-      second += x.second * y.second;
-    }
-    float sum = total(first + second);
-    for (; i < at + length; ++i) sum += float(a[i]) * float(b[i]);
-    result += sum;
-  });
-  return result;
-}
+MX_CLONES double dot(const float* a, const float* b, int64_t n) { return dot_of(a, b, n); }
+MX_CLONES double dot(const BFloat16* a, const BFloat16* b, int64_t n) { return dot_of(a, b, n); }
 
 MX_CLONES void normalize_scaled(const float* x, float mean, float scale, const float* gamma, const float* beta,
                                 float* y, int64_t n, bool add) {

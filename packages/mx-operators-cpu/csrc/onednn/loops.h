@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What normalisations do to memory: sums per channel, then a linear function per channel.  Float32,
-// compiled for several instruction sets, on the calling thread.  Sums keep float lanes over short
-// runs and doubles across them.
+// What normalisations do to memory: sums per channel, then a linear function per channel.  Float32, and BFloat16
+// where a channel's elements follow each other (`inner` > 1), compiled for several instruction sets, on the calling
+// thread.  Sums keep float lanes over short runs and doubles across them.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,19 @@ inline int64_t block_channels(int64_t inner) {
 // The parameters below are per channel of the block. Whole rows of channels: channel_rows.h.
 
 void sums(const float* x, const Block& block, double* result);
+void sums(const BFloat16* x, const Block& block, double* result);
 // Sums of (x - mean)^2.
 void squared_deviations(const float* x, const float* mean, const Block& block, double* result);
+void squared_deviations(const BFloat16* x, const float* mean, const Block& block, double* result);
 // Sums of g, and of g * (x - mean).
 void gradient_sums(const float* g, const float* x, const float* mean, const Block& block, double* totals,
                    double* moments);
+void gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, const Block& block, double* totals,
+                   double* moments);
 // y = (x - mean) * scale + shift, or y += that.
 void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
+               const Block& block, bool add);
+void normalize(const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
                const Block& block, bool add);
 // The same as `normalize` without addition, written past the caches.
 void normalize_past_caches(const float* x, const float* mean, const float* scale, const float* shift, float* y,
@@ -48,6 +54,8 @@ void normalize_past_caches(const float* x, const float* mean, const float* scale
 // y = a * g + b * (x - mean) + c, or y += that.
 void combine(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
              float* y, const Block& block, bool add);
+void combine(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b, const float* c,
+             BFloat16* y, const Block& block, bool add);
 
 // y = value, written past the caches.
 void fill_past_caches(float* y, float value, int64_t n);

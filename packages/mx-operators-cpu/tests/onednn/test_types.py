@@ -40,15 +40,18 @@ def test_bfloat16_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], a
 
 @pytest.mark.parametrize("is_train", [True, False])
 @pytest.mark.parametrize("attrs", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
-@pytest.mark.parametrize("shape", [(2, 5, 7, 64), (300, 130), (3, 1), (1, 3)])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((2, 5, 7, 64), 3), ((300, 130), 1), ((3, 1), 1), ((1, 3), 1), ((4, 3, 5, 5), 1), ((2, 70, 3), 1), ((3, 2), 0)],
+)
 def test_bfloat16_batch_norm(
-    rng: np.random.Generator, shape: tuple[int, ...], attrs: dict[str, Any], is_train: bool
+    rng: np.random.Generator, shape: tuple[int, ...], axis: int, attrs: dict[str, Any], is_train: bool
 ) -> None:
-    n = shape[-1]
+    n = shape[axis]
     vectors = [rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n), rng.uniform(0.5, 2, n)]
     data = (3 + 2 * rng.standard_normal(shape)).astype(bfloat16)
     inputs = [data, *(v.astype(np.float32) for v in vectors)]
-    plans.verify("BatchNorm", {"axis": -1, **attrs}, inputs, is_train=is_train, rtol=0.02, atol=0.05)
+    plans.verify("BatchNorm", {"axis": axis, **attrs}, inputs, is_train=is_train, rtol=0.02, atol=0.05)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
