@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GroupNorm (Wu and He, arXiv:1803.08494) and InstanceNorm, whose groups are single channels.  A
-// group of one example is one contiguous run.
+// group of one example is one contiguous run.  T: float or BFloat16, which all tensors hold.
 #include <cmath>
 
 #include "kernels.h"
 #include "loops.h"
+#include "sections.h"
 
 namespace mx::onednn {
 namespace {
 
-void store(float* target, double value, bool add) {
-  *target = add ? *target + static_cast<float>(value) : static_cast<float>(value);
+template <class T>
+void store(T* target, double value, bool add) {
+  const auto rounded = static_cast<float>(value);
+  *target = T(add ? float(*target) + rounded : rounded);
 }
 
 struct Groups {
@@ -23,11 +26,11 @@ struct Groups {
   int64_t rows() const { return examples * groups; }
 };
 
+template <class T>
 class GroupNorm final : public Plan {
  public:
   GroupNorm(const Signature& s, const GroupNormOptions& o)
       : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.groups), eps_(o.eps) {
-    require_float(s);
     const int64_t n = s.inputs[0].size();
     require_sizes(s.inputs, {n, v_.groups, v_.groups});
     require_sizes(s.outputs, {n, v_.rows(), v_.rows()});
@@ -43,29 +46,30 @@ class GroupNorm final : public Plan {
   void row(const Call& call, int64_t r) const {
     const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
-    const float* x = call.input<float>(0) + r * v_.length;
+    const T* x = call.input<T>(0) + r * v_.length;
     double result;
     sums(x, run, &result);
     const auto mean = static_cast<float>(result / count);
     squared_deviations(x, &mean, run, &result);
     const double std = std::sqrt(result / count + eps_);
-    if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
-    if (call.wanted(2)) store(call.output<float>(2) + r, std, call.adds(2));
+    if (call.wanted(1)) store(call.output<T>(1) + r, mean, call.adds(1));
+    if (call.wanted(2)) store(call.output<T>(2) + r, std, call.adds(2));
     if (!call.wanted(0)) return;
     const int64_t group = r % v_.groups;
-    const auto scale = static_cast<float>(call.input<float>(1)[group] / std);
-    normalize(x, &mean, &scale, call.input<float>(2) + group, call.output<float>(0) + r * v_.length, run, call.adds(0));
+    const float gamma(call.input<T>(1)[group]), shift(call.input<T>(2)[group]);
+    const auto scale = static_cast<float>(gamma / std);
+    normalize(x, &mean, &scale, &shift, call.output<T>(0) + r * v_.length, run, call.adds(0));
   }
 
   const Groups v_;
   const double eps_;
 };
 
+template <class T>
 class GroupNormBackward final : public Plan {
  public:
   GroupNormBackward(const Signature& s, const GroupNormOptions& o)
       : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.groups) {
-    require_float(s);
     const int64_t n = s.inputs[1].size();
     require_sizes(s.inputs, {n, n, v_.groups, v_.rows(), v_.rows()});
     require_sizes(s.outputs, {n, v_.groups, v_.groups});
@@ -84,26 +88,26 @@ class GroupNormBackward final : public Plan {
         gamma_grad += shares[2 * r];
         beta_grad += shares[2 * r + 1];
       }
-      if (call.wanted(1)) store(call.output<float>(1) + group, gamma_grad, call.adds(1));
-      if (call.wanted(2)) store(call.output<float>(2) + group, beta_grad, call.adds(2));
+      if (call.wanted(1)) store(call.output<T>(1) + group, gamma_grad, call.adds(1));
+      if (call.wanted(2)) store(call.output<T>(2) + group, beta_grad, call.adds(2));
     }
   }
 
   void row(const Call& call, int64_t r, double* share) const {
     const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
-    const float *g = call.input<float>(0) + r * v_.length, *x = call.input<float>(1) + r * v_.length;
-    const float mean = call.input<float>(3)[r];
-    const double inverse = 1 / static_cast<double>(call.input<float>(4)[r]);
+    const T *g = call.input<T>(0) + r * v_.length, *x = call.input<T>(1) + r * v_.length;
+    const float mean(call.input<T>(3)[r]), std(call.input<T>(4)[r]);
+    const double inverse = 1 / static_cast<double>(std);
     double total, moment;
     gradient_sums(g, x, &mean, run, &total, &moment);
     share[0] = moment * inverse;
     share[1] = total;
     if (!call.wanted(0)) return;
-    const double scale = call.input<float>(2)[r % v_.groups] * inverse;
+    const double scale = float(call.input<T>(2)[r % v_.groups]) * inverse;
     const auto a = static_cast<float>(scale), b = static_cast<float>(-scale * inverse * inverse * moment / count),
                c = static_cast<float>(-scale * total / count);
-    combine(g, x, &mean, &a, &b, &c, call.output<float>(0) + r * v_.length, run, call.adds(0));
+    combine(g, x, &mean, &a, &b, &c, call.output<T>(0) + r * v_.length, run, call.adds(0));
   }
 
   const Groups v_;
@@ -111,12 +115,14 @@ class GroupNormBackward final : public Plan {
 
 }  // namespace
 
-PlanPtr group_norm(const Signature& signature, const GroupNormOptions& options) {
-  return std::make_unique<GroupNorm>(signature, options);
+PlanPtr group_norm(const Signature& s, const GroupNormOptions& options) {
+  if (all_float(counted(s, 3, 3), {})) return std::make_unique<GroupNorm<float>>(s, options);
+  return std::make_unique<GroupNorm<BFloat16>>(s, options);
 }
 
-PlanPtr group_norm_backward(const Signature& signature, const GroupNormOptions& options) {
-  return std::make_unique<GroupNormBackward>(signature, options);
+PlanPtr group_norm_backward(const Signature& s, const GroupNormOptions& options) {
+  if (all_float(counted(s, 5, 3), {})) return std::make_unique<GroupNormBackward<float>>(s, options);
+  return std::make_unique<GroupNormBackward<BFloat16>>(s, options);
 }
 
 }  // namespace mx::onednn

@@ -38,6 +38,16 @@ def test_bfloat16_layer_norm(rng: np.random.Generator, shape: tuple[int, ...], a
     plans.verify("LayerNorm", {"axis": axis}, inputs, rtol=0.02, atol=0.02, gradient=False)
 
 
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 6, 1), (1, 6, 70, 3)])
+@pytest.mark.parametrize(("name", "groups"), [("InstanceNorm", 6), ("GroupNorm", 1), ("GroupNorm", 3)])
+def test_bfloat16_group_norm(
+    rng: np.random.Generator, name: str, groups: int, shape: tuple[int, ...]
+) -> None:
+    inputs = [rng.standard_normal(s).astype(bfloat16) for s in (shape, (groups,), (groups,))]
+    attrs = {"num_groups": groups} if name == "GroupNorm" else {}
+    plans.verify(name, attrs, inputs, rtol=0.05, atol=0.05)
+
+
 @pytest.mark.parametrize("is_train", [True, False])
 @pytest.mark.parametrize("attrs", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
 @pytest.mark.parametrize(
