@@ -29,7 +29,6 @@ TEST_TOOLS = (
     "pytest>=8", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100", "pip", *BUILD_TOOLS,
     "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4",
 )  # fmt: skip
-PYTHONS = ("3.11", "3.12", "3.13")
 
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["lint", "types", "tests"]
