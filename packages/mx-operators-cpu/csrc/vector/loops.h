@@ -45,7 +45,9 @@ struct LoopTable {
                                  bool largest, size_t n);
   // y[i] += a * x[i], in float32 [0] and float64 [1].
   void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
-  // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 4 bytes.
+  // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2 and of 4 bytes.
+  void (*transpose16)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                      int64_t rows, int64_t n);
   void (*transpose32)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);
   // to[i] = from[-i], elements of 1 << [size] bytes.

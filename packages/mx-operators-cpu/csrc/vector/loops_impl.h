@@ -336,7 +336,8 @@ void fill_table(LoopTable& table, const char* name) {
   table.uniform = uniform_numbers;
   table.keep = keep_numbers;
   table.normal = normal_numbers;
-  table.transpose32 = transpose32;
+  table.transpose16 = transpose<uint16_t>;
+  table.transpose32 = transpose<uint32_t>;
   table.mix_pixels = mix_pixels;
   table.mix_rows = mix_rows;
 }

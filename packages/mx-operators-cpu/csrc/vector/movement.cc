@@ -196,10 +196,9 @@ void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64
   const auto item = static_cast<int64_t>(copy.item);
   if (copy.across >= 0) {
     const int64_t stride = m.to[static_cast<size_t>(copy.across)];
-    if (copy.item == 4) {
-      loops().transpose32(out + begin * stride * item, stride, in + begin * item, from, n,
-                          m.sizes[last]);
-      return;
+    if (copy.item == 2 || copy.item == 4) {
+      const auto turn = copy.item == 2 ? loops().transpose16 : loops().transpose32;
+      return turn(out + begin * stride * item, stride, in + begin * item, from, n, m.sizes[last]);
     }
     with_item(copy.item, [&](auto type) {
       transpose<decltype(type)>(out + begin * stride * item, stride, in + begin * item, from, n,

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrices of 4-byte elements transposed in registers: every cache line is read and written whole.
+// Matrices of 4- and 2-byte elements transposed in registers: every cache line is read and written whole. Two rows
+// of 2-byte elements are one of 4-byte pairs.
 // Included by each instruction set's translation unit, inside its own namespace.
 
 #if MX_VECTOR == 512
 constexpr int64_t kTile = 16;
-// to[i][j] = from[j][i] for a tile; strides in elements.
-inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+inline __m512i row(const uint32_t* from, int64_t) { return _mm512_loadu_si512(from); }
+inline __m512i row(const uint16_t* from, int64_t stride) {
+  const auto wide = [](const uint16_t* p) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  };
+  return _mm512_or_si512(wide(from), _mm512_slli_epi32(wide(from + stride), 16));
+}
+// to[i][j] = from[j][i] for a tile: kTile i, and j for as many words; strides in elements.
+template <class T>
+inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
+  constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
   __m512i r[16], t[16];
-  for (int64_t j = 0; j < 16; ++j) r[j] = _mm512_loadu_si512(from + j * from_stride);
+  for (int64_t j = 0; j < 16; ++j) r[j] = row(from + j * kPer * from_stride, from_stride);
   for (int j = 0; j < 8; ++j) {
     t[2 * j] = _mm512_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
     t[2 * j + 1] = _mm512_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
@@ -34,10 +44,20 @@ inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from
 }
 #elif MX_VECTOR == 256
 constexpr int64_t kTile = 8;
-inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+inline __m256i row(const uint32_t* from, int64_t) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+inline __m256i row(const uint16_t* from, int64_t stride) {
+  const auto wide = [](const uint16_t* p) {
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  };
+  return _mm256_or_si256(wide(from), _mm256_slli_epi32(wide(from + stride), 16));
+}
+template <class T>
+inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
+  constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
   __m256i r[8], t[8];
-  for (int64_t j = 0; j < 8; ++j)
-    r[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + j * from_stride));
+  for (int64_t j = 0; j < 8; ++j) r[j] = row(from + j * kPer * from_stride, from_stride);
   for (int j = 0; j < 4; ++j) {
     t[2 * j] = _mm256_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
     t[2 * j + 1] = _mm256_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
@@ -57,33 +77,37 @@ inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from
 }
 #else
 constexpr int64_t kTile = 4;
-inline void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride) {
+template <class T>
+inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
+  constexpr int64_t kColumns = kTile * sizeof(uint32_t) / sizeof(T);
   for (int64_t i = 0; i < kTile; ++i)
-    for (int64_t j = 0; j < kTile; ++j) to[i * to_stride + j] = from[j * from_stride + i];
+    for (int64_t j = 0; j < kColumns; ++j) to[i * to_stride + j] = from[j * from_stride + i];
 }
 #endif
 
 // to[i * N + j] = from[i + j * from_stride]: a few planes, such as an image's colours, side by side.
-template <int64_t N>
-void interleave(uint32_t* to, const uint32_t* from, int64_t from_stride, int64_t rows) {
+template <int64_t N, class T>
+void interleave(T* to, const T* from, int64_t from_stride, int64_t rows) {
   MX_INDEPENDENT
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < N; ++j) to[i * N + j] = from[i + j * from_stride];
 }
 
 // to[i * to_stride + j] = from[i + j * from_stride] for i < rows, j < n.
-void transpose32(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows, int64_t n) {
-  auto* o = static_cast<uint32_t*>(to);
-  auto* x = static_cast<const uint32_t*>(from);
+template <class T>
+void transpose(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows, int64_t n) {
+  auto* o = static_cast<T*>(to);
+  auto* x = static_cast<const T*>(from);
   if (to_stride == n && n == 2) return interleave<2>(o, x, from_stride, rows);
   if (to_stride == n && n == 3) return interleave<3>(o, x, from_stride, rows);
   if (to_stride == n && n == 4) return interleave<4>(o, x, from_stride, rows);
-  const int64_t whole_rows = rows / kTile * kTile, whole = n / kTile * kTile;
+  constexpr int64_t kColumns = kTile * sizeof(uint32_t) / sizeof(T);
+  const int64_t whole_rows = rows / kTile * kTile, whole = n / kColumns * kColumns;
   constexpr int64_t kSquare = 4 * kTile;  // few pages at a time on both sides
   for (int64_t j0 = 0; j0 < whole; j0 += kSquare)
     for (int64_t i0 = 0; i0 < whole_rows; i0 += kSquare)
       for (int64_t i = i0; i < i0 + kSquare && i < whole_rows; i += kTile)
-        for (int64_t j = j0; j < j0 + kSquare && j < whole; j += kTile)
+        for (int64_t j = j0; j < j0 + kSquare && j < whole; j += kColumns)
           transpose_tile(o + i * to_stride + j, to_stride, x + i + j * from_stride, from_stride);
   for (int64_t i = 0; i < whole_rows; ++i)
     for (int64_t j = whole; j < n; ++j) o[i * to_stride + j] = x[i + j * from_stride];

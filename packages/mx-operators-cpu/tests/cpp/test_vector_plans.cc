@@ -103,6 +103,29 @@ void sixteen_bit_conversions_agree() {
   }
 }
 
+template <class T, class Transpose>
+void transposes_stay_inside(Transpose transpose) {
+  for (int64_t rows : {1, 3, 8, 40, 65})
+    for (int64_t n : {1, 2, 3, 4, 7, 32, 33, 100}) {
+      const auto size = static_cast<size_t>(rows * n);
+      std::vector<T> from(size), to(size);
+      for (size_t i = 0; i < size; ++i) from[i] = static_cast<T>(i);
+      transpose(to.data(), n, from.data(), rows, rows, n);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          CHECK(to[static_cast<size_t>(i * n + j)] == from[static_cast<size_t>(i + j * rows)]);
+    }
+}
+
+void every_instruction_set_transposes() {
+  for (const char* name : {"baseline", "avx2", "avx512"}) {
+    const LoopTable* table = loops_named(name);
+    if (table == nullptr) continue;
+    transposes_stay_inside<uint16_t>(table->transpose16);
+    transposes_stay_inside<uint32_t>(table->transpose32);
+  }
+}
+
 void every_shape_stays_inside() {
   for (int64_t rows : {1, 3, 17, 700})
     for (int64_t columns : {1, 5, 513, 600}) {
@@ -166,6 +189,7 @@ int main() {
   instruction_sets_agree();
   pixels_are_mixed_and_turned();
   sixteen_bit_conversions_agree();
+  every_instruction_set_transposes();
   every_shape_stays_inside();
   a_move_out_of_bounds_is_refused();
   an_index_out_of_bounds_is_an_error();

@@ -16,6 +16,8 @@ CASES = [
     ("transpose", {}, (37, 91)),
     ("transpose", {"axes": (2, 0, 1)}, (3, 4, 5)),
     ("transpose", {"axes": (0, 2, 3, 1)}, (2, 17, 6, 7)),
+    ("transpose", {"axes": (0, 2, 1)}, (2, 133, 75)),
+    ("transpose", {"axes": (0, 2, 3, 1)}, (2, 3, 6, 7)),
     ("transpose", {"axes": (1, 0)}, (0, 3)),
     ("SwapAxis", {"dim1": 0, "dim2": 2}, (3, 4, 5)),
     ("reverse", {"axis": (0, 2)}, (3, 4, 5)),
