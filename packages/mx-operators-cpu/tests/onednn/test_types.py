@@ -52,7 +52,15 @@ def test_bfloat16_group_norm(
 @pytest.mark.parametrize("attrs", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((2, 5, 7, 64), 3), ((300, 130), 1), ((3, 1), 1), ((1, 3), 1), ((4, 3, 5, 5), 1), ((2, 70, 3), 1), ((3, 2), 0)],
+    [
+        ((2, 5, 7, 64), 3),
+        ((300, 130), 1),
+        ((3, 1), 1),
+        ((1, 3), 1),
+        ((4, 3, 5, 5), 1),
+        ((2, 70, 3), 1),
+        ((3, 2), 0),
+    ],
 )
 def test_bfloat16_batch_norm(
     rng: np.random.Generator, shape: tuple[int, ...], axis: int, attrs: dict[str, Any], is_train: bool
