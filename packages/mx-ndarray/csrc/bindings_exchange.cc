@@ -66,13 +66,21 @@ py::object share_numpy(const py::array& values, int32_t dtype, ContextPair conte
   return new_array(shared(values, dtype, place));
 }
 
+// Extents of an empty array may multiply to more than NumPy has addresses for.
+py::array new_numpy(const Shape& shape, int32_t dtype) {
+  try {
+    return {numpy_dtype(dtype), std::vector<py::ssize_t>(shape.data(), shape.data() + shape.ndim())};
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ValueError)) throw;
+    throw Error(MX_ERROR_SHAPE, "[asnumpy] NumPy has no array of shape " + shape.text());
+  }
+}
+
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
   wait(array, false);
   settle(array);
-  const Shape& shape = array.shape();
-  py::array made(numpy_dtype(array.dtype()),
-                 std::vector<py::ssize_t>(shape.data(), shape.data() + shape.ndim()));
+  py::array made = new_numpy(array.shape(), array.dtype());
   if (on_host(array.context())) {
     copy_memory(made.mutable_data(), array.allocate(true), array.bytes());
   } else {

@@ -297,3 +297,8 @@ def test_broadcast_to_adds_axes_in_front() -> None:
 
 def test_the_type_none_is_float32() -> None:
     assert nd.ones((2,), dtype="int32").astype(None).dtype is np.float32
+
+
+def test_an_empty_array_that_numpy_cannot_have_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"\[asnumpy\] NumPy has no array of shape \(0, 4611686018427387904\)"):
+        nd.zeros((0, 2**62)).asnumpy()

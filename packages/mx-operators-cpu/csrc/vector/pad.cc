@@ -17,25 +17,33 @@ namespace {
 constexpr int64_t kPieceBytes = 128 << 10;  // what a thread takes at a time
 constexpr int64_t kNowhere = -1;
 
-// Which element of an axis each element of the padded one is.
-std::vector<int64_t> places_of(int64_t extent, int64_t before, int64_t behind, PadMode mode) {
-  std::vector<int64_t> places;
-  for (int64_t i = -before; i < extent + behind; ++i) {
-    const int64_t beyond = i < 0 ? -i : i >= extent ? i - extent + 1 : 0;
-    if (beyond == 0) {
-      places.push_back(i);
-    } else if (mode == PadMode::kConstant) {
-      places.push_back(kNowhere);
-    } else if (mode == PadMode::kEdge) {
-      places.push_back(i < 0 ? 0 : extent - 1);
-    } else {
-      places.push_back(i < 0 ? beyond : extent - 1 - beyond);
-    }
-    if (mode != PadMode::kConstant && (places.back() < 0 || places.back() >= extent))
-      throw Error(MX_ERROR_SHAPE, "[Pad] an axis of extent " + std::to_string(extent) + " has nothing " +
-                                      std::to_string(beyond) + " elements beyond its end");
+// An axis and what is put around it.
+struct Axis {
+  int64_t extent;  // of the padded one
+  int64_t inner, before;
+  int64_t stride;  // of the input
+  bool plain;      // nothing is put around
+};
+
+// Which element of an axis the padded one shows at `index`.
+inline int64_t place(const Axis& axis, int64_t index, PadMode mode) {
+  const int64_t i = index - axis.before, last = axis.inner - 1;
+  if (i >= 0 && i <= last) return i;
+  switch (mode) {
+    case PadMode::kConstant:
+      return kNowhere;
+    case PadMode::kEdge:
+      return i < 0 ? 0 : last;
+    default:
+      return i < 0 ? -i : 2 * last - i;
   }
-  return places;
+}
+
+void check_reach(int64_t extent, int64_t before, int64_t behind, PadMode mode) {
+  const int64_t reach = mode == PadMode::kReflect ? extent - 1 : extent > 0 ? std::max(before, behind) : 0;
+  if (mode == PadMode::kConstant || std::max(before, behind) <= reach || (before == 0 && behind == 0)) return;
+  throw Error(MX_ERROR_SHAPE, "[Pad] an axis of extent " + std::to_string(extent) + " has nothing " +
+                                  std::to_string(before > reach ? before : behind) + " elements beyond its end");
 }
 
 // A short row: calls cost as much as their bytes.
@@ -53,18 +61,18 @@ inline void copy_row(T* to, const T* from, int64_t n) {
 class PadPlan final : public Plan {
  public:
   PadPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Shape& before, const Shape& behind, PadMode mode)
-      : Plan(std::move(inputs), std::move(outputs), 1) {
+      : Plan(std::move(inputs), std::move(outputs), 1), mode_(mode) {
     const Shape& shape = inputs_[0].shape;
     int64_t stride = 1;
     for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) {
-      std::vector<int64_t> places = places_of(shape[axis], before[axis], behind[axis], mode);
+      check_reach(shape[axis], before[axis], behind[axis], mode);
       // Outer axes that nothing is put around are one.
       const bool plain = before[axis] == 0 && behind[axis] == 0;
       if (plain && axes_.size() > 1 && axes_.back().plain) {
         axes_.back().extent *= shape[axis];
+        axes_.back().inner *= shape[axis];
       } else {
-        const auto extent = static_cast<int64_t>(places.size());
-        axes_.push_back({extent, plain ? std::vector<int64_t>() : std::move(places), stride, plain});
+        axes_.push_back({before[axis] + shape[axis] + behind[axis], shape[axis], before[axis], stride, plain});
       }
     }
     left_ = before.back();
@@ -95,13 +103,6 @@ class PadPlan final : public Plan {
   }
 
  private:
-  struct Axis {  // innermost first
-    int64_t extent;
-    std::vector<int64_t> places;  // empty where nothing is put around
-    int64_t stride;
-    bool plain;
-  };
-
   template <class T>
   void fill_rows(const Call& call, char* out) const {
     T constant;
@@ -129,9 +130,9 @@ class PadPlan final : public Plan {
     int64_t from = 0;
     for (size_t k = 1; k < axes_.size(); ++k) {
       const Axis& axis = axes_[k];
-      const int64_t index = row % axis.extent, place = axis.plain ? index : axis.places[static_cast<size_t>(index)];
-      if (place == kNowhere) return kNowhere;
-      from += place * axis.stride;
+      const int64_t at = place(axis, row % axis.extent, mode_);
+      if (at == kNowhere) return kNowhere;
+      from += at * axis.stride;
       row /= axis.extent;
     }
     return from;
@@ -139,14 +140,20 @@ class PadPlan final : public Plan {
 
   template <class T>
   void pad_row(T* to, const T* from, T constant) const {
-    const int64_t* places = axes_[0].places.data();
-    const auto around = [&](int64_t i) { to[i] = places[i] == kNowhere ? constant : from[places[i]]; };
-    for (int64_t i = 0; i < left_; ++i) around(i);
+    const int64_t end = left_ + middle_;
     copy_row(to + left_, from, middle_);
-    for (int64_t i = left_ + middle_; i < row_; ++i) around(i);
+    if (mode_ == PadMode::kReflect) {
+      for (int64_t i = 0; i < left_; ++i) to[i] = from[left_ - i];
+      for (int64_t i = end; i < row_; ++i) to[i] = from[2 * (middle_ - 1) - (i - left_)];
+    } else {
+      const bool edge = mode_ == PadMode::kEdge && middle_ > 0;
+      std::fill_n(to, left_, edge ? from[0] : constant);
+      std::fill_n(to + end, row_ - end, edge ? from[middle_ - 1] : constant);
+    }
   }
 
-  std::vector<Axis> axes_;
+  const PadMode mode_;
+  std::vector<Axis> axes_;  // innermost first
   int64_t left_, middle_, row_;
 };
 
