@@ -300,5 +300,7 @@ def test_the_type_none_is_float32() -> None:
 
 
 def test_an_empty_array_that_numpy_cannot_have_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"\[asnumpy\] NumPy has no array of shape \(0, 4611686018427387904\)"):
+    with pytest.raises(
+        ShapeError, match=r"\[asnumpy\] NumPy has no array of shape \(0, 4611686018427387904\)"
+    ):
         nd.zeros((0, 2**62)).asnumpy()
