@@ -179,7 +179,7 @@ def test_ctrl_c_ends_what_waits_for_a_hanging_operation(wait: str) -> None:
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - start < 15
+        assert time.monotonic() - start < 8  # an exit would wait 10 s, a fork 30 s
         assert process.wait(20) == 0
     finally:
         process.kill()

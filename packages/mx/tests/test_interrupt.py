@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.timeout(120)
 
 LONG = """
-a = mx.nd.ones((1200, 1200))
+a = mx.nd.ones((2500, 2500))
 for i in range(500):
     a = mx.nd.dot(a, a) * 1e-4
 """
