@@ -43,6 +43,7 @@ class Case(NamedTuple):
     theirs: Callable[..., Any]
     constants: int = 0  # arrays without gradients, at the end
     train: bool = True
+    narrow: int = 0  # arrays in bfloat16, at the beginning
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -58,12 +59,23 @@ def norms() -> Iterator[Case]:
     yield Case("batch norm", [x, weight, bias, mean, var],
                lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
                lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b, training=True), constants=2)  # fmt: skip
+    yield Case("batch norm, bfloat16", [x, weight, bias, mean, var],
+               lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
+               lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b, training=True),
+               constants=2, narrow=1)  # fmt: skip
+    turned = x.transpose(0, 2, 3, 1).copy()
+    for name, narrow in (("batch norm, channels last", 0), ("batch norm, channels last, bfloat16", 1)):
+        yield Case(name, [turned, weight, bias, mean, var],
+                   lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False, axis=3),
+                   lambda x, w, b, m, v: functional.batch_norm(x.permute(0, 3, 1, 2), m, v, w, b, training=True),
+                   constants=2, narrow=narrow)  # fmt: skip
     yield Case("batch norm, inference", [x, weight, bias, mean, var],
                lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
                lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b), constants=5, train=False)  # fmt: skip
-    yield Case("group norm", [x, weight[:32], bias[:32]], lambda x, w, b: nd.GroupNorm(x, w, b, num_groups=32),
-               lambda x, w, b: functional.group_norm(x, 32, w.repeat_interleave(2), b.repeat_interleave(2)),
-               )  # fmt: skip
+    for name, narrow in (("group norm", 0), ("group norm, bfloat16", 3)):
+        yield Case(name, [x, weight[:32], bias[:32]], lambda x, w, b: nd.GroupNorm(x, w, b, num_groups=32),
+                   lambda x, w, b: functional.group_norm(x, 32, w.repeat_interleave(2), b.repeat_interleave(2)),
+                   narrow=narrow)  # fmt: skip
     yield Case("instance norm", [x, weight, bias], nd.InstanceNorm,
                lambda x, w, b: functional.instance_norm(x, weight=w, bias=b))  # fmt: skip
     rows = numbers((4096, 1024), (1024,), (1024,))
@@ -180,6 +192,9 @@ def elementwise() -> Iterator[Case]:
     yield Case("max over an axis", [x], lambda a: nd.max(a, axis=1), lambda a: a.amax(1))
     yield Case("norm", [x], nd.norm, lambda a: a.norm())
     yield Case("transpose", [x], nd.transpose, lambda a: a.t().contiguous())
+    (images,) = numbers((32, 64, 56, 56))
+    yield Case("channels last, bfloat16", [images], lambda a: nd.transpose(a, axes=(0, 2, 3, 1)),
+               lambda a: a.permute(0, 2, 3, 1).contiguous(), narrow=1)  # fmt: skip
     yield Case("concat", [x, y], lambda a, b: nd.concat(a, b, dim=1), lambda a, b: torch.cat([a, b], 1))
     yield Case("slice", [x], lambda a: nd.slice_axis(a, axis=1, begin=100, end=900),
                lambda a: a[:, 100:900].contiguous())  # fmt: skip
@@ -235,7 +250,7 @@ def _their_step(name: str, many: int, shape: tuple[int, ...], **options: Any) ->
 
 def ours(case: Case) -> Callable[[], object]:
     """A function that runs our layer once."""
-    arrays = [nd.array(a) for a in case.arrays]
+    arrays = [nd.array(a, dtype="bfloat16" if i < case.narrow else None) for i, a in enumerate(case.arrays)]
     wanted = arrays[: len(arrays) - case.constants]
     for array in wanted:
         array.attach_grad()
@@ -248,7 +263,7 @@ def ours(case: Case) -> Callable[[], object]:
         with autograd.record():
             y = case.ours(*arrays)
         if not heads:
-            heads.append(nd.ones(y.shape))
+            heads.append(nd.ones(y.shape, dtype=y.dtype))
         y.backward(heads[0])
         for array in wanted:
             array.grad.wait_to_read()
@@ -259,6 +274,7 @@ def ours(case: Case) -> Callable[[], object]:
 def theirs(case: Case) -> Callable[[], object]:
     """The same of PyTorch's."""
     arrays = [torch.from_numpy(a.copy()) for a in case.arrays]
+    arrays = [a.bfloat16() if i < case.narrow else a for i, a in enumerate(arrays)]
     wanted = arrays[: len(arrays) - case.constants]
     heads: list[Any] = []
 

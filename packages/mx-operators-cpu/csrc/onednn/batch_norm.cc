@@ -45,7 +45,7 @@ class BatchNorm final : public Plan {
   void normalize_by_moving(const Call& call) const {
     const float *mean = call.input<float>(3), *variance = call.input<float>(4);
     auto* scale = static_cast<float*>(call.context.scratch[0]);
-    for (int64_t c = 0; c < v_.length; ++c) scale[c] = settle(o_, call, c, mean[c], variance[c]);
+    for (int64_t c = 0; c < v_.length; ++c) scale[c] = finish_channel(o_, call, c, mean[c], variance[c]);
     if (!call.wanted(0)) return;
     const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
     const int64_t step = v_.length * v_.inner;
@@ -76,7 +76,7 @@ class BatchNorm final : public Plan {
     for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
     squared_deviations(x, mean, block, result);
     for (int64_t c = 0; c < block.channels; ++c)
-      scale[c] = settle(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
+      scale[c] = finish_channel(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
     if (!call.wanted(0)) return;
     normalize(x, mean, scale, call.input<float>(2) + first, call.output<T>(0) + first * v_.inner, block,
               call.adds(0));
@@ -113,7 +113,7 @@ class BatchNormBackward final : public Plan {
     gradient_sums(g, x, mean, block, totals, moments);
     float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
     for (int64_t i = 0; i < block.channels; ++i) {
-      const Coefficients k = settle_gradient(o_, call, first + i, count_, totals[i], moments[i]);
+      const Coefficients k = finish_channel_gradient(o_, call, first + i, count_, totals[i], moments[i]);
       a[i] = k.a;
       b[i] = k.b;
       c[i] = k.c;

@@ -24,7 +24,7 @@ struct ChannelOutput {
 };
 
 // The statistics of channel c are known: records what is to be recorded, and returns gamma / std.
-inline float settle(const BatchNormOptions& o, const Call& call, int64_t c, float mean, float variance) {
+inline float finish_channel(const BatchNormOptions& o, const Call& call, int64_t c, float mean, float variance) {
   ChannelOutput(call, 1).set(c, mean);
   ChannelOutput(call, 2).set(c, variance);
   if (o.use_batch_stats) {
@@ -43,8 +43,8 @@ struct Coefficients {
 };
 
 // From the sums of g and of g * (x - mean) over channel c's `count` elements: writes the parameters' gradients.
-inline Coefficients settle_gradient(const BatchNormOptions& o, const Call& call, int64_t c, double count, double total,
-                                    double moment) {
+inline Coefficients finish_channel_gradient(const BatchNormOptions& o, const Call& call, int64_t c, double count,
+                                            double total, double moment) {
   const double inverse = 1 / std::sqrt(static_cast<double>(call.input<float>(4)[c]) + o.eps);
   const double gamma = o.fix_gamma ? 1.0 : call.input<float>(2)[c];
   ChannelOutput(call, 1).set(c, o.fix_gamma ? 0.f : static_cast<float>(moment * inverse));

@@ -102,11 +102,11 @@ class RowsBatchNorm final : public RowsPlan {
       for (int64_t c = 0; c < channels_; ++c) {
         mean[c] = static_cast<float>(total.first[c]);
         const auto variance = static_cast<float>(total.second[c] / static_cast<double>(rows_));
-        scale[c] = settle(o_, call, c, mean[c], variance);
+        scale[c] = finish_channel(o_, call, c, mean[c], variance);
       }
     } else {
       std::copy_n(call.input<float>(3), channels_, mean);
-      for (int64_t c = 0; c < channels_; ++c) scale[c] = settle(o_, call, c, mean[c], call.input<float>(4)[c]);
+      for (int64_t c = 0; c < channels_; ++c) scale[c] = finish_channel(o_, call, c, mean[c], call.input<float>(4)[c]);
     }
     if (call.wanted(0)) normalize(call, mean, scale);
   }
@@ -169,7 +169,7 @@ class RowsBatchNormBackward final : public RowsPlan {
         total += share.first[i];
         moment += share.second[i];
       }
-      const Coefficients k = settle_gradient(o_, call, i, static_cast<double>(rows_), total, moment);
+      const Coefficients k = finish_channel_gradient(o_, call, i, static_cast<double>(rows_), total, moment);
       a[i] = k.a;
       b[i] = k.b;
       c[i] = k.c;

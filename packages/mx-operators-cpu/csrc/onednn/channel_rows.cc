@@ -13,7 +13,7 @@ namespace {
 #include "elements.h"
 
 constexpr int64_t kRun = 128;    // rows summed in floats before they enter a double
-constexpr int64_t kBlock = 64;   // channels whose sums stay in registers and in the first cache
+constexpr int64_t kBlock = 64;   // channels whose sums stay in the first cache
 
 // Calls body(first row, rows, first channel, channels) piece by piece, in the order of memory.
 template <class Body>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What normalisations do to memory: sums per channel, then a linear function per channel.  Float32, and BFloat16
-// where a channel's elements follow each other (`inner` > 1), compiled for several instruction sets, on the calling
+// made for channels whose elements follow each other (`inner` > 1), compiled for several instruction sets, on the calling
 // thread.  Sums keep float lanes over short runs and doubles across them.
 #pragma once
 

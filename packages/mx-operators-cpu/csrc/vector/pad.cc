@@ -19,15 +19,14 @@ constexpr int64_t kNowhere = -1;
 
 // An axis and what is put around it.
 struct Axis {
-  int64_t extent;  // of the padded one
-  int64_t inner, before;
-  int64_t stride;  // of the input
+  int64_t extent, stride;  // of the input
+  int64_t before, padded;  // elements in front of it, and in all
   bool plain;      // nothing is put around
 };
 
 // Which element of an axis the padded one shows at `index`.
 inline int64_t place(const Axis& axis, int64_t index, PadMode mode) {
-  const int64_t i = index - axis.before, last = axis.inner - 1;
+  const int64_t i = index - axis.before, last = axis.extent - 1;
   if (i >= 0 && i <= last) return i;
   switch (mode) {
     case PadMode::kConstant:
@@ -39,11 +38,14 @@ inline int64_t place(const Axis& axis, int64_t index, PadMode mode) {
   }
 }
 
+// Throws where an edge or a reflection has no elements to show.
 void check_reach(int64_t extent, int64_t before, int64_t behind, PadMode mode) {
-  const int64_t reach = mode == PadMode::kReflect ? extent - 1 : extent > 0 ? std::max(before, behind) : 0;
-  if (mode == PadMode::kConstant || std::max(before, behind) <= reach || (before == 0 && behind == 0)) return;
-  throw Error(MX_ERROR_SHAPE, "[Pad] an axis of extent " + std::to_string(extent) + " has nothing " +
-                                  std::to_string(before > reach ? before : behind) + " elements beyond its end");
+  if (mode == PadMode::kConstant || (mode == PadMode::kEdge && extent > 0)) return;
+  const int64_t reach = std::max<int64_t>(extent - 1, 0);
+  for (const int64_t beyond : {before, behind})
+    if (beyond > reach)
+      throw Error(MX_ERROR_SHAPE, "[Pad] an axis of extent " + std::to_string(extent) + " has nothing " +
+                                      std::to_string(beyond) + " elements beyond its end");
 }
 
 // A short row: calls cost as much as their bytes.
@@ -70,14 +72,14 @@ class PadPlan final : public Plan {
       const bool plain = before[axis] == 0 && behind[axis] == 0;
       if (plain && axes_.size() > 1 && axes_.back().plain) {
         axes_.back().extent *= shape[axis];
-        axes_.back().inner *= shape[axis];
+        axes_.back().padded *= shape[axis];
       } else {
-        axes_.push_back({before[axis] + shape[axis] + behind[axis], shape[axis], before[axis], stride, plain});
+        axes_.push_back({shape[axis], stride, before[axis], before[axis] + shape[axis] + behind[axis], plain});
       }
     }
     left_ = before.back();
     middle_ = shape.back();
-    row_ = axes_[0].extent;
+    row_ = axes_[0].padded;
   }
 
  protected:
@@ -130,10 +132,10 @@ class PadPlan final : public Plan {
     int64_t from = 0;
     for (size_t k = 1; k < axes_.size(); ++k) {
       const Axis& axis = axes_[k];
-      const int64_t at = place(axis, row % axis.extent, mode_);
+      const int64_t at = place(axis, row % axis.padded, mode_);
       if (at == kNowhere) return kNowhere;
       from += at * axis.stride;
-      row /= axis.extent;
+      row /= axis.padded;
     }
     return from;
   }

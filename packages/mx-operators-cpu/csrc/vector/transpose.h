@@ -6,8 +6,8 @@
 
 #if MX_VECTOR == 512
 constexpr int64_t kTile = 16;
-inline __m512i row(const uint32_t* from, int64_t) { return _mm512_loadu_si512(from); }
-inline __m512i row(const uint16_t* from, int64_t stride) {
+inline __m512i row_of_words(const uint32_t* from, int64_t) { return _mm512_loadu_si512(from); }
+inline __m512i row_of_words(const uint16_t* from, int64_t stride) {
   const auto wide = [](const uint16_t* p) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   };
@@ -18,7 +18,7 @@ template <class T>
 inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
   constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
   __m512i r[16], t[16];
-  for (int64_t j = 0; j < 16; ++j) r[j] = row(from + j * kPer * from_stride, from_stride);
+  for (int64_t j = 0; j < 16; ++j) r[j] = row_of_words(from + j * kPer * from_stride, from_stride);
   for (int j = 0; j < 8; ++j) {
     t[2 * j] = _mm512_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
     t[2 * j + 1] = _mm512_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
@@ -44,10 +44,10 @@ inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from
 }
 #elif MX_VECTOR == 256
 constexpr int64_t kTile = 8;
-inline __m256i row(const uint32_t* from, int64_t) {
+inline __m256i row_of_words(const uint32_t* from, int64_t) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
-inline __m256i row(const uint16_t* from, int64_t stride) {
+inline __m256i row_of_words(const uint16_t* from, int64_t stride) {
   const auto wide = [](const uint16_t* p) {
     return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   };
@@ -57,7 +57,7 @@ template <class T>
 inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
   constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
   __m256i r[8], t[8];
-  for (int64_t j = 0; j < 8; ++j) r[j] = row(from + j * kPer * from_stride, from_stride);
+  for (int64_t j = 0; j < 8; ++j) r[j] = row_of_words(from + j * kPer * from_stride, from_stride);
   for (int j = 0; j < 4; ++j) {
     t[2 * j] = _mm256_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
     t[2 * j + 1] = _mm256_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
