@@ -9,6 +9,9 @@ from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).parent / "src"))  # mx_core.build of this very tree
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
-setup(ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")))])
+setup(
+    ext_modules=[native_extension("mx_core._native", sorted(glob("csrc/*.cc")))],
+    cmdclass={"build_ext": ParallelBuildExt},
+)

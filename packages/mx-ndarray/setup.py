@@ -5,6 +5,9 @@ from glob import glob
 
 from setuptools import setup
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
-setup(ext_modules=[native_extension("mx_ndarray._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"])])
+setup(
+    ext_modules=[native_extension("mx_ndarray._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"])],
+    cmdclass={"build_ext": ParallelBuildExt},
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from setuptools import setup
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
 LIB = Path("src/mx_operators_cpu/lib")  # next to the extension: found through $ORIGIN/lib
 header = next(f.locate() for f in files("onednn-devel-cpu-gomp") or () if f.match("include/dnnl.h"))
@@ -45,5 +45,6 @@ setup(
             f"mx_operators_cpu._{name}", sorted(s for f in folders for s in glob(f"csrc/{f}/*.cc")), **options
         )
         for name, folders, options in PARTS
-    ]
+    ],
+    cmdclass={"build_ext": ParallelBuildExt},
 )

@@ -3,7 +3,7 @@ from glob import glob
 
 from setuptools import setup
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
 setup(
     ext_modules=[
@@ -13,5 +13,6 @@ setup(
             compile_flags=("-pthread",),
             link_flags=("-pthread",),
         )
-    ]
+    ],
+    cmdclass={"build_ext": ParallelBuildExt},
 )

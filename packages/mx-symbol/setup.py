@@ -5,7 +5,10 @@ from pathlib import Path
 
 from setuptools import setup
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
 sources = sorted(str(path) for path in Path("csrc").glob("*.cc"))
-setup(ext_modules=[native_extension("mx_symbol._core", sources, include_dirs=["csrc"])])
+setup(
+    ext_modules=[native_extension("mx_symbol._core", sources, include_dirs=["csrc"])],
+    cmdclass={"build_ext": ParallelBuildExt},
+)

@@ -3,7 +3,7 @@ from glob import glob
 
 from setuptools import setup
 
-from mx_core.build import native_extension
+from mx_core.build import ParallelBuildExt, native_extension
 
 setup(
     ext_modules=[
@@ -12,5 +12,6 @@ setup(
             sorted(glob("csrc/*.cc")),
             pybind11=False,
         )
-    ]
+    ],
+    cmdclass={"build_ext": ParallelBuildExt},
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 #: state theirs in PluginInfo.
 VARIABLES: Mapping[str, str] = {
     "MX_BUILD_DEBUG": "1: native parts are built without optimisation, with debug information",
+    "MX_BUILD_JOBS": "how many compilers run at once when native parts are built; by default one per core",
     "MX_BUILD_SANITIZE": "sanitizers that native parts are built with, e.g. address",
     "MX_DISABLE_PLUGINS": "plug-ins or distributions not to load, comma-separated",
     "MX_ENGINE_TYPE": "name of the engine to use",
