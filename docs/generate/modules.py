@@ -18,8 +18,10 @@ INTERNAL = {
     "mx_operators_cpu": ("",),
     "mx_operators_cuda": ("",),
     "mx_symbol": (
-        "arithmetic", "bind", "bound_graph", "compose", "creation", "fluent", "functions", "infer", "json_",
-        "memory_check", "memory_parts", "namespaces", "program", "schedule", "text", "upgrade", "variable",
+        "command", "graph.infer", "graph.node", "graph.text", "memory.check", "memory.parts", "memory.schedule",
+        "passes.bound_graph", "runtime.bind", "runtime.program", "serialization", "symbol.arithmetic",
+        "symbol.compose", "symbol.creation", "symbol.fluent", "symbol.functions", "symbol.inference",
+        "symbol.namespaces", "symbol.symbol", "symbol.variable",
     ),
 }  # fmt: skip
 ALWAYS_INTERNAL = ("plugin", "_")
@@ -32,7 +34,7 @@ def names(package: str) -> list[str]:
     found = [package]
     for info in pkgutil.walk_packages(module.__path__, f"{package}."):
         parts = info.name.split(".")[1:]
-        if not any(part.startswith(ALWAYS_INTERNAL) for part in parts) and not parts[0].startswith(
+        if not any(part.startswith(ALWAYS_INTERNAL) for part in parts) and not ".".join(parts).startswith(
             hidden or "\0"
         ):
             found.append(info.name)

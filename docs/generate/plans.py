@@ -25,9 +25,9 @@ def _branches(target: Path) -> None:
     """Four towers side by side, in both modes."""
     from bench_branches import towers
 
-    from mx_symbol.bound_graph import build
-    from mx_symbol.planning import Planning
-    from mx_symbol.schedule import make_schedule
+    from mx_symbol.graph.planning import Planning
+    from mx_symbol.memory.schedule import make_schedule
+    from mx_symbol.passes.bound_graph import build
 
     net = towers(4, 6, 256)
     for mode in MODES:
@@ -39,9 +39,9 @@ def _training(target: Path) -> None:
     """The training step of ResNet-18, batch 32: as planned, and in half the memory."""
     from networks import IMAGE_NETWORKS
 
-    from mx_symbol.bound_graph import build
-    from mx_symbol.recompute import fit_budget
-    from mx_symbol.schedule import make_schedule
+    from mx_symbol.memory.recompute import fit_budget
+    from mx_symbol.memory.schedule import make_schedule
+    from mx_symbol.passes.bound_graph import build
 
     net = IMAGE_NETWORKS["resnet18_v1"]()
     requests = {name: "write" for name in net.list_arguments() if name != "data"}
@@ -54,7 +54,9 @@ def _training(target: Path) -> None:
 
 def _block() -> dict[str, str]:
     """A layer and a residual block behind it: as bound, and as inference runs them."""
-    from mx_symbol import show, stages, sym
+    from mx_symbol import sym
+    from mx_symbol.graph import show
+    from mx_symbol.passes import stages
 
     stem = sym.Convolution(sym.Variable("data"), num_filter=16, kernel=(3, 3), name="stem")
     made = sym.Convolution(stem, num_filter=16, kernel=(3, 3), pad=(1, 1), no_bias=True, name="conv")

@@ -184,7 +184,7 @@ def differentiate(mx: Any, call: Any, heads: list[Any], inputs: list[Any]) -> No
 
 def through_graph(mx: Any, call: Any, inputs: list[Any]) -> None:
     """The same call as a graph of one node, bound, forwards and backwards."""
-    from mx_symbol.functions import function
+    from mx_symbol.symbol.functions import function
 
     variables = [mx.sym.Variable(f"x{i}") for i in range(len(inputs))]
     positional, named = arguments(call, variables)

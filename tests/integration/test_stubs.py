@@ -75,7 +75,7 @@ def checked(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int,
     return said
 
 
-ARRAY, SYMBOL = "mx_ndarray.ndarray.NDArray", "mx_symbol.symbol.Symbol"
+ARRAY, SYMBOL = "mx_ndarray.ndarray.NDArray", "mx_symbol.symbol.symbol.Symbol"
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import numpy as np
 from mx_core import services
 from mx_ndarray import nd
 from mx_symbol import Symbol, sym
-from mx_symbol.executor import Executor
-from mx_symbol.strands import n_cores
+from mx_symbol.graph.planning import n_cores
+from mx_symbol.runtime.executor import Executor
 
 #: channels and extent of the input, then the filters of the four branches
 BLOCKS = (

@@ -29,8 +29,8 @@ from contest.timing import turn
 from networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 
 from mx_ndarray import nd
-from mx_symbol.cost import flops
-from mx_symbol.executor import Executor
+from mx_symbol.memory.cost import flops
+from mx_symbol.runtime.executor import Executor
 
 #: network, batch, mode, type
 ROWS = (

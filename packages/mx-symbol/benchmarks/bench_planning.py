@@ -7,8 +7,8 @@ import time
 
 from mx_core.context import cpu
 from mx_symbol import sym
-from mx_symbol.bound_graph import build, optimized
-from mx_symbol.schedule import make_schedule
+from mx_symbol.memory.schedule import make_schedule
+from mx_symbol.passes.bound_graph import build, optimized
 
 
 def residual_network(blocks: int) -> sym.Symbol:

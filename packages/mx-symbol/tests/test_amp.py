@@ -6,7 +6,8 @@ import pytest
 
 from mx_core.errors import ArgumentError, UnknownOperatorError
 from mx_ndarray import nd
-from mx_symbol import amp, passes, precision, sym
+from mx_symbol import amp, passes, sym
+from mx_symbol.passes import precision
 
 
 def network():

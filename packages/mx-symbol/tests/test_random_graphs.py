@@ -14,7 +14,7 @@ from mx_core import plugins
 from mx_core.errors import MXNetError
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_symbol.memory_check import check_any_order, check_plan
+from mx_symbol.memory.check import check_any_order, check_plan
 from mx_symbol.passes import OPTIONAL
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,7 +23,7 @@ from random_graphs import NAMES, SHAPE, graphs
 
 @pytest.fixture(autouse=True)
 def several_cores(monkeypatch):
-    monkeypatch.setattr("mx_symbol.planning._workers", lambda context: 2)
+    monkeypatch.setattr("mx_symbol.graph.planning._workers", lambda context: 2)
 
 
 def passes():

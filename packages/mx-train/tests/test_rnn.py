@@ -15,7 +15,7 @@ from mx_core import cpu
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_symbol.naming import NameManager
+from mx_symbol.symbol.naming import NameManager
 from mx_train import initializer, rnn
 from mx_train.module import BucketingModule
 

@@ -14,7 +14,7 @@ import pytest
 from mx_core import cpu
 from mx_core.errors import ArgumentError
 from mx_symbol import sym
-from mx_symbol.naming import NameManager
+from mx_symbol.symbol.naming import NameManager
 from mx_train import rnn
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "rnn_convolutional.json").read_text())

@@ -10,7 +10,7 @@ from ml_dtypes import bfloat16
 
 from mx_operators_cpu.onednn.library import native
 
-attention = pytest.importorskip("mx_symbol.optimise.attention").FUSED_ATTENTION
+attention = pytest.importorskip("mx_symbol.passes.attention").FUSED_ATTENTION
 
 
 @pytest.mark.parametrize("dtype", [np.float32, bfloat16])

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from mx_ndarray import nd
-from mx_symbol.cost import cost
-from mx_symbol.executor import Executor
 from mx_symbol.graph import Node
-from mx_symbol.ir import PREPARED
+from mx_symbol.graph.ir import PREPARED
+from mx_symbol.memory.cost import cost
+from mx_symbol.runtime.executor import Executor
 
 #: runs of one node between two waits, so that waiting does not count; seconds that are enough
 REPEATS, LONGEST = 8, 0.02

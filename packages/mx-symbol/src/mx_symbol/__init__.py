@@ -8,16 +8,16 @@ from typing import Any
 __version__ = "0.1.0"
 
 _LAZY = {
-    "AttrScope": "mx_symbol.attribute",
-    "CachedOp": "mx_symbol.cached_op",
-    "Executor": "mx_symbol.executor",
+    "AttrScope": "mx_symbol.symbol.attribute",
+    "CachedOp": "mx_symbol.runtime.cached_op",
+    "Executor": "mx_symbol.runtime.executor",
     "Group": "mx_symbol.symbol",
-    "NameManager": "mx_symbol.naming",
-    "Prefix": "mx_symbol.naming",
+    "NameManager": "mx_symbol.symbol.naming",
+    "Prefix": "mx_symbol.symbol.naming",
     "Symbol": "mx_symbol.symbol",
     "Variable": "mx_symbol.symbol",
-    "load": "mx_symbol.json_reader",
-    "load_json": "mx_symbol.json_reader",
+    "load": "mx_symbol.serialization.json_reader",
+    "load_json": "mx_symbol.serialization.json_reader",
     "var": "mx_symbol.symbol",
 }
 __all__ = [

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
-from mx_symbol import passes, precision
+from mx_symbol import passes
 from mx_symbol.graph import Entry, topological_order
+from mx_symbol.passes import precision
 from mx_symbol.symbol import Symbol
 
 Conditional = Sequence[tuple[str, str, Sequence[str]]]

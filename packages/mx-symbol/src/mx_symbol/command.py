@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from mx_core.errors import ArgumentError
-from mx_symbol import show
-from mx_symbol.json_reader import load
+from mx_symbol.graph import show
 from mx_symbol.passes import STAGES
-from mx_symbol.stages import trace, written
+from mx_symbol.passes.stages import trace, written
+from mx_symbol.serialization.json_reader import load
 
 _FORMS = {"text": show.text, "dot": show.dot, "svg": show.svg}
 

@@ -25,8 +25,8 @@ MX_HOOK_API = (1, 0)
 
 @hookimpl
 def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
-    """The passes of `mx_symbol.optimise`."""
-    here = "mx_symbol.optimise"
+    """The passes of `mx_symbol.passes`."""
+    here = "mx_symbol.passes"
     registry.add("amp", "graph", f"{here}.mixed_precision:mixed_precision", before=("simplify",))
     registry.add("simplify", "graph", f"{here}.simplify:simplify")
     registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
@@ -66,7 +66,7 @@ def mx_register_commands(registry: CommandRegistrar) -> None:
 @hookimpl
 def mx_read_graph(graph: str) -> object:
     """A symbol from JSON text."""
-    from mx_symbol.json_reader import load_json
+    from mx_symbol.serialization.json_reader import load_json
 
     return load_json(graph)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, ShapeError
 from mx_symbol.graph import Entry, Node, auxiliary_variables
-from mx_symbol.infer import complete, legacy_out
+from mx_symbol.graph.infer import complete, legacy_out
 from mx_symbol.symbol import Symbol
 
 if TYPE_CHECKING:

@@ -38,15 +38,15 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_ndarray import nd as nd
     from mx_ndarray import random as random
     from mx_ndarray import waitall as waitall
-    from mx_symbol import attribute as attribute
-    from mx_symbol import executor as executor
-    from mx_symbol import naming as _naming
     from mx_symbol import sym as sym
     from mx_symbol import visualization as visualization
-    from mx_symbol.attribute import AttrScope as AttrScope
-    from mx_symbol.shape_mode import is_np_shape as is_np_shape
-    from mx_symbol.shape_mode import set_np_shape as set_np_shape
+    from mx_symbol.graph.shape_mode import is_np_shape as is_np_shape
+    from mx_symbol.graph.shape_mode import set_np_shape as set_np_shape
+    from mx_symbol.runtime import executor as executor
     from mx_symbol.symbol import Symbol as Symbol
+    from mx_symbol.symbol import attribute as attribute
+    from mx_symbol.symbol import naming as _naming
+    from mx_symbol.symbol.attribute import AttrScope as AttrScope
     from mx_train import callback as callback
     from mx_train import initializer as initializer
     from mx_train import lr_scheduler as lr_scheduler
@@ -99,16 +99,16 @@ _PLACES: dict[str, str] = {
     "contrib": "mx.contrib",
     "test_utils": "mx.test_utils",
     "util": "mx.util",
-    "is_np_shape": "mx_symbol.shape_mode:is_np_shape",
-    "set_np_shape": "mx_symbol.shape_mode:set_np_shape",
+    "is_np_shape": "mx_symbol.graph.shape_mode:is_np_shape",
+    "set_np_shape": "mx_symbol.graph.shape_mode:set_np_shape",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",
     "Symbol": "mx_symbol.symbol:Symbol",
-    "executor": "mx_symbol.executor",
-    "AttrScope": "mx_symbol.attribute:AttrScope",
-    "attribute": "mx_symbol.attribute",
-    "name": "mx_symbol.naming",
+    "executor": "mx_symbol.runtime.executor",
+    "AttrScope": "mx_symbol.symbol.attribute:AttrScope",
+    "attribute": "mx_symbol.symbol.attribute",
+    "name": "mx_symbol.symbol.naming",
     "io": "mx_io.io",
     "recordio": "mx_io.recordio",
     "image": "mx_io.image",

@@ -13,16 +13,16 @@ from mx_ndarray.custom import get_all_registered_operators as get_all_registered
 from mx_ndarray.custom import register as register
 
 if TYPE_CHECKING:
-    from mx_symbol.python_operators import NDArrayOp as NDArrayOp
-    from mx_symbol.python_operators import NumpyOp as NumpyOp
-    from mx_symbol.python_operators import PythonOp as PythonOp
+    from mx_symbol.symbol.python_operators import NDArrayOp as NDArrayOp
+    from mx_symbol.symbol.python_operators import NumpyOp as NumpyOp
+    from mx_symbol.symbol.python_operators import PythonOp as PythonOp
 
 _OLDER = ("NDArrayOp", "NumpyOp", "PythonOp")
 
 
 def __getattr__(name: str) -> Any:
     if name in _OLDER:
-        return getattr(importlib.import_module("mx_symbol.python_operators"), name)
+        return getattr(importlib.import_module("mx_symbol.symbol.python_operators"), name)
     raise AttributeError(f"module 'mx.operator' has no attribute {name!r}")
 
 

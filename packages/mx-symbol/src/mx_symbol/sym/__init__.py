@@ -9,26 +9,26 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mx_symbol.arithmetic import hypot as hypot
-from mx_symbol.arithmetic import maximum as maximum
-from mx_symbol.arithmetic import minimum as minimum
-from mx_symbol.arithmetic import power as power
-from mx_symbol.composites import histogram as histogram
-from mx_symbol.creation import arange as arange
-from mx_symbol.creation import eye as eye
-from mx_symbol.creation import full as full
-from mx_symbol.creation import linspace as linspace
-from mx_symbol.creation import ones as ones
-from mx_symbol.creation import split_v2 as split_v2
-from mx_symbol.creation import zeros as zeros
-from mx_symbol.json_reader import fromjson as fromjson
-from mx_symbol.json_reader import load as load
-from mx_symbol.json_reader import load_json as load_json
-from mx_symbol.namespaces import SUBSPACES, find, names
+from mx_symbol.serialization.json_reader import fromjson as fromjson
+from mx_symbol.serialization.json_reader import load as load
+from mx_symbol.serialization.json_reader import load_json as load_json
 from mx_symbol.symbol import Group as Group
 from mx_symbol.symbol import Symbol as Symbol
 from mx_symbol.symbol import Variable as Variable
 from mx_symbol.symbol import var as var
+from mx_symbol.symbol.arithmetic import hypot as hypot
+from mx_symbol.symbol.arithmetic import maximum as maximum
+from mx_symbol.symbol.arithmetic import minimum as minimum
+from mx_symbol.symbol.arithmetic import power as power
+from mx_symbol.symbol.composites import histogram as histogram
+from mx_symbol.symbol.creation import arange as arange
+from mx_symbol.symbol.creation import eye as eye
+from mx_symbol.symbol.creation import full as full
+from mx_symbol.symbol.creation import linspace as linspace
+from mx_symbol.symbol.creation import ones as ones
+from mx_symbol.symbol.creation import split_v2 as split_v2
+from mx_symbol.symbol.creation import zeros as zeros
+from mx_symbol.symbol.namespaces import SUBSPACES, find, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mx_symbol.namespaces import find, names
+from mx_symbol.symbol.namespaces import find, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

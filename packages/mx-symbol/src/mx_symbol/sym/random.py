@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError
-from mx_symbol.namespaces import find, names
 from mx_symbol.symbol import Symbol
+from mx_symbol.symbol.namespaces import find, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def __dir__() -> list[str]:
 def _draw(
     distribution: str, values: dict[str, Any], shape: Sequence[int] | int | None, dtype: Any, extra: Any
 ) -> Symbol:
-    from mx_symbol.functions import call
+    from mx_symbol.symbol.functions import call
 
     if dtype is not None:
         extra = {**extra, "dtype": dtype}
@@ -112,7 +112,7 @@ def multinomial(
     **kwargs: Any,
 ) -> Symbol:
     """Indices drawn with the probabilities in the last axis of `data`; with `get_prob` their log-likelihoods too."""
-    from mx_symbol.functions import call
+    from mx_symbol.symbol.functions import call
 
     settings = kwargs if shape is None else {**kwargs, "shape": shape}
     return call("_sample_multinomial", data, get_prob=get_prob, dtype=dtype, **settings)
@@ -120,7 +120,7 @@ def multinomial(
 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     """The rows of `data` in random order."""
-    from mx_symbol.functions import call
+    from mx_symbol.symbol.functions import call
 
     return call("_shuffle", data, **kwargs)
 

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes and element types of a whole graph: every operator's rule, run to a common fixed point.
+
+Knowledge flows both ways, from inputs to outputs and back, so any part may be left out. Inside,
+−1 is an unknown dimension and None an unknown rank or type.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from mx_core import dtypes
+from mx_core.errors import ArgumentError, DTypeError, FileFormatError, ShapeError
+from mx_core.operator import infer_shapes, infer_types
+from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.shape_mode import is_np_shape
+from mx_symbol.graph.text import parse_shape
+
+T = TypeVar("T")
+PartialShape = tuple[int, ...]
+Rule = Callable[[Node, list[T | None], list[T | None]], tuple[Sequence[T | None], Sequence[T | None]]]
+Merge = Callable[[Entry, T | None, T | None], T | None]
+
+
+class Inference(Generic[T]):
+    """What is known of every entry of a graph, and the work list of nodes to look at again.
+
+    Each change wakes only the nodes that touch the changed entry, so the time is linear in the
+    size of the graph for rules that need a bounded number of visits.
+    """
+
+    def __init__(self, order: Sequence[Node], rule: Rule[T], merge: Merge[T]) -> None:
+        self._rule = rule
+        self._merge = merge
+        self._values: dict[Node, list[T | None]] = {}
+        self._users: dict[Entry, list[Node]] = {}
+        self._queue: deque[Node] = deque()
+        self._queued: set[Node] = set()
+        for node in order:
+            self._values[node] = [None] * node.num_outputs
+            for entry in node.inputs:
+                self._users.setdefault(entry, []).append(node)
+            self._wake(node)
+
+    def get(self, entry: Entry) -> T | None:
+        """Present knowledge."""
+        return self._values[entry.node][entry.index]
+
+    def assign(self, entry: Entry, value: T | None) -> None:
+        """Adds knowledge; raises when it contradicts."""
+        old = self.get(entry)
+        new = self._merge(entry, old, value)
+        if new == old:
+            return
+        self._values[entry.node][entry.index] = new
+        self._wake(entry.node)
+        for node in self._users.get(entry, ()):
+            self._wake(node)
+
+    def run(self) -> None:
+        """Runs the rules until nothing changes."""
+        while self._queue:
+            node = self._queue.popleft()
+            inputs = [self.get(entry) for entry in node.inputs]
+            outputs = list(self._values[node])
+            new_inputs, new_outputs = self._rule(node, inputs, outputs)
+            self._take(node.inputs, inputs, new_inputs)
+            self._take([Entry(node, i) for i in range(len(outputs))], outputs, new_outputs)
+            self._queued.discard(node)
+            # The rule is at its own fixed point, unless an entry that comes in twice got two answers.
+            if any(a != self.get(e) for a, e in zip(new_inputs, node.inputs, strict=True)):
+                self._wake(node)
+
+    def _take(self, entries: Sequence[Entry], old: Sequence[Any], new: Sequence[Any]) -> None:
+        for entry, before, after in zip(entries, old, new, strict=True):
+            if before != after:
+                self.assign(entry, after)
+
+    def _wake(self, node: Node) -> None:
+        if node.op is not None and node not in self._queued:
+            self._queued.add(node)
+            self._queue.append(node)
+
+
+def _shape_rule(
+    node: Node, inputs: list[PartialShape | None], outputs: list[PartialShape | None]
+) -> tuple[Sequence[PartialShape | None], Sequence[PartialShape | None]]:
+    assert node.op is not None and node.params is not None
+    stated = open_shape(node)
+    if stated is not None:
+        return inputs, [_merge_shapes(Entry(node), stated, outputs[0])]
+    return infer_shapes(node.op, node.params, inputs, outputs, node.name)
+
+
+def open_shape(node: Node) -> PartialShape | None:
+    """The shape that a node without inputs states with unknown dimensions, `zeros((0, 3))`; else None.
+
+    Its use tells the dimensions, as that of the first state of a recurrent network tells the batch.
+    """
+    shape = getattr(node.params, "shape", None)
+    if (
+        node.inputs
+        or node.num_outputs != 1
+        or not isinstance(shape, tuple)
+        or 0 not in shape
+        or is_np_shape()
+    ):
+        return None
+    return tuple(-1 if extent == 0 else extent for extent in shape)
+
+
+def _type_rule(
+    node: Node, inputs: list[int | None], outputs: list[int | None]
+) -> tuple[Sequence[int | None], Sequence[int | None]]:
+    assert node.op is not None and node.params is not None
+    return infer_types(node.op, node.params, inputs, outputs, node.name)
+
+
+def _merge_shapes(entry: Entry, old: PartialShape | None, new: PartialShape | None) -> PartialShape | None:
+    if old is None or new is None:
+        return new if old is None else old
+    if len(old) == len(new) and all(a == b or -1 in (a, b) for a, b in zip(old, new, strict=True)):
+        return tuple(max(a, b) for a, b in zip(old, new, strict=True))
+    raise ShapeError(f"[{entry.name}] expected shape {old}, got {new}")
+
+
+def _merge_types(entry: Entry, old: int | None, new: int | None) -> int | None:
+    if old is None or new is None or old == new:
+        return new if old is None else old
+    raise DTypeError(f"[{entry.name}] expected {dtypes.name(old)}, got {dtypes.name(new)}")
+
+
+def shape_inference(
+    order: Sequence[Node], given: Mapping[str, PartialShape | None]
+) -> Inference[PartialShape]:
+    """Shapes of a graph from those of some variables, by name; `__shape__` fills the others.
+
+    Raises
+    ------
+    ShapeError  contradiction; names operator, node, argument and both shapes
+    """
+    state: Inference[PartialShape] = Inference(order, _shape_rule, _merge_shapes)
+    for node in order:
+        if node.is_variable:
+            shape = given.get(node.name)
+            if shape is None and "__shape__" in node.attrs:
+                shape = legacy_in(parse_shape(node.attrs["__shape__"], node.name))
+            state.assign(Entry(node), shape)
+    state.run()
+    return state
+
+
+def type_inference(
+    order: Sequence[Node],
+    given: Mapping[str, int | None],
+    default: int | None = None,
+    known: Mapping[Node, int] = MappingProxyType({}),
+) -> Inference[int]:
+    """Type codes of a graph; with `default`, variables that stay unknown get that one.
+
+    `known` are codes of variables that have no name of their own. What is told here comes before
+    the defaults that operators have for what they are not told.
+
+    Raises
+    ------
+    DTypeError  contradiction; names operator, node, argument and both types
+    """
+    state: Inference[int] = Inference(order, _type_rule, _merge_types)
+    variables = [node for node in order if node.is_variable]
+    for node in variables:
+        code = known[node] if node in known else given.get(node.name)
+        if code is None and "__dtype__" in node.attrs:
+            code = _stated_type(node)
+        state.assign(Entry(node), code)
+    state.run()
+    if default is not None:
+        for node in variables:
+            if state.get(Entry(node)) is None:
+                state.assign(Entry(node), default)
+                state.run()
+    return state
+
+
+def _stated_type(node: Node) -> int | None:
+    text = node.attrs["__dtype__"]
+    if text == "-1":
+        return None
+    try:
+        return dtypes.code(int(text) if text.isdigit() else text)
+    except DTypeError as error:
+        raise FileFormatError(f"[{node.name}] __dtype__: {error}") from None
+
+
+def shape_of(value: Any, what: str) -> Sequence[int]:
+    """A given shape.
+
+    Raises
+    ------
+    TypeError  it is no tuple or list of integers
+    """
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"[{what}] expected a tuple of int as shape, got {value!r}")
+    try:
+        return [operator.index(extent) for extent in value]
+    except TypeError:
+        raise TypeError(f"[{what}] expected a tuple of int as shape, got {value!r}") from None
+
+
+def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:
+    """MXNet's convention (0: unknown dimension, (): unknown rank), or NumPy's, as the inner one."""
+    if is_np_shape():
+        return None if shape is None else tuple(max(int(d), -1) for d in shape)
+    if shape is None or len(shape) == 0:
+        return None
+    return tuple(-1 if int(d) <= 0 else int(d) for d in shape)
+
+
+def legacy_out(shape: PartialShape | None) -> PartialShape:
+    """The inner convention as MXNet's, or NumPy's, which has None for an unknown rank."""
+    if is_np_shape():
+        return shape  # type: ignore[return-value]  # None in this mode alone
+    return () if shape is None else tuple(0 if d == -1 else d for d in shape)
+
+
+def complete(shape: PartialShape | None) -> bool:
+    """True when rank and every dimension are known."""
+    return shape is not None and -1 not in shape
+
+
+def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """ArgumentError for a name that no variable has."""
+    for name in given:
+        if name not in known:
+            raise ArgumentError(f"[{what}] no argument is named {name!r}; arguments: {', '.join(known)}")

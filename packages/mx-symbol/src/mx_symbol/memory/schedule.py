@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a bound graph to what the memory planner sees: values, steps, what is read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.ir import PREPARED
+from mx_symbol.graph.planning import Planning
+from mx_symbol.memory.cost import microseconds
+from mx_symbol.memory.order import ORDER_LIMIT, Order, masks_of, reuse_edges, users_of
+from mx_symbol.memory.plan import DataFlow, MemoryPlan, PlacedPlan, Step, plan_memory
+from mx_symbol.memory.strands import Strand, make_strands, may_pay, pays
+from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
+
+
+class Timeline(Protocol):
+    """What an executor starts, in order."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    @property
+    def n_forward(self) -> int: ...
+
+    @property
+    def plan(self) -> MemoryPlan | PlacedPlan: ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The nodes of one program and its memory plan.
+
+    Attributes
+    ----------
+    nodes : in the order in which they run
+    n_forward : nodes of the forward part
+    steps : the nodes as the planner sees them
+    values : number of every planned or external value
+    sizes : bytes per value
+    external : values that lie in arrays: outputs, gradients, what prepared nodes keep
+    prepared : the entries that prepared nodes keep for the others
+    plan : where the others lie
+    strands : what runs side by side; empty if the nodes run one after the other
+    """
+
+    nodes: tuple[Node, ...]
+    n_forward: int
+    steps: tuple[Step, ...]
+    values: dict[Entry, int]
+    sizes: tuple[int, ...]
+    external: frozenset[int]
+    prepared: tuple[Entry, ...]
+    plan: MemoryPlan
+    strands: tuple[Strand, ...] = ()
+
+    def written_inplace(self, time: int, output: Entry) -> bool:
+        """True when an output takes over the memory of an input of its step."""
+        value = self.values.get(output, -1)
+        place = self.plan.placements.get(value)
+        step = self.steps[time]
+        for i, o in step.inplace:
+            other = self.plan.placements.get(step.reads[i])
+            if other is None or other.death != time or step.writes[o] != value:
+                continue
+            if other.host == value if place is None else other.storage == place.storage:
+                return True
+        return False
+
+
+def unread_inputs(node: Node) -> frozenset[int]:
+    """Positions of inputs of which only shape and type matter."""
+    if node.op is None:
+        return frozenset()
+    return node.op.shape_only_inputs.intersection(range(len(node.inputs)))
+
+
+def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
+    """What nodes that run rarely compute for those that run always."""
+    return tuple(
+        dict.fromkeys(
+            entry
+            for node in nodes
+            if PREPARED not in node.attrs
+            for entry in node.inputs
+            if PREPARED in entry.node.attrs
+        )
+    )
+
+
+def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
+    """Plans the forward graph alone or with its gradient graph."""
+    nodes = graph.schedule if with_backward else graph.schedule[: graph.n_forward]
+    prepared = prepared_entries(nodes)
+    kept = {*graph.heads, *prepared}
+    if with_backward:
+        kept.update(graph.grads.values())
+    read: set[Entry] = set()
+    for node in nodes:
+        unread = unread_inputs(node)
+        read.update(entry for i, entry in enumerate(node.inputs) if i not in unread)
+    values: dict[Entry, int] = {}
+    sizes: list[int] = []
+    for node in nodes:
+        for i in range(node.num_outputs):
+            entry = Entry(node, i)
+            if entry in read or entry in kept:
+                values[entry] = len(sizes)
+                sizes.append(bytes_of(graph.specs[entry]))
+    external = frozenset(values[entry] for entry in kept if entry in values)
+    after = _state_order(nodes)
+    steps = tuple(_step(node, values, after[time]) for time, node in enumerate(nodes))
+    written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
+    # Until backward runs, gradients are the caller's.
+    hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
+    names = {number: entry.name for entry, number in values.items()}
+    n_forward = graph.n_forward if with_backward else None
+    takes = [0.0 if PREPARED in node.attrs else microseconds(node, graph.specs) for node in nodes]
+    planning = graph.planning
+    order = Order(steps, n_forward) if _needs_order(planning, takes) else None
+    flow = None
+    if order is not None and planning.memory_mode == "most_parallel":
+        flow = DataFlow(order.before, masks_of(users_of(steps, len(sizes))))
+    plan = replace(plan_memory(steps, sizes, external, hosts, flow), names=names, n_forward=n_forward)
+    strands: tuple[Strand, ...] = ()
+    if order is not None and planning.branches != "never" and planning.cores > 1:
+        edges = reuse_edges(steps, plan, order)
+        n_prepared = sum(PREPARED in node.attrs for node in nodes)
+        strands = make_strands(order, takes, n_prepared, planning.cores)
+        if planning.branches == "auto" and not pays(strands, takes, planning.cores):
+            strands = ()
+        else:
+            plan = replace(plan, edges=edges)
+    n_forward = min(graph.n_forward, len(nodes))
+    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan, strands)
+
+
+def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:
+    if len(microseconds) > ORDER_LIMIT:
+        return False
+    if planning.memory_mode == "most_parallel":
+        return True
+    side_by_side = planning.branches != "never" and planning.cores > 1
+    return side_by_side and (planning.branches == "always" or may_pay(microseconds, planning.cores))
+
+
+def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+    """Per node the earlier ones that write a state it reads, or touch one that it writes."""
+    states = {node.inputs[i].node for node in nodes for i in node.mutated}
+    result: list[tuple[int, ...]] = []
+    writers: dict[Node, int] = {}
+    readers: dict[Node, list[int]] = {}
+    for time, node in enumerate(nodes):
+        after: list[int] = []
+        for i, entry in enumerate(node.inputs):
+            state = entry.node
+            if state not in states:
+                continue
+            if state in writers:
+                after.append(writers[state])
+            if i in node.mutated:
+                after += readers.pop(state, ())
+                writers[state] = time
+            else:
+                readers.setdefault(state, []).append(time)
+        result.append(tuple(sorted({t for t in after if t != time})))
+    return result
+
+
+def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
+    unread = unread_inputs(node)
+    reads: list[int] = []
+    positions: dict[int, int] = {}
+    for i, entry in enumerate(node.inputs):
+        if i not in unread and entry in values:
+            positions[i] = len(reads)
+            reads.append(values[entry])
+    writes: list[int] = []
+    outputs: dict[int, int] = {}
+    for i in range(node.num_outputs):
+        if Entry(node, i) in values:
+            outputs[i] = len(writes)
+            writes.append(values[Entry(node, i)])
+    assert node.op is not None and node.params is not None
+    pairs = node.op.inplace(node.params)
+    inplace = tuple((positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs)
+    return Step(tuple(reads), tuple(writes), inplace, after)

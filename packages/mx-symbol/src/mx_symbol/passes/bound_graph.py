@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph ready to be planned: forward and gradient nodes in one schedule, everything inferred."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_core.errors import MXNetError, ShapeError
+from mx_core.kernels import TensorSpec
+from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
+from mx_symbol.graph.gradient import apply_plain, gradient_graph
+from mx_symbol.graph.infer import (
+    Inference,
+    PartialShape,
+    complete,
+    legacy_out,
+    open_shape,
+    shape_inference,
+    type_inference,
+)
+from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.planning import Planning
+from mx_symbol.passes import Observer, Passes, run_stage
+
+FLOAT32 = 0
+#: elements of one array; beyond it byte counts may leave 64 bits
+LARGEST = 2**58
+
+
+@dataclass(frozen=True)
+class BoundGraph:
+    """What an executor runs.
+
+    Attributes
+    ----------
+    heads : the outputs, after the graph passes
+    schedule : operator nodes; the first `n_forward` are the forward graph
+    arguments, auxiliaries : variables by name, in the order of the symbol
+    head_grads : per output the variable of its gradient, where the gradient graph reads it
+    grads : per argument with a gradient its entry, which nothing else writes or hands out
+    grad_req : per argument in `grads`: "write" or "add"
+    specs : shape and type of every entry
+    passes : which graph passes its programs get
+    planning : how their memory and branches are planned
+    """
+
+    heads: tuple[Entry, ...]
+    schedule: tuple[Node, ...]
+    n_forward: int
+    arguments: dict[str, Node]
+    auxiliaries: dict[str, Node]
+    head_grads: tuple[Node | None, ...]
+    grads: dict[str, Entry]
+    grad_req: dict[str, str]
+    specs: dict[Entry, TensorSpec]
+    passes: Passes = Passes()
+    planning: Planning = Planning()
+
+
+def variables_of(order: Sequence[Node]) -> tuple[dict[str, Node], dict[str, Node]]:
+    """Arguments and auxiliary states by name.
+
+    Raises
+    ------
+    MXNetError  two variables have one name
+    """
+    aux = auxiliary_variables(order)
+    tables: tuple[dict[str, Node], dict[str, Node]] = ({}, {})
+    for node in order:
+        if node.is_variable:
+            if node.name in tables[0] or node.name in tables[1]:
+                raise MXNetError(
+                    f"[bind] two variables are named {node.name!r}; names of a bound graph are unique"
+                )
+            tables[node in aux][node.name] = node
+    return tables
+
+
+def build(
+    heads: Sequence[Entry],
+    shapes: Mapping[str, PartialShape | None],
+    types: Mapping[str, int | None],
+    grad_req: Mapping[str, str],
+    context: Context | None = None,
+    passes: Passes | None = None,
+    observe: Observer | None = None,
+    planning: Planning | None = None,
+) -> BoundGraph:
+    """Infers every shape and type, runs the passes of stage `graph` and adds the gradient graph.
+
+    Parameters
+    ----------
+    shapes, types : what is known of arguments and auxiliary states, by name
+    grad_req : "write", "add" or "null" by argument; missing is "null"
+    context : where it will run
+    passes : which graph passes run; by default those that MX_PASSES says
+    observe : sees the graph before and after every pass
+    planning : of memory and branches; by default what the environment says
+
+    Raises
+    ------
+    ShapeError, DTypeError  contradiction, or something that cannot be inferred
+    """
+    heads = closed_shapes(heads, shapes)
+    original = topological_order(entry.node for entry in heads)
+    arguments, auxiliaries = variables_of(original)
+    chosen = Passes.parse() if passes is None else passes
+    place = Context("cpu") if context is None else context
+    planned = Planning.parse(context=place) if planning is None else planning
+    specs = _specs(original, {}, {}, arguments, shapes, types)
+    before = Graph(heads, (), specs, place)
+    after = run_stage(before, "graph", chosen, observe)
+    heads = own_outputs(after, before.outputs)
+    order = topological_order(entry.node for entry in heads)
+    needed = set(order)
+    order += [node for node in original if node.is_variable and node not in needed]
+    forward = [node for node in order if node.op is not None]
+    wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
+    if not wanted:
+        return BoundGraph(
+            heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen, planned
+        )  # fmt: skip
+    # What the passes removed may have been what told the shape of a variable.
+    known = {node: specs[Entry(node)] for node in (*arguments.values(), *auxiliaries.values())}
+    shapes = {node.name: spec.shape for node, spec in known.items()}
+    types = {node.name: spec.dtype for node, spec in known.items()}
+    head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))]
+    made = gradient_graph(heads, [Entry(n) for n in head_grads], [arguments[n] for n in wanted])
+    named = {name: entry for name, entry in zip(wanted, made.grads, strict=True) if entry is not None}
+    reqs = {name: grad_req[name] for name in wanted}
+    backward = made.nodes
+    named, extra = own_gradients(heads, named, reqs, backward, arguments)
+    users = {entry.node for node in (*backward, *extra) for entry in node.inputs}
+    used = tuple(node if node in users else None for node in head_grads)
+    schedule = (*forward, *backward, *extra)
+    everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
+    starts = {node: after.specs[head] for node, head in zip(used, heads, strict=True) if node is not None}
+    specs = _specs(everything, starts, named, arguments, shapes, types)
+    return BoundGraph(
+        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen, planned
+    )  # fmt: skip
+
+
+def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | None]) -> tuple[Entry, ...]:
+    """The graph in which `zeros((0, 3))` has the shape that its use tells; without one it is empty."""
+    order = topological_order(entry.node for entry in heads)
+    if all(open_shape(node) is None for node in order):
+        return tuple(heads)
+    known = shape_inference(order, shapes)
+
+    def closed(node: Node, _: list[Entry]) -> list[Entry] | None:
+        if open_shape(node) is None:
+            return None
+        assert node.op is not None and node.params is not None
+        shape = legacy_out(known.get(Entry(node)))
+        made = node.copy()
+        made.params = node.op.Param.parse({**node.params.attrs(), "shape": shape}, op=node.op.name)
+        return [Entry(made)]
+
+    return tuple(rewrite(heads, closed))
+
+
+def optimized(
+    graph: BoundGraph, with_backward: bool, is_train: bool, context: Context, observe: Observer | None = None
+) -> BoundGraph:
+    """The graph of one program after its passes, forward alone or with the gradient graph.
+
+    Outputs, gradients and variables correspond one to one to those of `graph`; entries do not.
+    """
+    n = len(graph.schedule) if with_backward else graph.n_forward
+    times = {node: i for i, node in enumerate(graph.schedule[:n])}
+    grads = tuple(graph.grads.values()) if with_backward else ()
+    before = Graph(graph.heads, grads, dict(graph.specs), context, is_train, times)
+    after = before
+    if not with_backward and not is_train:
+        after = run_stage(after, "inference", graph.passes, observe)
+    after = run_stage(after, "program", graph.passes, observe)
+    heads = own_outputs(after, before.outputs)
+    forward_nodes = set(topological_order(entry.node for entry in heads))
+    forward = [node for node in Graph(heads, (), after.specs, context, is_train, after.times).nodes]
+    backward = [node for node in after.nodes if node not in forward_nodes]
+    reqs = dict(graph.grad_req) if with_backward else {}
+    named = dict(zip(graph.grads, after.grads, strict=True)) if with_backward else {}
+    named, extra = own_gradients(heads, named, reqs, backward, graph.arguments)
+    for node in extra:
+        after.specs[Entry(node)] = after.specs[node.inputs[0]]
+    return replace(
+        graph, heads=heads, schedule=(*forward, *backward, *extra), n_forward=len(forward),
+        head_grads=graph.head_grads if with_backward else (), grads=named, grad_req=reqs, specs=after.specs,
+    )  # fmt: skip
+
+
+def own_outputs(graph: Graph, original: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Outputs that are apart and computed where the original ones were: copies where passes merged them."""
+    result: list[Entry] = []
+    seen_old: set[Entry] = set()
+    taken: set[Entry] = set()
+    for old, new in zip(original, graph.outputs, strict=True):
+        repeated = new in taken and old not in seen_old
+        rarely = PREPARED in new.node.attrs  # what the caller may overwrite is computed every time
+        if repeated or rarely or (new.node.is_variable and not old.node.is_variable):
+            new = graph.apply("_copy", (new,), old.node.name)[0]
+        seen_old.add(old)
+        taken.add(new)
+        result.append(new)
+    return tuple(result)
+
+
+def own_gradients(
+    heads: Sequence[Entry],
+    grads: Mapping[str, Entry],
+    grad_req: dict[str, str],
+    backward: Sequence[Node],
+    arguments: Mapping[str, Node],
+) -> tuple[dict[str, Entry], list[Node]]:
+    """Gives every gradient an entry of its own, by a copy where it would be shared.
+
+    A zero gradient is written as zeros, and forgotten where it would be added.
+    """
+    readers: dict[Entry, int] = {}
+    for node in backward:
+        for entry in node.inputs:
+            readers[entry] = readers.get(entry, 0) + 1
+    for entry, count in Counter(grads.values()).items():
+        if count > 1:  # all but one of these arguments will read it
+            readers[entry] = readers.get(entry, 0) + count - 1
+    taken = set(heads)
+    made = set(backward)
+    result: dict[str, Entry] = {}
+    extra: list[Node] = []
+    for name, req in list(grad_req.items()):
+        found = grads.get(name)
+        if found is None and req == "add":
+            del grad_req[name]
+            continue
+        if found is None:
+            own = apply_plain("zeros_like", (Entry(arguments[name]),), f"{name}_zero_grad")
+            extra.append(own.node)
+        elif found.node not in made or found in taken or (req == "add" and readers.get(found)):
+            own = apply_plain("_copy", (found,), f"{name}_grad_copy")
+            extra.append(own.node)
+        else:
+            own = found
+        taken.add(own)
+        result[name] = own
+    return result, extra
+
+
+def _specs(
+    order: Sequence[Node],
+    head_grads: Mapping[Node, TensorSpec],
+    grads: Mapping[str, Entry],
+    arguments: Mapping[str, Node],
+    shapes: Mapping[str, PartialShape | None],
+    types: Mapping[str, int | None],
+) -> dict[Entry, TensorSpec]:
+    dims = shape_inference(order, shapes)
+    for node in order:
+        if open_shape(node) is not None:
+            assert node.params is not None
+            if not complete(dims.get(Entry(node))):
+                dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
+    for node, spec in head_grads.items():
+        dims.assign(Entry(node), spec.shape)
+    dims.run()
+    codes = type_inference(order, types, FLOAT32, {node: spec.dtype for node, spec in head_grads.items()})
+    for state in (dims, codes):
+        _tie_gradients(state, grads, arguments)
+    refuse_unknown(order, dims)
+    specs = {}
+    for node in order:
+        for i in range(node.num_outputs):
+            entry = Entry(node, i)
+            shape, code = dims.get(entry), codes.get(entry)
+            if shape is None or not complete(shape):
+                raise ShapeError(f"[{entry.name}] the shape cannot be inferred: {legacy_out(shape)}")
+            _refuse_huge(entry, shape)
+            specs[entry] = TensorSpec(shape, FLOAT32 if code is None else code)
+    return specs
+
+
+def _tie_gradients(
+    state: Inference[PartialShape] | Inference[int], grads: Mapping[str, Entry], arguments: Mapping[str, Node]
+) -> None:
+    for name, entry in grads.items():
+        state.assign(entry, state.get(Entry(arguments[name])))  # type: ignore[arg-type]
+    state.run()
+
+
+def refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:
+    """ShapeError if the shape of a variable is not known."""
+    unknown = [
+        f"{node.name}: {legacy_out(dims.get(Entry(node)))}"
+        for node in order
+        if node.is_variable and not complete(dims.get(Entry(node)))
+    ]
+    if unknown:
+        raise ShapeError(
+            "[bind] these shapes cannot be inferred (0 is an unknown dimension); give more: "
+            + ", ".join(unknown[:20])
+        )
+
+
+def _refuse_huge(entry: Entry, shape: tuple[int, ...]) -> None:
+    elements = 1
+    for extent in shape:
+        elements *= extent
+    if elements > LARGEST:
+        raise ShapeError(f"[{entry.name}] shape {shape} has more than 2**58 elements")
+
+
+def bytes_of(spec: TensorSpec) -> int:
+    """Bytes of a value."""
+    size = dtypes.itemsize(spec.dtype)
+    for extent in spec.shape:
+        size *= extent
+    return size

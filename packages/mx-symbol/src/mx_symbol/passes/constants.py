@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding: what depends on no variable is computed once."""
+
+from __future__ import annotations
+
+from math import prod
+
+from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.passes.common import is_pure
+
+#: elements of a constant that is kept; a larger one costs more memory than time
+LARGEST = 2**20
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Marks nodes that only read constants as prepared: their values are kept from run to run."""
+    folded: dict[Node, Node] = {}
+    mapping: dict[Entry, Entry] = {}
+    for node in graph.nodes:
+        if PREPARED in node.attrs or not _is_constant(graph, node, folded):
+            continue
+        made = Node(
+            node.op, node.params, node.name, {**node.attrs, PREPARED: "1"},
+            [Entry(folded[e.node], e.index) for e in node.inputs],
+        )  # fmt: skip
+        folded[node] = made
+        for i in range(node.num_outputs):
+            graph.specs[Entry(made, i)] = graph.specs[Entry(node, i)]
+            mapping[Entry(node, i)] = Entry(made, i)
+    return graph.replace(mapping)
+
+
+def _is_constant(graph: Graph, node: Node, folded: dict[Node, Node]) -> bool:
+    sizes = [prod(graph.specs[Entry(node, i)].shape) for i in range(node.num_outputs)]
+    return max(sizes) <= LARGEST and all(e.node in folded for e in node.inputs) and is_pure(graph, node)

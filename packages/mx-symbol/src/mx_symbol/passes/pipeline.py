@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph passes: which there are, in which order they run, how they are switched off.
+
+A pass is a function from `mx_symbol.graph.ir.Graph` to such a graph, registered with the hook
+`mx_register_graph_passes` under a stage:
+
+- `graph`: every graph that is bound, before it is differentiated;
+- `inference`: the graph of a program that neither trains nor has gradients;
+- `program`: the whole graph of every program, its gradients included; runs last.
+
+`MX_PASSES`, and the argument `passes` of bind, choose among them: `-fuse,-cse` leaves two out,
+`fuse` runs that one alone, `none` runs none, `all` all. Passes that change results (`OPTIONAL`) run only when
+they are named: `+bfloat16` adds one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mx_core import plugins
+from mx_core.errors import ArgumentError, PluginError
+from mx_core.kernels import resolve
+from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.graph.ir import Graph
+
+STAGES = ("graph", "inference", "program")
+#: what changes results by more than rounding in another order
+OPTIONAL = frozenset({"amp", "bfloat16"})
+#: the environment variable
+VARIABLE = "MX_PASSES"
+
+#: optional passes that run all the same
+_always: set[str] = set()
+
+Observer = Callable[[str, str, Graph, Graph], None]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """A choice among the registered passes.
+
+    Attributes
+    ----------
+    off : names that do not run
+    only : if given, the names that run
+    """
+
+    off: frozenset[str] = OPTIONAL
+    only: frozenset[str] | None = None
+
+    @classmethod
+    def parse(cls, text: str | None = None) -> Passes:
+        """From text as in `MX_PASSES`, which is what counts where there is none.
+
+        Raises
+        ------
+        ArgumentError  a name that no pass has
+        """
+        given = os.environ.get(VARIABLE, "") if text is None else text
+        if not isinstance(given, str):
+            raise ArgumentError(f"[passes] expected text such as '-fuse,-cse', got {given!r}")
+        words = [word.strip() for word in given.split(",") if word.strip()]
+        known = set(plugins.registry("graph_passes").names())
+        off: set[str] = set()
+        only: set[str] = set()
+        added: set[str] = set()
+        for word in words:
+            name = word.lstrip("+-")
+            if name not in known | {"all", "none"}:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = (
+                    f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(known))}"
+                )
+                raise ArgumentError(f"[passes] no graph pass is named {name!r}{hint}")
+            (off if word.startswith("-") else added if word.startswith("+") else only).add(name)
+        if "none" in only or "all" in off:
+            return cls(frozenset(off), frozenset(added))
+        off |= OPTIONAL - _always - added - only
+        return cls(frozenset(off), frozenset(only | added) if only - {"all"} else None)
+
+    def has(self, name: str) -> bool:
+        """True when the pass runs."""
+        return name not in self.off and (self.only is None or name in self.only)
+
+
+def always(name: str, wanted: bool = True) -> None:
+    """Runs an optional pass in every graph that does not leave it out, or no longer does."""
+    (_always.add if wanted else _always.discard)(name)
+
+
+def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:
+    """Names of the passes of a stage in an order that respects `after` and `before`.
+
+    Among passes that may run in any order the alphabet decides, so that installation order does not.
+
+    Raises
+    ------
+    PluginError  the passes ask for a circle
+    """
+    names = sorted(name for name, spec in specs.items() if spec.stage == stage)
+    earlier: dict[str, set[str]] = {name: set() for name in names}
+    for name in names:
+        earlier[name].update(other for other in specs[name].after if other in earlier)
+        for other in specs[name].before:
+            if other in earlier:
+                earlier[other].add(name)
+    result: list[str] = []
+    while len(result) < len(names):
+        free = [n for n in names if n not in result and earlier[n] <= set(result)]
+        if not free:
+            stuck = ", ".join(n for n in names if n not in result)
+            raise PluginError(f"graph passes of stage {stage!r} ask to run before each other: {stuck}")
+        result.append(free[0])
+    return result
+
+
+def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None = None) -> Graph:
+    """The graph after the chosen passes of a stage.
+
+    Parameters
+    ----------
+    observe : function of (stage, name of a pass, graph before, graph after), optional
+
+    Raises
+    ------
+    PluginError  a pass returns something else than a graph with the same heads on the same variables
+    """
+    entries = {entry.name: entry for entry in plugins.registry("graph_passes").items()}
+    specs = {name: entry.value for name, entry in entries.items()}
+    for name, spec in specs.items():
+        if spec.stage not in STAGES:
+            raise PluginError(
+                f"graph pass {name!r} of {entries[name]} has the stage {spec.stage!r}; expected one "
+                f"of {', '.join(STAGES)}"
+            )
+    for name in ordered(specs, stage):
+        if not chosen.has(name):
+            continue
+        after = _applied(f"graph pass {name!r} of {entries[name]}", resolve(specs[name].apply), graph)
+        if observe is not None:
+            observe(stage, name, graph, after)
+        graph = after
+    return graph
+
+
+def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
+    result = function(graph)
+    if not isinstance(result, Graph):
+        raise PluginError(f"{where} returned {type(result).__name__}; expected a Graph")
+    if (len(result.outputs), len(result.grads)) != (len(graph.outputs), len(graph.grads)):
+        raise PluginError(
+            f"{where} returned {len(result.outputs)} outputs and {len(result.grads)} gradients; expected "
+            f"{len(graph.outputs)} and {len(graph.grads)}"
+        )
+    for old, new in zip(graph.heads, result.heads, strict=True):
+        if result.specs.get(new) != graph.specs[old]:
+            raise PluginError(
+                f"{where} made {old.name!r} {result.specs.get(new)}; expected {graph.specs[old]}"
+            )
+    fresh = _variables(result.heads) - _variables(graph.heads)
+    if fresh:
+        raise PluginError(f"{where} made new variables: {', '.join(sorted(node.name for node in fresh))}")
+    return result
+
+
+def _variables(heads: tuple[Entry, ...]) -> set[Node]:
+    return {node for node in topological_order(e.node for e in heads) if node.is_variable}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native programs: every node a prepared call over slots, built once, replayed without Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
+
+from mx_core import dtypes, services
+from mx_core.context import Context
+from mx_core.errors import ArgumentError, PluginError
+from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
+from mx_symbol import _core
+from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.ir import PREPARED
+from mx_symbol.memory.cost import microseconds
+from mx_symbol.memory.schedule import Schedule, unread_inputs
+from mx_symbol.passes.bound_graph import BoundGraph
+from mx_symbol.runtime.preparations import Preparations
+
+_NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
+_BULK = "MXNET_EXEC_BULK_EXEC"
+
+
+class Launch(Protocol):
+    """Something in parts that are started one by one."""
+
+    def push(self, part: int, priority: int = 0) -> None:
+        """Starts a part; asynchronous."""
+
+
+class Arena:
+    """Memory for intermediate values, shared by the programs of executors that never overlap."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._array: NDArray | None = None
+        self._others: dict[Context, Arena] = {}
+        self.preparations = Preparations()
+
+    def at(self, context: Context) -> Arena:
+        """The arena for another device, shared by those who share this one."""
+        return self if context == self._context else self._others.setdefault(context, Arena(context))
+
+    def reserve(self, n_bytes: int) -> NDArray | None:
+        """An array of at least that many bytes; programs made before keep the one they have."""
+        if n_bytes > 0 and (self._array is None or self._array.size < n_bytes):
+            self._array = nd.empty((n_bytes,), self._context, "uint8")
+        return self._array
+
+    @property
+    def n_bytes(self) -> int:
+        """Present size."""
+        return 0 if self._array is None else int(self._array.size)
+
+
+class Calls:
+    """Prepared calls by signature; equal nodes share one."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._made: dict[Any, Any] = {}
+
+    def get(self, graph: BoundGraph, node: Node, is_train: bool) -> Any:
+        """The call of a node."""
+        assert node.op is not None and node.params is not None
+        inputs = [graph.specs[entry] for entry in node.inputs]
+        outputs = [graph.specs[Entry(node, i)] for i in range(node.num_outputs)]
+        key = (node.op, node.params, tuple(inputs), tuple(outputs), is_train)
+        call = self._made.get(key)
+        if call is None:
+            call = prepare_call(node.op, node.params, inputs, outputs, self._context, is_train)
+            self._made[key] = call
+        return call
+
+
+def native_program(context: Context, name: str) -> _core.Program:
+    """An empty program on the services of this process."""
+    try:
+        random = services.random(context.device_type).capsule
+    except PluginError:
+        random = None  # a graph without random nodes needs none
+    place = (context.device_typeid, context.device_id)
+    return _core.Program(services.engine().capsule, invoke_capsule(), random, place, name)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A native program and the order in which it wants its arrays.
+
+    Attributes
+    ----------
+    entries : variables, outputs and gradients by array number; the arena follows, if there is one
+    arena_bytes : size of the arena; 0 for none
+    """
+
+    program: _core.Program
+    entries: tuple[Entry, ...]
+    arena_bytes: int
+
+    def bind(
+        self, arrays: Mapping[Entry, NDArray], arena: NDArray | None, memo: _core.Memo | None = None
+    ) -> _core.Binding:
+        """The program on actual arrays, of the shapes and types it was compiled for.
+
+        Bindings with one memo share what prepared nodes computed, if they share the arrays it lies in.
+        """
+        given = [arrays[entry] for entry in self.entries]
+        if self.arena_bytes:
+            assert arena is not None
+            given.append(arena)
+        return self.program.bind(given, memo)
+
+
+def prepared_arrays(graph: BoundGraph, schedule: Schedule, context: Context) -> dict[Entry, NDArray]:
+    """New arrays for what prepared nodes keep."""
+    specs = {entry: graph.specs[entry] for entry in schedule.prepared}
+    return {e: nd.empty(s.shape, context, dtypes.name(s.dtype)) for e, s in specs.items()}
+
+
+def segment_limits(is_train: bool) -> tuple[int, int]:
+    """Most nodes that forward and backward push as one operation; 0 is no limit.
+
+    Read from MXNet's variables when a program is compiled: `MXNET_EXEC_BULK_EXEC_TRAIN` and
+    `MXNET_EXEC_BULK_EXEC_INFERENCE` (0: one node each), `MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN` with `_FWD`
+    and `_BWD`. Without them a program is not cut: what MXNet gains by pieces of 15 nodes is lost here.
+    """
+    phase = "TRAIN" if is_train else "INFERENCE"
+    if _whole_number(f"{_BULK}_{phase}", 1) == 0:
+        return 1, 1
+    if not is_train:
+        return 0, 0
+    most = _whole_number(f"{_BULK}_MAX_NODE_TRAIN", 0)
+    forward, backward = (_whole_number(f"{_BULK}_MAX_NODE_TRAIN_{way}", most) for way in ("FWD", "BWD"))
+    return forward, backward
+
+
+def _whole_number(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) >= 2**31:
+        raise ArgumentError(f"[{variable}] expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
+class Compiler:
+    """Turns a schedule into a native program.
+
+    Parameters
+    ----------
+    external : collection of Entry
+        What has an array of its own; everything else lies where the plan says.
+    """
+
+    def __init__(
+        self, graph: BoundGraph, schedule: Schedule, external: Collection[Entry], context: Context
+    ) -> None:
+        self._graph = graph
+        self._schedule = schedule
+        self._external = external
+        self._program = native_program(context, "Executor")
+        self._numbers: dict[Entry, int] = {}
+        self._slots: dict[Entry, int] = {}
+        self._adds = {graph.grads[name] for name, req in graph.grad_req.items() if req == "add"}
+        self._in_arena = False
+
+    def compile(self, calls: Calls, is_train: bool, ends: Sequence[int] | None = None) -> Compiled:
+        """The sealed program: part 0 forward, part 1 backward, or parts that end before these nodes."""
+        for entry in self._used():
+            self._numbers[entry] = self._program.add_array()
+        self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
+        total = self._schedule.plan.total_bytes if self._planned() else 0
+        self._arena = self._program.add_array(arena=True) if total else -1
+        strands = self._schedule.strands if ends is None else ()
+        n = len(self._schedule.nodes)
+        for time in (t for strand in strands for t in strand.steps) if strands else range(n):
+            self._add(time, self._schedule.nodes[time], calls, is_train)
+        n_forward = self._schedule.n_forward
+        parts = (n_forward, len(self._schedule.nodes)) if ends is None else ends
+        most = segment_limits(is_train)
+        limits = [most[end > n_forward] for end in parts]
+        borders = accumulate(len(strand.steps) for strand in strands)
+        self._program.seal(
+            parts, limits, [(end, s.threads, s.after) for end, s in zip(borders, strands, strict=True)]
+        )
+        return Compiled(self._program, tuple(self._numbers), total)
+
+    def _used(self) -> dict[Entry, None]:
+        """External entries that the nodes touch, in order."""
+        touched: dict[Entry, None] = {}
+        for node in self._schedule.nodes:
+            touched.update(dict.fromkeys(node.inputs))
+            touched.update(dict.fromkeys(Entry(node, i) for i in range(node.num_outputs)))
+        return {entry: None for entry in touched if entry in self._external}
+
+    def _planned(self) -> bool:
+        return any(entry not in self._external for entry in self._schedule.values)
+
+    def _add(self, time: int, node: Node, calls: Calls, is_train: bool) -> None:
+        assert node.params is not None
+        outputs = [Entry(node, i) for i in range(node.num_outputs)]
+        self._program.add_node(
+            node.name,
+            calls.get(self._graph, node, is_train),
+            [self._slot(entry) for entry in node.inputs],
+            [self._slot(entry) for entry in outputs],
+            [self._request(time, entry) for entry in outputs],
+            sorted(node.mutated),
+            sorted(unread_inputs(node)),
+            node.params.scalars,
+            is_train,
+            PREPARED in node.attrs,
+            microseconds(node, self._graph.specs),
+            time,
+        )
+
+    def _slot(self, entry: Entry) -> int:
+        slot = self._slots.get(entry)
+        if slot is None:
+            array, offset = self._place(entry)
+            spec = self._graph.specs[entry]
+            slot = self._slots[entry] = self._program.add_slot(
+                array, offset, spec.dtype, dtypes.itemsize(spec.dtype), spec.shape
+            )
+        return slot
+
+    def _place(self, entry: Entry) -> tuple[int, int]:
+        if entry in self._numbers:
+            return self._numbers[entry], 0
+        place = self._schedule.plan.placements.get(self._schedule.values.get(entry, -1))
+        if place is None or place.size == 0:
+            return -1, 0
+        return (self._arena, place.offset) if place.host < 0 else (self._hosts[place.host], 0)
+
+    def _request(self, time: int, entry: Entry) -> int:
+        if entry not in self._schedule.values:
+            return _NULL
+        if entry in self._external:
+            return _ADD if entry in self._adds else _WRITE
+        return _INPLACE if self._schedule.written_inplace(time, entry) else _WRITE

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of Symbol that are operators: `x.reshape((2, 3))` is `sym.reshape(x, (2, 3))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mx_core.operator.methods import METHODS
+
+if TYPE_CHECKING:
+    from mx_symbol.symbol import Symbol
+
+
+class Fluent:
+    """The methods; each calls the function of the same name with the symbol as first input."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Symbol]: ...
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Symbol:
+        """The same elements in another shape: `x.reshape((2, 3))` or `x.reshape(2, 3)`."""
+        from mx_symbol.symbol.functions import call
+
+        if shape:
+            kwargs["shape"] = shape if isinstance(shape[0], int) else tuple(shape[0])
+        return call("reshape", self, **kwargs)
+
+    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Symbol:
+        """Pieces along an axis; see `sym.split_v2`."""
+        from mx_symbol.symbol.creation import split_v2
+
+        return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]
+
+    def astype(self, dtype: Any, **kwargs: Any) -> Symbol:
+        """The same values as another element type."""
+        from mx_symbol.symbol.functions import call
+
+        return call("cast", self, dtype=dtype, **kwargs)
+
+
+def _method(name: str) -> Callable[..., Symbol]:
+    def method(self: Fluent, *args: Any, **kwargs: Any) -> Symbol:
+        from mx_symbol.symbol.functions import call
+
+        return call(name, self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The operator `{name}` with this symbol as its first input."
+    return method
+
+
+for _name in METHODS:
+    setattr(Fluent, _name, _method(_name))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalisation in inference: folded into layers, scale and shift elsewhere, never stale."""
+
+import numpy as np
+import pytest
+
+from mx_ndarray import nd
+from mx_symbol import CachedOp, sym
+from mx_symbol.graph.ir import PREPARED
+
+
+def convolutional(bias, layout=None, fix_gamma=False):
+    x = sym.Variable("data")
+    axis = 1 if layout is None else 3
+    x = sym.Convolution(x, kernel=(3, 3), num_filter=4, no_bias=not bias, layout=layout, name="conv")
+    return sym.Activation(sym.BatchNorm(x, fix_gamma=fix_gamma, axis=axis, name="bn"), act_type="relu")
+
+
+def dense(bias):
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=4, no_bias=not bias, name="fc")
+    return sym.BatchNorm(x, fix_gamma=False, name="bn")
+
+
+def alone():
+    return sym.exp(sym.BatchNorm(sym.tanh(sym.Variable("data")), fix_gamma=False, name="bn"))
+
+
+CASES = {
+    "convolution": (convolutional(False), (2, 3, 8, 8)),
+    "biased convolution": (convolutional(True), (2, 3, 8, 8)),
+    "fixed gamma": (convolutional(True, fix_gamma=True), (2, 3, 8, 8)),
+    "channels last": (convolutional(True, "NHWC"), (2, 8, 8, 3)),
+    "dense": (dense(True), (5, 6)),
+    "dense without bias": (dense(False), (5, 6)),
+    "alone": (alone(), (2, 3, 4, 5)),
+}
+
+
+def filled(executor, seed=0):
+    """The executor with random parameters."""
+    rng = np.random.default_rng(seed)
+    for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
+        values = rng.standard_normal(array.shape)
+        array[:] = np.abs(values) + 0.5 if "var" in name else values
+    return executor
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_values_without_the_operator(case):
+    net, shape = CASES[case]
+    folded, plain = (filled(net.simple_bind(passes=p, data=shape)) for p in ("all", "none"))
+    np.testing.assert_allclose(
+        folded.forward()[0].asnumpy(), plain.forward()[0].asnumpy(), rtol=1e-4, atol=1e-5
+    )
+    assert "BatchNorm" in [n.op.name for n in plain.nodes(False)]
+    running = [n.op.name for n in folded.nodes(False) if PREPARED not in n.attrs]
+    assert "BatchNorm" not in running and len(set(running) - {"transpose"}) == 1
+
+
+def test_training_keeps_the_operator_and_updates_its_statistics():
+    net, shape = CASES["convolution"]
+    executor = filled(net.simple_bind(data=shape))
+    before = executor.aux_dict["bn_moving_mean"].asnumpy()
+    executor.forward(is_train=True)
+    assert (executor.aux_dict["bn_moving_mean"].asnumpy() != before).any()
+    assert "BatchNorm" in [n.op.name for n in executor.nodes(True)]
+
+
+def test_a_written_parameter_counts_at_the_next_run():
+    net, shape = CASES["convolution"]
+    folded, plain = (filled(net.simple_bind(grad_req="null", passes=p, data=shape)) for p in ("all", "none"))
+    for name in ("conv_weight", "bn_gamma", "bn_beta"):
+        for executor in (folded, plain):
+            executor.forward()
+            executor.arg_dict[name][:] = executor.arg_dict[name] * 2 + 0.1
+        np.testing.assert_allclose(
+            folded.forward()[0].asnumpy(), plain.forward()[0].asnumpy(), rtol=1e-4, atol=1e-5
+        )
+    for executor in (folded, plain):
+        executor.aux_dict["bn_moving_var"][:] = 4
+    np.testing.assert_allclose(
+        folded.forward()[0].asnumpy(), plain.forward()[0].asnumpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_cached_operator_follows_the_arrays_it_is_given():
+    net, shape = CASES["biased convolution"]
+    op = CachedOp(net)
+    for seed in (1, 2, 1):
+        executor = filled(net.simple_bind(grad_req="null", passes="none", data=shape), seed)
+        arrays = {**executor.arg_dict, **executor.aux_dict}
+        for _ in range(2):
+            found = op(*(arrays[name] for name in op.input_names))
+            np.testing.assert_allclose(found.asnumpy(), executor.forward()[0].asnumpy(), rtol=1e-4, atol=1e-5)
+        nd.waitall()
+
+
+def test_statistics_that_are_read_keep_the_operator():
+    x = sym.BatchNorm(sym.Variable("data"), output_mean_var=True, name="bn")
+    executor = filled(sym.Group([x[0], x[1]]).simple_bind(data=(2, 3)))
+    assert "BatchNorm" in [n.op.name for n in executor.nodes(False)]

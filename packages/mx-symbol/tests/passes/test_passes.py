@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph passes: order, effect, how they are switched off, what they may not do."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mx_core.errors import ArgumentError, PluginError
+from mx_ndarray import nd
+from mx_symbol import sym
+from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.ir import Graph
+from mx_symbol.passes import pipeline as passes
+
+
+class Registered:
+    """A registry of passes as `plugins.registry` gives it."""
+
+    def __init__(self, **specs):
+        self._specs = specs
+
+    def items(self):
+        for name, spec in self._specs.items():
+            yield SimpleNamespace(name=name, value=spec)
+
+    def names(self):
+        return list(self._specs)
+
+
+def spec(apply, stage="graph", after=(), before=()):
+    return SimpleNamespace(stage=stage, apply=apply, after=after, before=before)
+
+
+@pytest.fixture
+def register(monkeypatch):
+    real = passes.plugins.registry
+
+    def use(**specs):
+        made = Registered(**specs)
+        monkeypatch.setattr(
+            passes.plugins, "registry", lambda kind: made if kind == "graph_passes" else real(kind)
+        )
+
+    return use
+
+
+def without_exp(graph):
+    """Drops every exp: easy to see in a result."""
+    return graph.replace({Entry(node): node.inputs[0] for node in graph.find("exp")})
+
+
+def exp_to_tanh(graph):
+    return graph.replace({Entry(n): graph.apply("tanh", n.inputs, n.name)[0] for n in graph.find("exp")})
+
+
+def test_edges_decide_the_order_then_the_alphabet():
+    specs = {
+        "a": spec(None, after=("d",)), "b": spec(None), "c": spec(None, before=("b",)),
+        "d": spec(None), "e": spec(None, stage="inference", before=("a",)),
+    }  # fmt: skip
+    assert passes.ordered(specs, "graph") == ["c", "b", "d", "a"]
+    circle = {"a": spec(None, after=("b",)), "b": spec(None, after=("a",))}
+    with pytest.raises(PluginError, match="before each other: a, b"):
+        passes.ordered(circle, "graph")
+
+
+def test_a_pass_changes_what_is_run_and_what_is_differentiated(register):
+    register(tanh=spec(exp_to_tanh))
+    executor = sym.exp(sym.Variable("a")).simple_bind(a=(2,))
+    executor.forward(is_train=True, a=np.ones(2))
+    executor.backward(nd.ones((2,)))
+    np.testing.assert_allclose(executor.outputs[0].asnumpy(), np.tanh([1, 1]), rtol=1e-5)
+    np.testing.assert_allclose(executor.grad_dict["a"].asnumpy(), 1 - np.tanh([1, 1]) ** 2, rtol=1e-4)
+    assert [n.op.name for n in executor.get_optimized_symbol().nodes if n.op] == ["tanh"]
+
+
+def test_inference_passes_leave_training_alone(register):
+    register(drop=spec(without_exp, stage="inference"))
+    executor = (sym.exp(sym.Variable("a")) + 1).simple_bind(a=(1,))
+    one = np.ones(1)
+    np.testing.assert_allclose(executor.forward(is_train=True, a=one)[0].asnumpy(), [np.e + 1])
+    np.testing.assert_allclose(executor.forward(is_train=False)[0].asnumpy(), [2])
+
+
+def test_an_argument_that_a_pass_removes_is_still_an_argument(register):
+    def first_input(graph):
+        return graph.replace({graph.outputs[0]: graph.outputs[0].node.inputs[0]})
+
+    register(cut=spec(first_input))
+    net = sym.exp(sym.Variable("a")) + sym.Variable("b")
+    executor = net.simple_bind(a=(2,))
+    assert executor.arg_dict["b"].shape == (2,)
+    executor.grad_dict["b"][:] = 5
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2,)))
+    assert executor.outputs[0].asnumpy().tolist() == [1, 1]
+    assert executor.grad_dict["b"].asnumpy().tolist() == [0, 0]
+
+
+def with_outputs(graph, outputs):
+    return Graph(outputs, graph.grads, graph.specs, graph.context)
+
+
+def with_fresh_variable(graph):
+    fresh = Entry(Node(None, None, "fresh"))
+    graph.specs[fresh] = graph.specs[graph.outputs[0]]
+    return with_outputs(graph, [fresh])
+
+
+@pytest.mark.parametrize(
+    ("apply", "message"),
+    [
+        (lambda graph: list(graph.outputs), "returned list"),
+        (
+            lambda graph: with_outputs(graph, graph.outputs * 2),
+            "returned 2 outputs and 0 gradients; expected 1",
+        ),
+        (with_fresh_variable, "new variables: fresh"),
+        (
+            lambda graph: with_outputs(graph, graph.apply("expand_dims", graph.outputs, "more", axis=0)),
+            r"float32\[1, 1\]; expected float32\[1\]",
+        ),
+    ],
+)
+def test_a_pass_that_returns_something_else_is_named(register, apply, message):
+    register(odd=spec(apply))
+    with pytest.raises(PluginError, match=f"'odd'.*{message}"):
+        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def test_an_unknown_stage_is_refused(register):
+    register(late=spec(without_exp, stage="layout"))
+    with pytest.raises(PluginError, match="'layout'; expected one of graph, inference, program"):
+        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def test_replacements_that_lead_into_a_circle_are_refused(register):
+    def circle(graph):
+        (node,) = graph.find("exp")
+        return graph.replace({Entry(node): graph.apply("tanh", [Entry(node)], "after")[0]})
+
+    register(circle=spec(circle))
+    with pytest.raises(PluginError, match="depend on itself"):
+        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def test_passes_are_switched_by_argument_and_environment(register, monkeypatch):
+    register(tanh=spec(exp_to_tanh), drop=spec(without_exp, after=("tanh",)))
+    net = sym.exp(sym.Variable("a"))
+
+    def operators_run(**options):
+        executor = net.simple_bind(grad_req="null", a=(1,), **options)
+        return [node.op.name for node in executor.nodes()]
+
+    assert operators_run() == ["tanh"]
+    assert operators_run(passes="-tanh") == ["_copy"]
+    assert operators_run(passes="drop") == ["_copy"]
+    assert operators_run(passes="none") == ["exp"]
+    assert operators_run(passes="all,-drop,-tanh") == ["exp"]
+    monkeypatch.setenv("MX_PASSES", "none")
+    assert operators_run() == ["exp"]
+    assert operators_run(passes="all") == ["tanh"]
+    with pytest.raises(ArgumentError, match="no graph pass is named 'tan'; did you mean 'tanh'"):
+        operators_run(passes="-tan")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that change nothing go; values stay."""
+
+import numpy as np
+
+from mx_ndarray import nd
+from mx_symbol import sym
+from mx_symbol.passes.stages import trace
+
+
+def operators_at(net, name, shapes, **options):
+    """Operators before and after a pass."""
+    (step,) = [s for s in trace(net, shapes, **options) if s.name == name]
+    return [n.op.name for n in step.before.nodes], [n.op.name for n in step.after.nodes]
+
+
+def test_copies_casts_and_reshapes_that_change_nothing():
+    x = sym.Variable("x")
+    net = sym.exp(sym.reshape(sym.cast(sym.identity(x), dtype="float32"), shape=(2, 3)))
+    before, after = operators_at(net, "simplify", {"x": (2, 3)})
+    assert before == ["_copy", "Cast", "Reshape", "exp"]
+    assert after == ["exp"]
+
+
+def test_transpositions_that_cancel_out():
+    x = sym.Variable("x")
+    net = sym.transpose(sym.transpose(x, axes=(1, 2, 0)), axes=(2, 0, 1)) + sym.transpose(
+        sym.transpose(x, axes=(1, 0, 2)), axes=(1, 0, 2)
+    )
+    before, after = operators_at(net, "simplify", {"x": (2, 3, 4)})
+    assert before.count("transpose") == 4
+    assert after == ["elemwise_add"]
+
+
+def test_two_transpositions_become_one():
+    x = sym.Variable("x")
+    net = sym.transpose(sym.transpose(x, axes=(1, 2, 0)), axes=(1, 2, 0))
+    assert operators_at(net, "simplify", {"x": (2, 3, 4)})[1] == ["transpose"]
+    value = np.arange(24.0, dtype="float32").reshape(2, 3, 4)
+    out = net.simple_bind(grad_req="null", x=(2, 3, 4)).forward(x=value)[0]
+    np.testing.assert_array_equal(out.asnumpy(), value.transpose(1, 2, 0).transpose(1, 2, 0))
+
+
+def test_dropout_goes_in_inference_alone():
+    net = sym.BlockGrad(sym.Dropout(sym.exp(sym.Variable("x")), p=0.9))
+    before, after = operators_at(net, "no-gradients", {"x": (4,)})
+    assert (before, after) == (["exp", "Dropout", "BlockGrad"], ["exp"])
+    executor = net.simple_bind(grad_req="null", x=(1000,))
+    assert (executor.forward(is_train=False)[0].asnumpy() == 1).all()
+    assert (executor.forward(is_train=True)[0].asnumpy() == 0).mean() > 0.5
+
+
+def test_outputs_that_become_one_stay_two_arrays():
+    x = sym.Variable("x")
+    net = sym.Group([sym.identity(x), sym.exp(x), sym.exp(x)])
+    executor = net.simple_bind(x=(2,))
+    executor.forward(is_train=True, x=nd.array([0.0, 1.0]))
+    executor.backward([nd.ones((2,)), nd.ones((2,)), nd.ones((2,)) * 2])
+    values = [out.asnumpy() for out in executor.outputs]
+    np.testing.assert_allclose(values, [[0, 1], [1, np.e], [1, np.e]], rtol=1e-6)
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), [4, 1 + 3 * np.e], rtol=1e-6)
+    assert len({id(out) for out in executor.outputs}) == 3

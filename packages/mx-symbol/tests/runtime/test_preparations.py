@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is prepared, is prepared once for all executors that share memory, and again after a write."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mx_engine import profiler
+from mx_ndarray import nd
+from mx_symbol import sym
+from mx_symbol.graph.ir import PREPARED
+
+
+def network():
+    """A layer and a constant."""
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="fc")
+    return sym.relu(sym.broadcast_add(x, sym.exp(sym.arange(16))))
+
+
+def buckets(rows=(32, 64, 96)):
+    """Executors for several lengths, as BucketingModule makes them."""
+    first = network().simple_bind(grad_req="null", data=(rows[0], 8))
+    first.arg_dict["fc_weight"][:] = np.arange(128).reshape(16, 8) / 64
+    others = [network().simple_bind(grad_req="null", shared_exec=first, data=(n, 8)) for n in rows[1:]]
+    return [first, *others]
+
+
+@pytest.fixture
+def counted():
+    """A function that runs something and counts the operators that ran."""
+
+    def count(run):
+        profiler.set_config(profile_all=True, aggregate_stats=True)
+        profiler.dumps(reset=True)
+        profiler.set_state("run")
+        try:
+            run()
+            nd.waitall()
+        finally:
+            profiler.set_state("stop")
+        lines = profiler.dumps(reset=True).splitlines()
+        words = [line.split() for line in lines if line]
+        return Counter({w[0]: int(w[1]) for w in words if len(w) == 6 and w[1].isdigit()})
+
+    return count
+
+
+def run_all(executors):
+    for executor in executors:
+        executor.forward()
+
+
+def prepared_names(executor):
+    return {n.op.name for n in executor.nodes(False) if PREPARED in n.attrs}
+
+
+def test_buckets_prepare_their_values_once_and_again_after_a_write(counted):
+    executors = buckets()
+    names = prepared_names(executors[0])
+    assert {"exp", "_onednn_pack_weight"} & names
+    first = counted(lambda: [run_all(executors) for _ in range(3)])
+    assert {name: first[name] for name in names} == dict.fromkeys(names, 1)
+    assert first["_fused_FullyConnected"] + first["FullyConnected"] == 9
+    assert not names & set(counted(lambda: run_all(executors)))
+    executors[0].arg_dict["fc_weight"][:] = 1.0
+    again = counted(lambda: run_all(executors))
+    assert {name: again[name] for name in names} == dict.fromkeys(names, 1)
+
+
+def test_values_follow_writes_whoever_runs_first():
+    executors = buckets()
+    data = np.linspace(-1, 1, 8, dtype=np.float32)
+    for weight in (1.0, -2.0, 0.5):
+        executors[1].arg_dict["fc_weight"][:] = weight
+        for executor in reversed(executors):
+            executor.arg_dict["data"][:] = data + 1
+            expected = np.maximum((data + 1).sum() * weight + np.exp(np.arange(16)), 0)
+            np.testing.assert_allclose(executor.forward()[0].asnumpy()[-1], expected, rtol=1e-5)
+
+
+def test_others_prepare_their_own(counted):
+    one, other = buckets((32,))[0], buckets((32,))[0]
+    names = prepared_names(one)
+    found = counted(lambda: run_all([one, other]))
+    assert {name: found[name] for name in names} == dict.fromkeys(names, 2)
+
+
+def test_values_go_with_the_last_executor_that_uses_them():
+    first, second = buckets((32, 64))
+    run_all([first, second])
+    known = first._arena.preparations._known
+    assert len(known) >= 1
+    del first
+    nd.waitall()
+    assert second.forward()[0].asnumpy().shape == (64, 16) and len(known) >= 1
+    del second
+    nd.waitall()
+    assert len(known) == 0
+
+
+def test_the_memory_plan_is_of_what_runs_and_says_what_is_prepared():
+    x = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), name="c1")
+    x = sym.relu(sym.BatchNorm(x, name="norm"))
+    x = sym.exp(sym.FullyConnected(x, num_hidden=10, name="fc") * 2)
+    executor = x.simple_bind(grad_req="null", data=(4, 3, 16, 16))
+    plan, nodes = executor.memory_plan(), executor.nodes()
+    n = sum(PREPARED in node.attrs for node in nodes)
+    assert plan.n_prepared == n > 0
+    assert all(PREPARED in node.attrs for node in nodes[:n])
+    for place in plan.placements.values():  # names, steps and nodes agree, and no value lives in both parts
+        assert plan.names[place.value].startswith(nodes[place.birth].name)
+        assert (place.birth < n) == (place.death < n)
+    assert len({place.storage for place in plan.placements.values()}) > 1
+    executor.forward()
+    nd.waitall()
+    assert executor._arena.n_bytes == plan.total_bytes  # what runs, and no other
+    (preparation,) = executor._programs[executor._last].preparations
+    kept = sum(array.size * np.dtype(array.dtype).itemsize for array in preparation.arrays.values())
+    assert plan.kept_bytes == kept > 0
+    text = str(plan).splitlines()
+    assert text[1].startswith(f"  steps 0 to {n - 1} are prepared") and f"{kept / 1024:.2f} KiB" in text[1]
+    assert f"every time (before: prepared, {kept / 1024:.2f} KiB kept)" in plan.to_svg()
+
+
+def test_the_plan_of_a_training_step_behind_what_is_prepared():
+    x = sym.FullyConnected(sym.Variable("data"), num_hidden=16, name="fc")
+    x = sym.tanh(sym.broadcast_add(x, sym.exp(sym.arange(16)))) * sym.sigmoid(x)
+    executor = x.simple_bind(data=(32, 8))
+    plan, nodes = executor.memory_plan(), executor.nodes()
+    assert plan.n_prepared == sum(PREPARED in node.attrs for node in nodes) > 0
+    assert plan.n_forward is not None and "backward" in nodes[plan.n_forward].name
+    assert all(plan.names[p.value].startswith(nodes[p.birth].name) for p in plan.placements.values())
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((32, 16)))
+    nd.waitall()
+    assert executor._arena.n_bytes == plan.total_bytes
+    svg = plan.to_svg()
+    assert "every time" in svg and "backward" in svg
