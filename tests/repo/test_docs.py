@@ -13,8 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from mx_core import hookspecs, operators, plugins
-from mx_core.registrars import REGISTRARS
+from mx_core import operators, plugins
+from mx_core.plugins import hookspecs
+from mx_core.plugins.registrars import REGISTRARS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

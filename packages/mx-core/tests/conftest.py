@@ -16,6 +16,8 @@ import pytest
 import mx_core.cli
 import mx_core.testing.plugin
 from mx_core import lifecycle, operators, plugins, services
+from mx_core.plugins import loaded
+from mx_core.services import chosen
 
 
 class Site:
@@ -67,12 +69,12 @@ def _has_distributions(entry: str) -> bool:
 @pytest.fixture
 def real_plugins():
     """What this process had loaded before is put aside, not shut down, and comes back afterwards."""
-    kept = plugins._state, dict(services._made), operators._table, lifecycle._current
+    kept = loaded._state, dict(chosen._made), operators._table, lifecycle._current
     lifecycle._current = None
     yield
-    plugins._state, made, operators._table, lifecycle._current = kept
-    services._made.clear()
-    services._made.update(made)
+    loaded._state, made, operators._table, lifecycle._current = kept
+    chosen._made.clear()
+    chosen._made.update(made)
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mx_core import plugins, specs
+from mx_core import plugins
 from mx_core.errors import FileFormatError
-from mx_core.registry import Entry, Provenance
+from mx_core.plugins import specs
+from mx_core.plugins.registries import Entry, Provenance
 from mx_io import codecs, image, io
 
 

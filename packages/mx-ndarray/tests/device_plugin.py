@@ -12,8 +12,8 @@ from typing import Any
 
 from mx_core import get_include, kernels, plugins
 from mx_core.context import Context, cpu
-from mx_core.registrars import REGISTRARS
-from mx_core.registry import Provenance, Transaction
+from mx_core.plugins.registrars import REGISTRARS
+from mx_core.plugins.registries import Provenance, Transaction
 
 NAME = "test_device"
 TYPE = 71

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ShapeError,
         UnknownOperatorError,
     )
-    from mx_core.hookspecs import PluginInfo, hookimpl
+    from mx_core.plugins.hookspecs import PluginInfo, hookimpl
 
 __all__ = [
     "AbiError",
@@ -71,7 +71,7 @@ _HOOKS = {"PluginInfo", "hookimpl"}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "context" if name in _CONTEXT else "hookspecs" if name in _HOOKS else "errors"
+    home = "context" if name in _CONTEXT else "plugins.hookspecs" if name in _HOOKS else "errors"
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value

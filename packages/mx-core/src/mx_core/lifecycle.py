@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pluggy import HookImpl
 
-    from mx_core.discovery import PluginRecord
-    from mx_core.loading import Manager
+    from mx_core.plugins.discovery import PluginRecord
+    from mx_core.plugins.loading import Manager
 
 _RANKS = {
     "engines": 1,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mx_core.errors import FileFormatError
-from mx_core.specs import CodecSpec
+from mx_core.plugins.specs import CodecSpec
 from mx_core.testing import CodecContract
 
 HEAD = struct.Struct("<4sHH")

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mx_core.hookspecs import PluginInfo, hookimpl
+from mx_core.plugins.hookspecs import PluginInfo, hookimpl
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mx_core.registrars import CommandRegistrar, EngineRegistrar, ProfilerSinkRegistrar
+    from mx_core.plugins.registrars import CommandRegistrar, EngineRegistrar, ProfilerSinkRegistrar
     from mx_engine._core import Engine
     from mx_engine.lifecycle import Keeper
     from mx_engine.profiler.recording import Recording

@@ -15,7 +15,7 @@ import itertools
 import threading
 
 from mx_core.errors import ArgumentError, MXNetError
-from mx_core.hookspecs import PluginInfo, hookimpl
+from mx_core.plugins.hookspecs import PluginInfo, hookimpl
 from mx_core.testing.tables import Context, Error, Head
 
 MX_PLUGIN = PluginInfo(summary="An engine that runs everything at the push")

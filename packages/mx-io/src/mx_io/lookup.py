@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core import plugins
-from mx_core.specs import resolve
+from mx_core.plugins.specs import resolve
 
 
 def registered(kind: str, name: str, module: str) -> Any:

@@ -6,8 +6,13 @@ Targets are named by text, so that loading the plug-ins imports no image library
 
 from __future__ import annotations
 
-from mx_core.hookspecs import PluginInfo, hookimpl
-from mx_core.registrars import AugmenterRegistrar, CommandRegistrar, DataIterRegistrar, ImageCodecRegistrar
+from mx_core.plugins.hookspecs import PluginInfo, hookimpl
+from mx_core.plugins.registrars import (
+    AugmenterRegistrar,
+    CommandRegistrar,
+    DataIterRegistrar,
+    ImageCodecRegistrar,
+)
 
 MX_PLUGIN = PluginInfo(summary="RecordIO, data iterators and the image pipeline")
 MX_HOOK_API = (1, 0)

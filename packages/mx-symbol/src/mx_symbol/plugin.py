@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mx_core.hookspecs import PluginInfo, hookimpl
-from mx_core.registrars import CommandRegistrar, GraphPassRegistrar
+from mx_core.plugins.hookspecs import PluginInfo, hookimpl
+from mx_core.plugins.registrars import CommandRegistrar, GraphPassRegistrar
 
 MX_PLUGIN = PluginInfo(
     summary="symbolic graphs, their optimisation and execution",

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError
-from mx_core.specs import resolve
+from mx_core.plugins.specs import resolve
 
 T = TypeVar("T")
 

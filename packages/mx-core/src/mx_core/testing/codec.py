@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mx_core.specs import CodecSpec
+from mx_core.plugins.specs import CodecSpec
 from mx_core.testing.expect import raises, within
 
 #: bytes that `sniff` sees

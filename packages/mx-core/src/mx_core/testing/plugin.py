@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mx_core import operators, plugins, specs
+from mx_core import operators, plugins
 from mx_core.context import Context
-from mx_core.discovery import PluginRecord
 from mx_core.operator.property import OperatorProperty
 from mx_core.operator.simple import Elementwise
-from mx_core.registry import Entry
+from mx_core.plugins import specs
+from mx_core.plugins.discovery import PluginRecord
+from mx_core.plugins.registries import Entry
 
 
 @dataclass(frozen=True)

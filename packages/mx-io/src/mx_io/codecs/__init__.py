@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
-from mx_core.specs import CodecSpec
+from mx_core.plugins.specs import CodecSpec
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from mx_core import discovery
 from mx_core.errors import PluginError
-from mx_core.hookspecs import HOOK_API
+from mx_core.plugins import discovery
+from mx_core.plugins.hookspecs import HOOK_API
 
 
 def test_discovery_imports_nothing(site):

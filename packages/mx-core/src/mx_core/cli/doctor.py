@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from mx_core import environment, plugins, services
-from mx_core.commands.table import table
+from mx_core.cli.table import table
 from mx_core.errors import MXNetError
 
 Report = dict[str, dict[str, str]]

@@ -270,7 +270,7 @@ def test_diagnostics_survive_a_hook_that_fails(site):
 def test_importing_core_loads_neither_plugins_nor_numpy():
     code = (
         "import sys, json, mx_core; mx_core.Context; mx_core.hookimpl; from mx_core import plugins, services;"
-        "print(json.dumps([plugins._state is None, 'numpy' in sys.modules, 'click' in sys.modules]))"
+        "print(json.dumps([plugins.loaded._state is None, 'numpy' in sys.modules, 'click' in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(out.stdout) == [True, False, False]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import PluginError
-from mx_core.registry import Provenance, Registry, Transaction
+from mx_core.plugins.registries import Provenance, Registry, Transaction
 
 ACME = Provenance("acme", "acme-mx", "1.2")
 

@@ -23,7 +23,8 @@ def test_what_is_wrong_is_said(site, quiet, source, error):
 
 def test_imported_functions_and_classes_are_no_hooks(site):
     site.add(
-        "plain", "from mx_core.hookspecs import mx_shutdown, mx_register_engines\nclass mx_thing: pass\n"
+        "plain",
+        "from mx_core.plugins.hookspecs import mx_shutdown, mx_register_engines\nclass mx_thing: pass\n",
     )
     (record,) = plugins.plugins()
     assert record.state == "loaded" and record.hooks == ()

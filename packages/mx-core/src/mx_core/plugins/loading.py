@@ -12,11 +12,11 @@ from typing import Any
 
 import pluggy
 
-from mx_core import hookspecs
-from mx_core.discovery import PluginRecord, check_hook_api
 from mx_core.errors import PluginError
-from mx_core.registrars import REGISTRARS
-from mx_core.registry import Registry, Transaction
+from mx_core.plugins import hookspecs
+from mx_core.plugins.discovery import PluginRecord, check_hook_api
+from mx_core.plugins.registrars import REGISTRARS
+from mx_core.plugins.registries import Registry, Transaction
 
 
 class Manager(pluggy.PluginManager):

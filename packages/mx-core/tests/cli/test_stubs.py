@@ -7,8 +7,8 @@ import types
 import pytest
 from click.testing import CliRunner
 
-from mx_core import stubs
 from mx_core.cli import cli
+from mx_core.cli import stub_text as stubs
 from mx_core.operator import OperatorProperty, opt, param, required
 
 SOURCE = '''

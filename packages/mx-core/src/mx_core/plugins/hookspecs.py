@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from mx_core import registrars
     from mx_core.kernels import KernelCall, KernelSpec
     from mx_core.operator.property import OperatorProperty
+    from mx_core.plugins import registrars
 
 #: Entry-point group; its suffix is the major version of this page.
 GROUP = "mx.plugins.v1"

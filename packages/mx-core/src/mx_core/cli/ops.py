@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from mx_core import context, dtypes, kernels, operators, plugins
-from mx_core.commands.table import table
+from mx_core.cli.table import table
 from mx_core.errors import ArgumentError, UnknownOperatorError
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_core.operator.property import OperatorProperty

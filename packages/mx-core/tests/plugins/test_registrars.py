@@ -5,10 +5,10 @@ import re
 import click
 import pytest
 
-from mx_core import hookspecs, registrars
 from mx_core.errors import PluginError
-from mx_core.registrars import REGISTRARS
-from mx_core.registry import Provenance, Transaction
+from mx_core.plugins import hookspecs, registrars
+from mx_core.plugins.registrars import REGISTRARS
+from mx_core.plugins.registries import Provenance, Transaction
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from mx_core import specs
 from mx_core.errors import PluginError
+from mx_core.plugins import specs
 
 
 def test_a_target_is_imported_at_the_first_call(monkeypatch):

@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from mx_core import lifecycle, plugins, specs
+from mx_core import lifecycle, plugins
 from mx_core.build_info import __version__
-from mx_core.commands.doctor import doctor
-from mx_core.commands.ops import ops
-from mx_core.commands.plugins import plugins_command
-from mx_core.commands.stubs import stubs
+from mx_core.cli.doctor import doctor
+from mx_core.cli.ops import ops
+from mx_core.cli.plugins import plugins_command
+from mx_core.cli.stubs import stubs
 from mx_core.errors import MXNetError, PluginWarning
-from mx_core.registry import Entry
+from mx_core.plugins import specs
+from mx_core.plugins.registries import Entry
 
 
 class _Group(click.Group):
@@ -75,7 +76,3 @@ def main() -> None:
     except MXNetError as error:
         click.echo(f"mx: {error}", err=True)
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

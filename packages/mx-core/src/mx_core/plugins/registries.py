@@ -28,7 +28,7 @@ class Provenance:
 class Entry:
     """One contribution and where it came from.
 
-    `value` is a record of `mx_core.specs` with the arguments of `registry.add` (for operators the
+    `value` is a record of `mx_core.plugins.specs` with the arguments of `registry.add` (for operators the
     class, for kernels a `mx_core.kernels.KernelSpec`); `origin` is `file:line` of that call.
     """
 

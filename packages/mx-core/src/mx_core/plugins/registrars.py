@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mx_core import specs
 from mx_core.errors import PluginError
-from mx_core.registry import Transaction, calling_line
+from mx_core.plugins import specs
+from mx_core.plugins.registries import Transaction, calling_line
 
 if TYPE_CHECKING:
     import click

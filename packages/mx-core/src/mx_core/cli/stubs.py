@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mx_core import plugins
-from mx_core import stubs as generator
+from mx_core.cli import stub_text as generator
 
 
 @click.command()

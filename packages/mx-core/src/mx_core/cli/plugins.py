@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 import click
 
 from mx_core import plugins
-from mx_core.commands.table import table
-from mx_core.discovery import PluginRecord
+from mx_core.cli.table import table
+from mx_core.plugins.discovery import PluginRecord
 
 FAILED = ("broken", "incompatible")
 

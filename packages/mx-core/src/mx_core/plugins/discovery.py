@@ -11,8 +11,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from mx_core.build_info import __version__
 from mx_core.errors import PluginError
-from mx_core.hookspecs import GROUP, HOOK_API, PluginInfo
-from mx_core.registry import Provenance
+from mx_core.plugins.hookspecs import GROUP, HOOK_API, PluginInfo
+from mx_core.plugins.registries import Provenance
 
 
 @dataclass(frozen=True)

@@ -13,35 +13,22 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mx_core.discovery import PluginRecord, discover
 from mx_core.errors import PluginError, PluginWarning
-from mx_core.registry import Entry, Registry
+from mx_core.plugins.discovery import PluginRecord, discover
+from mx_core.plugins.registries import Registry
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, KernelSpec
-    from mx_core.loading import Manager
     from mx_core.operator.property import OperatorProperty
-
-__all__ = [
-    "Entry",
-    "PluginRecord",
-    "Registry",
-    "discover",
-    "missing_hint",
-    "plugins",
-    "read_graph",
-    "registry",
-    "reset",
-    "select_kernel",
-]
+    from mx_core.plugins.loading import Manager
 
 
 class _State:
     """Result of loading everything; immutable once published."""
 
     def __init__(self) -> None:
-        from mx_core.loading import Manager
-        from mx_core.registrars import REGISTRARS
+        from mx_core.plugins.loading import Manager
+        from mx_core.plugins.registrars import REGISTRARS
 
         self.manager: Manager = Manager()
         self.registries = {kind: Registry(kind, missing_hint) for kind in REGISTRARS}
@@ -86,7 +73,7 @@ def _load() -> _State:
 
 
 def _load_one(state: _State, record: PluginRecord, point: object) -> PluginRecord:
-    from mx_core import loading
+    from mx_core.plugins import loading
 
     error: Exception | None = None
     if record.state == "found":

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plug-ins: what is installed, what loaded, and the registries of what they brought.
+
+Consumers need this module alone; authors of plug-ins need `mx_core.hookimpl`, `mx_core.PluginInfo`
+and, for annotations, `hookspecs` and `registrars`. The other modules are the loader, in the order in
+which it uses them: `discovery`, `loading`, `registries`, `loaded`.
+"""
+
+from mx_core.plugins.discovery import PluginRecord, discover
+from mx_core.plugins.loaded import (
+    diagnostics,
+    missing_hint,
+    plugins,
+    read_graph,
+    registry,
+    reset,
+    select_kernel,
+    stub_modules,
+)
+from mx_core.plugins.registries import Entry, Registry
+
+__all__ = [
+    "Entry",
+    "PluginRecord",
+    "Registry",
+    "diagnostics",
+    "discover",
+    "missing_hint",
+    "plugins",
+    "read_graph",
+    "registry",
+    "reset",
+    "select_kernel",
+    "stub_modules",
+]
