@@ -235,9 +235,9 @@ def test_no_package_can_open_a_connection() -> None:
             assert not {name.split(".")[0] for name in names} & network, path
 
 
-def test_only_one_loader_unpickles_and_it_has_a_list() -> None:
+def test_no_loader_unpickles() -> None:
     unpickling = re.compile(
         r"pickle\.loads?\(|Unpickler|allow_pickle=True|\b(?:marshal|shelve|dill)\b|\beval\(|\bexec\("
     )
     found = {identifier(p) for p in sources() if unpickling.search(re.sub(r"def eval\(", "", text_of(p)))}
-    assert found == {"packages/mx-train/src/mx_train/optimizer/states.py"}
+    assert found == set()

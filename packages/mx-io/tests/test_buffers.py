@@ -52,4 +52,5 @@ def test_no_more_than_keep_blocks_are_held():
     pool = BufferPool((10,), np.uint8, keep=2)
     arrays = [pool.take() for _ in range(5)]
     del arrays
-    assert len(pool._free) == 2
+    places = {address(pool.take()) for _ in range(5)}
+    assert len(places) <= 2 and len(pool._known) == 2

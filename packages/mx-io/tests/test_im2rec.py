@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,8 @@ from mx_core.errors import ArgumentError, FileFormatError
 from mx_io import codecs, recordio
 from mx_io.im2rec import ListEntry, make_list, pack, read_list, write_list
 from mx_io.im2rec.command import im2rec
+from mx_io.im2rec.listing import find_images
+from mx_io.recordio import MXIndexedRecordIO, unpack
 
 
 @pytest.fixture
@@ -154,3 +159,55 @@ def test_the_command_lists_and_packs(images, tmp_path):
     assert failed.exit_code == 1 and "class2/02.jpg" in failed.output
     nothing = run(im2rec, [str(tmp_path / "absent"), str(images)])
     assert nothing.exit_code == 1 and "expected list files" in nothing.output
+
+
+def test_a_prepared_link_is_not_followed_and_nothing_is_left(images, tmp_path):
+    (lst,) = make_list(tmp_path / "all", images, recursive=True)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f"all.rec.{os.getpid()}.tmp").symlink_to(victim)
+    pack(lst, images)
+    assert victim.read_text() == "precious" and not (tmp_path / "all.rec").is_symlink()
+    assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".partial")] == []
+
+
+def test_links_to_folders_are_followed_but_not_in_circles(images, tmp_path):
+    (images / "class1" / "up").symlink_to("..")
+    (images / "linked").symlink_to("class1")
+    entries = find_images(images, recursive=True)
+    assert len({entry.path for entry in entries}) == len(entries)
+    assert any(entry.path.startswith("linked/") for entry in entries)
+    assert not any("/up/" in entry.path for entry in entries)
+
+
+KILLED = """
+import os, random, sys, threading, time
+from mx_io.im2rec import pack
+from mx_io.im2rec.listing import ListEntry
+first, delay = int(sys.argv[1]), float(sys.argv[2])
+def end():
+    time.sleep(delay)
+    os.kill(os.getpid(), 9)
+entries = [ListEntry(first + k, (0.0,), "a.jpg") for k in range(20)]
+pack(entries[:1], ".", "warm", pass_through=True)
+threading.Thread(target=end, daemon=True).start()
+while True:
+    pack(entries, ".", "out", pass_through=True)
+    entries = [entry._replace(number=entry.number + 20) for entry in entries]
+"""
+
+
+@pytest.mark.slow
+def test_killed_runs_never_leave_an_index_of_other_records(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"x" * 999)
+    for run in range(60):
+        command = [sys.executable, "-c", KILLED, str(run * 100_000), f"{0.001 * run}"]
+        subprocess.run(command, cwd=tmp_path, check=False, timeout=60)
+        if not (tmp_path / "out.idx").exists():
+            continue
+        with MXIndexedRecordIO(tmp_path / "out.idx", tmp_path / "out.rec", "r") as record:
+            assert len(record.keys) == 20
+            assert [unpack(record.read_idx(key))[0].id for key in record.keys] == record.keys
+    pack([ListEntry(0, (0.0,), "a.jpg")], tmp_path, tmp_path / "out", pass_through=True)
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert left == ["a.jpg", "out.idx", "out.rec", "warm.idx", "warm.rec"]

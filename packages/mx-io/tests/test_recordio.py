@@ -293,3 +293,41 @@ def test_a_forked_child_reads_for_itself_and_does_not_write(tmp_path):
 def test_recordio_alone_imports_no_arrays():
     code = "import sys, mx_io.recordio; assert not any(m in sys.modules for m in ('mx_ndarray', 'PIL', 'simplejpeg'))"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=25)
+
+
+KILLED_WRITER = """
+import os, random, sys
+from mx_io import _core
+from mx_io.recordio import MXIndexedRecordIO
+class Writer(_core.RecordWriter):
+    def __init__(self, path):
+        if sys.argv[1] == "open":
+            os._exit(9)
+        super().__init__(path)
+_core.RecordWriter = Writer
+record = MXIndexedRecordIO("a.idx", "a.rec", "w")
+for key in range(int(sys.argv[1])):
+    record.write_idx(key, b"%d" % key * 60)
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("count", ["open", "0", "10", "1500", "20000"])
+def test_a_killed_writer_leaves_an_index_of_records_that_are_there(tmp_path, count):
+    with recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w") as record:
+        for key in range(100, 110):
+            record.write_idx(key, b"old")
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, count], cwd=tmp_path, check=False, timeout=60)
+    with recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r") as record:
+        for key in record.keys:
+            assert record.read_idx(key) == b"%d" % key * 60
+    if count == "20000":
+        assert len(record.keys) > 10_000
+
+
+def test_records_that_cannot_be_written_leave_the_old_index(tmp_path):
+    (tmp_path / "a.idx").write_text("1\t0\n")
+    (tmp_path / "a.rec").mkdir()
+    with pytest.raises(OSError, match="a.rec"):
+        recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w")
+    assert (tmp_path / "a.idx").read_text() == "1\t0\n"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory to and from NumPy; views and copies.
+#include <algorithm>
+#include <cstring>
+
 #include "bindings.hpp"
 
 namespace mx::nd {
@@ -9,14 +12,19 @@ namespace {
 using ContextPair = std::pair<int32_t, int32_t>;
 
 constexpr size_t kLetGilGo = size_t{1} << 16;  // bytes from which a copy is worth it
+constexpr size_t kUntilSignals = size_t{32} << 20;  // bytes copied between two looks for Ctrl-C
 
 void copy_memory(void* to, const void* from, size_t bytes) {
   if (bytes < kLetGilGo) {
     if (bytes != 0) std::memcpy(to, from, bytes);
     return;
   }
-  const Released released;
-  std::memcpy(to, from, bytes);
+  for (size_t done = 0; done < bytes; done += kUntilSignals) {
+    if (done != 0 && PyErr_CheckSignals() != 0) throw PythonErrorSet{};
+    const Released released;
+    std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done,
+                std::min(kUntilSignals, bytes - done));
+  }
 }
 
 py::object new_array(Ref<Array> array) {

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ def test_npz_and_numpy_agree(tmp_path: Path) -> None:
     assert theirs["y"].asnumpy().tolist() == [[1, 2], [3, 4]]
     nd.save(tmp_path / "c.npz", [nd.ones((2,))])
     assert list(nd.load(tmp_path / "c.npz")) == ["arr_0"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_zipfile_inflates_without_bound_are_refused(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open("a.npy", "w") as file:
+        np.lib.format.write_array(file, np.zeros(64 << 20, np.uint8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match=r"bomb.npz: a.npy: expected a member stored or deflated"):
+            nd.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_npy(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core.errors import FileFormatError
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import nd
 
 ONE = bytes.fromhex(
@@ -139,3 +141,76 @@ def test_messages_name_what_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         nd.save(missing, nd.ones((2,)))
     assert caught.value.filename == str(missing)
+
+
+def test_an_empty_array_of_extents_that_overflow_is_refused() -> None:
+    shape = struct.pack("<IiI3q", 0xF993FACA, 0, 3, 0, 2**62, 8)
+    data = struct.pack("<QQQ", 0x112, 0, 1) + shape + struct.pack("<iii", 1, 0, 0) + struct.pack("<Q", 0)
+    with pytest.raises(FileFormatError, match=r"buffer.*\(0, 4611686018427387904, 8\)"):
+        nd.load_frombuffer(data)
+
+
+def test_a_key_that_utf8_cannot_hold_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"key '\\ud800'"):
+        nd.save(tmp_path / "a.params", {"\ud800": nd.ones((1,))})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_and_devices_are_written_through(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("real")
+    nd.save(tmp_path / "link", nd.ones((3,)))
+    assert (tmp_path / "link").is_symlink() and nd.load(tmp_path / "real")[0].shape == (3,)
+    nd.save("/dev/null", nd.ones((3,)))
+    assert Path("/dev/null").is_char_device()
+
+
+FULL = """
+import resource, signal, sys
+from mx_ndarray import nd
+array = nd.ones((200, 1000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+for name in sys.argv[1:]:
+    try:
+        nd.save(name, {"a": array} if not name.endswith(".npy") else array)
+    except OSError as error:
+        assert error.filename == name, error
+    else:
+        raise AssertionError(name)
+"""
+
+
+def test_a_full_disk_names_the_file_in_every_format(tmp_path: Path) -> None:
+    names = [str(tmp_path / name) for name in ("a.params", "a.npy", "a.npz", "a.safetensors")]
+    subprocess.run([sys.executable, "-c", FULL, *names], check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from mx_ndarray import nd
+array = nd.ones((100, 1 << 20))
+def interrupt():
+    global sent
+    sent = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+def late(action, delay):
+    threading.Timer(delay, interrupt).start()
+    try:
+        action()
+        time.sleep(5)
+    except KeyboardInterrupt:
+        return time.monotonic() - sent
+nd.save("b.params", array)
+nd.save("b.npy", array)
+times = [late(lambda: nd.save("a.params", array), delay) for delay in (0.02, 0.1, 0.2, 0.4, 0.8)]
+times += [late(lambda: nd.load("b." + kind), delay) for delay in (0.02, 0.1, 0.2, 0.3) for kind in ("params", "npy")]
+print(max(times))
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_heard_within_200_ms(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, check=True, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert float(done.stdout) < 0.2

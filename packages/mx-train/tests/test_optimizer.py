@@ -2,6 +2,7 @@
 import inspect
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from mx_core.errors import ArgumentError, FileFormatError
-from mx_ndarray import nd, random
+from mx_ndarray import nd, random, records
 from mx_train import lr_scheduler, optimizer
 
 DATA = Path(__file__).parent / "data"
@@ -112,6 +113,69 @@ def test_states_written_by_mxnet_are_read() -> None:
     assert len(updater.states) > 4
     mean, var = updater.states[0]
     assert mean.shape == var.shape and float(var.min().asscalar()) >= 0
+
+
+def test_states_of_every_kind_round_trip_with_update_counts() -> None:
+    first = optimizer.get_updater(optimizer.Adam())
+    for _ in range(7):
+        first(0, nd.ones((2, 3)), nd.ones((2, 3)))
+    first.states |= {
+        "named": (None, [1, -(2**40), 2.5, "é", True], {"a": nd.ones((0, 3))}),
+        5: np.float32(1.5),
+    }
+    second = optimizer.get_updater(optimizer.Adam())
+    second.set_states(first.get_states(dump_optimizer=True))
+    assert second.optimizer.num_update == 7
+    none, plain, table = second.states["named"]
+    assert none is None and plain == [1, -(2**40), 2.5, "é", True] and table["a"].shape == (0, 3)
+    assert second.states[5] == 1.5
+    first.states["function"] = print
+    with pytest.raises(ArgumentError, match="got <built-in function print>"):
+        first.get_states()
+
+
+def test_states_pickled_by_earlier_versions_are_read() -> None:
+    state = (nd.ones((2,)), nd.zeros((2,)))
+    made = optimizer.Adam()
+    made._index_update_count = {0: 3}
+    updater = optimizer.get_updater(optimizer.Adam())
+    for protocol in range(6):
+        updater.set_states(pickle.dumps(({0: state}, made), protocol))
+        assert updater.states[0][0].asnumpy().tolist() == [1, 1] and updater.optimizer.num_update == 3
+
+
+def name(module: str, name: str) -> bytes:
+    return b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name)) + b"\x93"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04" + name("mxnet.optimizer.x", "Y") + b"N}\x8c\x0c__setstate__"
+        + name("mxnet.ndarray.ndarray", "NDArray") + b"s\x86b0}.",
+        b"\x80\x04" + name("mx_ndarray.records", "restore") + b"N}\x8c\x0c__defaults__\x8c\x03badK\x07\x86s\x86b0}.",
+    ],
+)  # fmt: skip
+def test_a_state_file_changes_nothing_in_the_process(data: bytes) -> None:
+    good = optimizer.get_updater(optimizer.Adam())
+    good(0, nd.ones((2,)), nd.ones((2,)))
+    saved = good.get_states(dump_optimizer=True)
+    with pytest.raises(FileFormatError, match="not allowed"):
+        optimizer.get_updater(optimizer.Adam()).set_states(data)
+    after = optimizer.get_updater(optimizer.Adam())
+    after.set_states(saved)
+    assert after.optimizer.num_update == 1
+    assert records.restore.__defaults__ == ("cpu", 0)
+
+
+def test_a_state_file_takes_no_more_memory_than_it_has_bytes() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError):
+            optimizer.get_updater(optimizer.Adam()).set_states(b"\x80\x04}r\xff\xff\xff\x7f")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 class Evil:

@@ -1,111 +1,224 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear complete or not at all."""
+"""Atomic file writes, and reads and writes of large files that Ctrl-C interrupts."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-import re
-import tempfile
-import time
+import stat
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-try:
-    import fcntl
-except ImportError:  # not on this system
-    fcntl = None  # type: ignore[assignment]
+from mx_core import drafts
 
-_SUFFIX = ".partial"
-#: Seconds after its last change in which a file is left alone: it may not be locked yet, or no more.
-_SETTLED = 60.0
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Bytes that one system call moves. Between two calls the interpreter looks for signals.
+CHUNK = 4 << 20
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """A file that takes the place of `path` when the block ends, and nothing when it raises.
 
-    It is written beside the target, as `.NAME.xxxxxxxx.partial`, flushed to disk and renamed; the
-    folder is flushed too. It gets the permissions of the file it replaces, or those a new file
-    would get. What a process that was killed has left of an earlier attempt is removed.
+    It is written next to the target, as `.NAME.….partial`, flushed to disk and renamed; the folder is
+    flushed too. It gets the permissions (and, where the process may, the owner) of the file it replaces,
+    or those of any new file. Drafts that killed processes left in the folder are removed.
+
+    A symbolic link stays; the file it leads to is replaced. What is not a regular file (a device, a FIFO,
+    a pipe behind `/dev/stdout`) is opened and written through.
 
     Parameters
     ----------
+    path : path
     mode, **options
         As for `open`: `"wb"`, or `"w"` with an encoding.
 
     Raises
     ------
-    OSError  the folder does not exist, the disk is full, …; the old file is untouched
+    OSError  the folder does not exist, the disk is full, …; names `path`. The old file is untouched.
+
+    Notes
+    -----
+    Threads: safe; of several writers to one name the last to end wins. Blocks; on the main thread Ctrl-C
+    interrupts it within 200 ms, whatever the size.
 
     Examples
     --------
-    >>> with atomic_write("weights.bin") as file:
-    ...     file.write(data)
+    >>> import os, tempfile
+    >>> name = os.path.join(tempfile.mkdtemp(), "weights.bin")
+    >>> with atomic_write(name) as file:
+    ...     _ = file.write(b"data")
+    >>> os.listdir(os.path.dirname(name))
+    ['weights.bin']
     """
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(_SUFFIX, f".{target.name}.", target.parent)
-    except OSError as error:  # names the file that was asked for, not the one beside it
-        raise type(error)(error.errno, error.strerror, str(target)) from None
-    try:
-        with os.fdopen(handle, mode, **options) as file:
-            _lock(file.fileno())
-            _remove_stale(target, temporary)
+    if mode not in ("w", "wb"):
+        raise ValueError(f"[atomic_write] mode: expected 'w' or 'wb', got {mode!r}")
+    named = os.fspath(path)
+    with ExitStack() as cleanup:
+        with _naming(named):
+            target = _replaceable(named)
+            if target is None:
+                handle = os.open(named, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY)
+            else:
+                draft = cleanup.enter_context(drafts.file_for(target))
+                handle = draft.handle
+        buffered = io.BufferedWriter(_NamedFile(handle, named), 1 << 16)
+        with buffered if mode == "wb" else io.TextIOWrapper(buffered, **options) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _permissions(target))
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+            if target is None:
+                return
+            with _naming(named):
+                _synchronise(handle)
+                os.replace(draft.path, target)  # while it is locked: nobody takes it for stale
+                _synchronise_folder(target.parent)
 
 
-def _lock(handle: int) -> bool:
-    """Marks a file as being written, until it is closed or its process dies; False when it is already."""
-    if fcntl is None:
-        return False
+@contextmanager
+def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[str]) -> Iterator[list[Path]]:
+    """Drafts of several files that replace `path` and what depends on it (an index) when the block ends.
+
+    The drafts lie in a folder of this process alone, next to `path`. When the block ends they are flushed to
+    disk, the old dependents are removed, and all are renamed, `path` first: a process killed in between
+    leaves `path` without its dependents, never next to those of another version. When the block raises, the
+    old files stay.
+
+    Raises
+    ------
+    OSError  as for `atomic_write`; also when one of the names is not a regular file
+    """
+    names = [os.fspath(name) for name in (path, *dependents)]
+    targets = []
+    for name in names:
+        with _naming(name):
+            target = _replaceable(name)
+            if target is None:
+                raise OSError(errno.EINVAL, "not a regular file")
+            targets.append(target)
+    with drafts.folder_for(targets[0]) as folder:
+        made = [folder / f"{number}{target.suffix}" for number, target in enumerate(targets)]
+        yield made
+        for name, draft, target in zip(names, made, targets, strict=True):
+            with _naming(name):
+                handle = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    drafts.take_over(handle, target)
+                    _synchronise(handle)
+                finally:
+                    os.close(handle)
+        for target in targets[1:]:
+            target.unlink(missing_ok=True)
+        for parent in {target.parent for target in targets}:
+            _synchronise_folder(parent)
+        for name, draft, target in zip(names, made, targets, strict=True):
+            with _naming(name):
+                os.replace(draft, target)
+                _synchronise_folder(target.parent)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytearray:
+    """The content of a file, read in pieces: Ctrl-C interrupts it within 200 ms, whatever the size.
+
+    Raises
+    ------
+    OSError, MemoryError  the file cannot be read, or does not fit; nothing is kept
+    """
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = bytearray(size)
+        position = 0
+        with memoryview(data) as view:
+            while position < size and (count := file.readinto(view[position : position + CHUNK])):
+                position += count
+        del data[position:]
+        while piece := file.read(CHUNK):  # a FIFO, or a file that grows
+            data += piece
+    return data
+
+
+def write_pieces(file: IO[bytes], data: Buffer) -> None:
+    """Writes bytes of any length to any binary file in pieces: Ctrl-C interrupts it within 200 ms."""
+    with memoryview(data) as whole, whole.cast("B") as view:
+        for start in range(0, len(view), CHUNK):
+            file.write(view[start : start + CHUNK])
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors name it, and of which one call writes one piece."""
+
+    def __init__(self, handle: int, path: str) -> None:
+        super().__init__(handle, "wb")
+        self._path = path
+
+    def write(self, data: Buffer, /) -> int:
+        with _naming(self._path), memoryview(data) as whole, whole.cast("B") as view:
+            return super().write(view[:CHUNK])
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors of the system name the file that was asked for, not none and not its draft."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another's, or a file system without locks
-        return False
-    return True
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from None
 
 
-def _remove_stale(target: Path, own: str) -> None:
-    """Removes what dead processes left of files that were to become `target`."""
-    pattern = re.compile(re.escape(f".{target.name}.") + r"[a-z0-9_]{8}" + re.escape(_SUFFIX))
-    with os.scandir(target.parent) as entries:
-        found = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
-    for path in found:
-        if not os.path.samefile(path, own):
-            _remove_if_stale(path)
-
-
-def _remove_if_stale(path: str) -> None:
+def _replaceable(path: str) -> Path | None:
+    """The regular file that a name leads to or would make; None for what has to be written through."""
+    target = Path(os.path.realpath(path))
     try:
-        with open(path, "rb") as file:
-            settled = time.time() - os.fstat(file.fileno()).st_mtime > _SETTLED
-            if settled and _lock(file.fileno()):
-                os.unlink(path)
-    except OSError:  # it has just become the target, or belongs to another user: then it stays
-        return
-
-
-def _permissions(target: Path) -> int:
+        known = os.stat(path)
+    except FileNotFoundError:
+        return target
+    if stat.S_ISDIR(known.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     try:
-        return target.stat().st_mode & 0o777
+        # A file without a name of its own, such as a deleted one behind /dev/stdout, is not to be renamed.
+        same = os.path.samestat(known, os.stat(target))
     except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        same = False
+    return target if same and stat.S_ISREG(known.st_mode) else None
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _synchronise(handle: int) -> None:
+    """Flushes a file to disk; on the main thread such that Ctrl-C does not wait for the disk."""
+    if threading.current_thread() is not threading.main_thread():
+        os.fsync(handle)
+        return
+    own = os.dup(handle)
+    failures: list[OSError] = []
+    done = threading.Lock()
+    done.acquire()
+
+    def flush() -> None:
+        try:
+            os.fsync(own)
+        except OSError as error:
+            failures.append(error)
+        finally:
+            os.close(own)
+            done.release()
+
+    try:
+        threading.Thread(target=flush, name="mx-fsync", daemon=True).start()
+    except RuntimeError:  # no thread to be had, or the interpreter is ending
+        flush()
+    done.acquire()  # a wait that signals interrupt
+    if failures:
+        raise failures[0]
+
+
+def _synchronise_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

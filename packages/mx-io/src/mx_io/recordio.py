@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
+#: Entries of an index that wait for their records.
+_INDEX_ENTRIES = 1024
 
 
 class MXRecordIO:
@@ -200,6 +203,11 @@ class MXIndexedRecordIO(MXRecordIO):
         Byte offset by key.
     keys : list
         Keys in the order of the file.
+
+    Notes
+    -----
+    A writer's two files grow in place. A process that is killed leaves an index of records that are there,
+    perhaps not of all: `build_index` makes a new one.
     """
 
     def __init__(self, idx_path: Path, uri: Path, flag: str, key_type: Callable[[str], Any] = int) -> None:
@@ -208,16 +216,34 @@ class MXIndexedRecordIO(MXRecordIO):
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
         self._index_file: Any = None
+        self._unwritten: list[str] = []
+        self._index_lock = Lock()
         super().__init__(uri, flag)
 
     def open(self) -> None:
-        super().open()
-        self.idx, self.keys = {}, []
-        if self.writable:
-            self._index_file = open(self.idx_path, "w", encoding="utf-8")  # noqa: SIM115 - closed in close()
-        else:
+        if self.flag == "w":
+            self._index_file = self._emptied_index()
+        try:
+            super().open()
+        except BaseException:
+            if self._index_file is not None:
+                self._index_file.close()
+            raise
+        self.idx, self.keys, self._unwritten = {}, [], []
+        if not self.writable:
             self.idx = read_index(self.idx_path, self.key_type)
             self.keys = list(self.idx)
+
+    def _emptied_index(self) -> Any:
+        """The index file, emptied before its records are: a process killed here leaves no wrong entry."""
+        index = os.fdopen(os.open(self.idx_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
+        try:
+            os.close(os.open(self.uri, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))  # may it be written?
+            index.truncate(0)
+        except BaseException:
+            index.close()
+            raise
+        return index
 
     def close(self) -> None:
         if not self.is_open:
@@ -225,9 +251,18 @@ class MXIndexedRecordIO(MXRecordIO):
         index_file, self._index_file = self._index_file, None
         try:
             super().close()
-        finally:
             if index_file is not None and self.pid == os.getpid():
-                index_file.close()  # behind the records, so that no entry points at nothing
+                index_file.write("".join(self._unwritten).encode())
+        finally:
+            if index_file is not None:
+                index_file.close()
+
+    def flush(self) -> None:
+        with self._index_lock:
+            lines, self._unwritten = self._unwritten, []
+            super().flush()  # first, so that no entry points at nothing
+            self._index_file.write("".join(lines).encode())
+            self._index_file.flush()
 
     def seek(self, idx: Any) -> None:
         """Make the record of a key the next one to be read."""
@@ -256,9 +291,12 @@ class MXIndexedRecordIO(MXRecordIO):
                 f"[MXIndexedRecordIO] {self.idx_path}: expected a key of one line without tabs, got {key!r}"
             )
         offset: int = self._writer().write(buf)
-        self._index_file.write(f"{text}\t{offset}\n")
-        self.idx[key] = offset
-        self.keys.append(key)
+        with self._index_lock:
+            self._unwritten.append(f"{text}\t{offset}\n")
+            self.idx[key] = offset
+            self.keys.append(key)
+        if len(self._unwritten) >= _INDEX_ENTRIES:
+            self.flush()
 
     def _offset(self, key: Any) -> int:
         try:
@@ -270,11 +308,12 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        del state["_index_file"]
+        del state["_index_file"], state["_index_lock"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._index_file = None
+        self._index_lock = Lock()
         super().__setstate__(state)
 
 

@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from mx_core import lifecycle
+from mx_core.errors import MXNetError
 
 T = TypeVar("T")
 _Task = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
@@ -28,15 +29,24 @@ EXIT_PATIENCE, INTERRUPTED_PATIENCE = 10.0, 1.0
 
 
 class _Pool:
-    """What the threads share; they hold this and not `Workers`, so that forgotten workers end."""
+    """What the threads share; they hold this and not `Workers`, so that forgotten workers end.
 
-    def __init__(self) -> None:
-        self.queue: SimpleQueue[_Task | None] = SimpleQueue()
+    The end of `Workers` wakes the threads by native code alone (a weak reference puts itself into the queue):
+    a finalizer in Python would swallow a Ctrl-C that lands in it.
+    """
+
+    def __init__(self, owner: Workers) -> None:
+        self.queue: SimpleQueue[_Task | weakref.ref[Workers]] = SimpleQueue()
         self.threads: list[Thread] = []
-        self.closed = False
+        self._owner = weakref.ref(owner, self.queue.put)
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed or self._owner() is None
 
     def run(self) -> None:
-        while (task := self.queue.get()) is not None:
+        while isinstance(task := self.queue.get(), tuple):
             future, function, arguments = task
             if self.closed or not future.set_running_or_notify_cancel():
                 future.cancel()
@@ -46,11 +56,11 @@ class _Pool:
             except BaseException as error:  # the consumer's to handle, whatever it is
                 future.set_exception(error)
             del task, future, function, arguments  # an idle thread keeps nothing alive
+        self.queue.put(task)  # for the next thread
 
     def close(self) -> None:
-        self.closed = True
-        for _ in self.threads:
-            self.queue.put(None)
+        self._closed = True
+        self.queue.put(self._owner)
 
 
 _pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
@@ -84,12 +94,16 @@ class Workers:
 
     def __init__(self, count: int, name: str) -> None:
         self._process = os.getpid()
-        self._pool = _Pool()
+        self._pool = _Pool(self)
         _pools.add(self._pool)
         for number in range(count):
             thread = Thread(target=self._pool.run, name=f"{name}_{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._pool.close()
+                raise MXNetError(f"[{name}] thread {number + 1} of {count}: {error}") from error
             self._pool.threads.append(thread)
-            thread.start()
 
     @property
     def forked(self) -> bool:
@@ -121,6 +135,3 @@ class Workers:
         if not self.forked:
             for thread in self._pool.threads:
                 thread.join()
-
-    def __del__(self) -> None:
-        self._pool.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import prod
@@ -18,6 +19,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_core.files import CHUNK, write_pieces
 from mx_ndarray import _core
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def _array(values: np.ndarray[Any, Any], name: str) -> NDArray:
     return _core.from_numpy(np.ascontiguousarray(native).reshape(values.shape), code, (1, 0))
 
 
-def read_npy(data: bytes, name: str) -> NDArray:
+def read_npy(data: bytes | bytearray, name: str) -> NDArray:
     """The array of a `.npy` file."""
     file = io.BytesIO(data)
     try:
@@ -69,34 +71,43 @@ def read_npy(data: bytes, name: str) -> NDArray:
     return _array(values, name)
 
 
-def read_npz(data: bytes, name: str) -> dict[str, NDArray]:
+def read_npz(data: bytes | bytearray, name: str) -> dict[str, NDArray]:
     """The arrays of a `.npz` file by name."""
     found = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist():
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    # zipfile bounds what it takes for one read of these two only
+                    raise _fail(name, f"{entry.filename}: expected a member stored or deflated, "
+                                      f"got compression method {entry.compress_type}")  # fmt: skip
                 if entry.file_size > entry.compress_size * _MOST_DEFLATED:
                     raise _fail(name, f"{entry.filename}: {entry.compress_size} bytes cannot hold "
                                       f"{entry.file_size}")  # fmt: skip
                 key = entry.filename.removesuffix(".npy")
-                found[key] = read_npy(archive.read(entry), f"{name}: {key}")
+                found[key] = read_npy(_member(archive, entry), f"{name}: {key}")
+    except MXNetError:
+        raise
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError,
-            ValueError, OSError) as error:  # fmt: skip
-        if isinstance(error, MXNetError):
-            raise
-        raise _fail(name, f"not a valid .npz file: {error}") from None
-    except Exception as error:  # zlib.error, lzma.LZMAError: of modules that may be absent
-        if type(error).__name__ not in ("error", "LZMAError"):
-            raise
+            ValueError, OSError, zlib.error) as error:  # fmt: skip
         raise _fail(name, f"not a valid .npz file: {error}") from None
     return found
 
 
-def read_safetensors(data: bytes, name: str) -> dict[str, NDArray]:
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytearray:
+    """A member's content; Ctrl-C interrupts it between two pieces."""
+    data = bytearray()
+    with archive.open(entry) as file:
+        while piece := file.read(CHUNK):
+            data += piece
+    return data
+
+
+def read_safetensors(data: bytes | bytearray, name: str) -> dict[str, NDArray]:
     """The arrays of a safetensors file by name."""
     library = _safetensors()
     try:
-        entries = library.deserialize(data)
+        entries = library.deserialize(bytes(data))
     except library.SafetensorError as error:
         raise _fail(name, f"not a valid safetensors file: {error}") from None
     found = {}
@@ -112,7 +123,9 @@ def read_safetensors(data: bytes, name: str) -> dict[str, NDArray]:
 def _write_npy(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None:
     if len(arrays) != 1 or names:
         raise ArgumentError("[save] a .npy file holds one array without a name; use .npz for more")
-    np.save(file, _plain(arrays[0]), allow_pickle=False)
+    values = _plain(arrays[0])
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
+    write_pieces(file, values.reshape(-1))
 
 
 def _write_npz(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None:
@@ -133,7 +146,7 @@ def _write_safetensors(file: IO[bytes], arrays: list[NDArray], names: list[str])
     if arrays and not names:
         raise ArgumentError("[save] arrays of a safetensors file have names; pass a dictionary")
     values = {key: array.asnumpy() for key, array in zip(names, arrays, strict=True)}
-    file.write(_safetensors("safetensors.numpy").save(values))
+    write_pieces(file, _safetensors("safetensors.numpy").save(values))
 
 
 def _safetensors(module: str = "safetensors") -> Any:

@@ -6,6 +6,7 @@ Source: the format of MXNet's `NDArray::Save`; all integers little-endian.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ class Reader:
         File name, for messages.
     """
 
-    def __init__(self, data: bytes | memoryview, name: str) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, name: str) -> None:
         self.data = memoryview(data)
         self.name = name
         self.position = 0
@@ -109,10 +110,11 @@ def _read_values(reader: Reader, shape: tuple[int, ...]) -> NDArray:
     code = reader.number("i", "element type")
     if not 0 <= code <= 12:
         raise reader.fail(f"element type: expected 0 to 12, got {code}")
-    count = 1
-    for dim in shape:
-        count *= dim  # a Python integer: cannot overflow
+    count = math.prod(shape)  # a Python integer: cannot overflow
     values = reader.take(count * dtypes.itemsize(code), f"values of shape {shape}")
+    if math.prod(dim for dim in shape if dim) * dtypes.itemsize(code) >= 2**63:
+        # There are no values, as one extent is 0; NumPy multiplies the others all the same.
+        raise reader.fail(f"shape: expected extents whose product has fewer than 2**63 bytes, got {shape}")
     flat = np.frombuffer(values, dtypes.numpy_dtype(code), count)
     place = _place("gpu", number) if device == 2 else (1, 0)
     return _core.from_numpy(flat.reshape(shape), code, place)
@@ -126,13 +128,18 @@ def _place(device: str, number: int) -> tuple[int, int]:
 
 def dump_record(array: NDArray) -> bytes:
     """An array as a V2 record (V3 when it has no axes or no elements)."""
+    return b"".join(record_pieces(array))
+
+
+def record_pieces(array: NDArray) -> tuple[bytes, memoryview]:
+    """Head and values of such a record."""
     shape = array.shape
     version = V3 if not shape or 0 in shape else V2
     head = struct.pack("<IiI", version, 0, len(shape)) + struct.pack(f"<{len(shape)}q", *shape)
     # Files written on an accelerator of a plug-in are read anywhere.
     kind = array.context.device_typeid if array.context.device_typeid in (1, 2, 3, 5) else 1
     head += struct.pack("<iii", kind, array.context.device_id, array._dtype_code)
-    return head + array.asnumpy().tobytes()
+    return head, memoryview(array.asnumpy().reshape(-1).view(np.uint8))
 
 
 def restore(data: bytes, device: str = "cpu", number: int = 0) -> Any:

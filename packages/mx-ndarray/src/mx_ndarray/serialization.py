@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.errors import ArgumentError
-from mx_core.files import atomic_write
+from mx_core.files import atomic_write, read_bytes, write_pieces
 from mx_ndarray import formats
 from mx_ndarray.ndarray import NDArray
-from mx_ndarray.records import Reader, dump_record, read_record
+from mx_ndarray.records import Reader, read_record, record_pieces
 
 _MAGIC = 0x112
 _EXPECTED = "expected an NDArray, a list of them or a dictionary from str to NDArray"
@@ -25,7 +25,8 @@ _EXPECTED = "expected an NDArray, a list of them or a dictionary from str to NDA
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
     """Writes arrays to a file that MXNet 1.x reads, too. Blocks until they are computed.
 
-    The file appears complete or not at all: it is written aside, flushed to disk and renamed.
+    The file appears complete or not at all: it is written aside, flushed to disk and renamed. A link is
+    followed; a device or FIFO is written through.
 
     Parameters
     ----------
@@ -37,6 +38,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
     Raises
     ------
     ArgumentError, TypeError  `data` is something else, or the format cannot hold it
+    OSError  names the file; the old one is untouched
     """
     arrays, names = _listed(data)
     write = formats.WRITERS.get(Path(fname).suffix)
@@ -45,7 +47,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
             write(file, arrays, names)
             return
         for piece in _pieces(arrays, names):
-            file.write(piece)
+            write_pieces(file, piece)
 
 
 def _listed(data: Any) -> tuple[list[NDArray], list[str]]:
@@ -64,14 +66,21 @@ def _listed(data: Any) -> tuple[list[NDArray], list[str]]:
     return arrays, names
 
 
-def _pieces(arrays: Sequence[NDArray], names: Sequence[str]) -> Iterable[bytes]:
+def _pieces(arrays: Sequence[NDArray], names: Sequence[str]) -> Iterable[bytes | memoryview]:
     yield struct.pack("<QQQ", _MAGIC, 0, len(arrays))
     for array in arrays:
-        yield dump_record(array)
+        yield from record_pieces(array)
     yield struct.pack("<Q", len(names))
     for name in names:
-        encoded = name.encode()
+        encoded = _encoded(name)
         yield struct.pack("<Q", len(encoded)) + encoded
+
+
+def _encoded(name: str) -> bytes:
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"[save] key {name!r}: not text that UTF-8 can hold: {error.reason}") from None
 
 
 Loaded = list[NDArray | None] | dict[str, NDArray | None]
@@ -88,7 +97,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     FileFormatError  the file is truncated or corrupt; names file, byte, expected and got
     """
     path = Path(fname)
-    data = path.read_bytes()
+    data = read_bytes(path)
     if path.suffix == ".safetensors":
         return formats.read_safetensors(data, str(path))
     return _load(data, str(path))
@@ -98,11 +107,10 @@ def load_frombuffer(buf: bytes) -> Any:
     """The same from bytes in memory."""
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError(f"[load_frombuffer] expected bytes, got {type(buf).__name__}")
-    buf = bytes(buf) if not isinstance(buf, bytes) else buf
-    return _load(buf, "buffer")
+    return _load(buf if isinstance(buf, (bytes, bytearray)) else bytes(buf), "buffer")
 
 
-def _load(data: bytes, name: str) -> NDArray | Mapping[str, NDArray] | Loaded:
+def _load(data: bytes | bytearray, name: str) -> NDArray | Mapping[str, NDArray] | Loaded:
     if data.startswith(formats.NPY_MAGIC):
         return formats.read_npy(data, name)
     if data.startswith((formats.ZIP_MAGIC, formats.EMPTY_ZIP_MAGIC)):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core.errors import FileFormatError, MXNetError
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_symbol import sym
 
 DATA = Path(__file__).parents[1] / "data"
@@ -213,3 +213,35 @@ def test_time_is_linear_in_the_outputs_of_a_node():
     pieces = sym.SliceChannel(sym.Variable("a"), num_outputs=n, name="cut")
     text = sym.Concat(*pieces, name="joined").tojson()
     assert sym.load_json(text).get_internals().list_outputs()[-1] == "joined_output"
+
+
+def nested(depth):
+    graph = small()
+    for _ in range(depth):
+        outer = small()
+        outer["nodes"][1] = {"op": "Flatten", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [graph]}
+        graph = outer
+    return graph
+
+
+def test_subgraphs_within_each_other_are_bounded(tmp_path):
+    read = sym.load_json(json.dumps(nested(16)))
+    assert json.loads(read.tojson())["nodes"][1]["subgraphs"]
+    path = tmp_path / "deep.json"
+    path.write_text(json.dumps(nested(150)))
+    with pytest.raises(FileFormatError, match="deep.json.*at most 16 subgraphs within each other"):
+        sym.load(path)
+
+
+def test_half_a_surrogate_pair_is_refused_in_files_and_named_when_saved(tmp_path):
+    graph = small()
+    graph["nodes"][0]["name"] = "\ud800"
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(graph))
+    with pytest.raises(FileFormatError, match="a.json.*surrogates not allowed"):
+        sym.load(path)
+    with pytest.raises(FileFormatError, match="surrogates not allowed"):
+        sym.load_json(json.dumps(graph))
+    with pytest.raises(ArgumentError, match="b.json.*surrogates not allowed"):
+        sym.var("\udfff").save(str(tmp_path / "b.json"))
+    assert list(tmp_path.iterdir()) == [path]

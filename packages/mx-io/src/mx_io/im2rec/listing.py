@@ -29,16 +29,14 @@ def find_images(
     """The images under a folder, in the order of their sorted paths.
 
     With `recursive`, each folder that holds images is a class: 0, 1, 2, … in sorted order. Without, all
-    labels are 0.
+    labels are 0. Links to folders are followed, but not to one that they lie in.
     """
     root = Path(root)
     wanted = tuple(ext.lower() for ext in exts)
     entries: list[ListEntry] = []
     classes: dict[str, int] = {}
     for folder, folders, files in os.walk(root, followlinks=True, onerror=_raise):
-        folders.sort()
-        if not recursive:
-            folders.clear()
+        folders[:] = sorted(name for name in folders if _is_below(folder, name)) if recursive else []
         for name in sorted(files):
             if not name.lower().endswith(wanted):
                 continue
@@ -46,6 +44,14 @@ def find_images(
             path = (Path(folder) / name).relative_to(root).as_posix()
             entries.append(ListEntry(len(entries), (float(label),), path))
     return entries
+
+
+def _is_below(folder: str, name: str) -> bool:
+    """False for a link that leads back to a folder above it, where the walk would never end."""
+    path = os.path.join(folder, name)
+    return not os.path.islink(path) or not Path(os.path.realpath(folder)).is_relative_to(
+        os.path.realpath(path)
+    )
 
 
 def _raise(error: OSError) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_core.files import atomic_group
 from mx_io import codecs, pixels
 from mx_io.im2rec.listing import ListEntry, read_list
 from mx_io.packing import IRHeader
@@ -112,7 +113,13 @@ def pack(
     ------
     FileFormatError, OSError
         An image is bad (the message names it) and `on_error` is `"raise"`. No file is left behind: both
-        appear, or replace older ones, when everything is written.
+        appear, or replace older ones, when everything is written. A process killed in that moment may
+        leave the records without an index, never with that of others.
+
+    Notes
+    -----
+    A list is trusted: its paths may be absolute, lead out of `root` or through links, and whatever file they
+    name is read (and with `pass_through` copied into the records).
     """
     if on_error not in ("raise", "skip") or num_thread < 1:
         raise ArgumentError(
@@ -128,16 +135,11 @@ def pack(
         entries = lst
     how = Encoding(**encoding)
     report = PackReport(Path(f"{os.fspath(prefix)}.rec"), Path(f"{os.fspath(prefix)}.idx"))
-    finals = (report.index, report.record)
-    drafts = tuple(path.with_name(f"{path.name}.{os.getpid()}.tmp") for path in finals)
-    try:
-        with MXIndexedRecordIO(drafts[0], drafts[1], "w") as record:
-            _write(record, entries, Path(root), how, num_thread, on_error, progress, report)
-        for draft, final in zip(drafts, finals, strict=True):
-            os.replace(draft, final)
-    finally:
-        for draft in drafts:
-            draft.unlink(missing_ok=True)
+    with (
+        atomic_group(report.record, report.index) as (records, index),
+        MXIndexedRecordIO(index, records, "w") as record,
+    ):
+        _write(record, entries, Path(root), how, num_thread, on_error, progress, report)
     return report
 
 

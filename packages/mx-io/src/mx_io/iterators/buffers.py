@@ -7,6 +7,7 @@ import math
 import mmap
 import weakref
 from collections import deque
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ import numpy.typing as npt
 
 
 class BufferPool:
-    """Arrays of one shape and type whose memory returns here when the last reference to them goes.
+    """Arrays of one shape and type whose memory is used again when the last reference to them is gone.
 
     Fresh pages cost about as much as filling them, so batches take turns in the same few blocks of memory. At
-    most `keep` free blocks are held.
+    most `keep` blocks are known here; further ones are the operating system's again as their arrays go.
+
+    A finished array is noticed by the next `take`: no callback runs when it goes, so that a Ctrl-C
+    never lands in one.
 
     Threads: safe from any thread.
     """
@@ -26,15 +30,22 @@ class BufferPool:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self._bytes = max(1, math.prod(shape) * self.dtype.itemsize)
-        self._free: deque[mmap.mmap] = deque(maxlen=keep)
+        #: blocks with their users, the one handed out longest ago first
+        self._known: deque[tuple[weakref.ref[Any], mmap.mmap]] = deque(maxlen=keep)
+        self._lock = Lock()
 
     def take(self) -> np.ndarray[Any, Any]:
         """An array with arbitrary content, page-aligned."""
-        try:
-            block = self._free.pop()
-        except IndexError:
-            block = mmap.mmap(-1, self._bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        # An array over foreign memory: slices of it refer to it, not to the block, and keep it alive.
-        owner = np.frombuffer(block, self.dtype, math.prod(self.shape))
-        weakref.finalize(owner, self._free.append, block).atexit = False
+        with self._lock:
+            block = self._unused() or mmap.mmap(-1, self._bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            # An array over foreign memory: slices of it refer to it, not to the block, and keep it alive.
+            owner = np.frombuffer(block, self.dtype, math.prod(self.shape))
+            self._known.append((weakref.ref(owner), block))
         return owner.reshape(self.shape)
+
+    def _unused(self) -> mmap.mmap | None:
+        for place, (user, block) in enumerate(self._known):
+            if user() is None:
+                del self._known[place]
+                return block
+        return None

@@ -15,12 +15,15 @@ from typing import Any, NoReturn
 
 from mx_core import operators
 from mx_core.errors import FileFormatError, MXNetError, UnknownOperatorError
+from mx_core.files import read_bytes
 from mx_symbol.graph import Entry, Node
 from mx_symbol.serialization.json_writer import FORMAT_VERSION
 from mx_symbol.serialization.upgrade import OLDEST, fill_inputs, input_attributes, upgraded_attributes
 from mx_symbol.symbol import Symbol
 from mx_symbol.symbol.attribute import canonical_key, is_dunder, split_input_key
 
+#: Subgraphs within subgraphs: each level takes a few calls on Python's stack, here and in the writer.
+_MAX_DEPTH = 16
 _GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "heads", "node_row_ptr", "attrs"))
 _NODE_KEYS = frozenset(
     ("op", "name", "inputs", "attrs", "attr", "param", "control_deps", "subgraphs",
@@ -36,9 +39,7 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
     FileFormatError  the file is no symbol JSON, or a part of it is wrong; names file and part
     OSError  it cannot be read
     """
-    with open(fname, "rb") as file:
-        data = file.read()
-    return _parse(data, os.fspath(fname))
+    return _parse(read_bytes(fname), os.fspath(fname))
 
 
 def load_json(json_str: str) -> Symbol:
@@ -50,15 +51,17 @@ def load_json(json_str: str) -> Symbol:
     """
     if not isinstance(json_str, str):
         raise TypeError(f"[load_json] expected text, got {json_str!r}")
-    return _parse(json_str.encode(), "symbol JSON")
+    return _parse(json_str, "symbol JSON")
 
 
 fromjson = load_json
 
 
-def _parse(data: bytes, where: str) -> Symbol:
+def _parse(data: bytearray | str, where: str) -> Symbol:
     try:
-        graph = json.loads(data.decode("utf-8"))
+        graph = json.loads(data if isinstance(data, str) else data.decode("utf-8"))
+        # Half of a surrogate pair is allowed by JSON, and by nothing that writes text.
+        json.dumps(graph, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"[{where}] not JSON: {error}") from None
     return Symbol(_Reader(where, _version(graph, where)).graph(graph))
@@ -90,11 +93,14 @@ def _is_index(value: Any) -> bool:
 class _Reader:
     """One graph of a file, or one of its subgraphs."""
 
-    def __init__(self, where: str, version: int) -> None:
+    def __init__(self, where: str, version: int, depth: int = 0) -> None:
         self._where = where
         self._version = version
+        self._depth = depth
 
     def graph(self, graph: Any) -> tuple[Entry, ...]:
+        if self._depth > _MAX_DEPTH:
+            self._fail(f"expected at most {_MAX_DEPTH} subgraphs within each other")
         if not isinstance(graph, dict):
             self._wrong("graph", "an object", graph)
         for key in graph:
@@ -159,7 +165,7 @@ class _Reader:
         subgraphs = text.get("subgraphs", [])
         if not isinstance(subgraphs, list) or len(subgraphs) > 16:
             self._wrong(f"node {i} subgraphs", "a list of at most 16 graphs", subgraphs)
-        reader = _Reader(f"{self._where}: subgraph of {text['name']!r}", self._version)
+        reader = _Reader(f"{self._where}: subgraph of {text['name']!r}", self._version, self._depth + 1)
         inner = [Symbol(reader.graph(subgraph)) for subgraph in subgraphs]
         node = Node(op, params, text["name"], own, (), inner)
         node.set_texts(given)

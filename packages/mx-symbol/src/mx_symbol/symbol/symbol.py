@@ -196,11 +196,21 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
         return to_json(self._entries, remove_amp_cast)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
-        """Writes `tojson()` to a file, which is either complete or untouched afterwards."""
+        """Writes `tojson()` to a file, which is either complete or untouched afterwards.
 
+        Raises
+        ------
+        ArgumentError  a name or attribute holds half of a surrogate pair, which UTF-8 cannot
+        OSError  names the file
+        """
         text = self.tojson(remove_amp_cast)
-        with atomic_write(fname, "w", encoding="utf-8") as file:
-            file.write(text)
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            shown = error.object[max(0, error.start - 20) : error.end + 20]
+            raise ArgumentError(f"[Symbol.save] {fname}: {error.reason}: {shown!r}") from None
+        with atomic_write(fname) as file:
+            file.write(data)
 
     @staticmethod
     def fromjson(json_str: str) -> Symbol:

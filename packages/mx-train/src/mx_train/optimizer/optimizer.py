@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_train.lr_scheduler import LRScheduler
-from mx_train.optimizer.states import read_states
+from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
 State = Any  # None, an NDArray, or a tuple of them
@@ -218,8 +217,18 @@ class Updater:
         self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """All states as bytes, in MXNet's form (a pickled dict of NDArrays)."""
-        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+        """All states as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
+
+        Parameters
+        ----------
+        dump_optimizer : bool
+            Add the optimizer's update counts and other plain attributes; then only mx reads the bytes.
+
+        Raises
+        ------
+        ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
+        """
+        return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
         """Takes states that `get_states` (or MXNet) wrote; of a dumped optimizer, its update counts.
@@ -241,7 +250,7 @@ class Updater:
 
     def _take_counts(self, settings: Any) -> None:
         """Of an optimizer dumped beside the states, how many updates it had made."""
-        counts = getattr(settings, "_index_update_count", {})
+        counts = settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
         if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
             self.optimizer._index_update_count = dict(counts)
             self.optimizer.num_update = max([self.optimizer.num_update, *counts.values()])

@@ -1,95 +1,194 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizer states from bytes, without executing anything: MXNet's pickles through an allow-list."""
+"""Optimizer states as bytes: MXNet's pickles, read and written as data. Nothing of a file is executed."""
 
 from __future__ import annotations
 
-import io
 import pickle
-from typing import Any, ClassVar
+import struct
+from collections.abc import Iterator
+from typing import Any
 
-from mx_core.errors import FileFormatError
+import numpy as np
+
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, records
+from mx_train.optimizer.pickle_data import Name, NotData, load
+
+_NDARRAY = Name("mxnet.ndarray.ndarray", "NDArray")
+_BYTEARRAY = Name("builtins", "bytearray")
+_SETTINGS = ("mx_train.optimizer.", "mx_train.lr_scheduler.", "mxnet.optimizer.", "mxnet.lr_scheduler.")
+#: Containers within containers; of MXNet's states there are at most four (both halves, a table, two tuples).
+_MAX_DEPTH = 16
+
+
+class Settings:
+    """Of an optimizer (or schedule) dumped with the states its attributes, without behaviour.
+
+    Attributes
+    ----------
+    values : dict
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
 
 
 class _Recorded:
-    """Stands for an NDArray of MXNet while its pickle is read."""
+    """Stands for an NDArray of MXNet until its state has been read."""
 
-    def __init__(self, handle: None = None) -> None:
+    def __init__(self) -> None:
         self.array: NDArray | None = None
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.array = records.restore(bytes(state["handle"]))
-
-
-class _Settings:
-    """Stands for an optimizer (or schedule) dumped beside the states: its numbers, no behaviour."""
-
-
-class _Reader(pickle.Unpickler):
-    """Knows NDArrays (ours and MXNet's), optimizers as plain settings, and containers; nothing else."""
-
-    _ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
-        ("mx_ndarray.records", "restore"): records.restore,
-        ("mxnet.ndarray.ndarray", "NDArray"): _Recorded,
-    }
-    _SETTINGS = ("mx_train.optimizer.", "mx_train.lr_scheduler", "mxnet.optimizer.", "mxnet.lr_scheduler")
-
-    def find_class(self, module: str, name: str) -> Any:
-        """The few names a state file may hold; FileFormatError for any other."""
-        if (module, name) == ("_codecs", "encode"):
-            return _encode
-        if (module, name) == ("builtins", "bytearray"):
-            return _bytes
-        if f"{module}.".startswith(self._SETTINGS):
-            return _Settings
-        try:
-            return self._ALLOWED[(module, name)]
-        except KeyError:
-            raise FileFormatError(
-                f"optimizer states: {module}.{name} is not allowed in a state file"
-            ) from None
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise FileFormatError(f"optimizer states: unexpected encoding {encoding!r}")
-    return text.encode("latin1")
-
-
-def _bytes(data: bytes | str, encoding: str = "latin-1") -> bytes:
-    """What `bytearray` is called with in such files; never a length, which would allocate it."""
-    if isinstance(data, str):
-        return data.encode("latin-1")
-    if not isinstance(data, (bytes, bytearray)):
-        raise FileFormatError(f"optimizer states: bytes expected, got {type(data).__name__}")
-    return bytes(data)
-
-
-def _settled(state: Any, done: dict[int, Any]) -> Any:
-    """Placeholders replaced by their arrays; what occurs often is visited once."""
-    if isinstance(state, _Recorded):
-        return state.array
-    if not isinstance(state, (dict, list, tuple)):
-        return state
-    if id(state) not in done:
-        done[id(state)] = None  # a container within itself has no meaning here
-        if isinstance(state, dict):
-            done[id(state)] = {key: _settled(value, done) for key, value in state.items()}
-        else:
-            done[id(state)] = type(state)(_settled(value, done) for value in state)
-    return done[id(state)]
 
 
 def read_states(data: bytes) -> Any:
-    """What `Updater.get_states`, ours or MXNet's, wrote.
+    """What `dump_states`, or MXNet's `Updater.get_states`, wrote.
 
     Raises
     ------
     FileFormatError  the bytes are corrupt, or hold anything but arrays, numbers, strings, containers
     """
     try:
-        return _settled(_Reader(io.BytesIO(data)).load(), {})
+        return _settled(load(bytes(data), _construct, _set_state), 0, {})
     except FileFormatError:
         raise
-    except Exception as error:
-        raise FileFormatError(f"optimizer states: {type(error).__name__}: {error}") from None
+    except NotData as error:
+        raise FileFormatError(f"optimizer states: {error}") from None
+    except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
+        raise FileFormatError(
+            f"optimizer states: not a valid pickle: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _construct(function: Name, arguments: tuple[Any, ...]) -> Any:
+    """What a state file gets by calls: arrays, bytes and optimizers; nothing else."""
+    if function == ("mx_ndarray.records", "restore"):
+        return _array(*arguments)
+    if function == _NDARRAY and arguments in ((), (None,)):
+        return _Recorded()
+    if function == _BYTEARRAY:
+        return _bytes(*arguments)
+    if function == ("_codecs", "encode"):
+        return _bytes(*arguments)
+    if function == ("copyreg", "_reconstructor") and arguments and type(arguments[0]) is Name:
+        function = arguments[0]
+    if f"{function.module}.".startswith(_SETTINGS):
+        return Settings()
+    raise NotData(f"{function.module}.{function.name} is not allowed in a state file")
+
+
+def _array(data: Any, device: Any = "cpu", number: Any = 0) -> NDArray:
+    if not (isinstance(data, bytes) and isinstance(device, str) and type(number) is int):
+        raise ValueError("an array that is not bytes and a device")
+    array: NDArray = records.restore(data, device, number)
+    return array
+
+
+def _bytes(data: Any = b"", encoding: Any = "latin-1") -> bytes:
+    """What `bytearray` is called with in such files; never a length, which would allocate it."""
+    if isinstance(data, str) and encoding in ("latin1", "latin-1"):
+        return data.encode("latin-1")
+    if not isinstance(data, (bytes, bytearray)):
+        raise ValueError(f"bytes expected, got {type(data).__name__}")
+    return bytes(data)
+
+
+def _set_state(target: Any, state: Any) -> None:
+    if isinstance(target, _Recorded) and isinstance(state, dict):
+        handle = state.get("handle")
+        if not isinstance(handle, (bytes, bytearray)):
+            raise ValueError(f"handle of an NDArray: expected bytes, got {type(handle).__name__}")
+        target.array = records.restore(bytes(handle))
+    elif isinstance(target, Settings) and isinstance(state, dict):
+        target.values = state
+    else:
+        raise NotData(f"a state of {getattr(target, 'name', type(target).__name__)} is not allowed")
+
+
+def _settled(state: Any, depth: int, done: dict[int, Any]) -> Any:
+    """Placeholders replaced by their arrays; what occurs often is visited once."""
+    if isinstance(state, _Recorded):
+        return state.array
+    if isinstance(state, Name):
+        raise NotData(f"{state.module}.{state.name} is not allowed in a state file")
+    if not isinstance(state, (dict, list, tuple)):
+        return state
+    if depth > _MAX_DEPTH:
+        raise NotData(f"expected at most {_MAX_DEPTH} containers within each other")
+    if id(state) not in done:
+        done[id(state)] = None  # a container within itself has no meaning here
+        if isinstance(state, dict):
+            done[id(state)] = {key: _settled(value, depth + 1, done) for key, value in state.items()}
+        else:
+            done[id(state)] = type(state)(_settled(value, depth + 1, done) for value in state)
+    return done[id(state)]
+
+
+def dump_states(states: Any, optimizer: Any = None) -> bytes:
+    """States as the pickle that MXNet's `Updater.get_states` gives, which MXNet reads.
+
+    Parameters
+    ----------
+    states : dict
+        Of None, numbers, text, NDArrays and containers of these.
+    optimizer : Optimizer, optional
+        Its plain attributes are added, under the name of our class: such a file MXNet does not read.
+
+    Raises
+    ------
+    ArgumentError  the states hold something else, which `read_states` would refuse
+    """
+    if optimizer is None:
+        return b"".join([b"\x80\x04", *_dumped(states), b"."])
+    kind = type(optimizer)
+    values = {key: value for key, value in vars(optimizer).items() if _is_plain(value)}
+    attributes = [_name(Name(kind.__module__, kind.__qualname__)), b")\x81", *_dumped(values), b"b"]
+    return b"".join([b"\x80\x04", *_dumped(states), *attributes, b"\x86."])
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, (int, str)) and _is_plain(each) for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (int, float, str))
+
+
+def _name(name: Name) -> bytes:
+    return f"c{name.module}\n{name.name}\n".encode()
+
+
+def _dumped(value: Any) -> Iterator[bytes]:
+    """The opcodes that build a value."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        yield {None: b"N", True: b"\x88", False: b"\x89"}[value]
+    elif isinstance(value, int):
+        encoded = pickle.encode_long(value)
+        yield b"\x8b" + struct.pack("<i", len(encoded)) + encoded
+    elif isinstance(value, float):
+        yield b"G" + struct.pack(">d", value)
+    elif isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        yield b"X" + struct.pack("<I", len(text)) + text
+    elif isinstance(value, NDArray):
+        data = records.dump_record(value)
+        yield _name(_NDARRAY) + b"N\x85R}X\x06\0\0\0handle"
+        yield _name(_BYTEARRAY) + b"\x8e" + struct.pack("<Q", len(data))
+        yield data
+        yield b"\x85Rsb"
+    elif isinstance(value, (list, tuple)):
+        yield b"("
+        for item in value:
+            yield from _dumped(item)
+        yield b"l" if isinstance(value, list) else b"t"
+    elif isinstance(value, dict):
+        yield b"("
+        for key, item in value.items():
+            yield from _dumped(key)
+            yield from _dumped(item)
+        yield b"d"
+    else:
+        raise ArgumentError(
+            f"optimizer states: expected None, numbers, text, NDArrays and containers, got {value!r}"
+        )
