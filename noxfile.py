@@ -416,11 +416,12 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def wheels(session: nox.Session) -> None:
-    """Wheels of everything in dist/, with their sizes."""
+    """Wheels of everything, or of some packages and what they need, in dist/, with their sizes."""
     target = ROOT / "dist"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
-    for path in build(session, list(distributions())):
+    names = closure(session.posargs)[0] if session.posargs else list(distributions())
+    for path in build(session, names):
         shutil.copy(path, target)
         session.log(f"{path.stat().st_size / 1e6:7.2f} MB  {path.name}")
 

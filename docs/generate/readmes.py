@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -35,10 +35,12 @@ def linked(text: str, source: Path, page: Path, root: Path) -> str:
 
 
 def _link(match: re.Match[str], source: Path, page: Path, names: dict[Path, str], root: Path) -> str:
-    label, goal, anchor = match[1], match[2], match[3] or ""
+    label, goal, anchor = match[2], match[3], match[4] or ""
     if re.match(r"[a-z]+:", goal):
         return match[0]
     path = (source.parent / goal).resolve()
+    if match[1]:
+        return f"![{label}]({os.path.relpath(path, page.parent)})"
     for candidate in (path, path / "README.md", path / "index.md"):
         if candidate in names:
             return f"[{label}]({names[candidate]}.md{anchor})"

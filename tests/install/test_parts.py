@@ -21,13 +21,13 @@ def failure(fresh: Any, source: str) -> str:
 @pytest.mark.parametrize(
     ("hidden", "source", "names"),
     [
-        (("mx_symbol", "mx_train"), "mx.sym", "pip install mx-symbol"),
-        (("mx_train",), "mx.mod", "pip install mx-train"),
-        (("mx_io", "mx_train"), "mx.io", "pip install mx-io"),
-        (("mx_engine",), "mx.nd.array([1])", "pip install mx-engine"),
-        (("mx_storage",), "mx.nd.array([1])", "pip install mx-storage"),
-        (("mx_operators_cuda",), "mx.nd.array([1], ctx=mx.gpu()).asnumpy()", "pip install mx-operators-cuda"),
-        (("mx_operators_cuda",), "mx.nd.ones((2,), ctx=mx.gpu())", "pip install mx-operators-cuda"),
+        (("mx_symbol", "mx_train"), "mx.sym", "install mx-symbol"),
+        (("mx_train",), "mx.mod", "install mx-train"),
+        (("mx_io", "mx_train"), "mx.io", "install mx-io"),
+        (("mx_engine",), "mx.nd.array([1])", "install mx-engine"),
+        (("mx_storage",), "mx.nd.array([1])", "install mx-storage"),
+        (("mx_operators_cuda",), "mx.nd.array([1], ctx=mx.gpu()).asnumpy()", "install mx-operators-cuda"),
+        (("mx_operators_cuda",), "mx.nd.ones((2,), ctx=mx.gpu())", "install mx-operators-cuda"),
     ],
 )
 def test_what_is_missing_is_named(

@@ -217,6 +217,14 @@ def test_the_page_on_graphs_has_every_pass_under_its_stage() -> None:
     assert listed == {(entry.name, entry.value.stage) for entry in plugins.registry("graph_passes").items()}
 
 
+def test_no_text_installs_one_of_our_names_from_an_index() -> None:
+    """Nobody has registered these names on the public index, so a stranger's package would be installed."""
+    own = "|".join(sorted((p.parent.name for p in ROOT.glob("p*s/*/pyproject.toml")), key=len, reverse=True))
+    asks = re.compile(rf"pip install (?:-\S+ )*['\"]?(?:{own})(?![\w./-])")
+    found = [identifier(path) for path in [*PAGES, *sources()] if asks.search(text_of(path))]
+    assert found == []
+
+
 # ---- promises of SECURITY.md --------------------------------------------------------------------
 
 

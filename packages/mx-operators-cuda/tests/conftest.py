@@ -48,7 +48,7 @@ def nvrtc() -> Any:
         nvrtc.library()
     except MXNetError as error:
         if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
-            pytest.fail(f"pip install 'mx-operators-cuda[test]': {error}")
+            pytest.fail(f"pip install 'nvidia-cuda-nvrtc>=13,<14' 'nvidia-cublas>=13,<14': {error}")
         pytest.skip(f"the test extra has no NVRTC for this platform: {error}")
     return nvrtc
 

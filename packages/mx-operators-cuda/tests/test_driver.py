@@ -75,9 +75,9 @@ except MXNetError as error:
     )
     said = machine.run(program, MX_NVRTC=str(tmp_path / "libnvrtc.so"))
     assert "made CUDA pinned\n" in said
-    cure = "pip install 'mx-operators-cuda[cuda]'"
+    cure = "pip install 'nvidia-cuda-nvrtc>=13,<14'"
     assert f"kernel NVRTC (CUDA's run-time compiler) was not found; {cure}" in said
-    assert f"NVRTC = not installed; {cure}" in said
+    assert f"NVRTC = not installed; {cure} 'nvidia-cublas>=13,<14'" in said
 
 
 def test_no_cublas(machine: Machine, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ except MXNetError as error:
     print(error)
 """
     said = machine.run(program, MX_CUBLAS=str(tmp_path / "libcublas.so"))
-    cure = "pip install 'mx-operators-cuda[cuda]'"
+    cure = "pip install 'nvidia-cublas>=13,<14'"
     assert f"cuBLAS (CUDA's matrix products) was not found; {cure}" in said
 
 

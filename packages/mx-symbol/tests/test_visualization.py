@@ -135,5 +135,5 @@ def test_weights_are_drawn_on_request():
 
 def test_without_graphviz_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(ImportError, match=r"pip install 'mx-symbol\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install graphviz"):
         plot_network(network())

@@ -263,7 +263,7 @@ def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> st
     types = ", ".join(map(str, call.inputs))
     have = ", ".join(spec.variant for spec in ordered) or "nothing"
     hint = plugins.missing_hint("kernels", call.op.name)
-    cure = "" if device not in DEVICE_INSTALL or ordered else f" pip install {DEVICE_INSTALL[device]}."
+    cure = "" if device not in DEVICE_INSTALL or ordered else f" Install {DEVICE_INSTALL[device]}."
     return (
         f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}); registered for "
         f"{device}: {have}.{cure}" + (f" {hint}" if hint else "")

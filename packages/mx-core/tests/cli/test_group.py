@@ -141,7 +141,7 @@ def test_doctor_reports_problems(mx, site, monkeypatch):
     problems = report["problems"]
     assert "did you mean MX_STORE_PORT?" in problems["MX_STORE_PROT"] and "MX_STORE_PORT" not in problems
     assert "no_such_module" in problems["plug-in sick"]
-    assert "pip install mx-engine" in problems["engine"]
+    assert "install mx-engine" in problems["engine"]
     assert "plug-ins\n" in mx("doctor")[1]
 
 

@@ -153,9 +153,7 @@ def _safetensors(module: str = "safetensors") -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError:
-        raise MXNetError(
-            "[safetensors] the library is not installed: pip install 'mx-ndarray[safetensors]'"
-        ) from None
+        raise MXNetError("[safetensors] the library is not installed: pip install safetensors") from None
 
 
 #: by the ending of a file's name

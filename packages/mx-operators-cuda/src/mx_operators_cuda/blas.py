@@ -40,6 +40,6 @@ def load() -> str:
         except (OSError, MXNetError) as error:
             tried.append(f"{path}: {error}")
     raise MXNetError(
-        "cuBLAS (CUDA's matrix products) was not found; pip install 'mx-operators-cuda[cuda]'. Tried "
+        "cuBLAS (CUDA's matrix products) was not found; pip install 'nvidia-cublas>=13,<14'. Tried "
         + "; ".join(tried)
     )

@@ -15,7 +15,7 @@ from mx_operators_cuda.driver import driver
 if TYPE_CHECKING:
     from mx_core.context import Context
 
-CURE = "pip install 'mx-operators-cuda[cuda]'"
+CURE = "pip install 'nvidia-cuda-nvrtc>=13,<14' 'nvidia-cublas>=13,<14'"
 #: what chooses the pool; MXNet's own name comes second
 VARIABLES = ("MX_GPU_MEM_POOL_TYPE", "MXNET_GPU_MEM_POOL_TYPE")
 RESERVE = "MXNET_GPU_MEM_POOL_RESERVE"

@@ -67,7 +67,7 @@ def library() -> ctypes.CDLL:
         except OSError as error:
             tried.append(f"{path}: {error}")
     raise MXNetError(
-        "NVRTC (CUDA's run-time compiler) was not found; pip install 'mx-operators-cuda[cuda]'. Tried "
+        "NVRTC (CUDA's run-time compiler) was not found; pip install 'nvidia-cuda-nvrtc>=13,<14'. Tried "
         + "; ".join(tried)
     )
 

@@ -137,9 +137,7 @@ def plot_network(
     try:
         from graphviz import Digraph
     except ImportError as error:
-        raise ImportError(
-            "[plot_network] needs the package graphviz: pip install 'mx-symbol[plot]'"
-        ) from error
+        raise ImportError("[plot_network] needs the package graphviz: pip install graphviz") from error
     shapes = _Shapes("plot_network", symbol, shape)
     attributes = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled"}
     attributes |= node_attrs or {}

@@ -150,7 +150,7 @@ def __getattr__(name: str) -> Any:
             raise
         distribution = package.replace("_", "-")
         raise AttributeError(
-            f"mx.{name} comes with {distribution}, which is not installed: pip install {distribution}"
+            f"mx.{name} comes with {distribution}, which is not installed: install {distribution}"
         ) from error
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value

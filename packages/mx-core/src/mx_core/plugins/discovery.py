@@ -149,7 +149,7 @@ def _check_requirement(record: PluginRecord, point: EntryPoint) -> PluginRecord:
         if not requirement.specifier.contains(__version__, prereleases=True):
             error = (
                 f"needs mx-core{requirement.specifier}, installed is {__version__}; "
-                f"pip install -U mx-core {record.distribution}"
+                f"install versions of mx-core and {record.distribution} that belong together"
             )
             return replace(record, state="incompatible", error=error)
     return record

@@ -160,7 +160,7 @@ def read_graph(graph: str) -> Any:
     """
     symbol = _get().manager.hook.mx_read_graph(graph=graph)
     if symbol is None:
-        raise PluginError("no plug-in reads graphs; pip install mx-symbol")
+        raise PluginError("no plug-in reads graphs; install mx-symbol")
     return symbol
 
 

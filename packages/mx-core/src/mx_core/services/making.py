@@ -69,7 +69,7 @@ def _best(kind: str, entries: Iterable[Entry], what: str, install: str | None = 
 def _nothing(kind: str, what: str, install: str) -> str:
     text = f"no {what} is registered"
     if install:
-        text += f"; pip install {install}"
+        text += f"; install {install}"
     hint = plugins.missing_hint(kind, "")
     return f"{text}. {hint}" if hint else text
 

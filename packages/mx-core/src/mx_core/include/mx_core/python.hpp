@@ -49,7 +49,7 @@ const T* import_table(PyObject* capsule, const char* capsule_name, uint16_t majo
   char text[512];
   std::snprintf(text, sizeof text,
                 "[%s] built for interface %s %u.%u (%zu bytes), the installed provider offers %u.%u "
-                "(%u bytes); reinstall both with matching versions: pip install -U mx-core %s",
+                "(%u bytes); install versions of mx-core and %s that belong together",
                 consumer, capsule_name, major, minor, sizeof(T), head.major, head.minor, head.size,
                 consumer);
   raise_status(MX_ERROR_ABI, text);
