@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from mx_core.graph import PREPARED
 from mx_ndarray import nd
 from mx_symbol.graph import Node
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.memory.cost import cost
 from mx_symbol.runtime.executor import Executor
 

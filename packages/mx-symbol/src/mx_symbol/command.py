@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from mx_core.errors import ArgumentError
+from mx_core.graph import STAGES
 from mx_symbol.graph import show
-from mx_symbol.passes import STAGES
 from mx_symbol.passes.stages import trace, written
 from mx_symbol.serialization.json_reader import load
 

@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
+from mx_core.graph import PREPARED
 from mx_ndarray import nd
 from mx_symbol import CachedOp, sym
-from mx_symbol.graph.ir import PREPARED
 
 
 def convolutional(bias, layout=None, fix_gamma=False):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mx_core.graph import PREPARED
 from mx_symbol import sym
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.passes.stages import trace
 
 sys.path.insert(0, str(Path(__file__).parent))

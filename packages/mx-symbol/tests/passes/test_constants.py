@@ -3,9 +3,9 @@
 
 import numpy as np
 
+from mx_core.graph import PREPARED
 from mx_ndarray import nd
 from mx_symbol import CachedOp, sym
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.passes.stages import trace
 
 

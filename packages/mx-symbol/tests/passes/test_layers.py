@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mx_core import operators
+from mx_core.graph import PREPARED
 from mx_core.operator.property import ReferenceContext
 from mx_symbol import sym
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.passes.fused_layers import FUSED_CONVOLUTION
 
 sys.path.insert(0, str(Path(__file__).parent))

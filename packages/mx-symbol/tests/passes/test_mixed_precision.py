@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mx_core import dtypes
+from mx_core.graph import PREPARED
 from mx_ndarray import autograd, nd
 from mx_symbol import CachedOp, sym
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.passes import Passes
 from mx_symbol.passes.stages import trace
 

@@ -129,12 +129,6 @@ def test_a_pass_that_returns_something_else_is_named(register, apply, message):
         sym.exp(sym.Variable("a")).simple_bind(a=(1,))
 
 
-def test_an_unknown_stage_is_refused(register):
-    register(late=spec(without_exp, stage="layout"))
-    with pytest.raises(PluginError, match="'layout'; expected one of graph, inference, program"):
-        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
-
-
 def test_replacements_that_lead_into_a_circle_are_refused(register):
     def circle(graph):
         (node,) = graph.find("exp")

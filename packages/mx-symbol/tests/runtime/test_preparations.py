@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mx_core.graph import PREPARED
 from mx_engine import profiler
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_symbol.graph.ir import PREPARED
 
 
 def network():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import PluginError
+from mx_core.graph import STAGES, GraphPass
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Transaction, calling_line
 
@@ -144,11 +145,13 @@ class GraphPassRegistrar(_Registrar):
         self,
         name: str,
         stage: str,
-        apply: Make | str,
+        apply: GraphPass | str,
         after: Sequence[str] = (),
         before: Sequence[str] = (),
     ) -> None:
-        """A graph pass; `after` and `before` name passes of the same stage."""
+        """A graph pass (`mx_core.graph.GraphPass`); `after` and `before` name passes of the same stage."""
+        if stage not in STAGES:
+            raise PluginError(f"graph pass {name!r}: expected a stage of {', '.join(STAGES)}, got {stage!r}")
         spec = specs.PassSpec(name, stage, specs.target(apply), tuple(after), tuple(before))
         self._stage(name, spec)
 

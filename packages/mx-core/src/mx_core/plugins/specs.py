@@ -121,7 +121,7 @@ class GeneratorSpec:
 
 @dataclass(frozen=True)
 class PassSpec:
-    """`apply(graph, ...)` at `stage`, after and before the passes named."""
+    """`apply(graph) -> graph` at `stage`, after and before the passes named; `mx_core.graph` has the contract."""
 
     name: str
     stage: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import NoKernelError
+from mx_core.graph import PREPARED, Entry, Graph, Node
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import OperatorProperty, Params
 from mx_operators_cpu.onednn.convolution import window_of
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from mx_core.context import Context
     from mx_core.operator.property import ReferenceContext
 
-#: attribute of nodes that run only when what they read was written
-PREPARED = "__prepared__"
 _FLOAT32 = dtypes.code("float32")
 
 
@@ -103,15 +102,16 @@ def pack(call: KernelCall) -> object | None:
     return plan
 
 
-def pack_weights(graph: Any) -> Any:
+def pack_weights(graph: Graph) -> Graph:
     """Graph pass: packs the weights of fused layers that are variables or prepared."""
     if not graph.context.device_type.startswith("cpu"):
         return graph
-    mapping: dict[Any, Any] = {}
+    mapping: dict[Entry, Entry] = {}
     for node in graph.find("_fused_Convolution", "_fused_FullyConnected"):
         weight = node.inputs[1]
         if node.params.packed or not (weight.node.is_variable or PREPARED in weight.node.attrs):
             continue
+        assert node.op is not None
         outputs = graph.outputs_of(node)
         call = _call(graph, node, outputs, graph.context)
         described = _described(call)
@@ -127,6 +127,7 @@ def pack_weights(graph: Any) -> Any:
     return graph.replace(mapping)
 
 
-def _call(graph: Any, node: Any, outputs: Sequence[Any], context: Context) -> KernelCall:
+def _call(graph: Graph, node: Node, outputs: Sequence[Entry], context: Context) -> KernelCall:
+    assert node.op is not None
     inputs: tuple[TensorSpec, ...] = tuple(graph.specs[entry] for entry in node.inputs)
     return KernelCall(node.op, node.params, inputs, tuple(graph.specs[e] for e in outputs), context)

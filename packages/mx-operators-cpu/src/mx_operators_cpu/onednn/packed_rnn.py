@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import NoKernelError
+from mx_core.graph import PREPARED, Entry, Graph
 from mx_core.kernels import KernelCall
 from mx_core.operator import OperatorProperty
-from mx_operators_cpu.onednn.fused import PREPARED, PackParam, PackWeight
+from mx_operators_cpu.onednn.fused import PackParam, PackWeight
 from mx_operators_cpu.onednn.rnn import stack, supported
 from mx_operators_cpu.onednn.signature import floating, specs
 
@@ -92,12 +93,13 @@ def packed_rnn(call: KernelCall) -> object | None:
     return plan
 
 
-def pack_recurrent(graph: Any) -> Any:
+def pack_recurrent(graph: Graph) -> Graph:
     """Graph pass: packs the parameters of recurrent stacks that are variables or prepared."""
     if not graph.context.device_type.startswith("cpu"):
         return graph
-    mapping: dict[Any, Any] = {}
+    mapping: dict[Entry, Entry] = {}
     for node in graph.find("RNN"):
+        assert node.op is not None
         parameters, outputs = node.inputs[1], graph.outputs_of(node)
         hidden = outputs[node.op.num_visible_outputs(node.params) :]
         kept = any(entry in graph.readers or entry in graph.head_set for entry in hidden)

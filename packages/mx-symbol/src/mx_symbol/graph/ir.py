@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph as passes see it: nodes with shapes, types and readers, and two ways to change it.
 
-A pass never changes a node. It makes new ones with `apply` and says with `replace` which entries they
-stand for; what is no longer needed is gone.
+It fulfils the contract `mx_core.graph.Graph`. A pass never changes a node. It makes new ones with `apply` and says
+with `replace` which entries they stand for; what is no longer needed is gone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from typing import Any
 from mx_core import operators
 from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
+from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
 from mx_symbol.graph import Entry, Node, topological_order
-
-#: attribute of nodes that are run once and again only when a variable they read has changed
-PREPARED = "__prepared__"
 
 
 class Graph:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node, topological_order
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 
 #: the longest list of parameters shown
 _WIDTH = 60

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.cost import microseconds
 from mx_symbol.memory.order import ORDER_LIMIT, Order, masks_of, reuse_edges, users_of

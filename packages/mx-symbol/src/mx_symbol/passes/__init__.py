@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from mx_symbol.passes.pipeline import (
     OPTIONAL,
-    STAGES,
     VARIABLE,
     Observer,
     Passes,
@@ -14,4 +13,4 @@ from mx_symbol.passes.pipeline import (
     run_stage,
 )
 
-__all__ = ["OPTIONAL", "STAGES", "VARIABLE", "Observer", "Passes", "always", "ordered", "run_stage"]
+__all__ = ["OPTIONAL", "VARIABLE", "Observer", "Passes", "always", "ordered", "run_stage"]

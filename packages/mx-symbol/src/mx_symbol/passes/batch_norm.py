@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mx_core import dtypes
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 
 _FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64", "bfloat16", "float16"))
 _CASTS = frozenset({"Cast", "amp_cast"})

@@ -10,9 +10,10 @@ it is asked for: `passes="+bfloat16"`.
 from __future__ import annotations
 
 from mx_core import dtypes
+from mx_core.graph import PREPARED
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 
 _LOW, _FLOAT32 = dtypes.code("bfloat16"), dtypes.code("float32")
 #: inputs of an operator that become bfloat16; the others stay as they are

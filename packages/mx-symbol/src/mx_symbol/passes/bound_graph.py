@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import MXNetError, ShapeError
+from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec
 from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
@@ -22,7 +23,7 @@ from mx_symbol.graph.infer import (
     shape_inference,
     type_inference,
 )
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 from mx_symbol.graph.planning import Planning
 from mx_symbol.passes import Observer, Passes, run_stage
 

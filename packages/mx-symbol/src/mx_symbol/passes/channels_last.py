@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mx_core import dtypes
+from mx_core.graph import PREPARED
 from mx_core.operator import OperatorProperty, Params
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _TYPES = frozenset(dtypes.code(name) for name in ("float32", "bfloat16"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from math import prod
 
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 from mx_symbol.passes.common import is_pure
 
 #: elements of a constant that is kept; a larger one costs more memory than time

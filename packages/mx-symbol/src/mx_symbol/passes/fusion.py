@@ -12,9 +12,10 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
+from mx_core.graph import PREPARED
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED, Graph
+from mx_symbol.graph.ir import Graph
 from mx_symbol.passes.fused import FUSED, FusedParams
 
 #: inputs, outputs and values of one kernel; within them nothing is allocated when it runs

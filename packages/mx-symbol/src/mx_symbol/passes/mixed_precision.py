@@ -7,8 +7,9 @@ off unless it is asked for: `passes="+amp"`, or `mx.contrib.amp.init()` for ever
 
 from __future__ import annotations
 
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, topological_order
-from mx_symbol.graph.ir import PREPARED, Graph, infer_specs
+from mx_symbol.graph.ir import Graph, infer_specs
 from mx_symbol.passes.precision import LOW, current, lowered
 
 

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph passes: which there are, in which order they run, how they are switched off.
 
-A pass is a function from `mx_symbol.graph.ir.Graph` to such a graph, registered with the hook
-`mx_register_graph_passes` under a stage:
-
-- `graph`: every graph that is bound, before it is differentiated;
-- `inference`: the graph of a program that neither trains nor has gradients;
-- `program`: the whole graph of every program, its gradients included; runs last.
+`mx_core.graph` has the contract of a pass and the stages. Passes are registered with the hook
+`mx_register_graph_passes`.
 
 `MX_PASSES`, and the argument `passes` of bind, choose among them: `-fuse,-cse` leaves two out,
 `fuse` runs that one alone, `none` runs none, `all` all. Passes that change results (`OPTIONAL`) run only when
@@ -27,7 +23,6 @@ from mx_core.kernels import resolve
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.ir import Graph
 
-STAGES = ("graph", "inference", "program")
 #: what changes results by more than rounding in another order
 OPTIONAL = frozenset({"amp", "bfloat16"})
 #: the environment variable
@@ -131,12 +126,6 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
     """
     entries = {entry.name: entry for entry in plugins.registry("graph_passes").items()}
     specs = {name: entry.value for name, entry in entries.items()}
-    for name, spec in specs.items():
-        if spec.stage not in STAGES:
-            raise PluginError(
-                f"graph pass {name!r} of {entries[name]} has the stage {spec.stage!r}; expected one "
-                f"of {', '.join(STAGES)}"
-            )
     for name in ordered(specs, stage):
         if not chosen.has(name):
             continue

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from mx_core import dtypes
 from mx_core.context import Context
+from mx_core.graph import PREPARED
 from mx_ndarray import NDArray, nd
 from mx_symbol.graph import Entry, Node, topological_order
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.memory.parts import behind
 from mx_symbol.memory.plan import MemoryPlan
 from mx_symbol.memory.schedule import make_schedule

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from mx_core import dtypes, services
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, PluginError
+from mx_core.graph import PREPARED
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import PREPARED
 from mx_symbol.memory.cost import microseconds
 from mx_symbol.memory.schedule import Schedule, unread_inputs
 from mx_symbol.passes.bound_graph import BoundGraph
