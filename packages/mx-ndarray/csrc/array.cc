@@ -38,7 +38,7 @@ Ref<mx_array> mx_array::view(size_t offset, int32_t dtype, Shape shape) {
   return wrap(data_.chunk, data_.offset + offset, dtype, std::move(shape));
 }
 
-void mx_array::settle(Shape shape) {
+void mx_array::set_shape(Shape shape) {
   const size_t bytes = mx::nd::byte_size(shape, data_.dtype);
   data_.chunk->resize(bytes);
   data_.bytes = bytes;

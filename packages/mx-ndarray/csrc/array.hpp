@@ -66,7 +66,7 @@ struct mx_array final : mx::nd::Counted {
     return base == nullptr ? nullptr : base + data_.offset;
   }
   // Gives a pending array its shape.
-  void settle(Shape shape);
+  void set_shape(Shape shape);
   // True when both have bytes in common.
   bool overlaps(const mx_array& other) const noexcept {
     return &chunk() == &other.chunk() && data_.offset < other.data_.offset + other.data_.bytes &&

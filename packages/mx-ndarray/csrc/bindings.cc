@@ -96,26 +96,28 @@ class GilGuard final : public OutsideGuard {
   }
 };
 
-void configure(const py::dict& given) {
+void configure(const py::object& given) {
   Hooks& h = hooks();
-  h.array_class = reinterpret_cast<PyTypeObject*>(py::object(given["array_class"]).release().ptr());
-  h.prepare = given["prepare"];
-  h.bind = given["bind"];
-  h.scalar_params = given["scalar_params"];
-  h.operand = given["operand"];
-  h.get_item = given["get_item"];
-  h.reshape = given["reshape"];
-  h.gradient = given["gradient"];
-  h.find = given["find"];
-  h.context = given["context"];
-  h.current_context = given["current_context"];
-  h.services = given["services"];
-  h.reference_context = given["reference_context"];
-  h.unsafe_read_warning = given["unsafe_read_warning"];
-  h.device_name = given["device_name"];
-  h.watch_forks = given["watch_forks"];
-  h.package_folder = given["package_folder"].cast<std::string>();
-  h.sticky_errors = given["sticky_errors"].cast<bool>();
+  h.array_class =
+      reinterpret_cast<PyTypeObject*>(py::object(given.attr("array_class")).release().ptr());
+  h.prepare = given.attr("prepare");
+  h.bind = given.attr("bind");
+  h.scalar_params = given.attr("scalar_params");
+  h.operand = given.attr("operand");
+  h.get_item = given.attr("get_item");
+  h.reshape = given.attr("reshape");
+  h.gradient = given.attr("gradient");
+  h.find = given.attr("find");
+  h.context = given.attr("context");
+  h.context_class = given.attr("context_class");
+  h.entered_contexts = given.attr("entered_contexts");
+  h.services = given.attr("services");
+  h.reference_context = given.attr("reference_context");
+  h.unsafe_read_warning = given.attr("unsafe_read_warning");
+  h.device_name = given.attr("device_name");
+  h.watch_forks = given.attr("watch_forks");
+  h.package_folder = given.attr("package_folder").cast<std::string>();
+  h.sticky_errors = given.attr("sticky_errors").cast<bool>();
 }
 
 }  // namespace

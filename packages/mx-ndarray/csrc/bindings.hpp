@@ -74,20 +74,27 @@ PyObject* wrap(Value value);
 // Changes what an array is in the graph.
 void set_node(PyArray* self, Ref<Node> node, uint32_t index) noexcept;
 // Waits until a result of unknown shape has one.
-void settle(Array& array);
+void wait_for_shape(Array& array);
 // Blocks (without the GIL) until the array is computed; raises its failure.
 void wait(Array& array, bool for_write);
 void wait_all();
 // The exception of a failed array as an object, or None.
 py::object error_of(Array& array);
-mx_context context_of(PyObject* context);
-PyObject* context_object(mx_context context);
 py::dtype numpy_dtype(int32_t dtype);
 py::tuple shape_tuple(const Shape& shape);
 Shape shape_of(const py::handle& shape);
 void register_array(py::module_& module);
 void register_exchange(py::module_& module);
 void register_dlpack(py::module_& module);
+
+// ---- contexts (bindings_context.cc) ----
+
+// True for a Context, not for an instance of a class derived from it.
+bool is_context(PyObject* object) noexcept;
+mx_context context_of(PyObject* context);
+PyObject* context_object(mx_context context);
+// The calling thread's default.  Runs no Python.
+mx_context current_context();
 
 // ---- views (bindings_views.cc) ----
 
@@ -104,6 +111,7 @@ class PyParams final : public Params {
   py::object instance;
 };
 
+// An operator of the registry.  Lives as long as the process once it was found by name or property.
 class PyOperator final : public Operator {
  public:
   PyOperator(std::string name, bool train_sensitive, py::object property)
@@ -112,31 +120,39 @@ class PyOperator final : public Operator {
   // The parameters as a handle; equal instances share keys.
   Ref<Params> params(const py::object& instance);
   Params& no_params();
-  py::object property;
+  // Parameters of a scalar operator.  `*exact` is false when they hold another number, for which the
+  // caller passes its own as a run-time scalar: the tape needs exact ones.
+  Ref<Params> scalar_params(double number, bool recording, bool* exact);
+  const py::object property;
 
  protected:
   Ref<Call> prepare(const Signature& signature) override;
   std::unique_ptr<Gradient> make_gradient(Params& params) override;
 
  private:
+  static constexpr size_t kScalars = 512;
   py::dict keys_;
-  Ref<Params> none_;
+  std::atomic<Params*> none_{nullptr};        // Owns; set once
+  std::atomic<Params*> any_scalar_{nullptr};  // Owns; set once
+  KeyedCache<Params> scalars_{kScalars};      // by the bits of the number
 };
 
-// The operator of the registry, kept for the life of the registry's entry.
+// Lets a Python reference go wherever this thread stands.
+void drop(py::object& object) noexcept;
+// The operator that the registry has for a name, looked up once.
 PyOperator& find_operator(const char* name);
-Ref<PyOperator> operator_of(const py::object& property);
+PyOperator& operator_of(const py::object& property);
 OperatorLibrary& library() noexcept;
 void register_operator(py::module_& module);
 
-// ---- generated functions (bindings_function.cc) ----
+// ---- generated functions and arithmetic (bindings_function.cc, bindings_arithmetic.cc) ----
 
 enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMod, kPow, kEq, kNe, kLt, kLe, kGt, kGe };
 PyObject* binary(Binary which, PyObject* lhs, PyObject* rhs, bool in_place) noexcept;
 // file:line of the Python code that is running, outside this package; lives as long as the process.
 const char* origin() noexcept;
 // Drops resolved operators of the arithmetic.
-void forget_functions() noexcept;
+void forget_arithmetic() noexcept;
 void register_function(py::module_& module);
 
 // ---- kernels in Python, autograd ----
@@ -159,7 +175,8 @@ struct Hooks {
   py::object gradient;       // (property, params) -> Gradient
   py::object find;           // (name) -> property
   py::object context;        // (type, id) -> Context
-  py::object current_context;
+  py::object context_class;
+  py::object entered_contexts;   // threading.local: `stack`, the contexts of `with` blocks
   py::object services;       // module mx_core.services
   py::object reference_context;  // class
   py::object unsafe_read_warning;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NDArrayBase: the instance, its attributes, waiting.
+// NDArrayBase: the instance and its attributes.
 #include <cstddef>
 
 #include "bindings.hpp"
@@ -10,34 +10,7 @@
 namespace mx::nd {
 namespace {
 
-constexpr int64_t kSlice = 50'000'000;  // ns: how long Ctrl-C may wait
 PyTypeObject* base_type = nullptr;
-
-// Waits in slices so that signals are seen.
-template <class Wait>
-FailureRef wait_in_slices(const Wait& wait_once) {
-  for (;;) {
-    mx_failure* failure = nullptr;
-    mx_error error{};
-    int32_t status = MX_OK;
-    {
-      const Released released;
-      status = wait_once(&failure, &error);
-    }
-    if (status == MX_TIMEOUT) {
-      if (PyErr_CheckSignals() != 0) throw PythonErrorSet{};
-      continue;
-    }
-    check(status, error);
-    return FailureRef(failure);
-  }
-}
-
-void raise_if_failed(const FailureRef& failure) {
-  if (!failure) return;
-  raise_failure(failure.get());
-  throw PythonErrorSet{};
-}
 
 void array_dealloc(PyObject* object) {
   auto* self = as_array(object);
@@ -98,21 +71,21 @@ Py_hash_t hash(PyObject* self) { return _Py_HashPointer(self); }
 PyObject* get_shape(PyObject* self, void*) {
   return protect([&] {
     Array& array = *as_array(self)->array;
-    settle(array);
+    wait_for_shape(array);
     return shape_tuple(array.shape()).release().ptr();
   });
 }
 PyObject* get_size(PyObject* self, void*) {
   return protect([&] {
     Array& array = *as_array(self)->array;
-    settle(array);
+    wait_for_shape(array);
     return owned(PyLong_FromLongLong(array.size()));
   });
 }
 PyObject* get_ndim(PyObject* self, void*) {
   return protect([&] {
     Array& array = *as_array(self)->array;
-    settle(array);
+    wait_for_shape(array);
     return owned(PyLong_FromLong(array.shape().ndim()));
   });
 }
@@ -276,97 +249,6 @@ void set_node(PyArray* self, Ref<Node> node, uint32_t index) noexcept {
   const Ref<Node> old = Ref<Node>::adopt(self->node);
   self->node = node.detach();
   self->index = index;
-}
-
-void settle(Array& array) {
-  if (!array.pending()) return;
-  wait(array, false);
-  if (array.pending()) {
-    throw Error(MX_ERROR_SHAPE, "[NDArray] has no shape: the operator that should have computed it "
-                                "failed; see .error");
-  }
-}
-
-void wait(Array& array, bool for_write) {
-  const mx_engine_api* engine = Runtime::instance().engine();
-  mx_variable* variable = array.variable();
-  raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
-    return engine->wait_for_variable(engine->self, variable, for_write ? 1 : 0, kSlice, failure,
-                                     error);
-  }));
-  const FailureRef earlier(engine->variable_failure(engine->self, variable));
-  if (!earlier) return;
-  if (hooks().sticky_errors) raise_if_failed(earlier);
-  const std::string text = std::string("reading an array that was never computed: ") +
-                           earlier.get()->message + " (see its .error)";
-  if (PyErr_WarnEx(hooks().unsafe_read_warning.ptr(), text.c_str(), 1) != 0) {
-    throw PythonErrorSet{};
-  }
-}
-
-void wait_all() {
-  const mx_engine_api* engine = Runtime::instance().engine();
-  raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
-    return engine->wait_for_all(engine->self, kSlice, failure, error);
-  }));
-}
-
-py::object error_of(Array& array) {
-  const mx_engine_api* engine = Runtime::instance().engine();
-  const FailureRef failure(engine->variable_failure(engine->self, array.variable()));
-  if (!failure) return py::none();
-  raise_failure(failure.get());
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return py::reinterpret_steal<py::object>(value);
-}
-
-mx_context context_of(PyObject* context) {
-  const py::handle handle(context);
-  return {handle.attr("device_typeid").cast<int32_t>(), handle.attr("device_id").cast<int32_t>()};
-}
-
-PyObject* context_object(mx_context context) {
-  return py::object(hooks().context(context.type, context.id)).release().ptr();
-}
-
-py::dtype numpy_dtype(int32_t code) {
-  static auto* known = new py::object[MX_COMPLEX128 + 1];
-  if (code < 0 || code > MX_COMPLEX128) {
-    throw Error(MX_ERROR_DTYPE, "[NDArray] unknown element type code " + std::to_string(code));
-  }
-  if (!known[code]) known[code] = py::module_::import("mx_core.dtypes").attr("numpy_dtype")(code);
-  return py::reinterpret_borrow<py::dtype>(known[code]);
-}
-
-py::tuple shape_tuple(const Shape& shape) {
-  py::tuple tuple(static_cast<size_t>(shape.ndim()));
-  for (int32_t i = 0; i < shape.ndim(); ++i) {
-    PyTuple_SET_ITEM(tuple.ptr(), i, owned(PyLong_FromLongLong(shape[i])));
-  }
-  return tuple;
-}
-
-Shape shape_of(const py::handle& shape) {
-  const py::tuple dims(py::reinterpret_borrow<py::object>(shape));
-  int64_t local[MX_MAX_NDIM];
-  if (dims.size() > MX_MAX_NDIM) {
-    throw Error(MX_ERROR_SHAPE, "[NDArray] expected at most " + std::to_string(MX_MAX_NDIM) +
-                                    " dimensions, got " + std::to_string(dims.size()));
-  }
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const py::object index = py::reinterpret_steal<py::object>(owned(PyNumber_Index(dims[i].ptr())));
-    local[i] = PyLong_AsLongLong(index.ptr());
-    if (local[i] == -1 && PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
-      throw Error(MX_ERROR_SHAPE,
-                  "[NDArray] a dimension has more than 2^63 elements: " + std::string(py::str(dims)));
-    }
-  }
-  return {static_cast<int32_t>(dims.size()), local};
 }
 
 void register_array(py::module_& module) {

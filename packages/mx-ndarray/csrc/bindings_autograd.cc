@@ -18,7 +18,7 @@ std::vector<Value> values_of(const py::object& list) {
   if (list.is_none()) return values;
   for (const py::handle item : list) {
     values.push_back(value_of(item));
-    if (values.back().array) settle(*values.back().array);
+    if (values.back().array) wait_for_shape(*values.back().array);
   }
   return values;
 }
@@ -96,14 +96,14 @@ void record_custom(const py::list& inputs, const py::list& outputs, const py::ob
 void record_view(const py::object& property, const py::object& params, const py::object& source,
                  const py::object& view) {
   if (!mode().recording) return;
-  Ref<PyOperator> op = operator_of(property);
-  const Ref<Params> handle = op->params(params);
+  PyOperator& op = operator_of(property);
+  const Ref<Params> handle = op.params(params);
   const Value input = value_of(source);
   PyArray* output = expect_array(view.ptr(), "[autograd] view");
   Value result = output->value();
   Array* outputs[] = {output->array};
   result.node = nullptr;
-  record(*op, *handle, &input, 1, outputs, 1, &result, 1);
+  record(op, *handle, &input, 1, outputs, 1, &result, 1);
   set_node(output, result.node, result.index);
 }
 

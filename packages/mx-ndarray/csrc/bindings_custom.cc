@@ -11,7 +11,7 @@ std::vector<Array*> arrays_of(const py::list& list, std::vector<TensorSpec>& spe
   std::vector<Array*> arrays;
   for (const py::handle item : list) {
     Array* array = expect_array(item.ptr(), "[push_function]")->array;
-    settle(*array);
+    wait_for_shape(*array);
     if (!on_host(array->context())) {
       throw Error(MX_ERROR_UNSUPPORTED, "[push_function] an array is not in main memory");
     }

@@ -54,7 +54,7 @@ py::object to_dlpack(const py::object& object, bool for_write, bool versioned, b
   PyArray* self = expect_array(object.ptr(), "[to_dlpack] array");
   Array& array = *self->array;
   wait(array, for_write);
-  settle(array);
+  wait_for_shape(array);
   const uint64_t flags = (self->writable ? 0 : kDLReadOnly) | (copied ? kDLCopied : 0);
   return versioned ? exported<DLManagedTensorVersioned>(array, flags)
                    : exported<DLManagedTensor>(array, flags);

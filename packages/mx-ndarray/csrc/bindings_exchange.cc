@@ -87,7 +87,7 @@ py::array new_numpy(const Shape& shape, int32_t dtype) {
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
   wait(array, false);
-  settle(array);
+  wait_for_shape(array);
   py::array made = new_numpy(array.shape(), array.dtype());
   if (on_host(array.context())) {
     copy_memory(made.mutable_data(), array.allocate(true), array.bytes());
@@ -101,7 +101,7 @@ py::array as_numpy(const py::object& object) {
 
 py::object view(const py::object& object, size_t offset, int32_t dtype, const py::object& shape) {
   Array& array = array_of(object);
-  settle(array);
+  wait_for_shape(array);
   Shape dims = shape_of(shape);
   const size_t bytes = byte_size(dims, dtype);
   if (offset > array.bytes() || bytes > array.bytes() - offset) {
@@ -111,8 +111,8 @@ py::object view(const py::object& object, size_t offset, int32_t dtype, const py
 }
 
 void copy_arrays(const py::object& from, const py::object& to) {
-  settle(array_of(from));
-  settle(array_of(to));
+  wait_for_shape(array_of(from));
+  wait_for_shape(array_of(to));
   copy(array_of(from), array_of(to), origin());
 }
 

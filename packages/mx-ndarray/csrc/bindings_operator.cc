@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operators and parameters of mx_core as the native side sees them; making calls.
+#include <mutex>
 #include <unordered_map>
 
 #include "bindings.hpp"
@@ -11,18 +12,8 @@ namespace {
 constexpr const char* kCallCapsule = "mx.call.v1";
 constexpr size_t kParameterSets = 4096;  // per operator; more start afresh
 
-// Lets a Python reference go wherever this thread stands.
-void drop(py::object& object) noexcept {
-  PyObject* raw = object.release().ptr();
-  if (PyGILState_Check() != 0) {
-    Py_XDECREF(raw);
-  } else {
-    Reaper::instance().drop(raw);
-  }
-}
-
 uint64_t next_key() noexcept {
-  static uint64_t key = 0;
+  static std::atomic<uint64_t> key{0};
   return ++key;
 }
 
@@ -62,13 +53,54 @@ void mark(const py::handle& entries, Keep keep, Gradient& gradient) {
   }
 }
 
-std::unordered_map<std::string, Ref<PyOperator>>& by_name() {
-  static auto* table = new std::unordered_map<std::string, Ref<PyOperator>>;
-  return *table;
-}
-std::unordered_map<PyObject*, Ref<PyOperator>>& by_property() {
-  static auto* table = new std::unordered_map<PyObject*, Ref<PyOperator>>;
-  return *table;
+// Operators by name and by property.  They are never freed: parameters, nodes, functions and threads
+// that run Python hold plain references.
+class KnownOperators {
+ public:
+  static KnownOperators& instance() noexcept {
+    static auto* known = new KnownOperators;
+    return *known;
+  }
+  PyOperator* find(const std::string& name) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+  PyOperator* find(PyObject* property) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = by_property_.find(property);
+    return found == by_property_.end() ? nullptr : found->second;
+  }
+  void name(const std::string& name, PyOperator& op) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    by_name_[name] = &op;
+  }
+  // The first one that was added for its property.
+  PyOperator& add(std::unique_ptr<PyOperator> op) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto [place, fresh] = by_property_.emplace(op->property.ptr(), op.get());
+    if (fresh) op.release();
+    return *place->second;
+  }
+  void forget() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    by_name_.clear();
+    by_property_.clear();
+  }
+
+ private:
+  std::mutex mutex_;  // never held while Python runs
+  std::unordered_map<std::string, PyOperator*> by_name_;
+  std::unordered_map<PyObject*, PyOperator*> by_property_;
+};
+
+// Publishes `made` unless another thread was first; the one that stays.
+Params& publish(std::atomic<Params*>& place, Ref<Params> made) noexcept {
+  Params* first = nullptr;
+  if (place.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel)) {
+    return *made.detach();
+  }
+  return *first;
 }
 
 class Library final : public OperatorLibrary {
@@ -140,33 +172,57 @@ py::object make_call(const std::string& name, std::pair<int32_t, int32_t> contex
 
 }  // namespace
 
+void drop(py::object& object) noexcept {
+  PyObject* raw = object.release().ptr();
+  if (PyGILState_Check() != 0) {
+    Py_XDECREF(raw);
+  } else {
+    Reaper::instance().drop(raw);
+  }
+}
+
 PyParams::~PyParams() { drop(instance); }
 
 PyOperator::~PyOperator() {
-  drop(property);
+  for (std::atomic<Params*>* place : {&none_, &any_scalar_}) {
+    if (Params* params = place->load(std::memory_order_relaxed)) params->release();
+  }
   drop(keys_);
 }
 
 Ref<Params> PyOperator::params(const py::object& instance) {
   const py::object key = instance.attr("key");
-  uint64_t number = 0;
-  if (PyObject* known = PyDict_GetItemWithError(keys_.ptr(), key.ptr())) {
-    number = PyLong_AsUnsignedLongLong(known);
-  } else {
-    if (PyErr_Occurred() != nullptr) throw PythonErrorSet{};
-    if (keys_.size() >= kParameterSets) keys_.clear();
-    number = next_key();
-    keys_[key] = number;
-  }
-  return Ref<Params>::adopt(
-      new PyParams(number, instance.attr("scalars").cast<std::vector<double>>(), instance));
+  if (keys_.size() >= kParameterSets) keys_.clear();
+  const py::int_ fresh(next_key());
+  PyObject* known = PyDict_SetDefault(keys_.ptr(), key.ptr(), fresh.ptr());
+  if (known == nullptr) throw PythonErrorSet{};
+  return Ref<Params>::adopt(new PyParams(PyLong_AsUnsignedLongLong(known),
+                                         instance.attr("scalars").cast<std::vector<double>>(),
+                                         instance));
 }
 
 Params& PyOperator::no_params() {
-  if (!none_) {
-    none_ = params(property.attr("Param").attr("parse")(py::dict(), py::arg("op") = name));
+  if (Params* known = none_.load(std::memory_order_acquire)) return *known;
+  return publish(none_, params(property.attr("Param").attr("parse")(py::dict(), py::arg("op") = name)));
+}
+
+Ref<Params> PyOperator::scalar_params(double number, bool recording, bool* exact) {
+  *exact = true;
+  if (!recording) {
+    if (Params* any = any_scalar_.load(std::memory_order_acquire)) {
+      *exact = false;
+      return Ref<Params>::share(any);
+    }
   }
-  return *none_;
+  uint64_t bits = 0;
+  std::memcpy(&bits, &number, sizeof bits);
+  CacheKey key;
+  key.add(bits);
+  if (Ref<Params> known = scalars_.find(key)) return known;
+  Ref<Params> made = params(hooks().scalar_params(property, number));
+  // Only if the scalar is the single run-time parameter may another value stand in for it.
+  if (made->scalars.size() == 1) publish(any_scalar_, made);
+  return scalars_.insert(key, std::move(made));
 }
 
 Ref<Call> PyOperator::prepare(const Signature& signature) {
@@ -189,9 +245,9 @@ std::unique_ptr<Gradient> PyOperator::make_gradient(Params& params) {
   made->outputs.assign(py::len(property.attr("outputs")(instance)), Keep::kNothing);
   for (const py::handle node : source.attr("nodes")) {
     GradientStep step;
-    Ref<PyOperator> op = operator_of(hooks().find(node.attr("op")));
-    step.params = op->params(node.attr("params"));
-    step.op = Ref<Operator>::adopt(op.detach());
+    PyOperator& op = operator_of(hooks().find(node.attr("op")));
+    step.params = op.params(node.attr("params"));
+    step.op = Ref<Operator>::share(&op);
     for (const py::handle entry : node.attr("inputs")) step.inputs.push_back(entry_from(entry));
     made->steps.push_back(std::move(step));
   }
@@ -201,20 +257,20 @@ std::unique_ptr<Gradient> PyOperator::make_gradient(Params& params) {
   return made;
 }
 
-Ref<PyOperator> operator_of(const py::object& property) {
-  Ref<PyOperator>& known = by_property()[property.ptr()];
-  if (!known) {
-    known = Ref<PyOperator>::adopt(
-        new PyOperator(property.attr("name").cast<std::string>(),
-                       property.attr("needs_train_flag").cast<bool>(), property));
-  }
-  return known;
+PyOperator& operator_of(const py::object& property) {
+  KnownOperators& known = KnownOperators::instance();
+  if (PyOperator* found = known.find(property.ptr())) return *found;
+  return known.add(std::make_unique<PyOperator>(property.attr("name").cast<std::string>(),
+                                                property.attr("needs_train_flag").cast<bool>(),
+                                                property));
 }
 
 PyOperator& find_operator(const char* name) {
-  Ref<PyOperator>& known = by_name()[name];
-  if (!known) known = operator_of(hooks().find(name));
-  return *known;
+  KnownOperators& known = KnownOperators::instance();
+  if (PyOperator* found = known.find(name)) return *found;
+  PyOperator& op = operator_of(hooks().find(name));
+  known.name(name, op);
+  return op;
 }
 
 OperatorLibrary& library() noexcept {
@@ -236,15 +292,14 @@ void register_operator(py::module_& module) {
   module.def(
       "forget_operators",
       [] {
-        forget_functions();
-        by_name().clear();
-        by_property().clear();
+        forget_arithmetic();
+        KnownOperators::instance().forget();
       },
       "Drops cached operators and signatures; for tests that change the registry.");
   module.def(
       "cached_signatures",
       [](const py::object& property) {
-        return translated([&] { return operator_of(property)->cache.size(); });
+        return translated([&] { return operator_of(property).cache.size(); });
       },
       py::arg("property"), "How many signatures of an operator are prepared.");
 }

@@ -65,7 +65,7 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
     Array& array = *as_array(self)->array;
     const bool integer = PyLong_CheckExact(key) != 0;
     if ((integer || PySlice_Check(key) != 0) && is_plain(as_array(self))) {
-      settle(array);
+      wait_for_shape(array);
       if (array.shape().ndim() > 0) {
         if (integer) return row(array, key);
         Py_ssize_t start = 0, stop = 0, step = 0;
@@ -82,7 +82,7 @@ PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject*
   return protect([&]() -> PyObject* {
     Array& array = *as_array(self)->array;
     if (names == nullptr && is_plain(as_array(self))) {
-      settle(array);
+      wait_for_shape(array);
       const bool nested = n == 1 && (PyTuple_CheckExact(args[0]) != 0 || PyList_CheckExact(args[0]) != 0);
       PyObject* const* items = nested ? PySequence_Fast_ITEMS(args[0]) : args;
       const Py_ssize_t count = nested ? PySequence_Fast_GET_SIZE(args[0]) : n;

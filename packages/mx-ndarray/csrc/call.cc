@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "few.hpp"
+#include "small_vector.hpp"
 #include "threads.hpp"
 #include "workspace.hpp"
 
@@ -64,7 +64,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   } else {
     status = guarded(&error, [&] {
       Workspace workspace(call.context, run.stream, plan->n_scratch);
-      Few<void*, 4> scratch(plan->n_scratch);
+      SmallVector<void*, 4> scratch(plan->n_scratch);
       for (uint32_t i = 0; i < plan->n_scratch; ++i) {
         scratch[i] = workspace.take(plan->scratch_bytes[i], "scratch");
       }

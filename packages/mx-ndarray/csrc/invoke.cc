@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "invoke.hpp"
 
-#include "few.hpp"
+#include "small_vector.hpp"
 #include "outside.hpp"
 
 namespace mx::nd {
@@ -74,7 +74,7 @@ void check_outputs(const Operator& op, const Call& call, const Invocation& invoc
 void invoke(const Invocation& invocation, std::vector<Value>& results) {
   Operator& op = *invocation.op;
   const uint32_t n_inputs = invocation.n_inputs;
-  Few<Array*, kUsual> inputs(n_inputs);
+  SmallVector<Array*, kUsual> inputs(n_inputs);
   for (uint32_t i = 0; i < n_inputs; ++i) inputs[i] = invocation.inputs[i].array.get();
 
   const mx_context context = place_of(invocation);
@@ -91,16 +91,15 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   }
   signature.context = context;
   signature.is_train = now.training;
-  // Shared: a nested invocation may empty the cache.
-  const Ref<Call> call = Ref<Call>::share(&op.call(signature));
+  const Ref<Call> call = op.call(signature);
   check_outputs(op, *call, invocation);
   check_mutated(op, *call, inputs.data());
 
   const auto n_outputs = static_cast<uint32_t>(call->outputs.size());
   const uint32_t visible = call->visible_outputs;
-  Few<Ref<Array>, kUsual> owned(n_outputs);
-  Few<Array*, kUsual> outputs(n_outputs);
-  Few<uint8_t, kUsual> req(n_outputs);
+  SmallVector<Ref<Array>, kUsual> owned(n_outputs);
+  SmallVector<Array*, kUsual> outputs(n_outputs);
+  SmallVector<uint8_t, kUsual> req(n_outputs);
   for (uint32_t i = 0; i < n_outputs; ++i) {
     req[i] = MX_REQ_WRITE;
     if (i < invocation.n_outputs && invocation.outputs[i] != nullptr) {

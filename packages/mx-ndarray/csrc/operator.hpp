@@ -2,14 +2,18 @@
 //
 // Operators as the imperative side sees them: parameters with an identity, a
 // bounded cache from signatures to prepared calls, gradients as data.
+//
+// Threads: any.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "call.hpp"
+#include "keyed_cache.hpp"
 
 namespace mx::nd {
 
@@ -26,56 +30,17 @@ class Params : public Counted {
   }
   const uint64_t key;
   const std::vector<double> scalars;
-  std::unique_ptr<Gradient> gradient;  // filled at first use, by one thread at a time
+  std::atomic<const Gradient*> gradient{nullptr};  // Owns; set at first use
 
  protected:
   virtual ~Params();
 };
 
-// Signature -> call.  Threads: the caller serialises (the bindings hold the GIL).
-class SignatureCache {
+// Signature -> call.  Threads: any.
+class SignatureCache final : public KeyedCache<Call> {
  public:
-  static constexpr size_t kLimit = 4096;  // entries; a full cache starts afresh
-
-  // The key that the next find or insert is about.
-  class Key {
-   public:
-    void add(uint64_t word) {
-      words_.push_back(word);
-      hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15ull;
-      hash_ ^= hash_ >> 29;
-    }
-    void clear() noexcept {
-      words_.clear();
-      hash_ = 0x243F6A8885A308D3ull;
-    }
-    void add(const Array& array) {
-      add((static_cast<uint64_t>(array.dtype()) << 8) | static_cast<uint64_t>(array.shape().ndim()));
-      for (int32_t i = 0; i < array.shape().ndim(); ++i) {
-        add(static_cast<uint64_t>(array.shape()[i]));
-      }
-    }
-
-   private:
-    friend class SignatureCache;
-    std::vector<uint64_t> words_;
-    uint64_t hash_ = 0;
-  };
-
-  Call* find(const Key& key) const noexcept;
-  void insert(const Key& key, Ref<Call> call);
-  size_t size() const noexcept { return used_; }
-  void clear() noexcept;
-
- private:
-  struct Slot {
-    uint64_t hash = 0;
-    std::vector<uint64_t> words;
-    Ref<Call> call;
-  };
-  void grow();
-  std::vector<Slot> slots_;
-  size_t used_ = 0;
+  static constexpr size_t kLimit = 4096;  // entries
+  SignatureCache() : KeyedCache(kLimit) {}
 };
 
 // What one invocation is about; arrays are borrowed.
@@ -98,8 +63,8 @@ class Operator : public Counted {
   void release() noexcept {
     if (drop_reference()) delete this;
   }
-  // The call for a signature, from the cache or prepared; borrowed.
-  Call& call(const Signature& signature);
+  // The call for a signature, from the cache or prepared.
+  Ref<Call> call(const Signature& signature);
   // The gradient for parameters; lives as long as they do.
   const Gradient& gradient(Params& params);
 

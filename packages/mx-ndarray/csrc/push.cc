@@ -5,7 +5,7 @@
 #include <new>
 
 #include "call.hpp"
-#include "few.hpp"
+#include "small_vector.hpp"
 #include "workspace.hpp"
 
 namespace mx::nd {
@@ -114,9 +114,9 @@ class Task final : DynamicOutputs {
   mx_failure* run_checked(const mx_run_context& context) {
     const Call& call = *call_;
     const size_t tensors_count = size_t{n_inputs_} + n_outputs_;
-    Few<mx_tensor, 8> tensors(tensors_count);
-    Few<Chunk*, 8> owners(tensors_count);
-    Few<uint8_t, 8> req_now(n_outputs_);
+    SmallVector<mx_tensor, 8> tensors(tensors_count);
+    SmallVector<Chunk*, 8> owners(tensors_count);
+    SmallVector<uint8_t, 8> req_now(n_outputs_);
     for (uint32_t i = 0; i < n_inputs_; ++i) {
       const Slot& slot = slots()[i];
       owners[i] = slot.chunk;
@@ -198,7 +198,7 @@ class Task final : DynamicOutputs {
                                         array->shape().text() + ", got " + shape.text());
       }
     } else {
-      array->settle(std::move(shape));
+      array->set_shape(std::move(shape));
     }
     *tensor = {array->allocate(), array->shape().data(), array->bytes(), array->context(),
                array->dtype(), array->shape().ndim(), 0};
@@ -292,11 +292,11 @@ void push(Call& call, Array* const* inputs, uint32_t n_inputs, Array* const* out
   if (call.random_blocks != 0) task->reserve_random(call.context, call.random_blocks);
 
   const size_t most = size_t{n_inputs} + n_outputs;
-  Few<mx_variable*, 16> reads(most);
-  Few<mx_variable*, 16> writes(most);
+  SmallVector<mx_variable*, 16> reads(most);
+  SmallVector<mx_variable*, 16> writes(most);
   uint32_t n_reads = 0;
   uint32_t n_writes = 0;
-  const auto add = [](Few<mx_variable*, 16>& list, uint32_t& n, mx_variable* variable) {
+  const auto add = [](SmallVector<mx_variable*, 16>& list, uint32_t& n, mx_variable* variable) {
     if (!contains(list.data(), n, variable)) list[n++] = variable;
   };
   for (uint32_t i = 0; i < n_outputs; ++i) {

@@ -3,7 +3,7 @@
 // Memory that one run of an operator needs and nobody else sees.
 #pragma once
 
-#include "few.hpp"
+#include "small_vector.hpp"
 #include "runtime.hpp"
 
 namespace mx::nd {
@@ -24,7 +24,7 @@ class Workspace {
  private:
   mx_context context_;
   void* stream_;
-  Few<mx_block, 4> blocks_;
+  SmallVector<mx_block, 4> blocks_;
   size_t taken_ = 0;
 };
 

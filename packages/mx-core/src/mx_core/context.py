@@ -11,6 +11,12 @@ from typing import ClassVar
 from mx_core.errors import ArgumentError
 
 
+class _Entered(threading.local):
+    """The contexts of the `with` blocks that a thread is in, innermost last."""
+
+    stack: tuple[Context, ...] = ()
+
+
 class Context:
     """A device: `Context("cpu")`, `Context("gpu", 1)`, or another context.
 
@@ -26,7 +32,7 @@ class Context:
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
-    _local: ClassVar[threading.local] = threading.local()
+    entered: ClassVar[_Entered] = _Entered()
 
     __slots__ = ("device_id", "device_typeid")
 
@@ -65,13 +71,11 @@ class Context:
     @classmethod
     def default(cls) -> Context:
         """The calling thread's default: the innermost `with` block's, else `cpu(0)`."""
-        stack = getattr(cls._local, "stack", None)
+        stack = cls.entered.stack
         return stack[-1] if stack else cpu()
 
     def __enter__(self) -> Context:
-        if not hasattr(self._local, "stack"):
-            self._local.stack = []
-        self._local.stack.append(self)
+        self.entered.stack = (*self.entered.stack, self)
         return self
 
     def __exit__(
@@ -80,7 +84,7 @@ class Context:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._local.stack.pop()
+        self.entered.stack = self.entered.stack[:-1]
 
     def __eq__(self, other: object) -> bool:
         return (

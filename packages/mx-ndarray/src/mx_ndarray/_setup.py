@@ -4,14 +4,58 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from mx_core import operators, scopes, services
-from mx_core.context import current_context
+from mx_core.context import Context
 from mx_core.errors import MXUnsafeReadWarning
-from mx_core.operator import ReferenceContext, gradient_of
+from mx_core.operator import OperatorProperty, Params, ReferenceContext, gradient_of
 from mx_ndarray import _core, indexing, invocation, views
 from mx_ndarray.ndarray import NDArray, operand
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """The Python side of native code."""
+
+    array_class: type[NDArray]
+    #: (operator, parameters, inputs, outputs, context, is_train) -> call capsule
+    prepare: Callable[..., object]
+    #: (operator, args, kwargs) -> Binding
+    bind: Callable[..., invocation.Binding]
+    #: (operator, number) -> parameters
+    scalar_params: Callable[[OperatorProperty, float], Params]
+    #: (array, other) -> NDArray or NotImplemented
+    operand: Callable[[NDArray, Any], Any]
+    #: (array, key) -> NDArray
+    get_item: Callable[[NDArray, Any], NDArray]
+    #: (array, args, **kwargs) -> NDArray
+    reshape: Callable[..., NDArray]
+    #: (operator, parameters) -> its gradient
+    gradient: Callable[[OperatorProperty, Params], Any]
+    #: (name) -> operator
+    find: Callable[[str], OperatorProperty]
+    #: (type, id) -> Context
+    context: Callable[[int, int], Context]
+    context_class: type[Context]
+    #: has `stack`, the contexts of the `with` blocks that a thread is in
+    entered_contexts: threading.local
+    #: the module mx_core.services
+    services: ModuleType
+    reference_context: type[ReferenceContext]
+    unsafe_read_warning: type[Warning]
+    #: (type) -> name
+    device_name: Callable[[int], str]
+    #: (), once the engine is there
+    watch_forks: Callable[[], None]
+    #: frames of files in it are not the user's
+    package_folder: str
+    sticky_errors: bool
 
 
 def _watch_forks() -> None:
@@ -23,24 +67,27 @@ def _watch_forks() -> None:
     )
 
 
-_core.configure({
-    "array_class": NDArray,
-    "prepare": invocation.prepare,
-    "bind": invocation.bind,
-    "scalar_params": invocation.scalar_params,
-    "operand": operand,
-    "get_item": indexing.get,
-    "reshape": views.reshape,
-    "gradient": gradient_of,
-    "find": operators.get,
-    "context": invocation.make_context,
-    "current_context": current_context,
-    "services": services,
-    "reference_context": ReferenceContext,
-    "unsafe_read_warning": MXUnsafeReadWarning,
-    "device_name": invocation.device_name,
-    "watch_forks": _watch_forks,
-    "package_folder": str(Path(__file__).parent) + os.sep,
-    "sticky_errors": os.environ.get("MX_ERRORS") == "sticky",
-})  # fmt: skip
+_core.configure(
+    Hooks(
+        array_class=NDArray,
+        prepare=invocation.prepare,
+        bind=invocation.bind,
+        scalar_params=invocation.scalar_params,
+        operand=operand,
+        get_item=indexing.get,
+        reshape=views.reshape,
+        gradient=gradient_of,
+        find=operators.get,
+        context=invocation.make_context,
+        context_class=Context,
+        entered_contexts=Context.entered,
+        services=services,
+        reference_context=ReferenceContext,
+        unsafe_read_warning=MXUnsafeReadWarning,
+        device_name=invocation.device_name,
+        watch_forks=_watch_forks,
+        package_folder=str(Path(__file__).parent) + os.sep,
+        sticky_errors=os.environ.get("MX_ERRORS") == "sticky",
+    )
+)
 scopes.listen(_core.set_memory_scope)

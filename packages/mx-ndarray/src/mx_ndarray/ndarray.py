@@ -253,7 +253,12 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
 
 def operand(array: NDArray, other: Any) -> Any:
-    """The other operand of Python's arithmetic as an array like `array`, if it can be one."""
+    """The other operand of Python's arithmetic as an array like `array`, if it can be one.
+
+    Integers come here when the operators' run-time scalars, which are float64, do not hold them.
+    """
+    if isinstance(other, int):
+        other = np.full((1,) * array.ndim, other, array.dtype)
     if isinstance(other, np.ndarray):
         values = np.ascontiguousarray(other, dtypes.numpy_dtype(array._dtype_code))
         values = values.reshape(other.shape)
