@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several nox sessions do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nox
+
+from .distributions import closure, distributions, lowest
+from .wheels import BUILD_TOOLS, Builder
+
+TEST_TOOLS = (
+    "pytest>=8", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100", "pip", *BUILD_TOOLS,
+    "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox",
+)  # fmt: skip
+
+
+def builder(session: nox.Session) -> Builder:
+    """Builds wheels for the session's interpreter."""
+    folders = session.virtualenv.bin_paths
+    return Builder(f"{folders[0]}/python" if folders else sys.executable, session.log)
+
+
+def develop(session: nox.Session, folder: Path) -> None:
+    """Editable installs of everything into a virtual environment, which is made if it does not exist."""
+    python = str(folder / "bin" / "python")
+    if not folder.exists():
+        session.run(sys.executable, "-m", "venv", str(folder), external=True)
+    pip = (python, "-m", "pip", "install", "-q")
+    foreign = closure(distributions(), ("test",))[1]
+    session.run(*pip, *TEST_TOOLS, "ruff", "pre-commit", *foreign, external=True)
+    for distribution in distributions().values():
+        session.run(*pip, "--no-deps", "--no-build-isolation", "-e", str(distribution.folder), external=True)
+    session.log(f"ready: . {folder.name}/bin/activate")
+
+
+def install(
+    session: nox.Session, names: Sequence[str], *extras: str, more: Sequence[str] = (), pin: bool = False
+) -> None:
+    """Installs distributions from wheels of this checkout; never asks an index for our own names.
+
+    Parameters
+    ----------
+    session : nox.Session
+        Where to.
+    names : sequence of str
+        Distributions, which bring those that they depend on.
+    extras : str
+        Of these distributions.
+    more : sequence of str
+        Further requirements.
+    pin : bool
+        Install the lowest version that is declared of each foreign distribution.
+    """
+    own, foreign = closure(names, extras)
+    with ThreadPoolExecutor(1) as pool:  # the index answers while compilers run
+        building = pool.submit(builder(session).wheels, own)
+        session.install("-q", *(map(lowest, foreign) if pin else foreign), *more)
+        wheels = building.result()
+    session.install("-q", "--no-deps", "--no-index", "--force-reinstall", *map(str, wheels))
+
+
+def pytest_options(given: Sequence[str], marks: str) -> list[str]:
+    """Options and arguments for pytest: two processes and some marks, unless `given` has others."""
+    parallel = [] if any(word.startswith("-n") for word in given) else ["-n", "2"]
+    chosen = [] if any(word.startswith("-m") for word in given) else ["-m", marks]
+    return [*parallel, *chosen, *given]
+
+
+def pytest(session: nox.Session, *options: str, marks: str = "not slow and not gpu") -> None:
+    """Runs pytest with the session's arguments, a broken plug-in being an error."""
+    words = [*options, *pytest_options(session.posargs, marks)]
+    session.run("python", "-m", "pytest", *words, env={"MX_STRICT_PLUGINS": "1"})
