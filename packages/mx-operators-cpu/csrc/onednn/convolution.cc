@@ -38,12 +38,15 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
   ProgramBuilder builder(signature, shape.cost());
   const Slot src = builder.input(0, shape.data), weights = builder.input(1, shape.weight);
   const bool biased = signature.inputs.size() == 3;
-  const MemoryDesc bias = biased ? plain(signature.inputs[2].shape, signature.inputs[2].type) : MemoryDesc();
+  const MemoryDesc bias = biased ? shape.bias(signature.inputs[2]) : MemoryDesc();
   const auto desc = make_descriptor<Forward>(shape, bias);
   ProgramBuilder::Arguments arguments = {
       {DNNL_ARG_SRC, builder.as(src, desc.src_desc(), 1)},
       {DNNL_ARG_WEIGHTS, builder.as(weights, desc.weights_desc(), 1)}};
-  if (biased) arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, bias));
+  if (biased) {
+    const Slot given = builder.input(2, plain(signature.inputs[2].shape, signature.inputs[2].type));
+    arguments.emplace_back(DNNL_ARG_BIAS, builder.as(given, bias, 1));
+  }
   const Slot dst = builder.output(0, shape.out), made = builder.target(dst, desc.dst_desc());
   arguments.emplace_back(DNNL_ARG_DST, made);
   builder.step(desc, std::move(arguments), 1);
@@ -55,7 +58,7 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
 struct Gradients {
   Slot out_grad, data, weight;                 // inputs
   Slot data_grad, weight_grad, bias_grad = -1;  // outputs
-  MemoryDesc bias;                             // empty: no gradient of one
+  MemoryDesc bias;                             // of the primitive; empty: no gradient of one
 
   OutputMask of_filters() const { return needed_by(1) | (bias_grad < 0 ? 0 : needed_by(2)); }
 };
@@ -65,7 +68,7 @@ void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape
   const OutputMask mask = needed_by(0);
   const Window& w = shape.window;
   const typename Backward::primitive_desc desc(
-      cpu_engine(), shape.kind, shape.in_primitive(shape.data), any_layout(shape.weight), shape.in_primitive(shape.out),
+      cpu_engine(), shape.kind, shape.in_primitive(shape.data), shape.free(shape.weight), shape.in_primitive(shape.out),
       w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
   const Slot made = builder.target(g.data_grad, desc.diff_src_desc());
   builder.step(desc,
@@ -81,7 +84,7 @@ void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& sha
                             const Gradients& g) {
   const Window& w = shape.window;
   const typename Backward::primitive_desc desc(
-      cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), any_layout(shape.weight), g.bias,
+      cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), shape.free(shape.weight), g.bias,
       shape.in_weight_gradient(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint,
       ProgramBuilder::attributes());
   const Slot made = builder.target(g.weight_grad, desc.diff_weights_desc());
@@ -89,9 +92,11 @@ void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& sha
       {DNNL_ARG_SRC, builder.as(g.data, desc.src_desc(), g.of_filters())},
       {DNNL_ARG_DIFF_DST, builder.as(g.out_grad, desc.diff_dst_desc(), g.of_filters())},
       {DNNL_ARG_DIFF_WEIGHTS, made}};
-  if (g.bias_grad >= 0) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, g.bias_grad);
+  const Slot summed = g.bias_grad < 0 ? -1 : builder.target(g.bias_grad, g.bias);
+  if (summed >= 0) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, summed);
   builder.step(desc, std::move(arguments), g.of_filters());
   builder.deliver(made, g.weight_grad, needed_by(1));
+  if (summed >= 0) builder.deliver(summed, g.bias_grad, needed_by(2));
 }
 
 void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const filtering::Problem& problem,
@@ -134,8 +139,8 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   g.weight = builder.input(2, shape.weight);
   g.data_grad = builder.output(0, shape.data), g.weight_grad = builder.output(1, shape.weight);
   if (signature.outputs.size() == 3) {
-    g.bias = plain(signature.outputs[2].shape, signature.outputs[2].type);
-    g.bias_grad = builder.output(2, g.bias);
+    g.bias = shape.bias(signature.outputs[2]);
+    g.bias_grad = builder.output(2, plain(signature.outputs[2].shape, signature.outputs[2].type));
   }
   const auto hint = make_descriptor<Forward>(shape, g.bias);
   const auto problem = minimal_filtering(options, shape);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "bfloat16_windows.h"
 #include "kernels.h"
 #include "program.h"
 
@@ -16,6 +17,7 @@ struct ConvolutionShape {
   Window window;                 // oneDNN's dilation: 0 is dense
   Dims pad_end;
   dnnl::algorithm kind;
+  DataType compute;              // of the primitives: of the data, or float32 where that is faster or right
   double macs = 0;
 
   ConvolutionShape(const ConvolutionOptions& options, bool transposed, const Spec& x, const Spec& w, const Spec& y)
@@ -29,15 +31,20 @@ struct ConvolutionShape {
     out = permuted(y.shape, y.type, order);
     weight = weights(options, transposed, w, spatial);
     const Dims in = data.get_dims(), result = out.get_dims();
+    std::vector<WindowAxis> axes;
     for (size_t i = 0; i < window.kernel.size(); ++i) {
       window.dilate[i] -= 1;
       const int64_t extent = (window.kernel[i] - 1) * (window.dilate[i] + 1) + 1;
       const int64_t large = transposed ? result[i + 2] : in[i + 2], small = transposed ? in[i + 2] : result[i + 2];
       pad_end.push_back((small - 1) * window.stride[i] + extent - large - window.pad[i]);
+      axes.push_back({large, small, extent, window.stride[i], window.pad[i], pad_end.back()});
     }
+    const int64_t channels = (transposed ? result : in)[1];
+    const bool upcast = x.type == DataType::bf16 && !bfloat16_kernels_suit(axes, channels);
+    compute = upcast ? DataType::f32 : x.type;
     const double per_point = static_cast<double>(product(w.shape, 1, w.shape.size()));
     macs = per_point * static_cast<double>(transposed ? x.size() : y.size());
-    keeps_ = options.channels_last && options.groups == 1 && spatial == 2;
+    keeps_ = !upcast && options.channels_last && options.groups == 1 && spatial == 2;
     bytes_ = static_cast<double>(x.bytes() + w.bytes() + y.bytes());
   }
 
@@ -45,11 +52,17 @@ struct ConvolutionShape {
 
   // The layout in which a primitive takes or gives data: as it is where channels are last, which costs
   // no reorder and nothing else; else what the primitive likes best.
-  MemoryDesc in_primitive(const MemoryDesc& tensor) const { return keeps_ ? tensor : any_layout(tensor); }
+  MemoryDesc in_primitive(const MemoryDesc& tensor) const { return keeps_ ? tensor : free(tensor); }
+  // In the type that primitives compute in, with the layout left to them.
+  MemoryDesc free(const MemoryDesc& tensor) const {
+    return {tensor.get_dims(), compute, dnnl::memory::format_tag::any};
+  }
+  // A vector of filters.
+  MemoryDesc bias(const Spec& spec) const { return plain(spec.shape, compute); }
   // Gradients of weights skip from row to row slowly where channels are last.
   MemoryDesc in_weight_gradient(const MemoryDesc& tensor) const {
     const bool skips = std::any_of(window.stride.begin(), window.stride.end(), [](int64_t s) { return s > 1; });
-    return skips ? any_layout(tensor) : in_primitive(tensor);
+    return skips ? free(tensor) : in_primitive(tensor);
   }
 
  private:
@@ -78,7 +91,7 @@ template <class Forward>
 typename Forward::primitive_desc make_descriptor(const ConvolutionShape& shape, const MemoryDesc& bias) {
   const Window& w = shape.window;
   return {cpu_engine(), dnnl::prop_kind::forward_training, shape.kind, shape.in_primitive(shape.data),
-          any_layout(shape.weight), bias, shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end,
+          shape.free(shape.weight), bias, shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end,
           ProgramBuilder::attributes()};
 }
 

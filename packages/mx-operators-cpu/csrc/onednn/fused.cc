@@ -57,6 +57,7 @@ struct Problem {
       as_product(x, w);
     } else {
       shape = std::make_unique<ConvolutionShape>(o.convolution, false, x, w, s.outputs[0]);
+      if (shape->compute != x.type) throw Unsupported{};
       data = shape->data, weight = shape->weight, out = shape->out, cost = shape->cost();
     }
     if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, s.inputs[2].type);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which convolutions the bfloat16 kernels of oneDNN 3.2 compute, and compute right.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mx::onednn {
+
+// One axis of a convolution between a large tensor and a small one.
+struct WindowAxis {
+  int64_t large, small;
+  int64_t extent;  // of the kernel, gaps included
+  int64_t stride, pad_begin, pad_end;
+};
+
+// `channels`: of the large tensor, all groups together.  Where it says no, float32 kernels compute the same.
+bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels);
+
+}  // namespace mx::onednn
