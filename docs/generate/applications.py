@@ -13,7 +13,7 @@ import mx
 from generate.examples import Recorded
 from generate.naming import functions
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty, Params, infer_shapes
+from mx_core.operator import Operator, Params, infer_shapes
 
 Shape = tuple[int, ...]
 
@@ -25,15 +25,13 @@ class Application(NamedTuple):
     inputs: Mapping[str, Shape | None]
     outputs: Mapping[str, Shape | None]
 
-    def settings(self, op: OperatorProperty) -> str:
+    def settings(self, op: Operator) -> str:
         """The parameters that were given, as in a call; the one that counts inputs is left out."""
         given = {i.name for i in op.Param.fields() if i.name in self.params.attrs() and i.name != op.variadic}
         return ", ".join(f"{name}={getattr(self.params, name)!r}" for name in sorted(given))
 
 
-def applications(
-    op: OperatorProperty, shown: Sequence[str], recorded: Sequence[Recorded]
-) -> list[Application]:
+def applications(op: Operator, shown: Sequence[str], recorded: Sequence[Recorded]) -> list[Application]:
     """Those of the example's lines first; each kind of ranks and parameters once."""
     found: dict[object, Application] = {}
     for attrs, arrays in (*calls(op, shown), *recorded):
@@ -44,9 +42,7 @@ def applications(
     return list(found.values())
 
 
-def application(
-    op: OperatorProperty, attrs: Mapping[str, Any], shapes: Sequence[Shape | None]
-) -> Application | None:
+def application(op: Operator, attrs: Mapping[str, Any], shapes: Sequence[Shape | None]) -> Application | None:
     """What the rule of shapes makes of parameters and shapes of the first inputs; None if it refuses."""
     attrs = dict(attrs)
     if op.variadic is not None:
@@ -62,7 +58,7 @@ def application(
     return Application(p, dict(zip(names, inputs, strict=True)), dict(zip(visible, outputs, strict=False)))
 
 
-def calls(op: OperatorProperty, shown: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+def calls(op: Operator, shown: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """Parameters and arrays of the calls of an operator in lines of a session with the interpreter."""
     code = "\n".join(line[4:] for line in shown if line[:4] in (">>> ", "... "))
     paths = functions(op)
@@ -75,9 +71,7 @@ def calls(op: OperatorProperty, shown: Sequence[str]) -> Iterator[tuple[dict[str
             exec(compile(ast.Module([statement], []), "example", "exec"), names)
 
 
-def _arguments(
-    op: OperatorProperty, node: ast.Call, names: dict[str, Any]
-) -> tuple[dict[str, Any], list[Any]]:
+def _arguments(op: Operator, node: ast.Call, names: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     def value(expression: ast.expr) -> Any:
         return eval(compile(ast.Expression(expression), "example", "eval"), names)
 

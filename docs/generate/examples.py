@@ -22,7 +22,7 @@ import numpy as np
 import mx
 from mx_core import dtypes, operators
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty, infer_shapes, infer_types
+from mx_core.operator import Operator, infer_shapes, infer_types
 
 HAND_WRITTEN = Path(__file__).parent / "examples.toml"
 #: elements of arrays that are written out
@@ -59,7 +59,7 @@ def hand_written() -> dict[str, str]:
     return tomllib.loads(HAND_WRITTEN.read_text())
 
 
-def example(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
+def example(op: Operator, recorded: Sequence[Recorded]) -> list[str]:
     """Lines of a session with the interpreter that shows an operator.
 
     Raises
@@ -104,7 +104,7 @@ def session(code: str) -> list[str]:
 # ---- made up -------------------------------------------------------------------------------------
 
 
-def made_up(op: OperatorProperty, recorded: Sequence[Recorded]) -> Iterator[str]:
+def made_up(op: Operator, recorded: Sequence[Recorded]) -> Iterator[str]:
     """Code that may work, the most readable first."""
     small = sorted(recorded, key=lambda case: (_unusual(case), sum(np.size(x) for x in case[1])))
     for attrs, arrays in small[:4]:
@@ -139,7 +139,7 @@ def _kind_of(array: Any) -> str | None:
 
 
 def _inferred(
-    op: OperatorProperty, attrs: Mapping[str, str], first: tuple[int, ...], kinds: Sequence[str]
+    op: Operator, attrs: Mapping[str, str], first: tuple[int, ...], kinds: Sequence[str]
 ) -> list[str] | None:
     """Literals of all inputs, from a shape of the first."""
     try:
@@ -183,7 +183,7 @@ def _nested(values: Any) -> str:
     return "[" + ", ".join(_nested(v) for v in values) + "]"
 
 
-def _call(op: OperatorProperty, attrs: dict[str, Any], values: Sequence[str]) -> Iterator[str]:
+def _call(op: Operator, attrs: dict[str, Any], values: Sequence[str]) -> Iterator[str]:
     try:
         if op.variadic is not None:
             attrs.setdefault(op.variadic, str(len(values)))
@@ -215,7 +215,7 @@ def _value(literal: str) -> Any:
     return eval(literal, {"mx": mx})
 
 
-def path(op: OperatorProperty) -> str:
+def path(op: Operator) -> str:
     """How a program reaches an operator's function."""
     for name in (op.name, *op.aliases):
         for space in SPACES:
@@ -228,7 +228,7 @@ def path(op: OperatorProperty) -> str:
     return f"mx.nd._internal.{op.name}" if op.name.startswith("_") else f"mx.nd.op.{op.name}"
 
 
-def shown_operators() -> list[OperatorProperty]:
+def shown_operators() -> list[Operator]:
     """Those with a place in the reference."""
     found = {operators.get(name).name for name in operators.names()}
     return [operators.get(name) for name in sorted(found) if not name.startswith("_backward")]

@@ -11,7 +11,7 @@ from generate.applications import Application
 from generate.trials import computes
 from mx_core import dtypes, operators
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty, Params, gradient_of, infer_shapes, infer_types, refusal
+from mx_core.operator import Operator, Params, gradient_of, infer_shapes, infer_types, refusal
 from mx_core.operator.gradient import Gradient
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
@@ -21,7 +21,7 @@ FLOATING = tuple(t for t in TYPES if t in dtypes.FLOATING)
 MOST_ORDERS = 4
 
 
-def default_parameters(op: OperatorProperty) -> Params | None:
+def default_parameters(op: Operator) -> Params | None:
     """The defaults, with 1 for what must be given; None if that does not do."""
     given = {i.name: i.choices[0] if i.choices else 1 for i in op.Param.fields() if i.required}
     try:
@@ -34,7 +34,7 @@ def default_parameters(op: OperatorProperty) -> Params | None:
 
 
 def element_types(
-    op: OperatorProperty, p: Params, known: Application | None = None
+    op: Operator, p: Params, known: Application | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Per input and visible output its element type or a letter, and per letter what it may be.
 
@@ -69,7 +69,7 @@ def element_types(
     return {name: named.get(name) or unasked.get(name) or "any" for name in (*inputs, *outputs)}, letters
 
 
-def _inferred(op: OperatorProperty, p: Params, given: Mapping[str, str]) -> dict[str, str | None] | None:
+def _inferred(op: Operator, p: Params, given: Mapping[str, str]) -> dict[str, str | None] | None:
     """Types by name when those of some inputs are given; None if they are refused."""
     names = [*op.inputs(p), *op.aux(p)]
     codes = [dtypes.code(given[n]) if n in given else None for n in names]
@@ -114,7 +114,7 @@ def listed(types: Sequence[str], word: str = "and") -> str:
 # ---- gradient -----------------------------------------------------------------------------------
 
 
-def gradient_facts(op: OperatorProperty, p: Params) -> list[str]:
+def gradient_facts(op: Operator, p: Params) -> list[str]:
     """Sentences: to which inputs, how often, what it keeps."""
     gradient = gradient_of(op, p)
     if gradient.is_zero:
@@ -134,7 +134,7 @@ def gradient_facts(op: OperatorProperty, p: Params) -> list[str]:
     return said
 
 
-def derivatives(op: OperatorProperty, p: Params, most: int = MOST_ORDERS) -> int:
+def derivatives(op: Operator, p: Params, most: int = MOST_ORDERS) -> int:
     """How often an operator can be differentiated; `most` if that is not the end."""
     if op.name == refusal.NAME:
         return 0
@@ -149,7 +149,7 @@ def derivatives(op: OperatorProperty, p: Params, most: int = MOST_ORDERS) -> int
     return 1 + min((derivatives(operators.get(n.op), n.params, most - 1) for n in nodes), default=most - 1)
 
 
-def _kept(op: OperatorProperty, p: Params, gradient: Gradient) -> str:
+def _kept(op: Operator, p: Params, gradient: Gradient) -> str:
     """What backward reads besides the out-gradients."""
     inputs, outputs = [*op.inputs(p), *op.aux(p)], op.outputs(p)
     read = {
@@ -174,7 +174,7 @@ def _code(names: Sequence[str]) -> str:
 # ---- refusals -----------------------------------------------------------------------------------
 
 
-def refusals(op: OperatorProperty, p: Params | None, known: Sequence[Application]) -> list[str]:
+def refusals(op: Operator, p: Params | None, known: Sequence[Application]) -> list[str]:
     """Errors as they are raised: a parameter, a shape, a type that is refused."""
     attempts = [_of_parameters(op, known)]
     if known:
@@ -192,7 +192,7 @@ def _error(call: Any, *arguments: Any) -> str | None:
     return None
 
 
-def _of_parameters(op: OperatorProperty, known: Sequence[Application]) -> Iterator[str]:
+def _of_parameters(op: Operator, known: Sequence[Application]) -> Iterator[str]:
     given: dict[str, Any] = dict(known[0].params.attrs()) if known else {}
     for info in op.Param.fields():
         wrong: list[Any] = []
@@ -213,7 +213,7 @@ def _of_parameters(op: OperatorProperty, known: Sequence[Application]) -> Iterat
                 yield line
 
 
-def _of_shapes(op: OperatorProperty, known: Application) -> Iterator[str]:
+def _of_shapes(op: Operator, known: Application) -> Iterator[str]:
     shapes = list(known.inputs.values())
     for i in reversed(range(len(shapes))):
         shape = shapes[i]
@@ -225,7 +225,7 @@ def _of_shapes(op: OperatorProperty, known: Application) -> Iterator[str]:
                 yield line
 
 
-def _of_types(op: OperatorProperty, p: Params) -> Iterator[str]:
+def _of_types(op: Operator, p: Params) -> Iterator[str]:
     n = len(op.inputs(p)) + len(op.aux(p))
     for types in [[t] for t in ("int32", *TYPES)] + [["float32", "float64"], ["float32", "int32"]]:
         if len(types) <= n:

@@ -10,7 +10,7 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_core.expression.ir import Expression, Instruction
 from mx_core.expression.opcodes import Opcode
-from mx_core.operator import OperatorProperty, Params
+from mx_core.operator import Operator, Params
 from mx_core.operator.simple import Elementwise
 
 #: signs between two values, and how tightly they bind
@@ -38,7 +38,7 @@ class _Text(NamedTuple):
         return self.text if self.binds >= binding else f"({self.text})"
 
 
-def formula(op: OperatorProperty, attrs: Sequence[Mapping[str, str]]) -> str | None:
+def formula(op: Operator, attrs: Sequence[Mapping[str, str]]) -> str | None:
     """The formula with the first parameters of `attrs` that suit; None for what is not elementwise.
 
     Parameters that decide the form, and not only its numbers, are said before it.
@@ -59,7 +59,7 @@ def formula(op: OperatorProperty, attrs: Sequence[Mapping[str, str]]) -> str | N
     return None
 
 
-def written(op: OperatorProperty, p: Params, expression: Expression) -> list[str]:
+def written(op: Operator, p: Params, expression: Expression) -> list[str]:
     """Each output of an expression, with the names of its inputs and parameters."""
     inputs = [_Text(name, WHOLE) for name in op.inputs(p)[: expression.n_inputs]]
     scalars = [_Text(info.name, WHOLE) for info in op.Param.fields() if info.runtime]

@@ -23,7 +23,7 @@ from generate.differences import by_operator
 from generate.naming import found, shown
 from generate.operators import place
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 NAMES = Path(__file__).parent / "mxnet_names.json"
 NOTES = Path(__file__).parent / "mxnet_notes.toml"
@@ -128,7 +128,7 @@ def other_default(ours: Any, theirs: str) -> list[str]:
     return [] if ours == ast.literal_eval(theirs) else [f"is `{ours!r}` by default, in MXNet `{theirs}`"]
 
 
-def accepts(op: OperatorProperty, name: str) -> bool:
+def accepts(op: Operator, name: str) -> bool:
     """Whether an operator knows a parameter that its signature calls otherwise."""
     try:
         op.Param.parse({name: "1"}, op=op.name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import mx
 from generate.examples import path
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 #: beginnings of operator names whose function of `mx.nd.random` takes numbers and arrays
 DRAWN = ("_random_", "_sample_unique")
@@ -18,7 +18,7 @@ SPACES = ("", "contrib.")
 
 
 @cache
-def public_name(op: OperatorProperty) -> str | None:
+def public_name(op: Operator) -> str | None:
     """`linalg.gemm` for what `mx.nd.linalg.gemm` computes; None for what has no name without an underscore."""
     if op.name.startswith(DRAWN):
         short = "random." + op.name.split("_", 2)[2]
@@ -36,13 +36,13 @@ def public_name(op: OperatorProperty) -> str | None:
     return None
 
 
-def functions(op: OperatorProperty) -> list[str]:
+def functions(op: Operator) -> list[str]:
     """Paths of the functions of `mx.nd` that reach an operator, the best first."""
     name = public_name(op)
     return list(dict.fromkeys([*([f"mx.nd.{name}"] if name else []), path(op)]))
 
 
-def own_function(op: OperatorProperty) -> Any:
+def own_function(op: Operator) -> Any:
     """The function of `mx.nd` that is written in Python and calls the operator; None if it is generated."""
     name = public_name(op)
     front = None if name is None else found(mx.nd, name)
@@ -60,6 +60,6 @@ def found(module: ModuleType, name: str) -> Any:
     return place
 
 
-def shown(op: OperatorProperty) -> str:
+def shown(op: Operator) -> str:
     """The name on the page."""
     return public_name(op) or op.name

@@ -17,7 +17,7 @@ from generate.formulas import formula
 from generate.naming import found, functions, own_function, shown
 from generate.text import protect, table
 from mx_core import kernels, plugins
-from mx_core.operator import OperatorProperty, Params
+from mx_core.operator import Operator, Params
 from mx_core.operator.params import FieldInfo
 from mx_core.operator.simple import Elementwise
 
@@ -30,13 +30,13 @@ class Surroundings:
     """What a page says that does not come from the operator itself."""
 
     recorded: Sequence[Recorded] = ()
-    related: Sequence[OperatorProperty] = ()
+    related: Sequence[Operator] = ()
     differences: Sequence[Difference] = ()
     #: the page of another operator, as a link
-    link: Callable[[OperatorProperty], str] = field(default=lambda op: f"``{shown(op)}``")
+    link: Callable[[Operator], str] = field(default=lambda op: f"``{shown(op)}``")
 
 
-def page(op: OperatorProperty, around: Surroundings) -> str:
+def page(op: Operator, around: Surroundings) -> str:
     """A page of its own."""
     name = shown(op)
     spellings = ", ".join(dict.fromkeys([name, op.name, *op.aliases]))
@@ -46,7 +46,7 @@ def page(op: OperatorProperty, around: Surroundings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def section(op: OperatorProperty, around: Surroundings) -> list[str]:
+def section(op: Operator, around: Surroundings) -> list[str]:
     """A part of a page, with the same content."""
     name = shown(op)
     heading = re.sub(r"^_|_$", r"\\_", name)
@@ -54,17 +54,17 @@ def section(op: OperatorProperty, around: Surroundings) -> list[str]:
     return lines + body(op, around, lambda text: [f".. rubric:: {text}", ""])
 
 
-def anchor(op: OperatorProperty) -> str:
+def anchor(op: Operator) -> str:
     """Label of an operator that shares a page."""
     return "operator-" + op.name.strip("_").replace("_", "-").lower()
 
 
-def summary(op: OperatorProperty) -> str:
+def summary(op: Operator) -> str:
     """The first line of the documentation."""
     return (inspect.getdoc(type(op)) or "").split("\n")[0]
 
 
-def body(op: OperatorProperty, around: Surroundings, heading: Callable[[str], list[str]]) -> list[str]:
+def body(op: Operator, around: Surroundings, heading: Callable[[str], list[str]]) -> list[str]:
     """Everything below the title."""
     lines_of_example = example(op, around.recorded)
     known = applications(op, lines_of_example, around.recorded)
@@ -88,7 +88,7 @@ def body(op: OperatorProperty, around: Surroundings, heading: Callable[[str], li
 # ---- what it is ---------------------------------------------------------------------------------
 
 
-def signatures(op: OperatorProperty) -> list[str]:
+def signatures(op: Operator) -> list[str]:
     """`mx.nd` and `mx.sym`; index entries for every other name."""
     others = [name for name in dict.fromkeys((op.name, *op.aliases)) if name != shown(op)]
     lines = [f".. index:: {', '.join(f'single: {name}' for name in others)}", ""] if others else []
@@ -108,7 +108,7 @@ def signatures(op: OperatorProperty) -> list[str]:
     return [*lines, f".. py:function:: {indent.join(calls)}", ""]
 
 
-def signature(op: OperatorProperty, keywords: Iterable[str]) -> str:
+def signature(op: Operator, keywords: Iterable[str]) -> str:
     """Inputs, then parameters; what has to be given has no default."""
     needed = {*op.arguments, *op.auxiliaries, *(i.name for i in op.Param.fields() if i.required)}
     if op.variadic is not None:
@@ -134,7 +134,7 @@ def written_signature(function: Callable[..., object]) -> str:
     return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
 
 
-def described(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
+def described(op: Operator, recorded: Sequence[Recorded]) -> list[str]:
     """The documentation of the declaration, its formula, its other names, what is special about it."""
     text = protect(inspect.getdoc(type(op)) or "").split("\n")
     computed = formula(op, [attrs for attrs, _ in recorded])
@@ -163,7 +163,7 @@ def described(op: OperatorProperty, recorded: Sequence[Recorded]) -> list[str]:
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def inputs(op: OperatorProperty, p: Params | None, known: Sequence[Application]) -> list[str]:
+def inputs(op: Operator, p: Params | None, known: Sequence[Application]) -> list[str]:
     """Arrays that it reads: name, element type, what happens to them."""
     if p is None:
         return ["Any number of arrays.", ""] if op.variadic else []
@@ -198,7 +198,7 @@ def inputs(op: OperatorProperty, p: Params | None, known: Sequence[Application])
     return [*lines, ""]
 
 
-def parameters(op: OperatorProperty) -> list[str]:
+def parameters(op: Operator) -> list[str]:
     """Name, type, default, range, meaning."""
     rows = []
     for info in op.Param.fields():
@@ -217,7 +217,7 @@ def bounds(info: FieldInfo) -> str:
     return f"≤ {info.upper:g}" if info.lower is None else f"{info.lower:g} to {info.upper:g}"
 
 
-def outputs(op: OperatorProperty, p: Params | None, known: Sequence[Application]) -> list[str]:
+def outputs(op: Operator, p: Params | None, known: Sequence[Application]) -> list[str]:
     """Arrays that it makes; hidden ones are named, since backward keeps them."""
     if p is None:
         return []
@@ -246,12 +246,12 @@ def type_text(text: str) -> str:
     return f"{name}, {rest}" if rest else name
 
 
-def shapes(op: OperatorProperty, known: Sequence[Application]) -> list[str]:
+def shapes(op: Operator, known: Sequence[Application]) -> list[str]:
     """The rule in words where it is a common one, and up to three inferences."""
     lines = []
     if isinstance(op, Elementwise) and len(op.arguments) + (op.variadic is not None) > 1:
         lines += ["Shapes are broadcast as NumPy does." if op.broadcast else "All have one shape.", ""]
-    elif type(op).infer_shape is OperatorProperty.infer_shape or isinstance(op, Elementwise):
+    elif type(op).infer_shape is Operator.infer_shape or isinstance(op, Elementwise):
         lines += ["The output has the shape of the input.", ""]
     inferred = []
     for one in known[:3]:
@@ -262,12 +262,12 @@ def shapes(op: OperatorProperty, known: Sequence[Application]) -> list[str]:
     return lines + literal(inferred)
 
 
-def gradient(op: OperatorProperty, p: Params | None) -> list[str]:
+def gradient(op: Operator, p: Params | None) -> list[str]:
     """Sentences."""
     return [*facts.gradient_facts(op, p), ""] if p is not None else []
 
 
-def kernel_table(op: OperatorProperty) -> list[str]:
+def kernel_table(op: Operator) -> list[str]:
     """What computes it on each device, the first that can."""
     rows = []
     for device in ("cpu", *plugins.registry("devices").names()):

@@ -13,7 +13,7 @@ from generate.naming import public_name, shown
 from generate.operator_page import Surroundings, anchor, page, section, summary
 from generate.related import relatives
 from generate.text import protect, table
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 TITLES = {
     "array": "Arrays: making, shaping, joining, indexing, sorting",
@@ -44,7 +44,7 @@ VARIANTS = {
 }
 RECORDED = Path("packages") / "mx-operators" / "tests" / "data" / "conformance"
 INTERNAL = "internal"
-Families = Mapping[str, Sequence[OperatorProperty]]
+Families = Mapping[str, Sequence[Operator]]
 
 
 def write(target: Path, root: Path) -> None:
@@ -62,7 +62,7 @@ def pages(root: Path) -> list[tuple[str, str]]:
     near, differing = relatives(ops), by_operator(root)
     families = by_family(ops)
 
-    def around(op: OperatorProperty) -> Surroundings:
+    def around(op: Operator) -> Surroundings:
         return Surroundings(recorded.get(op.name, ()), near[op.name], differing.get(op.name, ()), link)
 
     found = [("index", index(families)), ("names", names(ops))]
@@ -84,15 +84,15 @@ INTERNAL_NOTE = (
 )
 
 
-def by_family(ops: Sequence[OperatorProperty]) -> dict[str, list[OperatorProperty]]:
+def by_family(ops: Sequence[Operator]) -> dict[str, list[Operator]]:
     """Operators by family, in the order of their titles, with names in alphabetical order."""
-    found: dict[str, list[OperatorProperty]] = defaultdict(list)
+    found: dict[str, list[Operator]] = defaultdict(list)
     for op in sorted(ops, key=lambda op: shown(op).lower()):
         found[family_of(op)].append(op)
     return {name: found[name] for name in sorted(found, key=title)}
 
 
-def family_of(op: OperatorProperty) -> str:
+def family_of(op: Operator) -> str:
     """Where an operator is filed: the folder of its module, or the package of a plug-in."""
     parts = type(op).__module__.split(".")
     return parts[1] if parts[0] == "mx_operators" else parts[0].replace("_", "-")
@@ -103,12 +103,12 @@ def title(family: str) -> str:
     return TITLES.get(family, family)
 
 
-def place(op: OperatorProperty) -> str:
+def place(op: Operator) -> str:
     """Path of the page that an operator is on, without suffix."""
     return f"{family_of(op)}/{public_name(op) or INTERNAL}"
 
 
-def link(op: OperatorProperty) -> str:
+def link(op: Operator) -> str:
     """A reference to an operator, from any page."""
     if public_name(op) is None:
         return f":ref:`{shown(op)} <{anchor(op)}>`"
@@ -141,7 +141,7 @@ def index(families: Families) -> str:
     return "\n".join([*lines, *(f"   {name}/index" for name in families), "   names"]) + "\n"
 
 
-def family_index(family: str, members: Sequence[OperatorProperty]) -> str:
+def family_index(family: str, members: Sequence[Operator]) -> str:
     """The page of a family: its operators with what each computes."""
     lines = [title(family), "=" * len(title(family)), ""]
     public = [op for op in members if public_name(op) is not None]
@@ -154,7 +154,7 @@ def family_index(family: str, members: Sequence[OperatorProperty]) -> str:
     return "\n".join([*lines, *([f"   {INTERNAL}"] if internal else [])]) + "\n"
 
 
-def names(ops: Sequence[OperatorProperty]) -> str:
+def names(ops: Sequence[Operator]) -> str:
     """Every name and alias with the page that has it."""
     rows = {}
     for op in ops:

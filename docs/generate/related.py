@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 #: how many are named
 MOST = 6
@@ -18,7 +18,7 @@ CROWD = 12
 LONG = 4
 
 
-def words(op: OperatorProperty) -> frozenset[str]:
+def words(op: Operator) -> frozenset[str]:
     """Words of a name: `_contrib_ROIAlign` has roi and align."""
     parts = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", op.name)
     return frozenset(part.lower() for part in parts)
@@ -29,13 +29,13 @@ def alike(first: str, second: str) -> bool:
     return min(len(first), len(second)) >= LONG and (first.endswith(second) or second.endswith(first))
 
 
-def relatives(ops: Sequence[OperatorProperty]) -> Mapping[str, list[OperatorProperty]]:
+def relatives(ops: Sequence[Operator]) -> Mapping[str, list[Operator]]:
     """Per operator those with rare words in common and its neighbours, the nearest first."""
     vocabulary = {op.name: words(op) for op in ops}
     frequency = Counter(word for found in vocabulary.values() for word in found)
     crowd = Counter(type(op).__module__ for op in ops)
 
-    def nearness(a: OperatorProperty, b: OperatorProperty) -> float:
+    def nearness(a: Operator, b: Operator) -> float:
         common = vocabulary[a.name] & vocabulary[b.name]
         common |= {x for x in vocabulary[a.name] for y in vocabulary[b.name] if x != y and alike(x, y)}
         score = sum(math.log(len(ops) / frequency[word]) for word in common)

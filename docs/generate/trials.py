@@ -10,10 +10,10 @@ import mx
 from generate.applications import Application
 from generate.naming import found
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 
-def computes(op: OperatorProperty, known: Application, types: Mapping[str, str | None]) -> bool:
+def computes(op: Operator, known: Application, types: Mapping[str, str | None]) -> bool:
     """False if arrays of them are refused where those of float32 are not; tried with zeros and with ones.
 
     Parameters
@@ -30,7 +30,7 @@ def computes(op: OperatorProperty, known: Application, types: Mapping[str, str |
     return True
 
 
-def _runs(op: OperatorProperty, known: Application, types: Mapping[str, str | None], fill: int) -> bool:
+def _runs(op: Operator, known: Application, types: Mapping[str, str | None], fill: int) -> bool:
     function = found(mx.nd._internal if op.name.startswith("_") else mx.nd.op, op.name)
     settings = {name: getattr(known.params, name) for name in known.params.attrs()}
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core import dtypes, operators
-from mx_core.operator import FieldInfo, OperatorProperty, infer_shapes, infer_types
+from mx_core.operator import FieldInfo, Operator, infer_shapes, infer_types
 from mx_core.operator.backward import roles
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7)
@@ -87,7 +87,7 @@ def make(seed: int, number: int, names: typing.Sequence[str]) -> RandomCall:
 
 def draw(
     rng: random.Random,
-    op: OperatorProperty,
+    op: Operator,
     first: tuple[int, ...],
     wild: bool = False,
     dtype: str | None = None,
@@ -100,7 +100,7 @@ def draw(
 # ---- parameters ---------------------------------------------------------------------------------
 
 
-def _params(rng: random.Random, op: OperatorProperty, wild: bool, rank: int) -> dict[str, Any]:
+def _params(rng: random.Random, op: Operator, wild: bool, rank: int) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for info in op.Param.fields():
         if info.name == "ctx":
@@ -166,7 +166,7 @@ def _shape(rng: random.Random, wild: bool) -> tuple[int, ...]:
 
 def _inputs(
     rng: random.Random,
-    op: OperatorProperty,
+    op: Operator,
     params: dict[str, Any],
     wild: bool,
     first: tuple[int, ...],
@@ -186,7 +186,7 @@ def _inputs(
 
 def _fitting(
     rng: random.Random,
-    op: OperatorProperty,
+    op: Operator,
     params: dict[str, Any],
     wild: bool,
     first: tuple[int, ...],
@@ -203,7 +203,7 @@ def _fitting(
             settings[op.variadic] = n
         parsed = op.Param.parse(settings)
         entries = roles(op, parsed)
-        start = op if entries is None or op.companion_of is None else op.companion_of
+        start = op if entries is None or op.backward_of is None else op.backward_of
         n = len(start.inputs(parsed)) + len(start.aux(parsed))
         rest = [None] * (n - 1)
         if n == 0:

@@ -36,10 +36,11 @@ def test_calls_repeat() -> None:
 PROBE = """
 from typing import Any
 import mx_core
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
-class Probe(OperatorProperty):
+class Probe(Operator):
     name = "test_probe"
+    differentiable = False
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         {body}

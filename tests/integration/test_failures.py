@@ -13,12 +13,12 @@ import pytest
 
 import mx
 from mx_core import errors, operators
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 pytestmark = pytest.mark.timeout(60)
 
 
-class Fails(OperatorProperty):
+class Fails(Operator):
     """Raises when it is computed."""
 
     name = "integration_fails"

@@ -23,7 +23,7 @@ import numpy as np
 from mx_core import dtypes, operators
 from mx_core.errors import MXNetError
 from mx_core.kernels import TensorSpec
-from mx_core.operator import OperatorProperty, gradient_of, infer_shapes, infer_types
+from mx_core.operator import Operator, gradient_of, infer_shapes, infer_types
 from mx_core.testing.case import Case
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
@@ -90,7 +90,7 @@ def first_shape(rng: random.Random, most: int) -> tuple[int, ...]:
 
 
 def make(
-    op: OperatorProperty,
+    op: Operator,
     number: int,
     dtype: str,
     *,
@@ -112,9 +112,9 @@ def make(
     for attempt in range(ATTEMPTS):
         rng = random.Random(f"{op.name} {dtype} {number} {attempt}")
         case = None
-        if op.companion_of is not None and attempt < 3:
+        if op.backward_of is not None and attempt < 3:
             case = _of_gradient(
-                rng, op, make(op.companion_of, number + attempt, dtype, most=most, smooth=smooth)
+                rng, op, make(op.backward_of, number + attempt, dtype, most=most, smooth=smooth)
             )
         elif (number + attempt) % 3 == 2:
             case = _recorded(rng, op, dtype)
@@ -142,7 +142,7 @@ def _recorded_cases() -> Any:
     return examples.recorded_cases(RECORDED)
 
 
-def _recorded(rng: random.Random, op: OperatorProperty, dtype: str) -> Case | None:
+def _recorded(rng: random.Random, op: Operator, dtype: str) -> Case | None:
     known = _recorded_cases().get(op.name)
     if not known:
         return None
@@ -155,7 +155,7 @@ def _recorded(rng: random.Random, op: OperatorProperty, dtype: str) -> Case | No
     return _case(op, attrs, given, rng.random() < 0.8)
 
 
-def _of_gradient(rng: random.Random, op: OperatorProperty, forward: Case | None) -> Case | None:
+def _of_gradient(rng: random.Random, op: Operator, forward: Case | None) -> Case | None:
     """The application of `op` in the gradient of a case of the operator it belongs to."""
     if forward is None:
         return None
@@ -173,7 +173,7 @@ def _of_gradient(rng: random.Random, op: OperatorProperty, forward: Case | None)
     return None
 
 
-def _case(op: OperatorProperty, params: Any, arrays: Sequence[Any], is_train: bool) -> Case | None:
+def _case(op: Operator, params: Any, arrays: Sequence[Any], is_train: bool) -> Case | None:
     """An application to given arrays, or None where inference refuses it."""
     try:
         attrs = params if isinstance(params, dict) else None
@@ -193,7 +193,7 @@ def _case(op: OperatorProperty, params: Any, arrays: Sequence[Any], is_train: bo
     return Case(op, p, tuple(arrays), tuple(outputs), is_train)
 
 
-def _draw(rng: random.Random, op: OperatorProperty, dtype: str, most: int, smooth: bool) -> Case | None:
+def _draw(rng: random.Random, op: Operator, dtype: str, most: int, smooth: bool) -> Case | None:
     params, described = random_calls.draw(rng, op, first_shape(rng, most), dtype=dtype)
     differentiable: Sequence[Any] = ()
     try:

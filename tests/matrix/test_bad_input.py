@@ -16,7 +16,7 @@ import pytest
 import mx
 from mx_core import dtypes, operators
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
-from mx_core.operator import FieldInfo, OperatorProperty, infer_shapes, infer_types, refusal
+from mx_core.operator import FieldInfo, Operator, infer_shapes, infer_types, refusal
 from mx_core.testing.case import Case
 from mx_ndarray.operator_functions import function
 
@@ -41,7 +41,7 @@ def wrong_values(info: FieldInfo) -> Iterator[Any]:
             yield type(bound)(bound + further)
 
 
-def given(op: OperatorProperty) -> dict[str, Any]:
+def given(op: Operator) -> dict[str, Any]:
     """Something for each required parameter."""
     made = (applications.make(op, number, "float32") for number in range(9))
     return next((dict(case.params.attrs()) for case in made if case is not None), {})
@@ -66,13 +66,13 @@ def test_parameters(name: str) -> None:
 
 
 @contextlib.contextmanager
-def refusing(op: OperatorProperty, kind: type[MXNetError], *words: str) -> Iterator[None]:
+def refusing(op: Operator, kind: type[MXNetError], *words: str) -> Iterator[None]:
     """Nothing happens, or an error of a kind that names the operator and has all the words."""
     try:
         yield
     except kind as error:
         said = str(error)
-        named = op if op.companion_of is None else op.companion_of
+        named = op if op.backward_of is None else op.backward_of
         assert said.startswith((f"[{op.name}]", f"[{named.name}]")), said
         assert all(word in said for word in words), said
 

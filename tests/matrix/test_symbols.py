@@ -82,7 +82,7 @@ def in_a_graph(case: Case, number: int, differentiated: bool, request: str) -> l
 def public() -> list[str]:
     """Operators that a user can call and that give something."""
     found = (operators.get(name) for name in applications.all_operators())
-    return [op.name for op in found if op.companion_of is None and not op.name.startswith("_backward")]
+    return [op.name for op in found if op.backward_of is None and not op.name.startswith("_backward")]
 
 
 def check(name: str, number: int, dtype: str = "float32", request: str = "write") -> bool:

@@ -15,7 +15,7 @@ from generate.text import table
 
 import mx
 from mx_core import kernels, operators
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 ROOT = Path(__file__).parents[2]
 OPERATORS = shown_operators()
@@ -34,7 +34,7 @@ def test_every_operator_with_a_name_has_a_page_of_its_own(pages: dict[str, str])
 
 
 @pytest.mark.parametrize("op", PUBLIC, ids=lambda op: op.name)
-def test_a_page_has_every_part(op: OperatorProperty, pages: dict[str, str]) -> None:
+def test_a_page_has_every_part(op: Operator, pages: dict[str, str]) -> None:
     page = pages[reference.place(op)]
     assert f".. py:function:: {naming.functions(op)[0]}(" in page
     for heading in HEADINGS:
@@ -90,7 +90,7 @@ def test_the_name_on_a_page_is_that_of_programs(name: str | None, found: str) ->
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
-def test_every_signature_is_of_a_function_that_exists(op: OperatorProperty) -> None:
+def test_every_signature_is_of_a_function_that_exists(op: Operator) -> None:
     lines = "\n".join(signatures(op))
     for space, name in re.findall(r"\bmx\.(nd|sym)\.([\w.]+)\(", lines):
         assert callable(naming.found(getattr(mx, space), name)), f"mx.{space}.{name}"

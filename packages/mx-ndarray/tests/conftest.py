@@ -18,7 +18,7 @@ import pytest
 import mx_ndarray
 from mx_core import operators
 from mx_core.context import Context
-from mx_core.operator import OperatorProperty, opt, param
+from mx_core.operator import Operator, opt, param
 from mx_core.testing.sample_operators import Counter, Fails, Positive
 from mx_ndarray import _core
 
@@ -38,46 +38,50 @@ class _ScaleParam:
     factor: float = opt(1.0, "the factor", runtime=True)
 
 
-class Gated(OperatorProperty):
+class Gated(Operator):
     """Copies its input once the gate is open."""
 
     name = "test_gated"
+    differentiable = False
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         assert gate.wait(20)
         return (np.array(inputs[0]),)
 
 
-class Scaled(OperatorProperty):
+class Scaled(Operator):
     """data · factor, where the factor is a run-time scalar."""
 
     name = "test_scaled"
+    differentiable = False
     Param = _ScaleParam  # type: ignore[assignment]
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return (inputs[0] * np.float32(ctx.scalars[0]),)
 
 
-class Reversed(OperatorProperty):
+class Reversed(Operator):
     """The elements in reverse order: cannot be computed in place."""
 
     name = "test_reversed"
+    differentiable = False
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return (inputs[0][::-1],)
 
 
-class Mode(OperatorProperty):
+class Mode(Operator):
     """1 in training, else 0."""
 
     name = "test_mode"
+    differentiable = False
     needs_train_flag = True
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return (np.full_like(inputs[0], float(ctx.is_train)),)
 
 
-class Square2(OperatorProperty):
+class Square2(Operator):
     """(data², hidden 2·data); backward reads the hidden output only."""
 
     name = "test_square2"

@@ -8,15 +8,16 @@ import pytest
 
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_ndarray import nd
 from mx_ndarray.operator_functions import function
 
 
-class Newcomer(OperatorProperty):
+class Newcomer(Operator):
     """Returns its input; declared by a plug-in that comes and goes."""
 
     name = "_contrib_newcomer"
+    differentiable = False
     aliases = ("newcomer",)
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:

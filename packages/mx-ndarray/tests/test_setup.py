@@ -13,16 +13,18 @@ HEAD = """
 import signal, sys, threading, time
 import numpy as np
 from mx_core import operators
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
-class Slow(OperatorProperty):
+class Slow(Operator):
     name = "slow"
+    differentiable = False
     def reference(self, p, inputs, ctx):
         gate.wait(seconds)
         return (np.array(inputs[0]),)
 
-class Fails(OperatorProperty):
+class Fails(Operator):
     name = "fails"
+    differentiable = False
     def reference(self, p, inputs, ctx):
         raise KeyError("lost")
 

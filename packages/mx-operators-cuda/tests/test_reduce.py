@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core import dtypes, operators
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.declaration import ReferenceContext
 from mx_operators_cuda import reduce
 from mx_operators_cuda.codegen.reduction import runs_of
 from mx_operators_cuda.launch import Kind

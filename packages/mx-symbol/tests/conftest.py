@@ -11,11 +11,11 @@ import pytest
 import mx_ndarray
 from mx_core import operators
 from mx_core.errors import MXNetError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_core.testing.sample_operators import Counter, Fails, Positive
 
 
-class Doubled(OperatorProperty):
+class Doubled(Operator):
     """2 · data, computed in Python."""
 
     name = "test_doubled"
@@ -30,7 +30,7 @@ class Doubled(OperatorProperty):
         return (inputs[0] * 2,)
 
 
-class Mode(OperatorProperty):
+class Mode(Operator):
     """data · 1 in training, data · 0 otherwise."""
 
     name = "test_mode"
@@ -43,7 +43,7 @@ class Mode(OperatorProperty):
         return (inputs[0] * float(ctx.is_train),)
 
 
-class Pair(OperatorProperty):
+class Pair(Operator):
     """(3 · data, 5 · data); its gradient reads both out-gradients at once."""
 
     name = "test_pair"

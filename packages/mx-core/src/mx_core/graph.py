@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from mx_core.context import Context
     from mx_core.kernels import TensorSpec
-    from mx_core.operator import OperatorProperty, Params
+    from mx_core.operator import Operator, Params
 
 #: every graph that is bound, before it is differentiated
 STAGE_GRAPH = "graph"
@@ -48,7 +48,7 @@ class Node(Protocol):
     """A variable, or one application of an operator. Passes read it and never change it."""
 
     @property
-    def op(self) -> OperatorProperty | None:
+    def op(self) -> Operator | None:
         """The operator; None for a variable."""
 
     @property
@@ -148,7 +148,7 @@ class Graph(Protocol):
 
     def has_kernel(
         self,
-        op: OperatorProperty,
+        op: Operator,
         params: Params,
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
@@ -157,7 +157,7 @@ class Graph(Protocol):
 
     def apply(
         self,
-        op: str | OperatorProperty,
+        op: str | Operator,
         inputs: Sequence[Entry],
         name: str,
         params: Params | None = None,

@@ -18,12 +18,12 @@ from mx_core.errors import (
     NoKernelError,
     OutOfMemoryError,
 )
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.declaration import ReferenceContext
 
 if TYPE_CHECKING:
     from mx_core.context import Context
+    from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
-    from mx_core.operator.property import OperatorProperty
 
 PLAN_CAPSULE = "mx.plan.v1"
 KERNEL_CAPSULE = "mx.kernel.v1"
@@ -60,7 +60,7 @@ class KernelCall:
     the first call and must be read from the kernel context instead.
     """
 
-    op: OperatorProperty
+    op: Operator
     params: Params
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -102,7 +102,7 @@ def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def candidates(op: OperatorProperty, device: str) -> list[KernelSpec]:
+def candidates(op: Operator, device: str) -> list[KernelSpec]:
     """Kernels and generators for an operator on a device, best first; the reference last."""
     from mx_core import plugins
     from mx_core.operator.simple import Elementwise
@@ -141,7 +141,7 @@ def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
     return KernelSpec(spec.op, spec.device, spec.variant, spec.make, spec.priority, spec.supports, plugin)
 
 
-def _generated(op: OperatorProperty, generator: Any, plugin: str) -> KernelSpec:
+def _generated(op: Operator, generator: Any, plugin: str) -> KernelSpec:
     def make(call: KernelCall) -> Any:
         expression = call.op.expression(call.params)  # type: ignore[attr-defined]
         if expression is None:  # not elementwise with these parameters
@@ -181,7 +181,7 @@ def _naming(call: KernelCall, what: str) -> Iterator[None]:
 
 
 def prepare(
-    op: OperatorProperty,
+    op: Operator,
     params: Params,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],

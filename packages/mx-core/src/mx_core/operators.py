@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of this process: what plug-ins registered, plus the companions they bring."""
+"""The operators of this process: what plug-ins registered, and their backward operators."""
 
 from __future__ import annotations
 
@@ -7,39 +7,52 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from mx_core.errors import PluginError, UnknownOperatorError
+from mx_core.operator.declaration import Operator
 from mx_core.operator.property import OperatorProperty
 from mx_core.operator.refusal import Refusal
 
 _lock = threading.RLock()
-_table: dict[str, OperatorProperty] | None = None
+_table: dict[str, Operator[Any]] | None = None
 _watchers: list[Callable[[], None]] = []
 
 
-def _insert(table: dict[str, OperatorProperty], op: OperatorProperty) -> None:
+def _insert(table: dict[str, Operator[Any]], op: Operator[Any]) -> None:
+    known = table.get(op.name)
+    if type(known) is type(op):  # a backward operator that is declared on its own, too
+        known.backward_of = known.backward_of or op.backward_of
+        return
     for name in (op.name, *op.aliases):
-        if name in table and table[name] is not op:
+        if name in table:
             raise PluginError(
                 f"operator {name!r} is declared by {type(table[name]).__module__}."
                 f"{type(table[name]).__qualname__} and by {type(op).__module__}."
                 f"{type(op).__qualname__}"
             )
         table[name] = op
-    for companion in op.companions():
-        companion.companion_of = op
-        _insert(table, companion)
+    for backward in _backward_operators(op):
+        backward.backward_of = op
+        _insert(table, backward)
 
 
-def _load() -> dict[str, OperatorProperty]:
+def _backward_operators(op: Operator[Any]) -> tuple[Operator[Any], ...]:
+    if isinstance(op, OperatorProperty):
+        return op.companions()
+    made = op.backward_operator()
+    return () if made is None else (made,)
+
+
+def _load() -> dict[str, Operator[Any]]:
     from mx_core import plugins
 
     global _table
     with _lock:
         if _table is None:
-            table: dict[str, OperatorProperty] = {}
+            table: dict[str, Operator[Any]] = {}
             _insert(table, Refusal())
-            seen: set[type[OperatorProperty]] = set()
+            seen: set[type[Operator[Any]]] = set()
             for entry in plugins.registry("operators").items():
                 if entry.value not in seen:
                     seen.add(entry.value)
@@ -48,9 +61,9 @@ def _load() -> dict[str, OperatorProperty]:
         return _table
 
 
-def _higher_derivative(name: str) -> OperatorProperty | None:
+def _higher_derivative(name: str) -> Operator[Any] | None:
     """The derivative of an elementwise derivative; declared when it is first asked for, since they never end."""
-    from mx_core.operator.simple import Derivative
+    from mx_core.operator.derivative import Derivative
 
     if not name.startswith("_backward_backward_"):
         return None
@@ -61,12 +74,12 @@ def _higher_derivative(name: str) -> OperatorProperty | None:
     with _lock:
         if name not in table:
             made = below.derivative()
-            made.companion_of = below
+            made.backward_of = below
             table[name] = made
         return table[name]
 
 
-def get(name: str) -> OperatorProperty:
+def get(name: str) -> Operator[Any]:
     """The operator of this name or alias.
 
     Raises
@@ -91,7 +104,7 @@ def get(name: str) -> OperatorProperty:
     )
 
 
-def find(name: str) -> OperatorProperty | None:
+def find(name: str) -> Operator[Any] | None:
     """The operator of this name or alias, or None."""
     return _load().get(name) or _higher_derivative(str(name))
 
@@ -109,7 +122,7 @@ def watch(changed: Callable[[], None]) -> None:
     _watchers.append(changed)
 
 
-def _replace(table: dict[str, OperatorProperty] | None) -> None:
+def _replace(table: dict[str, Operator[Any]] | None) -> None:
     global _table
     with _lock:
         _table = table
@@ -123,7 +136,7 @@ def reset() -> None:
 
 
 @contextmanager
-def temporary(*classes: type[OperatorProperty]) -> Iterator[tuple[OperatorProperty, ...]]:
+def temporary(*classes: type[Operator[Any]]) -> Iterator[tuple[Operator[Any], ...]]:
     """Declares operators for the duration of a block; for tests."""
     table = _load()
     extended = dict(table)

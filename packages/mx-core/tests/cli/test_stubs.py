@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mx_core.cli import cli
 from mx_core.cli import stub_text as stubs
-from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator import Operator, opt, param, required
 
 SOURCE = '''
 from __future__ import annotations
@@ -42,18 +42,20 @@ class ThingParam:
     keep: bool = opt(False, "whether")
 
 
-class Thing(OperatorProperty):
+class Thing(Operator):
     """What it does, "well"."""
 
     name = "thing"
+    differentiable = False
     Param = ThingParam
     arguments = ("data", "bias")
 
 
-class Pieces(OperatorProperty):
+class Pieces(Operator):
     """Two results of any number of arrays."""
 
     name = "pieces"
+    differentiable = False
     variadic = "num_args"
     results = ("one", "other")
 

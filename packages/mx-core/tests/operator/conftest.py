@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mx_core import expression as X
-from mx_core.operator import OperatorProperty, SimpleOp, opt, param
+from mx_core.operator import Operator, SimpleOp, opt, param
 
 
 @param
@@ -52,10 +52,11 @@ class Product(SimpleOp):
         return lhs * rhs
 
 
-class Halves(OperatorProperty):
+class Halves(Operator):
     """Reverse inference: the output has half the columns."""
 
     name = "test_halves"
+    differentiable = False
 
     def infer_shape(self, p: Any, s: Any) -> None:
         data, output = s.get("data"), s.get("output")
@@ -65,10 +66,11 @@ class Halves(OperatorProperty):
             s.assign("data", (output[0], output[1] * 2 if output[1] >= 0 else -1))
 
 
-class Unbroadcast(OperatorProperty):
+class Unbroadcast(Operator):
     """Stands for the summing operator that broadcasting gradients name."""
 
     name = "_unbroadcast"
+    differentiable = False
     arguments = ("data", "like")
     shape_only_inputs = frozenset((1,))
 

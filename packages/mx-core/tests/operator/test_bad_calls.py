@@ -12,32 +12,29 @@ import pytest
 from mx_core import errors, kernels, operators
 from mx_core.context import Context
 from mx_core.kernels import KernelSpec, TensorSpec
-from mx_core.operator import OperatorProperty, ReferenceContext, infer_shapes, infer_types, opt, param
+from mx_core.operator import Array, Operator, Params, ReferenceContext, infer_shapes, infer_types, opt, param
 
 
-@param
-class HalfParam:
+class HalfParam(Params):
     """What goes wrong."""
 
     kind: str = opt("none", "name of an exception")
 
 
-class Half(OperatorProperty):
+class Half(Operator[HalfParam]):
     """Every other row; rules and reference that trust their input."""
 
     name = "test_half"
-    Param = HalfParam
 
     def infer_shape(self, p: Any, s: Any) -> None:
         data = s.get("data")
         if data is not None:
             s.assign("output", (data[0] // 2, *data[1:]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        return g.op("_backward_test_half", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        return (BackwardHalf(),)
+    def backward(self, p: HalfParam, out_grad: Array, data: Array) -> Array:
+        grad = np.zeros_like(data)
+        grad[0::2] = out_grad
+        return grad
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         if p.kind != "none":
@@ -45,28 +42,13 @@ class Half(OperatorProperty):
         return (inputs[0][0::2] + np.ones(3),)
 
 
-class BackwardHalf(OperatorProperty):
-    """Its rule says nothing about out_grad."""
-
-    name = "_backward_test_half"
-    Param = HalfParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        s.unify(["data", "data_grad"])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        t.unify(["data", "data_grad"])
-
-
 @pytest.fixture
-def half() -> Iterator[OperatorProperty]:
+def half() -> Iterator[Operator]:
     with operators.temporary(Half) as (op,):
         yield op
 
 
-def test_what_a_rule_did_not_foresee_is_a_shape_error(half: OperatorProperty) -> None:
+def test_what_a_rule_did_not_foresee_is_a_shape_error(half: Operator) -> None:
     with pytest.raises(
         errors.ShapeError,
         match=r"\[test_half 'h'\].*\(\(\),\).*IndexError|\[test_half 'h'\] cannot take inputs",
@@ -76,14 +58,14 @@ def test_what_a_rule_did_not_foresee_is_a_shape_error(half: OperatorProperty) ->
 
 
 @pytest.mark.parametrize("shape", [(2, 2**62, 4), (1,) * 33])
-def test_shapes_that_no_array_can_have(half: OperatorProperty, shape: tuple[int, ...]) -> None:
+def test_shapes_that_no_array_can_have(half: Operator, shape: tuple[int, ...]) -> None:
     with pytest.raises(errors.ShapeError, match=r"\[test_half\] output: .*(2\^63|32 dimensions)"):
         infer_shapes(half, half.Param(), [(2 * shape[0], *shape[1:])])
 
 
-def test_inputs_of_a_backward_operator_belong_together(half: OperatorProperty) -> None:
+def test_inputs_of_a_backward_operator_belong_together(half: Operator) -> None:
     backward = operators.get("_backward_test_half")
-    assert backward.companion_of is half
+    assert backward.backward_of is half
     p = half.Param()
     assert infer_shapes(backward, p, [None, (4, 3)]) == (((2, 3), (4, 3)), ((4, 3),))
     with pytest.raises(errors.ShapeError, match=r"\(2, 3\).*\(9, 9\).*one test_half"):
@@ -92,7 +74,7 @@ def test_inputs_of_a_backward_operator_belong_together(half: OperatorProperty) -
         infer_types(backward, p, [1, 0])
 
 
-def run(op: OperatorProperty, shape: tuple[int, ...], **settings: Any) -> Any:
+def run(op: Operator, shape: tuple[int, ...], **settings: Any) -> Any:
     spec = TensorSpec(shape, 0)
     function = kernels.reference_kernel(
         kernels.KernelCall(op, op.Param(**settings), (spec,), (spec,), Context("cpu"))
@@ -109,21 +91,19 @@ def run(op: OperatorProperty, shape: tuple[int, ...], **settings: Any) -> Any:
     ],
 )
 def test_what_numpy_says_names_the_operator(
-    half: OperatorProperty, settings: Any, kind: type[Exception], cause: type[Exception]
+    half: Operator, settings: Any, kind: type[Exception], cause: type[Exception]
 ) -> None:
     with pytest.raises(kind, match=r"\[test_half\] cannot be computed of \(float32\[4, 2\]\)") as e:
         run(half, (4, 2), **settings)
     assert isinstance(e.value.__cause__, cause)
 
 
-def test_other_exceptions_of_a_reference_are_its_own(half: OperatorProperty) -> None:
+def test_other_exceptions_of_a_reference_are_its_own(half: Operator) -> None:
     with pytest.raises(KeyError, match="of the reference"):
         run(half, (4, 3), kind="key")
 
 
-def test_a_kernel_that_cannot_be_prepared_is_named(
-    half: OperatorProperty, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_that_cannot_be_prepared_is_named(half: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     def make(call: Any) -> Any:
         return call.inputs[0].shape[7]
 
@@ -143,10 +123,11 @@ def test_an_operator_of_any_number_of_inputs_has_a_limit() -> None:
 
         num_args: int = opt(1, "how many")
 
-    class Many(OperatorProperty):
+    class Many(Operator):
         """Takes any number."""
 
         name = "test_many"
+        differentiable = False
         Param = ManyParam
         variadic = "num_args"
 

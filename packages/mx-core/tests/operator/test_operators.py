@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from mx_core import operators
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 
-class Passing(OperatorProperty):
+class Passing(Operator):
     """An operator that comes and goes."""
 
     name = "test_passing"
+    differentiable = False
 
 
 def test_watchers_hear_of_operators_that_come_and_go() -> None:

@@ -76,7 +76,7 @@ def test_operators_are_classes_with_a_name(add):
     entry = add("operators", Op)
     assert entry.value is Op and entry.aliases == ("op2",)
     for wrong in (Op(), "op", int):
-        with pytest.raises(PluginError, match="OperatorProperty class"):
+        with pytest.raises(PluginError, match="Operator class"):
             add("operators", wrong)
 
 

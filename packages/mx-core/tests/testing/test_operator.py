@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mx_core import operators
-from mx_core.operator import OperatorProperty, SimpleOp, opt, param
+from mx_core.operator import Operator, SimpleOp, opt, param
 from mx_core.testing import check_operator
 
 
@@ -36,10 +36,11 @@ class WrongGradient(Square):
         return p.factor * data * out_grad
 
 
-class Rows(OperatorProperty):
+class Rows(Operator):
     """Sum over the last axis; counts calls in an auxiliary state."""
 
     name = "check_rows"
+    differentiable = False
     auxiliaries = ("count",)
 
     def infer_shape(self, p, s):

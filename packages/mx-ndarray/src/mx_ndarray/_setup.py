@@ -14,7 +14,7 @@ from typing import Any
 from mx_core import operators, scopes, services
 from mx_core.context import Context
 from mx_core.errors import MXUnsafeReadWarning
-from mx_core.operator import OperatorProperty, Params, ReferenceContext, gradient_of
+from mx_core.operator import Operator, Params, ReferenceContext, gradient_of
 from mx_ndarray import _core, indexing, invocation, views
 from mx_ndarray.ndarray import NDArray, operand
 
@@ -29,7 +29,7 @@ class Hooks:
     #: (operator, args, kwargs) -> Binding
     bind: Callable[..., invocation.Binding]
     #: (operator, number) -> parameters
-    scalar_params: Callable[[OperatorProperty, float], Params]
+    scalar_params: Callable[[Operator, float], Params]
     #: (array, other) -> NDArray or NotImplemented
     operand: Callable[[NDArray, Any], Any]
     #: (array, key) -> NDArray
@@ -37,9 +37,9 @@ class Hooks:
     #: (array, args, **kwargs) -> NDArray
     reshape: Callable[..., NDArray]
     #: (operator, parameters) -> its gradient
-    gradient: Callable[[OperatorProperty, Params], Any]
+    gradient: Callable[[Operator, Params], Any]
     #: (name) -> operator
-    find: Callable[[str], OperatorProperty]
+    find: Callable[[str], Operator]
     #: (type, id) -> Context
     context: Callable[[int, int], Context]
     context_class: type[Context]

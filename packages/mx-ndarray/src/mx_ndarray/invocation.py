@@ -11,7 +11,7 @@ from mx_core import kernels
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.kernels import TensorSpec
-from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
+from mx_core.operator import Operator, Params, infer_shapes, infer_types
 from mx_ndarray import _core
 
 Spec = tuple[tuple[int, ...], int]
@@ -36,7 +36,7 @@ class Binding(NamedTuple):
     context: Context | None
 
 
-def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Binding:
+def bind(op: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Binding:
     """Sorts the arguments of a generated function into inputs and parameters.
 
     Raises
@@ -89,7 +89,7 @@ def bind(op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def _bind_positional(
-    op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    op: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     names = (*op.arguments, *op.auxiliaries)
     order = [*names, *(i.name for i in op.Param.fields() if i.name not in names), "out", "name"]
@@ -107,7 +107,7 @@ def _bind_positional(
 
 
 def _bind_variadic(
-    op: OperatorProperty, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    op: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     names = tuple(f"arg{i}" for i in range(len(args)))
     given = {name: i for i, name in enumerate(names)}
@@ -119,7 +119,7 @@ def _bind_variadic(
     return (*names, *extra), given
 
 
-def _expect_array(op: OperatorProperty, name: str, value: Any) -> None:
+def _expect_array(op: Operator, name: str, value: Any) -> None:
     if not isinstance(value, _core.NDArrayBase):
         raise TypeError(
             f"[{op.name}] {name}: expected an NDArray, got {type(value).__name__}; convert with nd.array(...)"
@@ -127,7 +127,7 @@ def _expect_array(op: OperatorProperty, name: str, value: Any) -> None:
 
 
 def _order(
-    op: OperatorProperty, params: Params, names: Sequence[str], arrays: Mapping[str, int], positional: int
+    op: Operator, params: Params, names: Sequence[str], arrays: Mapping[str, int], positional: int
 ) -> tuple[int, ...]:
     if op.variadic is not None:
         return tuple(arrays[name] for name in names)
@@ -165,14 +165,14 @@ def make_context(type_id: int, device_id: int) -> Context:
     return Context(Context.devtype2str[type_id], device_id)
 
 
-def scalar_params(op: OperatorProperty, value: Any) -> Params:
+def scalar_params(op: Operator, value: Any) -> Params:
     """Parameters of a scalar operator (`_plus_scalar`)."""
     params: Params = op.Param.parse({"scalar": float(value)}, op=op.name)
     return params
 
 
 def prepare(
-    op: OperatorProperty,
+    op: Operator,
     params: Params,
     inputs: Sequence[Spec],
     outputs: Sequence[Spec] | None,
@@ -207,7 +207,7 @@ def prepare(
 
 
 def prepare_call(
-    op: OperatorProperty,
+    op: Operator,
     params: Params,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
@@ -244,7 +244,7 @@ def prepare_call(
         "n_scalars": len(params.scalars),
         "random_blocks": op.random_blocks(params, [spec.shape for spec in outputs]),
         "dynamic_output": op.dynamic_output,
-        "shape_only": sorted(i for i in op.shape_only_inputs if i < len(inputs)),
+        "shape_only": sorted(op.shape_only_inputs(params)),
     }
     return _core.make_call(
         op.name,

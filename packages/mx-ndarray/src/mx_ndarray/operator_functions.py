@@ -13,10 +13,10 @@ from typing import Any
 
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_ndarray import _core
 
-_made: dict[str, tuple[OperatorProperty, Callable[..., Any]]] = {}
+_made: dict[str, tuple[Operator, Callable[..., Any]]] = {}
 _undo: list[Callable[[], object]] = []
 
 

@@ -46,9 +46,10 @@ def make(call: KernelCall) -> Any:
     if plan is None:
         return None
     made, inputs, outputs = Composite(call), [], []
+    shape_only = call.op.shape_only_inputs(call.params)
     for i, spec in enumerate(call.inputs):
         inputs.append(i)
-        if spec.dtype in _NARROW and i not in call.op.shape_only_inputs:
+        if spec.dtype in _NARROW and i not in shape_only:
             inputs[-1] = made.temporary(spec.shape, _FLOAT)
             made.evaluate(_SAME, [i], [inputs[-1]])
     for i, spec in enumerate(call.outputs):

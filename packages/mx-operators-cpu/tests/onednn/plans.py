@@ -11,7 +11,7 @@ import numpy as np
 from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.kernels import KernelCall, TensorSpec, resolve
-from mx_core.operator import OperatorProperty, ReferenceContext, gradient_of
+from mx_core.operator import Operator, ReferenceContext, gradient_of
 from mx_operators_cpu.onednn.register import KERNELS
 
 NULL, WRITE, INPLACE, ADD = range(4)
@@ -44,7 +44,7 @@ def _specs(arrays: Sequence[np.ndarray]) -> tuple[TensorSpec, ...]:
 
 
 def prepare(
-    op: OperatorProperty,
+    op: Operator,
     p: Any,
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
@@ -59,7 +59,7 @@ def prepare(
 
 
 def compare(
-    op: OperatorProperty,
+    op: Operator,
     p: Any,
     inputs: Sequence[np.ndarray],
     expected: Sequence[np.ndarray],

@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 
 from mx_core import operators
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, ReferenceContext, gradient_of, infer_shapes
+from mx_core.operator import Operator, ReferenceContext, gradient_of, infer_shapes
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 
@@ -132,7 +132,7 @@ def test_bfloat16_beside_float32(
 
 
 def _computed(
-    op: OperatorProperty, p: Any, exact: Sequence[np.ndarray], low: Sequence[np.ndarray]
+    op: Operator, p: Any, exact: Sequence[np.ndarray], low: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Results of the reference in float32, and of the kernel in bfloat16."""
     expected = [np.asarray(y) for y in op.reference(p, list(exact), ReferenceContext(is_train=True))]

@@ -12,7 +12,7 @@ from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.expression import Expression, evaluate
 from mx_core.kernels import KernelCall, TensorSpec, resolve
-from mx_core.operator import OperatorProperty, ReferenceContext
+from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_operators_cpu import _vector
 from mx_operators_cpu.vector.register import KERNELS
@@ -93,7 +93,7 @@ def same_as_numpy(
         close(g, w, note=str(expression), **more)
 
 
-def call_of(op: OperatorProperty, p: Any, inputs: Sequence[np.ndarray], is_train: bool = True) -> KernelCall:
+def call_of(op: Operator, p: Any, inputs: Sequence[np.ndarray], is_train: bool = True) -> KernelCall:
     """What the framework would ask for these arrays."""
     shapes = infer_shapes(op, p, [x.shape for x in inputs])[1]
     types = infer_types(op, p, [dtypes.code(x.dtype) for x in inputs])[1]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core import operators
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.declaration import ReferenceContext
 from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.move import View, numbers, walk, write_move

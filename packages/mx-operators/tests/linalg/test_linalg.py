@@ -11,7 +11,7 @@ import pytest
 from mx_core import operators
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.operator import infer_shapes
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.declaration import ReferenceContext
 
 
 def matrices(*shape: int, seed: int = 2) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from mx_core import operators
 from mx_core.graph import PREPARED
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator.declaration import ReferenceContext
 from mx_symbol import sym
 from mx_symbol.passes.fused_layers import FUSED_CONVOLUTION
 

@@ -8,12 +8,13 @@ import sys
 PROGRAM = """
 import numpy as np
 from mx_core import operators
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_ndarray import nd
 from mx_symbol import sym
 
-class Fails(OperatorProperty):
+class Fails(Operator):
     name = "test_fails"
+    differentiable = False
     def reference(self, p, inputs, ctx):
         raise ZeroDivisionError("computed by test_fails")
 

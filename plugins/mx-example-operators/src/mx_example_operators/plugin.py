@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core import PluginInfo, hookimpl
+from mx_core.operator import operators_in
 
 MX_PLUGIN = PluginInfo(summary="a tested template of an operator plug-in")
 
 
 @hookimpl
 def mx_register_operators(registry: Any) -> None:
-    """What the operators mean; backward operators come along with them."""
-    from mx_example_operators.moving_average import MovingAverage
-    from mx_example_operators.simple import PseudoHuber, Quadratic
-
-    for operator in (Quadratic, PseudoHuber, MovingAverage):
+    """Every operator that this package declares; backward operators come along with them."""
+    for operator in operators_in("mx_example_operators"):
         registry.add(operator)
 
 

@@ -6,14 +6,12 @@ Every device computes them, through the generator that its package brings.
 
 from __future__ import annotations
 
-from typing import Any
-
 import mx_core.expression as X
-from mx_core.operator import SimpleOp, opt, param
+from mx_core.expression import Traced
+from mx_core.operator import Params, SimpleOp, opt
 
 
-@param
-class QuadraticParam:
+class QuadraticParam(Params):
     """Coefficients of a·x² + b·x + c."""
 
     a: float = opt(0.0, "coefficient of the square", runtime=True)
@@ -21,29 +19,27 @@ class QuadraticParam:
     c: float = opt(0.0, "constant term", runtime=True)
 
 
-class Quadratic(SimpleOp):
+class Quadratic(SimpleOp[QuadraticParam]):
     """y = a·x² + b·x + c, elementwise."""
 
     name = "quadratic"
-    Param = QuadraticParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: QuadraticParam, data: Traced) -> Traced:
         """Horner's scheme: two multiplications."""
         return (p.a * data + p.b) * data + p.c
 
-    def gradient_function(self, p: Any, out_grad: Any, data: Any) -> Any:
+    def gradient_function(self, p: QuadraticParam, out_grad: Traced, data: Traced) -> Traced:
         """2·a·x + b; the argument `data` says that backward keeps the input."""
         return out_grad * (2 * p.a * data + p.b)
 
 
-@param
-class PseudoHuberParam:
+class PseudoHuberParam(Params):
     """Where the loss turns from a parabola into a line."""
 
     delta: float = opt(1.0, "slope of the line, and the |x| at which the parabola ends", runtime=True)
 
 
-class PseudoHuber(SimpleOp):
+class PseudoHuber(SimpleOp[PseudoHuberParam]):
     """δ²·(√(1 + (x/δ)²) − 1), elementwise: x²/2 near 0, δ·|x| far away, smooth between.
 
     Source: Charbonnier et al., "Deterministic edge-preserving regularization in computed imaging",
@@ -51,9 +47,8 @@ class PseudoHuber(SimpleOp):
     """
 
     name = "pseudo_huber"
-    Param = PseudoHuberParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: PseudoHuberParam, data: Traced) -> Traced:
         """δ·(√(δ² + x²) − δ), in a form that does not cancel near 0."""
         return data * data / (X.sqrt(1 + X.square(data / p.delta)) + 1)
 

@@ -12,8 +12,8 @@ import click
 from mx_core import context, dtypes, kernels, operators, plugins
 from mx_core.cli.table import table
 from mx_core.errors import ArgumentError, UnknownOperatorError
+from mx_core.operator.declaration import Operator
 from mx_core.operator.infer import infer_shapes, infer_types
-from mx_core.operator.property import OperatorProperty
 
 
 class _Ops(click.Group):
@@ -86,7 +86,7 @@ def show(
 
 
 def _call(
-    op: OperatorProperty,
+    op: Operator,
     inputs: tuple[str, ...],
     dtype: str,
     settings: tuple[str, ...],
@@ -111,7 +111,7 @@ def _call(
 
 
 def _complete(
-    op: OperatorProperty,
+    op: Operator,
     shapes: Sequence[tuple[int, ...] | None],
     types: Sequence[int | None],
 ) -> tuple[kernels.TensorSpec, ...]:
@@ -143,7 +143,7 @@ def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
     return reasons
 
 
-def _variants(op: OperatorProperty, device: str) -> str:
+def _variants(op: Operator, device: str) -> str:
     variants = ", ".join(spec.variant for spec in kernels.candidates(op, device)) or "none"
     return f"{device}: {variants}"
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mx_core.operator.declaration import Operator
 from mx_core.operator.params import FieldInfo
-from mx_core.operator.property import OperatorProperty
 
 _HEAD = (
     "# Written by `mx stubs` from the operators that are installed.",
@@ -112,7 +112,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def function(name: str, op: OperatorProperty, array: str) -> list[str]:
+def function(name: str, op: Operator, array: str) -> list[str]:
     """The stub of an operator's function; `array` is the class of its inputs."""
     infos = {info.name: info for info in op.Param.fields()}
     parts: list[str] = []
@@ -159,13 +159,13 @@ def _annotation(info: FieldInfo) -> str:
     return f"{accepted} = {repr(info.default) if plain else '...'}"
 
 
-def _result(op: OperatorProperty, array: str) -> str:
+def _result(op: Operator, array: str) -> str:
     """One array, a list where there are always several, anything where parameters decide."""
     if array == "Symbol":
         return array
     kind = type(op)
-    decided = kind.outputs is OperatorProperty.outputs
-    decided = decided and kind.num_visible_outputs is OperatorProperty.num_visible_outputs
+    decided = kind.outputs is Operator.outputs
+    decided = decided and kind.num_visible_outputs is Operator.num_visible_outputs
     if not decided:
         return "Any"
     return {0: "None", 1: array}.get(len(op.results), f"list[{array}]")

@@ -1,59 +1,137 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backward operator's inputs owe the operator it belongs to.
+"""Backward operators: made of `backward`, inferred through the operator they belong to.
 
-A backward operator reads out-gradients, inputs and outputs of its forward operator. The gradient
-rule says which is which, so the forward operator's own inference tells which shapes and types
-belong together: kernels of backward operators may rely on it.
+A backward operator reads out-gradients, inputs and outputs of its forward operator. It is known
+which is which, so the forward operator's own inference tells which shapes and types belong
+together: kernels of backward operators may rely on it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import numpy as np
+
+from mx_core import dtypes
 from mx_core.errors import MXNetError
-from mx_core.operator.gradient import Entry, gradient_of
+from mx_core.operator import kept
+from mx_core.operator.declaration import Operator, P, ReferenceContext
+from mx_core.operator.gradient import GradientBuilder, Gradients, gradient_of
 
 if TYPE_CHECKING:
+    from mx_core.operator.arrays import Array
     from mx_core.operator.infer import Shapes, Types
     from mx_core.operator.params import Params
-    from mx_core.operator.property import OperatorProperty
+
+_NARROW = (dtypes.code("float16"), dtypes.code("bfloat16"))
 
 
-def roles(op: OperatorProperty, p: Params) -> tuple[Entry, ...] | None:
-    """What each input of a backward operator is to its forward operator; None if that is not known.
+class BackwardOperator(Operator[P]):
+    """The backward operator of an operator that has `backward`.
 
-    Elementwise operators are left out: whatever broadcasts they can compute.
+    It takes what `backward` keeps and gives a gradient per input that has one, of that input's shape and type.
     """
-    from mx_core.operator.simple import Elementwise
 
-    forward = op.companion_of
-    if forward is None or type(p) is not forward.Param or isinstance(op, Elementwise):
-        return None
-    for node in gradient_of(forward, p).nodes:
-        if node.op == op.name and node.params == p:
-            return node.inputs
-    return None
+    forward: ClassVar[Operator[Any]]
+
+    def __init__(self) -> None:
+        self.backward_of = self.forward
+
+    def inputs(self, p: P) -> tuple[str, ...]:
+        """What is kept."""
+        return tuple(tensor.name for tensor in kept.tensors(self.forward, p))
+
+    def outputs(self, p: P) -> tuple[str, ...]:
+        """NAME_grad for each input that has a gradient."""
+        return tuple(f"{name}_grad" for name in self.forward.differentiable_inputs(p))
+
+    def shape_only_inputs(self, p: P) -> frozenset[int]:
+        """Of arguments annotated `ShapeOnly`."""
+        return frozenset(i for i, t in enumerate(kept.tensors(self.forward, p)) if t.shape_only)
+
+    def infer_shape(self, p: P, s: Shapes) -> None:
+        """Nothing of its own: see `infer_through_forward`."""
+
+    def infer_type(self, p: P, t: Types) -> None:
+        """Nothing of its own: see `infer_through_forward`."""
+
+    def settle_types(self, p: P, t: Types) -> None:
+        """A gradient of an input that is not kept, whose type nothing tells, has the type of the first tensor."""
+        tensors = kept.tensors(self.forward, p)
+        for name in self.forward.differentiable_inputs(p):
+            if tensors and t.get(f"{name}_grad") is None and all(tensor.like != name for tensor in tensors):
+                t.assign(f"{name}_grad", t.get(tensors[0].name))
+
+    def gradient(self, p: P, g: GradientBuilder) -> Gradients:
+        """What the forward operator's `backward_gradient` says."""
+        return self.forward.backward_gradient(p, g)
+
+    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
+        """What the forward operator's `backward_inplace` says."""
+        return self.forward.backward_inplace(p)
+
+    def reference(self, p: P, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
+        """`backward`, computed of 16-bit floating point in float32, its results as the gradients' types."""
+        from mx_core.operator.infer import infer_types
+
+        given: dict[str, Any] = {name: [] for name in self.forward.kept(p) if name in kept.SEVERAL}
+        for tensor, array in zip(kept.tensors(self.forward, p), inputs, strict=True):
+            value = array if tensor.shape_only else _widened(array)
+            if tensor.argument in given:
+                given[tensor.argument].append(value)
+            else:
+                given[tensor.argument] = value
+        if kept.takes_context(self.forward):
+            given["ctx"] = ctx
+        made = cast("Callable[..., Any]", self.forward.backward)(p, **given)
+        grads = made if isinstance(made, (tuple, list)) else (made,)
+        _, types = infer_types(self, p, [dtypes.code(x.dtype) for x in inputs])
+        names = self.outputs(p)
+        if len(grads) != len(names):
+            raise MXNetError(
+                f"[{self.forward.name}] backward gives {len(grads)} arrays for {', '.join(names)}"
+            )
+        return tuple(
+            np.asarray(grad).astype(grad.dtype if code is None else dtypes.numpy_dtype(code), copy=False)
+            for grad, code in zip(grads, types, strict=True)
+        )
 
 
-def infer_through_forward(op: OperatorProperty, p: Params, state: Shapes | Types, rule: str) -> None:
-    """Runs a rule (`infer_shape` or `infer_type`) of the forward operator on a backward operator's inputs.
+def _widened(x: Array) -> Array:
+    return x.astype(np.float32) if dtypes.code(x.dtype) in _NARROW else x
+
+
+def backward_class(op: Operator[P]) -> type[BackwardOperator[P]]:
+    """The class of the backward operator of `op`."""
+    cls = type(op)
+    names: list[str] = []
+    several = {
+        "inputs": cls.arguments, "outputs": cls.results, "out_grads": tuple(f"{n}_grad" for n in cls.results)
+    }  # fmt: skip
+    for argument in cls.kept_arguments:
+        names += [] if argument.name == "ctx" else several.get(argument.name, (argument.name,))
+    members = {
+        "name": op.backward_name, "Param": cls.Param, "forward": op, "arguments": tuple(names),
+        "variadic": cls.variadic if {a.name for a in cls.kept_arguments} & {*kept.SEVERAL} else None,
+        "results": tuple(f"{name}_grad" for name in cls.arguments if name not in cls.without_gradient),
+        "needs_train_flag": cls.needs_train_flag and kept.takes_context(op),
+        "__doc__": f"Gradient of {cls.name}.", "__module__": cls.__module__,
+    }  # fmt: skip
+    return type(f"Backward{cls.__name__.lstrip('_')}", (BackwardOperator,), members)
+
+
+def infer_through_forward(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
+    """Runs a rule (`infer_shape` or `infer_type`) of the forward operator on a backward operator's tensors.
 
     Raises
     ------
     ShapeError, DTypeError  they do not belong to one application of the forward operator
     """
-    entries = roles(op, p)
-    forward = op.companion_of
-    if entries is None or forward is None:
+    pairs, forward = _pairs(op, p), op.backward_of
+    if pairs is None or forward is None:
         return
-    outputs = list(forward.outputs(p))
-    tensors = [*forward.inputs(p), *forward.aux(p), *outputs]
-    names = {"input": tensors, "output": outputs, "out_grad": outputs}
-    pairs = [
-        (mine, names[entry.kind][entry.index])
-        for mine, entry in zip([*op.inputs(p), *op.aux(p)], entries, strict=True)
-        if entry.kind != "node"
-    ]
+    tensors = [*forward.inputs(p), *forward.aux(p), *forward.outputs(p)]
     whole = type(state)(state.where, tensors, [None] * len(tensors))
     try:
         for mine, tensor in pairs:
@@ -63,6 +141,38 @@ def infer_through_forward(op: OperatorProperty, p: Params, state: Shapes | Types
             getattr(forward, rule)(p, whole)
         for mine, tensor in pairs:
             state.assign(mine, whole.get(tensor))  # type: ignore[arg-type]
+        if rule == "infer_type" and isinstance(op, BackwardOperator):
+            op.settle_types(p, state)  # type: ignore[arg-type]
     except MXNetError as error:
         given = ", ".join(f"{mine} {state.get(mine)}" for mine, _ in pairs)
         raise type(error)(f"{error}; {given} do not belong to one {forward.name}") from error
+
+
+def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
+    """Tensors of a backward operator, and those of its forward operator that have their shape and type."""
+    if isinstance(op, BackwardOperator):
+        pairs = [(tensor.name, tensor.like) for tensor in kept.tensors(op.forward, p)]
+        return pairs + [(f"{name}_grad", name) for name in op.forward.differentiable_inputs(p)]
+    return _legacy_pairs(op, p)
+
+
+def _legacy_pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
+    """The same of a backward operator written by hand: the gradient of its forward operator tells."""
+    from mx_core.operator.simple import Elementwise
+
+    forward = op.backward_of
+    if forward is None or type(p) is not forward.Param or isinstance(op, Elementwise):
+        return None
+    entries = next(
+        (n.inputs for n in gradient_of(forward, p).nodes if n.op == op.name and n.params == p), None
+    )
+    if entries is None:
+        return None
+    outputs = forward.outputs(p)
+    tensors = (*forward.inputs(p), *forward.aux(p), *outputs)
+    names = {"input": tensors, "output": outputs, "out_grad": outputs}
+    return [
+        (mine, names[entry.kind][entry.index])
+        for mine, entry in zip([*op.inputs(p), *op.aux(p)], entries, strict=True)
+        if entry.kind != "node"
+    ]

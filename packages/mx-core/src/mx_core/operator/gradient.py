@@ -7,16 +7,16 @@ it; since it consists of operators it can be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mx_core.errors import MXNetError
 
 if TYPE_CHECKING:
+    from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
-    from mx_core.operator.property import OperatorProperty
 
 Kind = Literal["out_grad", "input", "output", "node"]
 
@@ -65,25 +65,46 @@ class Gradient:
         return all(grad is None for grad in self.grads)
 
 
-class GradientBuilder:
-    """Handed to `OperatorProperty.gradient`."""
+#: what `gradient` returns: entries by name of the input, or one per input; None, and an input left out, is zero
+Gradients: TypeAlias = "Mapping[str, Entry] | Sequence[Entry | None] | None"
 
-    def __init__(self, op: OperatorProperty, p: Params) -> None:
+
+class GradientBuilder:
+    """Handed to `Operator.gradient`: names the tensors of the operator and applies operators to them."""
+
+    def __init__(self, op: Operator[Any], p: Params) -> None:
         self._op = op
         self._p = p
         self._nodes: list[GradNode] = []
 
-    def out_grad(self, i: int = 0) -> Entry:
-        """Gradient with respect to output i."""
-        return Entry("out_grad", i)
+    def out_grad(self, name: str | int = 0) -> Entry:
+        """Gradient with respect to the output of a name; by default the first."""
+        return Entry("out_grad", self._index(self._op.outputs(self._p), name))
 
-    def input(self, i: int) -> Entry:
-        """Input i (auxiliary states follow the inputs)."""
-        return Entry("input", i)
+    def input(self, name: str | int) -> Entry:
+        """The input or auxiliary state of a name."""
+        return Entry("input", self._index((*self._op.inputs(self._p), *self._op.aux(self._p)), name))
 
-    def output(self, i: int = 0) -> Entry:
-        """Output i, hidden ones included."""
-        return Entry("output", i)
+    def output(self, name: str | int = 0) -> Entry:
+        """The output of a name, hidden ones included; by default the first."""
+        return Entry("output", self._index(self._op.outputs(self._p), name))
+
+    @property
+    def out_grads(self) -> tuple[Entry, ...]:
+        """Gradients with respect to the visible outputs."""
+        return tuple(Entry("out_grad", i) for i in range(self._op.num_visible_outputs(self._p)))
+
+    @property
+    def inputs(self) -> tuple[Entry, ...]:
+        """The inputs, without auxiliary states."""
+        return tuple(Entry("input", i) for i in range(len(self._op.inputs(self._p))))
+
+    def _index(self, names: Sequence[str], name: str | int) -> int:
+        if isinstance(name, int):
+            return name
+        if name not in names:
+            raise MXNetError(f"[{self._op.name}] gradient: expected one of {', '.join(names)}, got {name!r}")
+        return list(names).index(name)
 
     def op(
         self, name: str, inputs: Sequence[Entry], params: Params | None = None, **attrs: Any
@@ -100,11 +121,45 @@ class GradientBuilder:
         self._nodes.append(GradNode(op.name, p, tuple(inputs)))
         return tuple(Entry("node", index, i) for i in range(len(op.outputs(p))))
 
-    def finish(self, grads: Sequence[Entry | None] | None) -> Gradient:
+    def backward(self) -> dict[str, Entry]:
+        """Applies the backward operator that is made of `backward`; its results by name of the input."""
+        from mx_core.operator import kept
+
+        entries = [tensor.entry for tensor in kept.tensors(self._op, self._p)]
+        made = self.op(self._op.backward_name, entries, params=self._p)
+        return dict(zip(self._op.differentiable_inputs(self._p), made, strict=True))
+
+    def linear(self) -> dict[str, Entry]:
+        """The gradient of the backward operator of a linear operator: the operator itself, of the new out-gradients."""
+        forward = self._forward()
+        names = forward.differentiable_inputs(self._p)
+        inputs = [
+            self.out_grad(f"{name}_grad") if name in names else self.input(name)
+            for name in forward.inputs(self._p)
+        ]
+        return {"out_grad": self.op(forward.name, inputs, params=self._p)[0]}
+
+    def not_differentiable(self) -> Sequence[Entry | None]:
+        """A gradient that is an error where it is needed, for derivatives that are not offered."""
+        from mx_core.operator.refusal import refusal
+
+        return refusal(self._op, self._p, self)
+
+    def _forward(self) -> Operator[Any]:
+        if self._op.backward_of is None:
+            raise MXNetError(f"[{self._op.name}] is not a backward operator")
+        return self._op.backward_of
+
+    def finish(self, given: Gradients) -> Gradient:
         """Checks the result of the rule and drops nodes nothing needs."""
-        n = len(self._op.inputs(self._p))
-        if grads is None:
-            grads = [None] * n
+        names = self._op.inputs(self._p)
+        n = len(names)
+        if isinstance(given, Mapping):
+            for name in given:
+                self._index(names, name)
+            grads: Sequence[Entry | None] = [given.get(name) for name in names]
+        else:
+            grads = [None] * n if given is None else given
         if len(grads) != n:
             raise MXNetError(f"[{self._op.name}] gradient gives {len(grads)} entries for {n} inputs")
         live: set[int] = set()
@@ -139,7 +194,7 @@ def _reads(
     values = {g for g in grads if g is not None and g.kind != "node"}
     shapes: set[Entry] = set()
     for node in nodes:
-        shape_only = operators.get(node.op).shape_only_inputs
+        shape_only = operators.get(node.op).shape_only_inputs(node.params)
         for i, entry in enumerate(node.inputs):
             if entry.kind != "node":
                 (shapes if i in shape_only else values).add(entry)
@@ -147,13 +202,7 @@ def _reads(
 
 
 @lru_cache(maxsize=4096)
-def _cached(op: OperatorProperty, p: Params) -> Gradient:
-    from mx_core.operator.refusal import lacks_gradient, refusal
-
-    builder = GradientBuilder(op, p)
-    return builder.finish(refusal(op, p, builder) if lacks_gradient(op) else op.gradient(p, builder))
-
-
-def gradient_of(op: OperatorProperty, p: Params) -> Gradient:
+def gradient_of(op: Operator[Any], p: Params) -> Gradient:
     """The gradient of `op` with parameters `p`; cached."""
-    return _cached(op, p)
+    builder = GradientBuilder(op, p)
+    return builder.finish(op.gradient(p, builder))

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
 
 if TYPE_CHECKING:
+    from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
-    from mx_core.operator.property import OperatorProperty
 
 PartialShape = tuple[int, ...]
 
@@ -141,24 +141,24 @@ class Types:
         return tuple(self._table[name] for name in names)
 
 
-def _names(op: OperatorProperty, p: Params, n_given: int, where: str) -> tuple[list[str], list[str]]:
+def _names(op: Operator[Any], p: Params, n_given: int, where: str) -> tuple[list[str], list[str]]:
     inputs = [*op.inputs(p), *op.aux(p)]
     if n_given != len(inputs):
         raise ShapeError(f"{where} expected {len(inputs)} inputs ({', '.join(inputs)}), got {n_given}")
     return inputs, list(op.outputs(p))
 
 
-def _where(op: OperatorProperty, node: str | None) -> str:
+def _where(op: Operator[Any], node: str | None) -> str:
     return f"[{op.name}]" if node is None else f"[{op.name} {node!r}]"
 
 
-def _settle(op: OperatorProperty, p: Params, state: Shapes | Types, rule: str) -> None:
+def _settle(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
     """Runs a rule until nothing changes."""
     state.changed = True
     while state.changed:
         state.changed = False
         getattr(op, rule)(p, state)
-        if op.companion_of is not None:
+        if op.backward_of is not None:
             infer_through_forward(op, p, state, rule)
 
 
@@ -177,7 +177,7 @@ def _naming(where: str, kind: type[MXNetError], shown: Callable[[], str]) -> Ite
 
 
 def infer_shapes(
-    op: OperatorProperty,
+    op: Operator[Any],
     p: Params,
     inputs: Sequence[PartialShape | None],
     outputs: Sequence[PartialShape | None] | None = None,
@@ -199,7 +199,7 @@ def infer_shapes(
 
 
 def infer_types(
-    op: OperatorProperty,
+    op: Operator[Any],
     p: Params,
     inputs: Sequence[int | None],
     outputs: Sequence[int | None] | None = None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -79,11 +79,46 @@ def required(doc: str, **bounds: Any) -> Any:
     return dataclasses.field(metadata=notes)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Params:
-    """Base of every parameter class; instances are immutable."""
+    """Base of every parameter class: its annotated `opt(...)` and `required(...)` members are the parameters.
+
+    Instances are immutable. Inherited parameters come first; a class made with `leading=True` puts its own
+    before them. The order is that of positional arguments and of `scalars`.
+
+    Examples
+    --------
+    >>> class UpdateParam(Params):
+    ...     wd: float = opt(0.0, "weight decay", runtime=True)
+    >>> class SGDParam(UpdateParam, leading=True):
+    ...     lr: float = required("learning rate", runtime=True)
+    >>> SGDParam(lr="0.1")
+    SGDParam(lr=0.1)
+    >>> [info.name for info in SGDParam.fields()]
+    ['lr', 'wd']
+    """
 
     op_name: ClassVar[str] = "operator"
     _fields: ClassVar[tuple[FieldInfo, ...]] = ()
+    _explicit: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, leading: bool = False, init: bool = True, **keywords: Any) -> None:
+        # init=False tells type checkers that the constructor is inherited
+        super().__init_subclass__(**keywords)
+        inherited = {info.name: info for base in cls.__bases__ for info in getattr(base, "_fields", ())}
+        hints = typing.get_type_hints(cls, include_extras=True)
+        own = {}
+        for name in cls.__dict__.get("__annotations__", {}):
+            declared = cls.__dict__.get(name)
+            if not isinstance(declared, dataclasses.Field):
+                continue
+            own[name] = FieldInfo(name, hints[name], declared.default, **declared.metadata)
+            if own[name].required:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, declared.default)
+        merged = own | inherited | own if leading else inherited | own
+        cls._fields = tuple(merged.values())
 
     def __init__(self, **values: Any) -> None:
         """Accepts values or MXNet's text forms; see `parse`."""
@@ -104,8 +139,15 @@ class Params:
                 )
             else:
                 value = info.default
-            object.__setattr__(self, info.name, value)
-        object.__setattr__(self, "_explicit", tuple(n for n in table if n in values))
+            self.__dict__[info.name] = value
+        self._hold(_explicit=tuple(n for n in table if n in values))
+
+    def _hold(self, **members: object) -> None:
+        """Sets members of an instance that is being made, `key` and `scalars` included.
+
+        For constructors of classes whose members are no declared parameters.
+        """
+        self.__dict__.update(members)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], op: str | None = None, node: str | None = None) -> Self:
@@ -135,7 +177,7 @@ class Params:
         """The run-time parameters as numbers, in declaration order."""
         return tuple(float(getattr(self, f.name)) for f in self._fields if f.runtime)
 
-    def with_scalars(self, scalars: typing.Sequence[float]) -> Self:
+    def with_scalars(self, scalars: Sequence[float]) -> Self:
         """The same parameters with other run-time values."""
         names = [f.name for f in self._fields if f.runtime]
         if not names or tuple(scalars) == self.scalars:
@@ -156,9 +198,6 @@ class Params:
         return {f.name: to_text(getattr(self, f.name)) for f in self._fields}
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("key", "scalars"):
-            object.__setattr__(self, name, value)
-            return
         raise dataclasses.FrozenInstanceError(f"cannot assign to parameter {name!r}")
 
     def __eq__(self, other: object) -> bool:
@@ -168,11 +207,8 @@ class Params:
         return hash((type(self), self.key, self.scalars))
 
     def __repr__(self) -> str:
-        explicit = self.__dict__.get("_explicit", ())  # absent while a value is refused
-        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in explicit)
+        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self._explicit)
         return f"{type(self).__name__}({shown})"
-
-    _explicit: tuple[str, ...]
 
 
 def _unknown(where: str, name: str, possible: list[str]) -> str:
@@ -188,26 +224,12 @@ class NoParams(Params):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def param(cls: type[T]) -> type[T]:
-    """Makes a class of annotated `opt(...)` and `required(...)` fields a parameter class."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    fields: list[FieldInfo] = []
-    for base in reversed(cls.__mro__):
-        for name in vars(base).get("__annotations__", {}):
-            declared = vars(base).get(name)
-            if isinstance(declared, dataclasses.Field):
-                fields = [f for f in fields if f.name != name]
-                fields.append(FieldInfo(name, hints[name], declared.default, **declared.metadata))
-    namespace: dict[str, Any] = {
-        "__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__,
-        "__annotations__": dict(vars(cls).get("__annotations__", {})),
-    }  # fmt: skip
-    for info in fields:
-        if not info.required:
-            namespace[info.name] = info.default
-    extras: dict[str, Callable[..., Any]] = {
-        name: member
-        for name, member in vars(cls).items()
-        if not isinstance(member, dataclasses.Field) and not name.startswith("__")
-    }
-    made = type(cls.__name__, (Params,), namespace | extras | {"_fields": tuple(fields)})
-    return typing.cast("type[T]", made)
+    """Makes a class that does not derive from `Params` a parameter class."""
+    if issubclass(cls, Params):
+        return cls
+    members: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        notes |= vars(base).get("__annotations__", {})
+        members |= {k: v for k, v in vars(base).items() if k not in ("__dict__", "__weakref__")}
+    return typing.cast("type[T]", type(cls.__name__, (Params,), members | {"__annotations__": notes}))

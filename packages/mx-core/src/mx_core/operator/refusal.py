@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import MXNetError
-from mx_core.operator.params import Params, param, required
-from mx_core.operator.property import MAX_TENSORS, OperatorProperty
+from mx_core.operator.declaration import MAX_TENSORS, Operator
+from mx_core.operator.params import Params, required
 
 if TYPE_CHECKING:
     from mx_core.operator.gradient import Entry, GradientBuilder
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 NAME = "_backward_not_offered"
 
 
-@param
-class RefusalParam:
+class RefusalParam(Params):
     """Whose derivative is asked for."""
 
     operator: str = required("the operator")
@@ -30,18 +29,18 @@ class RefusalParam:
     num_outputs: int = required("how many gradients were wanted", lower=0, upper=MAX_TENSORS)
 
 
-class Refusal(OperatorProperty):
+class Refusal(Operator[RefusalParam]):
     """Says, once its shapes are asked for, that an operator has no derivative of higher order."""
 
     name = NAME
-    Param = RefusalParam
+    differentiable = False
     variadic = "num_args"
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: RefusalParam) -> tuple[str, ...]:
         """One per gradient."""
         return tuple(f"grad{i}" for i in range(p.num_outputs))
 
-    def infer_shape(self, p: Any, s: Shapes) -> None:
+    def infer_shape(self, p: RefusalParam, s: Shapes) -> None:
         """Always raises.
 
         Raises
@@ -51,17 +50,13 @@ class Refusal(OperatorProperty):
         raise MXNetError(f"[{p.operator}] its derivatives of higher order are not offered")
 
 
-def lacks_gradient(op: OperatorProperty) -> bool:
-    """True for a backward operator that says nothing of its own gradient."""
-    return op.companion_of is not None and type(op).gradient is OperatorProperty.gradient
-
-
-def refusal(op: OperatorProperty, p: Params, g: GradientBuilder) -> Sequence[Entry | None]:
+def refusal(op: Operator[Any], p: Params, g: GradientBuilder) -> Sequence[Entry | None]:
     """A gradient that is an error for every input of which values are read."""
     n = len(op.inputs(p))
-    wanted = [i for i in range(n) if i not in op.shape_only_inputs]
+    shape_only = op.shape_only_inputs(p)
+    wanted = [i for i in range(n) if i not in shape_only]
     heads = [g.out_grad(i) for i in range(len(op.outputs(p)))]
-    shown = op.companion_of.name if op.companion_of is not None else op.name
+    shown = op.backward_of.name if op.backward_of is not None else op.name
     made = g.op(NAME, heads, operator=shown, num_args=len(heads), num_outputs=len(wanted))
     places = dict(zip(wanted, made, strict=True))
     return [places.get(i) for i in range(n)]

@@ -8,33 +8,32 @@ T1 (out-gradient, output) and T2 (out-gradient, input).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mx_core.errors import PluginError
 from mx_core.expression.derivative import differentiate
 from mx_core.expression.evaluate import evaluate
 from mx_core.expression.ir import Expression
 from mx_core.expression.trace import Builder, Traced
-from mx_core.operator.params import Params
-from mx_core.operator.property import OperatorProperty, ReferenceContext
+from mx_core.operator.declaration import Operator, P, ReferenceContext
 
 if TYPE_CHECKING:
-    from mx_core.operator.gradient import Entry, GradientBuilder
-    from mx_core.operator.infer import Shapes, Types
+    from mx_core.operator.arrays import Array
+    from mx_core.operator.gradient import Entry, GradientBuilder, Gradients
+    from mx_core.operator.infer import Shapes
 
 
-class Elementwise(OperatorProperty):
+class Elementwise(Operator[P]):
     """Every operator that is an expression: has `expression(p)`, needs no kernel of its own."""
 
     broadcast: ClassVar[bool] = False
 
-    def expression(self, p: Params) -> Expression:
+    def expression(self, p: P) -> Expression:
         """Inputs in order, the run-time parameters as scalars, one output per output."""
         raise NotImplementedError(f"[{self.name}] no expression")
 
-    def infer_shape(self, p: Params, s: Shapes) -> None:
+    def infer_shape(self, p: P, s: Shapes) -> None:
         """All shapes equal, or broadcast as NumPy does."""
         if not self.broadcast:
             s.unify([*self.inputs(p), *self.outputs(p)])
@@ -43,19 +42,19 @@ class Elementwise(OperatorProperty):
         for name in self.outputs(p):
             s.assign(name, shape)
 
-    def inplace(self, p: Params) -> tuple[tuple[int, int], ...]:
+    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
         """Any input, with any output."""
         n = len(self.inputs(p))
         return tuple((i, o) for o in range(len(self.outputs(p))) for i in range(n))
 
-    def output_types(self, p: Params, input_types: Sequence[int]) -> tuple[int, ...]:
+    def output_types(self, p: P, input_types: Sequence[int]) -> tuple[int, ...]:
         """Type codes the expression's outputs are stored in."""
         from mx_core.operator.infer import infer_types
 
         _, types = infer_types(self, p, input_types)
         return tuple(input_types[0] if t is None else t for t in types)
 
-    def reference(self, p: Params, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: P, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """The expression, evaluated with NumPy."""
         from mx_core import dtypes
 
@@ -80,7 +79,7 @@ def broadcast_shapes(shapes: Sequence[tuple[int, ...] | None], s: Shapes) -> tup
     return tuple(result)
 
 
-class SimpleOp(Elementwise):
+class SimpleOp(Elementwise[P]):
     """Derive, name it, write `function`; optionally `gradient_function`.
 
     `function(p, *inputs)` works on traced values with operators and the functions of
@@ -91,9 +90,8 @@ class SimpleOp(Elementwise):
 
     Examples
     --------
-    >>> class Quadratic(SimpleOp):
+    >>> class Quadratic(SimpleOp[QuadraticParam]):
     ...     name = "quadratic"
-    ...     Param = QuadraticParam
     ...
     ...     def function(self, p, data):
     ...         return (p.a * data + p.b) * data + p.c
@@ -102,77 +100,97 @@ class SimpleOp(Elementwise):
     ...         return out_grad * (2 * p.a * data + p.b)
     """
 
-    #: False for a function with zero gradient everywhere (comparisons, rounding)
-    differentiable: ClassVar[bool] = True
+    #: `function(self, p, *inputs)`
+    function: ClassVar[Callable[..., Traced | Sequence[Traced]]]
+    #: `gradient_function(self, p, out_grad, ...)`, one gradient per input; None: derived
+    gradient_function: ClassVar[Callable[..., Traced | Sequence[Traced]] | None] = None
 
-    def __init__(self) -> None:
-        given = list(inspect.signature(self.function).parameters)
-        if "arguments" not in type(self).__dict__ and type(self).arguments == ("data",):
-            type(self).arguments = tuple(given[1:])
-        if tuple(given[1:]) != self.arguments:
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not hasattr(cls, "function"):
+            return
+        bound = isinstance(inspect.getattr_static(cls, "function"), staticmethod)
+        given = tuple(inspect.signature(cls.function).parameters)[1 if bound else 2 :]
+        if "arguments" not in cls.__dict__ and cls.arguments == ("data",):
+            cls.arguments = given
+        if given != cls.arguments:
             raise PluginError(
-                f"[{self.name}] function takes {given[1:]}, the operator's inputs are {self.arguments}"
+                f"[{cls.name}] function takes {list(given)}, the operator's inputs are {cls.arguments}"
             )
 
-    def function(self, p: Any, data: Any) -> Any:
-        """The elementwise function."""
-        raise NotImplementedError
+    def __init__(self) -> None:
+        self._traced: dict[tuple[Any, ...], Expression] = {}
+        self._backward: dict[tuple[Any, ...], tuple[tuple[str, ...], Expression]] = {}
 
-    gradient_function: Any = None
-
-    def expression(self, p: Params) -> Expression:
+    def expression(self, p: P) -> Expression:
         """The traced function; traced once per set of fixed parameters."""
-        return _forward_expression(self, p.key, _Frozen(p))
+        return _remembered(self._traced, p.key, lambda: self._trace(p))
 
-    def backward_arguments(self, p: Params) -> tuple[str, ...]:
+    def _trace(self, p: P) -> Expression:
+        builder = Builder(len(self.arguments), len(p.scalars))
+        inputs = [builder.input(i) for i in range(len(self.arguments))]
+        return builder.finish(_as_sequence(self.function(_TracedParams(p, builder), *inputs)))
+
+    def backward_arguments(self, p: P) -> tuple[str, ...]:
         """What the backward operator takes: out_grad, then output and inputs that are kept."""
-        return _backward(self, p.key, _Frozen(p))[0]
+        return _remembered(self._backward, p.key, lambda: self._trace_backward(p))[0]
 
-    def backward_expression(self, p: Params) -> Expression:
+    def backward_expression(self, p: P) -> Expression:
         """From `backward_arguments` to one gradient per input."""
-        return _backward(self, p.key, _Frozen(p))[1]
+        return _remembered(self._backward, p.key, lambda: self._trace_backward(p))[1]
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
+    def _trace_backward(self, p: P) -> tuple[tuple[str, ...], Expression]:
+        if self.gradient_function is None:
+            return _derived(self, differentiate(self.expression(p)))
+        names = tuple(inspect.signature(self.gradient_function).parameters)[1:]
+        allowed = {"out_grad", "output", *self.arguments}
+        if not names or names[0] != "out_grad" or not set(names) <= allowed:
+            raise PluginError(
+                f"[{self.name}] gradient_function takes {names}; expected out_grad first, then any of "
+                f"{sorted(allowed - {'out_grad'})}"
+            )
+        builder = Builder(len(names), len(p.scalars))
+        inputs = [builder.input(i) for i in range(len(names))]
+        grads = _as_sequence(self.gradient_function(_TracedParams(p, builder), *inputs))
+        if len(grads) != len(self.arguments):
+            raise PluginError(f"[{self.name}] {len(grads)} gradients for {len(self.arguments)} inputs")
+        return names, builder.finish(grads)
+
+    @property
+    def backward_name(self) -> str:
+        """Name of the backward operator."""
+        return f"_backward_{self.name}"
+
+    def backward_operator(self) -> Operator[Any] | None:
         """`_backward_NAME`, when there is a gradient."""
-        return (_backward_class(self)(),) if self.differentiable else ()
+        from mx_core.operator.derivative import backward_class
 
-    def gradient(self, p: Params, g: GradientBuilder) -> Sequence[Entry | None] | None:
+        return backward_class(self)() if self.differentiable else None
+
+    def gradient(self, p: P, g: GradientBuilder) -> Gradients:
         """One application of `_backward_NAME`, summed back where inputs were broadcast.
 
         Where every input's gradient is the out-gradient itself, as those of a sum, it is passed on.
         """
         if not self.differentiable:
             return None
-        entries = {"out_grad": g.out_grad(0), "output": g.output(0)}
-        entries |= {name: g.input(i) for i, name in enumerate(self.arguments)}
+        entries = {"out_grad": g.out_grad(), "output": g.output()}
+        entries |= dict(zip(self.arguments, g.inputs, strict=True))
         kept = self.backward_arguments(p)
         grads: Sequence[Entry]
         if set(self.backward_expression(p).outputs) == {kept.index("out_grad")}:
-            grads = [g.out_grad(0)] * len(self.arguments)  # passed on unchanged: nothing to compute
+            grads = [g.out_grad()] * len(self.arguments)  # passed on unchanged: nothing to compute
         else:
-            grads = g.op(f"_backward_{self.name}", [entries[name] for name in kept], params=p)
+            grads = g.op(self.backward_name, [entries[name] for name in kept], params=p)
         if not self.broadcast:
             return grads
-        return [g.op("_unbroadcast", (grad, g.input(i)))[0] for i, grad in enumerate(grads)]
-
-
-class _Frozen:
-    """Parameters as a cache argument that does not take part in the key."""
-
-    def __init__(self, p: Params) -> None:
-        self.p = p
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen)
-
-    def __hash__(self) -> int:
-        return 0
+        return [g.op("_unbroadcast", pair)[0] for pair in zip(grads, g.inputs, strict=True)]
 
 
 class _TracedParams:
     """Parameters of which the run-time ones are traced scalars."""
 
-    def __init__(self, p: Params, builder: Builder) -> None:
+    def __init__(self, p: P, builder: Builder) -> None:
         runtime = [f.name for f in p.fields() if f.runtime]
         for info in p.fields():
             value = getattr(p, info.name)
@@ -184,35 +202,19 @@ def _as_sequence(result: Any) -> Sequence[Any]:
     return result if isinstance(result, (tuple, list)) else (result,)
 
 
-@lru_cache(maxsize=2048)
-def _forward_expression(op: SimpleOp, key: tuple[Any, ...], frozen: _Frozen) -> Expression:
-    p = frozen.p
-    builder = Builder(len(op.arguments), len(p.scalars))
-    inputs = [builder.input(i) for i in range(len(op.arguments))]
-    return builder.finish(_as_sequence(op.function(_TracedParams(p, builder), *inputs)))
+T = TypeVar("T")
 
 
-@lru_cache(maxsize=2048)
-def _backward(op: SimpleOp, key: tuple[Any, ...], frozen: _Frozen) -> tuple[tuple[str, ...], Expression]:
-    p = frozen.p
-    if op.gradient_function is None:
-        return _derived(op, differentiate(op.expression(p)))
-    names = tuple(inspect.signature(op.gradient_function).parameters)[1:]
-    allowed = {"out_grad", "output", *op.arguments}
-    if not names or names[0] != "out_grad" or not set(names) <= allowed:
-        raise PluginError(
-            f"[{op.name}] gradient_function takes {names}; expected out_grad first, then any of "
-            f"{sorted(allowed - {'out_grad'})}"
-        )
-    builder = Builder(len(names), len(p.scalars))
-    traced: list[Traced] = [builder.input(i) for i in range(len(names))]
-    grads = _as_sequence(op.gradient_function(_TracedParams(p, builder), *traced))
-    if len(grads) != len(op.arguments):
-        raise PluginError(f"[{op.name}] {len(grads)} gradients for {len(op.arguments)} inputs")
-    return names, builder.finish(grads)
+def _remembered(table: dict[tuple[Any, ...], T], key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    found = table.get(key)
+    if found is None:
+        if len(table) >= 256:  # of operators called with ever new fixed parameters
+            table.clear()
+        found = table[key] = make()
+    return found
 
 
-def _derived(op: SimpleOp, full: Expression) -> tuple[tuple[str, ...], Expression]:
+def _derived(op: SimpleOp[Any], full: Expression) -> tuple[tuple[str, ...], Expression]:
     """The derived gradient, without the inputs it does not read."""
     names = ("out_grad", *op.arguments)
     read = {v for step in full.instructions for v in step.operands} | set(full.outputs)
@@ -224,91 +226,3 @@ def _derived(op: SimpleOp, full: Expression) -> tuple[tuple[str, ...], Expressio
 
     values = replay(builder, full, inputs)
     return tuple(names[i] for i in kept), builder.finish([values[v] for v in full.outputs])
-
-
-class Derivative(Elementwise):
-    """An elementwise derivative, whose own derivative is `_backward` + its name; declared on demand."""
-
-    def gradient(self, p: Params, g: GradientBuilder) -> Sequence[Entry | None] | None:
-        """Through the derived expression of this operator."""
-        n_out, n_in = len(self.outputs(p)), len(self.inputs(p))
-        entries = [g.out_grad(i) for i in range(n_out)] + [g.input(i) for i in range(n_in)]
-        grads = g.op(f"_backward{self.name}", entries, params=p)
-        if not self.broadcast:
-            return grads
-        return [g.op("_unbroadcast", (grad, g.input(i)))[0] for i, grad in enumerate(grads)]
-
-    def derivative(self) -> Derivative:
-        """The operator `_backward` + name."""
-        return _higher_class(self)()
-
-
-class BackwardOp(Derivative):
-    """The backward operator of a SimpleOp; an expression too, so it has a gradient in turn."""
-
-    forward: ClassVar[SimpleOp]
-
-    def inputs(self, p: Params) -> tuple[str, ...]:
-        """out_grad, then what the forward operator's gradient keeps."""
-        return self.forward.backward_arguments(p)
-
-    def outputs(self, p: Params) -> tuple[str, ...]:
-        """One gradient per input of the forward operator."""
-        return tuple(f"{name}_grad" for name in self.forward.arguments)
-
-    def expression(self, p: Params) -> Expression:
-        """The traced or derived gradient."""
-        return self.forward.backward_expression(p)
-
-    def infer_type(self, p: Params, t: Types) -> None:
-        """Everything in the type of the out-gradient."""
-        t.unify([*self.inputs(p), *self.outputs(p)])
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """The second-order backward operator."""
-        return (self.derivative(),)
-
-
-class HigherOrderOp(Derivative):
-    """The derivative of a derivative."""
-
-    below: ClassVar[Derivative]
-    #: ending of the names of its heads, which tells them from those of the orders below
-    head: ClassVar[str]
-
-    def inputs(self, p: Params) -> tuple[str, ...]:
-        """Out-gradients of the outputs of the order below, then its inputs."""
-        return (*(n + self.head for n in self.below.outputs(p)), *self.below.inputs(p))
-
-    def outputs(self, p: Params) -> tuple[str, ...]:
-        """One gradient per input of the order below."""
-        return tuple(f"{n}_grad" for n in self.below.inputs(p))
-
-    def expression(self, p: Params) -> Expression:
-        """Derived."""
-        return _derivative(self.below.expression(p))
-
-
-_derivative = lru_cache(maxsize=1024)(differentiate)
-
-
-def _backward_class(op: SimpleOp) -> type[BackwardOp]:
-    members = {
-        "name": f"_backward_{op.name}", "Param": op.Param, "forward": op, "broadcast": op.broadcast,
-        "arguments": ("out_grad", *op.arguments, "output"),
-        "results": tuple(f"{name}_grad" for name in op.arguments),
-        "__doc__": f"Gradient of {op.name}.", "__module__": type(op).__module__,
-    }  # fmt: skip
-    return type(f"Backward{type(op).__name__}", (BackwardOp,), members)
-
-
-def _higher_class(op: Derivative) -> type[HigherOrderOp]:
-    order = op.name.count("_backward") + 1
-    head = "_head" if order == 2 else f"_head{order}"
-    members = {
-        "name": f"_backward{op.name}", "Param": op.Param, "below": op, "head": head,
-        "broadcast": op.broadcast, "arguments": (*(name + head for name in op.results), *op.arguments),
-        "results": tuple(f"{name}_grad" for name in op.arguments),
-        "__doc__": f"Gradient of {op.name}.", "__module__": type(op).__module__,
-    }  # fmt: skip
-    return type(f"Backward{type(op).__name__}", (HigherOrderOp,), members)

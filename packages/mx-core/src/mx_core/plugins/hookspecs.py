@@ -17,7 +17,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, KernelSpec
-    from mx_core.operator.property import OperatorProperty
+    from mx_core.operator.declaration import Operator
     from mx_core.plugins import registrars
 
 #: Entry-point group; its suffix is the major version of this page.
@@ -130,9 +130,7 @@ def mx_register_commands(registry: registrars.CommandRegistrar) -> None:
 
 
 @hookspec(firstresult=True)
-def mx_select_kernel(
-    op: OperatorProperty, call: KernelCall, candidates: Sequence[KernelSpec]
-) -> KernelSpec | None:
+def mx_select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
     """Asked once per signature: the candidate to try first, or None for the priorities' order."""
 
 

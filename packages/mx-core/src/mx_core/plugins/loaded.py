@@ -19,7 +19,7 @@ from mx_core.plugins.registries import Registry
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, KernelSpec
-    from mx_core.operator.property import OperatorProperty
+    from mx_core.operator.declaration import Operator
     from mx_core.plugins.loading import Manager
 
 
@@ -140,9 +140,7 @@ def _brings(record: PluginRecord, kind: str, name: str) -> bool:
     )
 
 
-def select_kernel(
-    op: OperatorProperty, call: KernelCall, candidates: Sequence[KernelSpec]
-) -> KernelSpec | None:
+def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
     """The first answer of hook `mx_select_kernel`, or None."""
     state = _get()
     if not state.selects:

@@ -14,7 +14,7 @@ from mx_core.plugins.registries import Transaction, calling_line
 if TYPE_CHECKING:
     import click
 
-    from mx_core.operator.property import OperatorProperty
+    from mx_core.operator.declaration import Operator
 
 Make = Callable[..., Any]
 
@@ -94,11 +94,11 @@ class OperatorRegistrar(_Registrar):
 
     kind = "operators"
 
-    def add(self, operator: type[OperatorProperty]) -> None:
+    def add(self, operator: type[Operator]) -> None:
         """An operator: the class that declares it."""
         name = getattr(operator, "name", None)
         if not isinstance(operator, type) or not isinstance(name, str):
-            raise PluginError(f"operators: expected an OperatorProperty class, got {operator!r}")
+            raise PluginError(f"operators: expected an Operator class, got {operator!r}")
         self._stage(name, operator, tuple(operator.aliases))
 
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from mx_core import dtypes, operators
 from mx_core.kernels import TensorSpec
+from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_core.operator.params import Params
-from mx_core.operator.property import OperatorProperty, ReferenceContext
 from mx_core.operator.simple import Elementwise
 
 Array = npt.NDArray[Any]
@@ -28,7 +28,7 @@ RANDOM_KEY = 0x1234_5678_9ABC_DEF0
 class Case:
     """An operator with parameters, input arrays (auxiliary states last) and output specs."""
 
-    op: OperatorProperty
+    op: Operator
     params: Params
     inputs: tuple[Array, ...]
     outputs: tuple[TensorSpec, ...]
@@ -59,7 +59,7 @@ class Case:
 
 
 def make_case(
-    op: str | OperatorProperty,
+    op: str | Operator,
     params: Mapping[str, Any] | None = None,
     inputs: Sequence[Input] | None = None,
     *,

@@ -13,7 +13,7 @@ import numpy as np
 from mx_core import _native, dtypes, kernels
 from mx_core.context import cpu
 from mx_core.kernels import KernelCall, KernelSpec
-from mx_core.operator.property import OperatorProperty
+from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.plan import ADD, INPLACE, NULL, WRITE, run_plan
@@ -39,7 +39,7 @@ class Checked:
 
 
 def check_kernel(
-    op: str | OperatorProperty,
+    op: str | Operator,
     params: Mapping[str, Any] | None = None,
     inputs: Sequence[Input] | None = None,
     *,

@@ -10,9 +10,9 @@ import numpy as np
 
 from mx_core import dtypes, operators
 from mx_core.errors import ShapeError
+from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.gradient import Entry, gradient_of
 from mx_core.operator.infer import infer_shapes, infer_types
-from mx_core.operator.property import OperatorProperty, ReferenceContext
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.expect import raises
 
@@ -21,7 +21,7 @@ PROBES = 24
 
 
 def check_operator(
-    op: str | OperatorProperty,
+    op: str | Operator,
     params: Mapping[str, Any] | None = None,
     inputs: Sequence[Input] | None = None,
     *,

@@ -10,7 +10,7 @@ from typing import Any
 
 from mx_core import operators, plugins
 from mx_core.context import Context
-from mx_core.operator.property import OperatorProperty
+from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.plugins import specs
 from mx_core.plugins.discovery import PluginRecord
@@ -128,7 +128,7 @@ def _check_generator(entry: Entry) -> Iterator[Result]:
             yield _equals_reference(entry, op, entry.value.name, may_decline=True)
 
 
-def _equals_reference(entry: Entry, op: OperatorProperty, variant: str, may_decline: bool = False) -> Result:
+def _equals_reference(entry: Entry, op: Operator, variant: str, may_decline: bool = False) -> Result:
     from mx_core.testing.kernel import check_kernel
 
     def check() -> None:
@@ -138,7 +138,7 @@ def _equals_reference(entry: Entry, op: OperatorProperty, variant: str, may_decl
     return _attempt(_subject(entry), f"{op.name} equals the reference", check)
 
 
-def _domain(op: OperatorProperty) -> tuple[float, float]:
+def _domain(op: Operator) -> tuple[float, float]:
     """An interval on which the operator is defined and smooth, as far as one can guess."""
     import numpy as np
 

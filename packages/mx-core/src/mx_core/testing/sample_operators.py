@@ -10,23 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 
 
-class Fails(OperatorProperty):
+class Fails(Operator):
     """Raises when it is computed."""
 
     name = "test_fails"
+    differentiable = False
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         """Raises ZeroDivisionError."""
         raise ZeroDivisionError("computed by test_fails")
 
 
-class Positive(OperatorProperty):
+class Positive(Operator):
     """The positive elements: the shape of the result depends on the values."""
 
     name = "test_positive"
+    differentiable = False
     dynamic_output = True
 
     def infer_shape(self, p: Any, s: Any) -> None:
@@ -37,10 +39,11 @@ class Positive(OperatorProperty):
         return (inputs[0][inputs[0] > 0],)
 
 
-class Counter(OperatorProperty):
+class Counter(Operator):
     """Adds data to an auxiliary state and returns the state before."""
 
     name = "test_counter"
+    differentiable = False
     auxiliaries = ("state",)
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:

@@ -14,7 +14,15 @@ from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, PythonKernel
-from mx_core.operator import Entry, GradientBuilder, OperatorProperty, ReferenceContext
+from mx_core.operator import (
+    Array,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    ReferenceContext,
+    Shapes,
+    Types,
+)
 from mx_ndarray.custom.params import COUNT, CustomParams
 from mx_ndarray.custom.property import CustomOp
 from mx_ndarray.custom.running import create, run_backward, run_forward
@@ -39,7 +47,7 @@ def dependencies(p: CustomParams) -> tuple[list[int], list[int], list[int]]:
     return tuple([k for k, n in enumerate(part) if n in declared] for part in numbers)  # type: ignore[return-value]
 
 
-class Custom(OperatorProperty):
+class Custom(Operator[CustomParams]):
     """An operator written in Python, found by its `op_type`.
 
     Inputs, auxiliary states, outputs, shapes and types are what its property says; other
@@ -48,27 +56,26 @@ class Custom(OperatorProperty):
 
     name = "Custom"
     aliases = ("_npi_Custom",)
-    Param = CustomParams
     variadic: ClassVar[str | None] = COUNT
     needs_train_flag = True
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: CustomParams) -> tuple[str, ...]:
         """As the property lists them."""
         return tuple(p.prop.list_arguments())
 
-    def aux(self, p: Any) -> tuple[str, ...]:
+    def aux(self, p: CustomParams) -> tuple[str, ...]:
         """As the property lists them."""
         return tuple(p.prop.list_auxiliary_states())
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: CustomParams) -> tuple[str, ...]:
         """As the property lists them, and a number by which backward finds the operator."""
         return (*p.prop.list_outputs(), STATE)
 
-    def num_visible_outputs(self, p: Any) -> int:
+    def num_visible_outputs(self, p: CustomParams) -> int:
         """All but the number."""
         return len(p.prop.list_outputs())
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: CustomParams, s: Shapes) -> None:
         """Asks the property; what it cannot tell yet stays open."""
         s.assign(STATE, (1,))
         shapes = [s.get(name) for name in self.inputs(p)]
@@ -81,7 +88,7 @@ class Custom(OperatorProperty):
                 if complete or len(shape) and 0 not in shape:
                     s.assign(name, tuple(shape))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: CustomParams, t: Types) -> None:
         """Asks the property once the first type is known."""
         t.assign(STATE, np.int64)
         codes = [t.get(name) for name in self.inputs(p)]
@@ -91,45 +98,40 @@ class Custom(OperatorProperty):
             for name, dtype in zip(part, values, strict=True):
                 t.assign(name, dtype)
 
-    def _parts(self, p: Any) -> tuple[tuple[str, ...], ...]:
+    def _parts(self, p: CustomParams) -> tuple[tuple[str, ...], ...]:
         return self.inputs(p), tuple(p.prop.list_outputs()), self.aux(p)
 
-    def gradient(self, p: Any, g: GradientBuilder) -> Any:
+    def gradient(self, p: CustomParams, g: GradientBuilder) -> Gradients:
         """One operator; of what backward does not read only shapes are used."""
         kept_grads, kept_inputs, kept_outputs = dependencies(p)
-        n_in, n_out = len(self.inputs(p)), self.num_visible_outputs(p)
-
-        def data(i: int) -> Entry:
-            entry: Entry = g.input(i)
-            return entry if i in kept_inputs else g.op("zeros_like", (entry,))[0]
-
-        entries = [g.out_grad(i) for i in kept_grads] + [data(i) for i in range(n_in)]
-        entries += [g.output(i) for i in kept_outputs]
-        entries += [g.input(n_in + i) for i in range(len(self.aux(p)))] + [g.output(n_out)]
+        outputs = p.prop.list_outputs()
+        data = [x if i in kept_inputs else g.op("zeros_like", (x,))[0] for i, x in enumerate(g.inputs)]
+        entries = [g.out_grad(outputs[i]) for i in kept_grads] + data
+        entries += [g.output(outputs[i]) for i in kept_outputs]
+        entries += [*map(g.input, self.aux(p)), g.output(STATE)]
         return g.op("_backward_Custom", entries, params=p)
 
-    def in_main_memory(self, p: Any, context: Context) -> Any:
+    def backward_operator(self) -> BackwardCustom:
+        """Written by hand: it runs the operator that the forward node keeps."""
+        return BackwardCustom()
+
+    def in_main_memory(self, p: CustomParams, context: Context) -> CustomParams:
         """Python runs it; its arrays are on the device nevertheless."""
         return p.on(context)
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardCustom(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: CustomParams, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """Never asked: its kernel is `forward_kernel`, which keeps the operator."""
         raise MXNetError("[Custom] runs through its kernel only")
 
 
-class BackwardCustom(OperatorProperty):
+class BackwardCustom(Operator[CustomParams]):
     """Gradients of a custom operator: out-gradients, inputs, outputs, auxiliary states, number."""
 
     name = "_backward_Custom"
-    Param = CustomParams
     variadic: ClassVar[str | None] = COUNT
     needs_train_flag = True
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: CustomParams) -> tuple[str, ...]:
         """What the gradient of Custom hands over."""
         kept_grads, _, kept_outputs = dependencies(p)
         outputs = p.prop.list_outputs()
@@ -141,25 +143,29 @@ class BackwardCustom(OperatorProperty):
             STATE,
         )
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: CustomParams) -> tuple[str, ...]:
         """One gradient per input of Custom."""
         return tuple(f"{name}_gradient" for name in p.prop.list_arguments())
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: CustomParams, s: Shapes) -> None:
         """As the inputs of Custom."""
         for name in p.prop.list_arguments():
             s.unify([f"{name}_in", f"{name}_gradient"])
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: CustomParams, t: Types) -> None:
         """As the inputs of Custom."""
         for name in p.prop.list_arguments():
             t.unify([f"{name}_in", f"{name}_gradient"])
 
-    def in_main_memory(self, p: Any, context: Context) -> Any:
+    def gradient(self, p: CustomParams, g: GradientBuilder) -> Gradients:
+        """Python code has no derivative."""
+        return g.not_differentiable()
+
+    def in_main_memory(self, p: CustomParams, context: Context) -> CustomParams:
         """Python runs it; its arrays are on the device nevertheless."""
         return p.on(context)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: CustomParams, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """Never asked: its kernel is `backward_kernel`."""
         raise MXNetError("[_backward_Custom] runs through its kernel only")
 

@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
-from mx_core.operator import FieldInfo, Params
+from mx_core.operator import Params, required
 from mx_ndarray.custom.property import CustomOpProp, registered
 
 _serial = itertools.count()
 #: how many positional inputs a caller gave; the property says how many there are
 COUNT = "num_args"
-_OP_TYPE = "name given to mx.operator.register; other arguments go to its constructor"
 
 
 class CustomParams(Params):
@@ -31,14 +29,11 @@ class CustomParams(Params):
     device : where the operator's arrays lie, if not where its kernel runs
     """
 
-    op_type: str
+    op_type: str = required("name given to mx.operator.register; other arguments go to its constructor")
     rest: dict[str, str]
     prop: CustomOpProp
     serial: int
     device: Context | None = None
-    _fields: ClassVar[tuple[FieldInfo, ...]] = (
-        FieldInfo("op_type", str, dataclasses.MISSING, _OP_TYPE, None, None, None, False),
-    )
 
     def _assign(self, values: Mapping[str, Any], op: str, node: str | None = None) -> None:
         super()._assign({k: v for k, v in values.items() if k == "op_type"}, op, node)
@@ -50,8 +45,7 @@ class CustomParams(Params):
         names = [*made.list_arguments(), *made.list_outputs(), *made.list_auxiliary_states()]
         if len(set(names)) != len(names):
             raise ArgumentError(f"[{op}] {self.op_type!r}: two of {', '.join(names)} have one name")
-        for name, value in (("rest", rest), ("prop", made), ("serial", next(_serial))):
-            object.__setattr__(self, name, value)
+        self._hold(rest=rest, prop=made, serial=next(_serial))
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -62,7 +56,7 @@ class CustomParams(Params):
         """The same operator with arrays on a device."""
         made = copy.copy(self)
         made.__dict__.pop("key", None)
-        object.__setattr__(made, "device", device)
+        made._hold(device=device)
         return made
 
     def replace(self, **changes: Any) -> Self:

@@ -14,14 +14,14 @@ from mx_core import dtypes
 from mx_core.errors import NoKernelError
 from mx_core.graph import PREPARED, Entry, Graph, Node
 from mx_core.kernels import KernelCall, TensorSpec
-from mx_core.operator import OperatorProperty, Params
+from mx_core.operator import Operator, Params
 from mx_operators_cpu.onednn.convolution import window_of
 from mx_operators_cpu.onednn.library import native
 from mx_operators_cpu.onednn.signature import specs
 
 if TYPE_CHECKING:
     from mx_core.context import Context
-    from mx_core.operator.property import ReferenceContext
+    from mx_core.operator import Array, ReferenceContext, Shapes, Types
 
 _FLOAT32 = dtypes.code("float32")
 
@@ -57,37 +57,30 @@ class PackParam(Params):
     size: int
 
     def __init__(self, call: KernelCall, size: int, order: tuple[int, ...]) -> None:
-        given: dict[str, Any] = {
-            "call": call,
-            "size": size,
-            "key": (call.op.name, *_reading(call), order, size) if order else (call, size),
-            "scalars": (),
-            "_explicit": (),
-        }
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        key = (call.op.name, *_reading(call), order, size) if order else (call, size)
+        self._hold(call=call, size=size, key=key, scalars=())
 
     def attrs_all(self) -> dict[str, str]:
         """The number of elements."""
         return {"size": str(self.size)}
 
 
-class PackWeight(OperatorProperty):
+class PackWeight(Operator[PackParam]):
     """A layer's weight in the order that its primitive computes in."""
 
     name = "_onednn_pack_weight"
-    Param = PackParam
     arguments = ("weight",)
+    differentiable = False  # of inference alone
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: PackParam, s: Shapes) -> None:
         """A vector."""
         s.assign("output", (p.size,))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: PackParam, t: Types) -> None:
         """float32 numbers, whatever they hold."""
         t.assign("output", _FLOAT32)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: PackParam, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """The order is the library's own."""
         raise NoKernelError("[_onednn_pack_weight] only oneDNN knows the order")
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from mx_core.errors import NoKernelError
 from mx_core.graph import PREPARED, Entry, Graph
 from mx_core.kernels import KernelCall
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_operators_cpu.onednn.fused import PackParam, PackWeight
 from mx_operators_cpu.onednn.rnn import stack, supported
 from mx_operators_cpu.onednn.signature import floating, specs
 
 if TYPE_CHECKING:
-    from mx_core.operator.property import ReferenceContext
+    from mx_core.operator import Array, ReferenceContext, Shapes, Types
 
 
-class PackStackParam(PackParam):
+class PackStackParam(PackParam, init=False):
     """The call whose parameters are packed."""
 
     op_name = "_onednn_pack_RNN"
@@ -34,44 +34,46 @@ class PackStack(PackWeight):
     name = "_onednn_pack_RNN"
     Param = PackStackParam
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: PackParam, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """The order is the library's own."""
         raise NoKernelError("[_onednn_pack_RNN] only oneDNN knows the order")
 
 
-class PackedStackParam(PackParam):
+class PackedStackParam(PackParam, init=False):
     """The call with parameters as they were."""
 
     op_name = "_onednn_RNN"
 
 
-class PackedStack(OperatorProperty):
+class PackedStack(Operator[PackedStackParam]):
     """RNN without training, with packed parameters: its visible outputs alone."""
 
     name = "_onednn_RNN"
-    Param = PackedStackParam
+    differentiable = False  # of inference alone
     arguments = ("data", "parameters", "state", "state_cell", "sequence_length")
     results = ("output", "state_output", "statecell_output")
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: PackedStackParam) -> tuple[str, ...]:
         """As RNN."""
         return tuple(p.call.op.inputs(p.call.params))
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: PackedStackParam) -> tuple[str, ...]:
         """The visible ones of RNN."""
         return tuple(p.call.op.outputs(p.call.params))[: p.call.op.num_visible_outputs(p.call.params)]
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: PackedStackParam, s: Shapes) -> None:
         """As they were."""
         for name, spec in zip(self.outputs(p), p.call.outputs, strict=False):
             s.assign(name, spec.shape)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: PackedStackParam, t: Types) -> None:
         """As they were."""
         for name, spec in zip(self.outputs(p), p.call.outputs, strict=False):
             t.assign(name, spec.dtype)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(
+        self, p: PackedStackParam, inputs: Sequence[Array], ctx: ReferenceContext
+    ) -> Sequence[Array]:
         """The order of the parameters is the library's own."""
         raise NoKernelError("[_onednn_RNN] only oneDNN knows the order of the parameters")
 

@@ -9,7 +9,7 @@ from typing import Any
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import Expression
-from mx_core.operator import Elementwise, OperatorProperty, SimpleOp, param, required
+from mx_core.operator import Elementwise, Operator, OperatorProperty, SimpleOp, param, required
 
 
 @param
@@ -38,13 +38,13 @@ class Cast(Elementwise):
         """Sizes differ."""
         return ()
 
+    def backward_operator(self) -> Operator[Any]:
+        """A cast to the type of an array."""
+        return BackwardCast()
+
     def gradient(self, p: Any, g: Any) -> Any:
         """Cast back, to the type of data."""
         return g.op("_backward_Cast", (g.out_grad(), g.input(0)))
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardCast(),)
 
 
 class BackwardCast(Elementwise):
@@ -53,7 +53,7 @@ class BackwardCast(Elementwise):
     name = "_backward_Cast"
     arguments = ("out_grad", "data")
     results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
+    shape_only = ("data",)
 
     def expression(self, p: Any) -> Expression:
         """The identity of the first input."""

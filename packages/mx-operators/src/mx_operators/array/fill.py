@@ -204,7 +204,8 @@ class Eye(_Fill):
 class _Like(Elementwise):
     """A constant of the shape and type of the input, whose values are not read."""
 
-    shape_only_inputs = frozenset((0,))
+    shape_only = ("data",)
+    differentiable = False
     value: ClassVar[float]
 
     def expression(self, p: Params) -> Expression:

@@ -10,10 +10,9 @@ import numpy as np
 
 from mx_core import expression as X
 from mx_core.expression import Expression
-from mx_core.operator import Elementwise, OperatorProperty, SimpleOp, opt, param, required
+from mx_core.operator import Elementwise, Operator, OperatorProperty, SimpleOp, opt, param, required
+from mx_core.operator.derivative import Derivative
 from mx_core.operator.property import ReferenceContext
-from mx_core.operator.refusal import refusal
-from mx_core.operator.simple import Derivative
 
 _SQRT_HALF = 0.7071067811865476
 _INV_SQRT_2PI = 0.3989422804014327
@@ -138,6 +137,10 @@ class LeakyReLU(Elementwise):
             return 0
         return (int(np.prod(output_shapes[0])) + 3) // 4
 
+    def backward_operator(self) -> Operator[Any]:
+        """An expression, but for prelu."""
+        return BackwardLeakyReLU()
+
     def gradient(self, p: Any, g: Any) -> Any:
         """One backward operator, with what the function needs."""
         if p.act_type == "prelu":
@@ -145,10 +148,6 @@ class LeakyReLU(Elementwise):
         if p.act_type == "rrelu":
             return g.op("elemwise_mul", (g.out_grad(), g.output(1)))
         return g.op("_backward_LeakyReLU", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardLeakyReLU(),)
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """The function."""
@@ -181,7 +180,7 @@ class BackwardLeakyReLU(Derivative):
 
     def gradient(self, p: Any, g: Any) -> Any:
         """Derived; that of prelu is not offered."""
-        return refusal(self, p, g) if p.act_type == "prelu" else super().gradient(p, g)
+        return g.not_differentiable() if p.act_type == "prelu" else super().gradient(p, g)
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """gamma for prelu only."""

@@ -19,7 +19,7 @@ from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import Entry as Term
 from mx_core.operator import Params, gradient_of
-from mx_core.operator.simple import BackwardOp
+from mx_core.operator.derivative import BackwardOp
 from mx_symbol.graph import Entry, Node, topological_order
 
 #: an entry with this many readers sums its gradient as the parts come, so that few are alive at a time

@@ -17,7 +17,7 @@ from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec, prepare
-from mx_core.operator import OperatorProperty, Params, infer_shapes, infer_types
+from mx_core.operator import Operator, Params, infer_shapes, infer_types
 from mx_symbol.graph import Entry, Node, topological_order
 
 
@@ -128,7 +128,7 @@ class Graph:
 
     def apply(
         self,
-        op: str | OperatorProperty,
+        op: str | Operator,
         inputs: Sequence[Entry],
         name: str,
         params: Params | None = None,
@@ -153,7 +153,7 @@ class Graph:
 
     def has_kernel(
         self,
-        op: OperatorProperty,
+        op: Operator,
         params: Params,
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],

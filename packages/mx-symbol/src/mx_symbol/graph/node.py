@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mx_core.operator import OperatorProperty, Params
+    from mx_core.operator import Operator, Params
     from mx_symbol.symbol import Symbol
 
 
@@ -28,7 +28,7 @@ class Node:
 
     def __init__(
         self,
-        op: OperatorProperty | None,
+        op: Operator | None,
         params: Params | None,
         name: str,
         attrs: dict[str, str] | None = None,

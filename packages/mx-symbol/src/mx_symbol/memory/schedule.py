@@ -75,7 +75,7 @@ def unread_inputs(node: Node) -> frozenset[int]:
     """Positions of inputs of which only shape and type matter."""
     if node.op is None:
         return frozenset()
-    return node.op.shape_only_inputs.intersection(range(len(node.inputs)))
+    return node.op.shape_only_inputs(node.params)
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:

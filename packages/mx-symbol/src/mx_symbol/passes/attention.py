@@ -12,26 +12,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Operator, Params, opt
+from mx_core.operator.declaration import ReferenceContext
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph
 
 
-@param
-class FusedAttentionParam:
+class FusedAttentionParam(Params):
     """Heads and scale."""
 
     heads: int = opt(1, "side by side in the last axis", lower=1)
     scale: float = opt(1.0, "of the scores")
 
 
-class FusedAttention(OperatorProperty):
+class FusedAttention(Operator[FusedAttentionParam]):
     """softmax(scale · query keyᵀ) value, for each head, over (N, T, heads · depth)."""
 
     name = "_fused_attention"
-    Param = FusedAttentionParam
     arguments = ("query", "key", "value")
+    differentiable = False  # of inference alone
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """Rows of the query, columns of the value."""

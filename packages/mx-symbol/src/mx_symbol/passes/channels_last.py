@@ -14,7 +14,7 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.graph import PREPARED
-from mx_core.operator import OperatorProperty, Params
+from mx_core.operator import Operator, Params
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph
@@ -121,7 +121,7 @@ class _Region:
     def _where_native(self, node: Node, inputs: list[Entry], params: Params) -> _Made:
         made = self._apply(node, inputs, params)
         assert node.op is not None
-        op: OperatorProperty = node.op
+        op: Operator = node.op
         specs = [self._graph.specs[e] for e in inputs], [self._graph.specs[e] for e in made]
         return made if self._graph.has_kernel(op, params, *specs) else None
 

@@ -26,12 +26,10 @@ class FusedParams(Params):
         types: Sequence[int],
         operators: Sequence[str],
     ) -> None:
-        given: dict[str, Any] = {
-            "expression": expression, "types": tuple(types), "operators": tuple(operators),
-            "key": (expression, tuple(types)), "scalars": tuple(scalars), "_explicit": (),
-        }  # fmt: skip
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        self._hold(
+            expression=expression, types=tuple(types), operators=tuple(operators),
+            key=(expression, tuple(types)), scalars=tuple(scalars),
+        )  # fmt: skip
 
     def with_scalars(self, scalars: Sequence[float]) -> Self:
         """The same with other run-time values."""
@@ -49,31 +47,31 @@ class FusedParams(Params):
         return f"FusedParams({' '.join(self.operators)})"
 
 
-class Fused(Elementwise):
+class Fused(Elementwise[FusedParams]):
     """Several elementwise operators in one pass over memory."""
 
     name = "_fused"
-    Param = FusedParams
     broadcast = True
+    differentiable = False  # graphs are fused when their gradients are in them
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: FusedParams) -> tuple[str, ...]:
         """Numbered."""
         return tuple(f"x{i}" for i in range(p.expression.n_inputs))
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: FusedParams) -> tuple[str, ...]:
         """Numbered."""
         n = len(p.expression.outputs)
         return ("output",) if n == 1 else tuple(f"output{i}" for i in range(n))
 
-    def num_visible_outputs(self, p: Any) -> int:
+    def num_visible_outputs(self, p: FusedParams) -> int:
         """All."""
         return len(p.expression.outputs)
 
-    def expression(self, p: Any) -> Expression:
+    def expression(self, p: FusedParams) -> Expression:
         """The expressions, one after the other."""
-        return p.expression  # type: ignore[no-any-return]
+        return p.expression
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: FusedParams, t: Any) -> None:
         """Outputs have the types that the operators gave them."""
         for name, code in zip(self.outputs(p), p.types, strict=True):
             t.assign(name, code)

@@ -11,8 +11,8 @@ import numpy as np
 from mx_core import operators
 from mx_core.expression import evaluate, trace
 from mx_core.expression import functions as f
-from mx_core.operator import OperatorProperty, Shape, infer_shapes, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Operator, Shape, infer_shapes, opt, param, required
+from mx_core.operator.declaration import ReferenceContext
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softrelu", "leaky", "clip", "gelu")
 
@@ -50,13 +50,14 @@ class FusedFullyConnectedParam:
     packed: Shape = opt((), "shape of the weight, where it comes in the order that the kernel wants")
 
 
-class FusedLayer(OperatorProperty):
+class FusedLayer(Operator):
     """activation(layer(data, weight, bias) + residual)."""
 
     #: the operator it begins with, and the parameters that it has from there
     layer: ClassVar[str]
     taken: ClassVar[tuple[str, ...]]
     arguments = ("data", "weight", "bias", "residual")
+    differentiable = False  # of inference alone
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """bias unless no_bias, residual if there is one."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from mx_core.context import Context, cpu
-from mx_core.operator import OperatorProperty, Params
+from mx_core.operator import Operator, Params
 from mx_symbol.graph import Entry, Node, rewrite, topological_order
 from mx_symbol.graph.gradient import apply_plain
 from mx_symbol.passes.bound_graph import BoundGraph
@@ -21,7 +21,7 @@ from mx_symbol.passes.bound_graph import BoundGraph
 GROUP = "__ctx_group__"
 
 
-class CrossDeviceCopy(OperatorProperty):
+class CrossDeviceCopy(Operator):
     """A copy on another device, put where data crosses a border between groups."""
 
     name = "_CrossDeviceCopy"

@@ -12,11 +12,11 @@ from mx_symbol.symbol.attribute import AttrScope, canonical_key, is_dunder, spli
 from mx_symbol.symbol.naming import NameManager
 
 if TYPE_CHECKING:
-    from mx_core.operator import OperatorProperty
+    from mx_core.operator import Operator
 
 
 def apply(
-    op: OperatorProperty,
+    op: Operator,
     called: str,
     inputs: Sequence[Entry | None],
     named: Mapping[str, Entry],
@@ -68,7 +68,7 @@ def _is_attribute(key: str) -> bool:
     return is_dunder(canonical_key(key)) or split_input_key(key) is not None
 
 
-def _without_missing(op: OperatorProperty, values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_missing(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
     """None for a parameter that cannot be None means: not given."""
     optional = {f.name for f in op.Param.fields() if f.takes_none}
     return {k: v for k, v in values.items() if v is not None or k in optional}

@@ -9,14 +9,14 @@ from typing import Any
 
 from mx_core import operators
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty
+from mx_core.operator import Operator
 from mx_symbol.graph import Entry
 from mx_symbol.symbol import Symbol
 from mx_symbol.symbol.compose import apply
 
 _lock = threading.Lock()
 #: by registered name and the name shown, which automatic names begin with
-_functions: dict[tuple[str, str], tuple[OperatorProperty, Callable[..., Symbol]]] = {}
+_functions: dict[tuple[str, str], tuple[Operator, Callable[..., Symbol]]] = {}
 
 
 def call(operator: str, /, *args: Any, **kwargs: Any) -> Symbol:
@@ -42,7 +42,7 @@ def function(name: str, shown: str | None = None) -> Callable[..., Symbol]:
     return made
 
 
-def _make(op: OperatorProperty, shown: str) -> Callable[..., Symbol]:
+def _make(op: Operator, shown: str) -> Callable[..., Symbol]:
     inputs = (*op.arguments, *op.auxiliaries) if op.variadic is None else ()
     params = tuple(info.name for info in op.Param.fields() if info.name not in inputs)
 
@@ -58,7 +58,7 @@ def _make(op: OperatorProperty, shown: str) -> Callable[..., Symbol]:
 
 
 def _call(
-    op: OperatorProperty,
+    op: Operator,
     shown: str,
     inputs: tuple[str, ...],
     params: tuple[str, ...],
@@ -96,7 +96,7 @@ def _checked(attr: Mapping[str, str] | None) -> Mapping[str, str] | None:
     return attr
 
 
-def _entry(value: Any, op: OperatorProperty, argument: str) -> Entry | None:
+def _entry(value: Any, op: Operator, argument: str) -> Entry | None:
     if value is None:
         return None
     if not isinstance(value, Symbol):
@@ -104,7 +104,7 @@ def _entry(value: Any, op: OperatorProperty, argument: str) -> Entry | None:
     return _single(value, op, argument)
 
 
-def _single(value: Symbol, op: OperatorProperty, argument: str) -> Entry:
+def _single(value: Symbol, op: Operator, argument: str) -> Entry:
     entries = value.entries
     if len(entries) != 1:
         raise ArgumentError(

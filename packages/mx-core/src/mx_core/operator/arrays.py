@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What declarations say of arrays: their types, and which of them are read for their shape alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: an array of any element type
+Array: TypeAlias = NDArray[Any]
+#: what a reference returns
+Arrays: TypeAlias = Sequence[Array]
+
+
+class ShapeOnly(Protocol):
+    """An array of which `backward` reads shape and element type, never values.
+
+    Its memory is not kept for backward.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
