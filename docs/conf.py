@@ -38,7 +38,9 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
-html_title = "mx"
+html_title = f"mx {release}"
+html_static_path = ["_static"]
+html_css_files = ["mx.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from generate import commands, migration, modules, operators, plans, readmes, settings
+from generate import commands, interface, migration, modules, operators, plans, readmes, settings
 
 
 def generate(docs: Path) -> None:
@@ -15,6 +15,7 @@ def generate(docs: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name, writer in (
         ("readmes", readmes.write),
+        ("interface", interface.write),
         ("modules", modules.write),
         ("operators", operators.write),
         ("mxnet", migration.write),

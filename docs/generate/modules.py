@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from pathlib import Path
+
+from generate.interface import covered
 
 #: package -> beginnings of the names of modules that are for readers of the source, not for users
 INTERNAL = {
@@ -19,7 +22,7 @@ INTERNAL = {
     "mx_operators_cuda": ("",),
     "mx_symbol": (
         "command", "graph.infer", "graph.node", "graph.text", "memory.check", "memory.parts", "memory.schedule",
-        "passes.bound_graph", "runtime.bind", "runtime.program", "serialization", "symbol.arithmetic",
+        "passes.", "runtime.bind", "runtime.program", "serialization", "symbol.arithmetic",
         "symbol.compose", "symbol.creation", "symbol.fluent", "symbol.functions", "symbol.inference",
         "symbol.namespaces", "symbol.symbol", "symbol.variable",
     ),
@@ -41,14 +44,38 @@ def names(package: str) -> list[str]:
     return found
 
 
+def section(module: str, elsewhere: Mapping[str, str]) -> list[str]:
+    """The documentation of a module without what is documented under a name of `mx`."""
+    lines = [f"``{module}``", "-" * (len(module) + 4), "", f".. automodule:: {module}"]
+    moved = {
+        place.rpartition(".")[2]: name
+        for place, name in elsewhere.items()
+        if place.rpartition(".")[0] == module
+    }
+    if moved:
+        lines.append(f"   :exclude-members: {', '.join(moved)}")
+        listed = ", ".join(f":py:obj:`{name}`" for name in moved.values())
+        lines += ["", f"Documented under the names of ``mx``: {listed}."]
+    return [*lines, ""]
+
+
 def write(target: Path, root: Path) -> None:
     """`index.rst` and a page per package that has modules for users."""
-    packages = [p.parent.name for p in sorted(root.glob("packages/*/pyproject.toml"))]
+    packages = [
+        p.parent.name for p in sorted(root.glob("packages/*/pyproject.toml")) if p.parent.name != "mx"
+    ]
+    elsewhere = covered()
     for name in packages:
-        package = name.replace("-", "_")
         lines = [name, "=" * len(name), ""]
-        for module in names(package):
-            lines += [f"``{module}``", "-" * (len(module) + 4), "", f".. automodule:: {module}", ""]
+        for module in names(name.replace("-", "_")):
+            lines += section(module, elsewhere)
         (target / f"{name}.rst").write_text("\n".join(lines))
-    index = ["Python modules", "==============", "", ".. toctree::", "   :maxdepth: 1", ""]
+    index = [
+        "Modules by package",
+        "==================",
+        "",
+        "For programs that use a package without `mx`.",
+        "",
+    ]
+    index += [".. toctree::", "   :maxdepth: 1", ""]
     (target / "index.rst").write_text("\n".join(index + [f"   {name}" for name in packages]) + "\n")

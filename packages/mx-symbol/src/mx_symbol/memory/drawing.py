@@ -9,7 +9,7 @@ from html import escape
 from mx_symbol.memory.plan import MemoryPlan, Placement, readable
 
 WIDTH, HEIGHT = 960, 480
-MARGIN = 60
+MARGIN = 84
 
 
 def svg(plan: MemoryPlan) -> str:
@@ -42,7 +42,7 @@ def stacked(plans: Mapping[str, MemoryPlan]) -> str:
     parts = [_opening(len(plans))]
     for i, (name, plan) in enumerate(plans.items()):
         top = i * (HEIGHT + 2 * MARGIN)
-        parts.append(f'<g transform="translate(0 {top})"><text x="{MARGIN}" y="16">{escape(name)}</text>')
+        parts.append(f'<g transform="translate(0 {top})"><text x="{MARGIN}" y="24">{escape(name)}</text>')
         parts.append(f"{svg(plan)}</g>")
     return "\n".join((*parts, "</svg>\n"))
 
@@ -51,7 +51,7 @@ def _opening(rows: int) -> str:
     width, height = WIDTH + 2 * MARGIN, rows * (HEIGHT + 2 * MARGIN)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        'font-family="sans-serif" font-size="12">'
+        'font-family="sans-serif" font-size="17">'
     )
 
 
@@ -71,7 +71,7 @@ def _border(at: float, text: str) -> str:
     """A line across the arena, and what begins there."""
     return (
         f'<path d="M{at:.1f} {MARGIN}V{MARGIN + HEIGHT}" stroke="#000" stroke-dasharray="4 4"/>'
-        f'<text x="{at + 4:.1f}" y="{MARGIN + 14}">{escape(text)}</text>'
+        f'<text x="{at + 4:.1f}" y="{MARGIN + 20}">{escape(text)}</text>'
     )
 
 
@@ -87,10 +87,10 @@ def _arc(earlier: int, later: int, x: float) -> str:
 def _axes(plan: MemoryPlan, n_steps: int) -> Iterable[str]:
     bottom = MARGIN + HEIGHT
     mib = plan.total_bytes / 2**20
-    yield f'<text x="{MARGIN}" y="{MARGIN - 24}" font-size="14">{escape(str(plan).splitlines()[0])}</text>'
-    yield f'<text x="{MARGIN + WIDTH}" y="{bottom + 18}" text-anchor="end">step {n_steps - 1}</text>'
-    yield f'<text x="{MARGIN}" y="{bottom + 18}">step 0</text>'
+    yield f'<text x="{MARGIN}" y="{MARGIN - 40}" font-size="19">{escape(str(plan).splitlines()[0])}</text>'
+    yield f'<text x="{MARGIN + WIDTH}" y="{bottom + 24}" text-anchor="end">step {n_steps - 1}</text>'
+    yield f'<text x="{MARGIN}" y="{bottom + 24}">step 0</text>'
     for share in (0.0, 0.5, 1.0):
         at = bottom - share * HEIGHT
         yield f'<text x="{MARGIN - 6}" y="{at + 4:.1f}" text-anchor="end">{share * mib:.4g}</text>'
-    yield f'<text x="{MARGIN - 6}" y="{MARGIN - 10}" text-anchor="end">MiB</text>'
+    yield f'<text x="{MARGIN - 6}" y="{MARGIN - 14}" text-anchor="end">MiB</text>'
