@@ -36,7 +36,7 @@ TITLES = {
 VARIANTS = {
     "onednn": "a oneDNN primitive",
     "cublas": "cuBLAS",
-    "widened": "16-bit floating-point arrays converted to float32, computed, and rounded",
+    "upcast": "16-bit floating-point arrays converted to float32, computed, and rounded",
     "vector": "vectorised loops on the CPU",
     "nvrtc": "a CUDA kernel compiled at first use",
     "python": "Python code of a custom operator",

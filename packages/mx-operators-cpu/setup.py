@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the two native parts: the oneDNN kernels and the vectorised loops."""
+"""Builds the native part and places the libraries that it loads beside it."""
 
 import shutil
 import subprocess
@@ -27,24 +27,20 @@ for target, source in placed.items():
         if ".so" in target.name:
             subprocess.check_call(["strip", "--strip-unneeded", str(target)])
 
-# What lets loops with comparisons and square roots vectorise.
-LOOPS = ["-fno-trapping-math", "-fno-math-errno"]
-ONEDNN = {
-    "include_dirs": ["csrc/onednn", "csrc", "csrc/common", str(Path(header).resolve().parent)],
-    "compile_flags": ["-fopenmp", *LOOPS],
-    "link_flags": ["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
-}
-VECTOR = {
-    "include_dirs": ["csrc/vector", "csrc/common"],
-    "compile_flags": [*LOOPS, "-fwrapv"],  # integers wrap around
-}
-PARTS = (("onednn", ("onednn", "filtering"), ONEDNN), ("vector", ("vector",), VECTOR))
 setup(
     ext_modules=[
         native_extension(
-            f"mx_operators_cpu._{name}", sorted(s for f in folders for s in glob(f"csrc/{f}/*.cc")), **options
+            "mx_operators_cpu._native",
+            sorted(glob("csrc/**/*.cc", recursive=True)),
+            include_dirs=["csrc", str(Path(header).resolve().parent)],
+            compile_flags=[
+                "-fopenmp",
+                "-fno-trapping-math",  # these two let loops with comparisons and square roots vectorise
+                "-fno-math-errno",
+                "-fwrapv",  # integers wrap around
+            ],
+            link_flags=["-fopenmp", f"-L{LIB}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/lib"],
         )
-        for name, folders, options in PARTS
     ],
     cmdclass={"build_ext": ParallelBuildExt},
 )

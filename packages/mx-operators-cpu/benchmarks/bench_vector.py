@@ -18,7 +18,7 @@ import numpy as np
 
 from mx_core import _native
 from mx_core import expression as X
-from mx_operators_cpu import _vector
+from mx_operators_cpu.library import native
 
 Function = Callable[..., Any]
 
@@ -82,11 +82,11 @@ def main() -> None:
     x, y = (rng.random(n, np.float32) + np.float32(0.5) for _ in range(2))
     out = np.zeros_like(x)
     copy = 2 * x.nbytes / best(lambda: np.copyto(out, x)) / 1e9
-    print(f"{_vector.instruction_set()}, {options.threads} threads, NumPy's copy {copy:.1f} GB/s")
+    print(f"{native.instruction_set()}, {options.threads} threads, NumPy's copy {copy:.1f} GB/s")
     for name, k, function, other in CASES:
         inputs = [x, y][:k]
         expression = X.trace(function, k)
-        plan = _vector.expression_plan(expression.serialized, [(x.shape, 0)] * k, [(x.shape, 0)])
+        plan = native.expression_plan(expression.serialized, [(x.shape, 0)] * k, [(x.shape, 0)])
         seconds = plan_run(plan, inputs, [out], options.threads)
         theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)  # type: ignore[misc]
         report(name, (k + 1) * x.nbytes, seconds, copy, theirs)
@@ -100,7 +100,7 @@ def reductions(x: np.ndarray, copy: float, threads: int) -> None:
     for name, reduced in (("sum", (0, 1)), ("sum of rows", (1,)), ("sum of columns", (0,))):
         total = np.zeros([e for axis, e in enumerate(square.shape) if axis not in reduced] or 1, np.float32)
         marks = [axis in reduced for axis in range(2)]
-        plan = _vector.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", marks)
+        plan = native.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", marks)
         theirs = best(lambda axes=reduced: square.sum(axes), 2)  # type: ignore[misc]
         report(name, x.nbytes, plan_run(plan, [square], [total], threads), copy, theirs)
 
@@ -110,7 +110,7 @@ def transpose(x: np.ndarray, out: np.ndarray, copy: float, threads: int) -> None
     square = x.reshape(1024, -1)
     flat = out.reshape(square.shape[::-1])
     moves = [(0, 0, flat.shape, (1, square.shape[1]), (flat.shape[1], 1), 0, 0)]
-    plan = _vector.move_plan([(square.shape, 0)], [(flat.shape, 0)], moves)
+    plan = native.move_plan([(square.shape, 0)], [(flat.shape, 0)], moves)
     theirs = best(lambda: np.copyto(flat, square.T), 2)
     report("transpose", 2 * x.nbytes, plan_run(plan, [square], [flat], threads), copy, theirs)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import files
 from pathlib import Path
 
-from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.library import native
 
 
 def library() -> ctypes.CDLL:
@@ -25,7 +25,7 @@ def library() -> ctypes.CDLL:
         subprocess.check_call(["g++", *flags, str(here / "limit.cc"), "-o", out, str(shipped)])
         loaded = ctypes.CDLL(out)
     loaded.product_limit.restype = ctypes.c_double
-    print(f"oneDNN {native.version()}, {native.threads()} threads")
+    print(f"oneDNN {native.onednn_version()}, {native.threads()} threads")
     return loaded
 
 

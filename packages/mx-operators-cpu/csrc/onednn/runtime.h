@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "oneapi/dnnl/dnnl.hpp"
-#include "parallel.h"
+#include "common/parallel.h"
 
 namespace mx::onednn {
 

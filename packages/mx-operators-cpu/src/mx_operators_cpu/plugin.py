@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import mx_core
-from mx_operators_cpu.onednn import register as onednn
-from mx_operators_cpu.onednn.convolution import VARIABLES
-from mx_operators_cpu.vector import register as vector
+from mx_operators_cpu import register
+from mx_operators_cpu.settings import VARIABLES
 
 MX_PLUGIN = mx_core.PluginInfo(
     summary="Kernels for the CPU: oneDNN and vectorised loops", variables=VARIABLES
@@ -18,17 +17,16 @@ MX_PLUGIN = mx_core.PluginInfo(
 @mx_core.hookimpl
 def mx_register_kernels(registry: Any) -> None:
     """Kernels of single operators."""
-    onednn.register(registry)
-    vector.register_kernels(registry)
+    register.register_kernels(registry)
 
 
 @mx_core.hookimpl
 def mx_register_kernel_generators(registry: Any) -> None:
     """Generators of kernels from elementwise expressions."""
-    vector.register_generators(registry)
+    register.register_generators(registry)
 
 
 @mx_core.hookimpl
 def mx_register_graph_passes(registry: Any) -> None:
     """Weights packed once."""
-    onednn.register_passes(registry)
+    register.register_passes(registry)

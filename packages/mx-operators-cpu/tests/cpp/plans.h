@@ -12,7 +12,7 @@
 
 #include "mx_core/expression.h"
 #include "mx_core/native_tests.hpp"
-#include "plan.h"
+#include "common/plan.h"
 
 using namespace mx::vector;
 

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "composite.h"
-#include "expression_plan.h"
-#include "movement.h"
-#include "order.h"
+#include "common/composite.h"
+#include "elementwise/expression_plan.h"
+#include "indexing/strided_copy.h"
+#include "sort/sort.h"
 #include "plans.h"
-#include "reduce.h"
-#include "resample.h"
+#include "reduce/reduce.h"
+#include "image/resample.h"
 
 namespace {
 

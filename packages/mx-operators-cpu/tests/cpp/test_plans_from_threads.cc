@@ -6,16 +6,16 @@
 #include <thread>
 
 #include "any_request.h"
-#include "boxes.h"
-#include "columns.h"
-#include "correlation.h"
-#include "ctc.h"
-#include "histogram.h"
-#include "multibox.h"
-#include "regions.h"
-#include "sampler.h"
-#include "scan.h"
-#include "variates.h"
+#include "vision/boxes.h"
+#include "convolution/col2im.h"
+#include "vision/correlation.h"
+#include "loss/ctc.h"
+#include "reduce/histogram.h"
+#include "vision/multibox.h"
+#include "vision/regions.h"
+#include "vision/bilinear_sampler.h"
+#include "reduce/scan.h"
+#include "random/variates.h"
 
 namespace {
 

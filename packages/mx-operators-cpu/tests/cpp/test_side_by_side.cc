@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "any_request.h"
-#include "pad.h"
-#include "reduce.h"
-#include "regions.h"
-#include "variates.h"
+#include "indexing/pad.h"
+#include "reduce/reduce.h"
+#include "vision/regions.h"
+#include "random/variates.h"
 
 namespace {
 

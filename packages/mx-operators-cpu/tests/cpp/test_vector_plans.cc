@@ -7,13 +7,13 @@
 #include <thread>
 #include <vector>
 
-#include "expression_plan.h"
-#include "index.h"
-#include "loops.h"
-#include "movement.h"
+#include "elementwise/expression_plan.h"
+#include "indexing/index.h"
+#include "simd/loops.h"
+#include "indexing/strided_copy.h"
 #include "plans.h"
-#include "random.h"
-#include "reduce.h"
+#include "random/random.h"
+#include "reduce/reduce.h"
 
 namespace {
 

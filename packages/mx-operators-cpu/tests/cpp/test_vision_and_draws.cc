@@ -6,14 +6,14 @@
 #include <limits>
 
 #include "any_request.h"
-#include "boxes.h"
-#include "correlation.h"
-#include "ctc.h"
-#include "multibox.h"
-#include "progression.h"
-#include "regions.h"
-#include "sampler.h"
-#include "variates.h"
+#include "vision/boxes.h"
+#include "vision/correlation.h"
+#include "loss/ctc.h"
+#include "vision/multibox.h"
+#include "elementwise/arange.h"
+#include "vision/regions.h"
+#include "vision/bilinear_sampler.h"
+#include "random/variates.h"
 
 namespace {
 

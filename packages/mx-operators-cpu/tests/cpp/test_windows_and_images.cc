@@ -6,17 +6,17 @@
 #include <limits>
 
 #include "any_request.h"
-#include "columns.h"
-#include "deformable.h"
-#include "finite.h"
-#include "hawkes.h"
-#include "histogram.h"
-#include "images.h"
-#include "product.h"
-#include "proposal.h"
-#include "regions.h"
-#include "scan.h"
-#include "updates.h"
+#include "convolution/col2im.h"
+#include "convolution/deformable.h"
+#include "reduce/all_finite.h"
+#include "loss/hawkes.h"
+#include "reduce/histogram.h"
+#include "image/images.h"
+#include "matmul/matmul_loops.h"
+#include "vision/proposal.h"
+#include "vision/regions.h"
+#include "reduce/scan.h"
+#include "optimizer/sgd_adam.h"
 
 namespace {
 

@@ -12,7 +12,7 @@ from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.kernels import KernelCall, TensorSpec, resolve
 from mx_core.operator import Operator, ReferenceContext, gradient_of
-from mx_operators_cpu.onednn.register import KERNELS
+from mx_operators_cpu.register import ONEDNN_KERNELS, qualified
 
 NULL, WRITE, INPLACE, ADD = range(4)
 
@@ -51,11 +51,11 @@ def prepare(
     is_train: bool = True,
 ) -> object | None:
     """The oneDNN plan of an operator for arrays of these signatures; None when it declines."""
-    _, make, supports = next(kernel for kernel in KERNELS if kernel[0] == op.name)
+    _, make, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == op.name)
     call = KernelCall(op, p, _specs(inputs), _specs(outputs), cpu(0), is_train)
-    if not resolve(f"mx_operators_cpu.onednn.{supports}")(call):
+    if not resolve(qualified(supports))(call):
         return None
-    return resolve(f"mx_operators_cpu.onednn.{make}")(call)
+    return resolve(qualified(make))(call)
 
 
 def compare(

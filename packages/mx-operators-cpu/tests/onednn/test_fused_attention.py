@@ -8,7 +8,7 @@ import plans
 import pytest
 from ml_dtypes import bfloat16
 
-from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.library import native
 
 attention = pytest.importorskip("mx_symbol.passes.attention").FUSED_ATTENTION
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.library import native
 
 Shape = tuple[int, ...]
 D, C, N = (2, 4, 3), (4,), (2, 3)

@@ -48,7 +48,7 @@ def test_one_openmp_runtime_beside_somebody_elses(tmp_path: Path) -> None:
     code = """
         import ctypes, sys
         ctypes.CDLL(sys.argv[2])
-        from mx_operators_cpu.onednn.library import native
+        from mx_operators_cpu.library import native
         maps = {line.split()[-1] for line in open("/proc/self/maps") if "libgomp" in line}
         print(*maps)
     """
@@ -62,14 +62,14 @@ def test_the_environment_is_left_alone(mine: dict[str, str]) -> None:
     code = """
         import os
         before = dict(os.environ)
-        from mx_operators_cpu.onednn.library import native
+        from mx_operators_cpu.library import native
         assert os.environ == before
     """
     _python(code, **mine)
 
 
 def test_threads_follow_the_environment() -> None:
-    code = "from mx_operators_cpu.onednn.library import native; print(native.threads())"
+    code = "from mx_operators_cpu.library import native; print(native.threads())"
     assert _python(code, OMP_NUM_THREADS="3").strip() == "3"
 
 
@@ -104,7 +104,7 @@ def test_idle_teams_do_not_spin() -> None:
 
 def test_a_plan_restores_the_callers_team() -> None:
     code = """
-    from mx_operators_cpu.onednn.library import native
+    from mx_operators_cpu.library import native
     before = native.threads()
     plans.run(plan, [x, w], [y], threads=1)
     assert native.threads() == before

@@ -5,7 +5,7 @@ import numpy as np
 import plans
 import pytest
 
-from mx_operators_cpu.onednn.library import native
+from mx_operators_cpu.library import native
 
 
 def _batch_inputs(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:

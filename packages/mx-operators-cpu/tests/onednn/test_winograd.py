@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mx_core import operators
 from mx_core.errors import ArgumentError
-from mx_operators_cpu import _vector
+from mx_operators_cpu.library import native
 
 
 def _arrays(
@@ -74,7 +74,7 @@ def test_large_layers(rng: np.random.Generator, threads: int) -> None:
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.skipif(_vector.instruction_set() != "avx512", reason="needs AVX-512")
+@pytest.mark.skipif(native.instruction_set() != "avx512", reason="needs AVX-512")
 def test_it_is_used_where_it_pays_and_allowed(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

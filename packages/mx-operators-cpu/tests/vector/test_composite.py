@@ -11,7 +11,7 @@ from mx_core import expression as X
 from mx_core import operators
 from mx_core.errors import IndexOutOfBoundsError, MXNetError
 from mx_core.testing import check_kernel
-from mx_operators_cpu import _vector
+from mx_operators_cpu.library import native
 
 RTOL = {"float32": 1e-5, "float64": 1e-11, "float16": 4e-3, "bfloat16": 4e-2}
 types = pytest.mark.parametrize("dtype", plans.FLOATS)
@@ -88,8 +88,8 @@ def test_div_sqrt_dim(rng: np.random.Generator, dtype: str) -> None:
 
 def test_parts_must_read_what_is_there() -> None:
     spec = ((4,), 0)
-    plan = _vector.expression_plan(X.trace(X.exp, 1).serialized, [spec], [spec])
-    good = _vector.composite_plan(
+    plan = native.expression_plan(X.trace(X.exp, 1).serialized, [spec], [spec])
+    good = native.composite_plan(
         [spec], [spec], [spec], [(plan, [0], [2], [], False), (plan, [2], [1], [], False)]
     )
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
@@ -97,12 +97,12 @@ def test_parts_must_read_what_is_there() -> None:
     np.testing.assert_allclose(y, np.exp(np.exp(x)), rtol=1e-6)
     for inputs, outputs in (([2], [1]), ([0], [0]), ([7], [1]), ([0], [9]), ([1], [2])):
         with pytest.raises(MXNetError, match="composite"):
-            _vector.composite_plan([spec], [spec], [spec], [(plan, inputs, outputs, [], False)])
+            native.composite_plan([spec], [spec], [spec], [(plan, inputs, outputs, [], False)])
 
 
 def test_parts_of_another_size_are_refused_when_they_run() -> None:
     spec, other = ((4,), 0), ((5,), 0)
-    plan = _vector.expression_plan(X.trace(X.exp, 1).serialized, [other], [other])
-    wrong = _vector.composite_plan([spec], [spec], [], [(plan, [0], [1], [], False)])
+    plan = native.expression_plan(X.trace(X.exp, 1).serialized, [other], [other])
+    wrong = native.composite_plan([spec], [spec], [], [(plan, [0], [1], [], False)])
     with pytest.raises(MXNetError, match="20 bytes"):
         plans.run(wrong, [np.ones(4, np.float32)], [np.zeros(4, np.float32)], [plans.WRITE])

@@ -16,7 +16,7 @@ from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.expression import Expression, Instruction, Opcode, arity, evaluate, trace
-from mx_operators_cpu import _vector
+from mx_operators_cpu.library import native
 
 LIBRARY_DIFFERS = {
     Opcode.GAMMA,
@@ -161,7 +161,7 @@ def test_outputs_may_share_memory_with_inputs(
     want = evaluate(expression, arrays)
     specs = [((size,), 0)] * 2
     run(
-        _vector.expression_plan(expression.serialized, specs, specs),
+        native.expression_plan(expression.serialized, specs, specs),
         arrays,
         [arrays[i] for i in shared],
         [2, 2],
@@ -256,14 +256,14 @@ def test_random_expressions(data: st.DataObject) -> None:
 def test_refusals() -> None:
     add = trace(lambda x, y: x + y, 2)
     with pytest.raises(ShapeError, match="does not broadcast"):
-        _vector.expression_plan(add.serialized, [((3,), 0), ((4,), 0)], [((4,), 0)])
+        native.expression_plan(add.serialized, [((3,), 0), ((4,), 0)], [((4,), 0)])
     with pytest.raises(ArgumentError, match="cut short"):
-        _vector.expression_plan(add.serialized[:-6], [((3,), 0)] * 2, [((3,), 0)])
+        native.expression_plan(add.serialized[:-6], [((3,), 0)] * 2, [((3,), 0)])
     with pytest.raises(NoKernelError):
-        _vector.expression_plan(add.serialized, [((3,), 13)] * 2, [((3,), 13)])
+        native.expression_plan(add.serialized, [((3,), 13)] * 2, [((3,), 13)])
     unknown = add.serialized[:32] + b"\x78" + add.serialized[33:]  # the first instruction's opcode
     with pytest.raises(NoKernelError, match="opcode 120"):
-        _vector.expression_plan(unknown, [((3,), 0)] * 2, [((3,), 0)])
-    plan = _vector.expression_plan(add.serialized, [((3,), 0)] * 2, [((3,), 0)])
+        native.expression_plan(unknown, [((3,), 0)] * 2, [((3,), 0)])
+    plan = native.expression_plan(add.serialized, [((3,), 0)] * 2, [((3,), 0)])
     with pytest.raises(ShapeError, match="12 bytes"):
         run(plan, [np.zeros(3, np.float32), np.zeros(4, np.float32)], [np.zeros(3, np.float32)], [1])

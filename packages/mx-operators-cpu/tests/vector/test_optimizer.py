@@ -9,7 +9,7 @@ from vector_plans import INPLACE, array, call_of, close, plan_of, run, verify
 
 from mx_core import operators
 from mx_core.operator import ReferenceContext
-from mx_operators_cpu.vector.optimizer import STEPS
+from mx_operators_cpu.optimizer.optimizer import STEPS
 
 MORE = {"_sparse_adagrad_update": {"wd": 0}, "ftml_update": {"t": 3}, "ftrl_update": {"lamda1": 0.2}}
 

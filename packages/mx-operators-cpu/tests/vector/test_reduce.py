@@ -63,10 +63,10 @@ def test_long_float32_sums_are_accurate() -> None:
     verify_exact = np.zeros(1, np.float32)
     from vector_plans import WRITE, run
 
-    from mx_operators_cpu import _vector
+    from mx_operators_cpu.library import native
 
     for shape, reduced in (((x.size,), [True]), ((x.size, 1), [True, False]), ((3000, 1000), [True, True])):
-        plan = _vector.reduce_plan([(shape, 0)], [((1,), 0)], "sum", reduced)
+        plan = native.reduce_plan([(shape, 0)], [((1,), 0)], "sum", reduced)
         run(plan, [x.reshape(shape)], [verify_exact], [WRITE], threads=2)
         np.testing.assert_allclose(verify_exact[0], want, rtol=5e-7)
 

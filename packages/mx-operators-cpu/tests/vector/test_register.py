@@ -13,18 +13,18 @@ from mx_core import expression as X
 from mx_core import kernels, operators
 from mx_core.context import cpu
 from mx_core.kernels import TensorSpec, resolve
-from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.register import KERNELS
+from mx_operators_cpu.library import native
+from mx_operators_cpu.register import VECTOR_KERNELS, qualified
 
 
-@pytest.mark.parametrize(("name", "make"), KERNELS)
+@pytest.mark.parametrize(("name", "make"), VECTOR_KERNELS)
 def test_operator_and_kernel_exist(name: str, make: str) -> None:
     assert operators.get(name).name == name
-    assert callable(resolve(f"mx_operators_cpu.vector.{make}"))
+    assert callable(resolve(qualified(make)))
 
 
 def test_each_operator_is_registered_once() -> None:
-    assert len({name for name, _ in KERNELS}) == len(KERNELS)
+    assert len({name for name, _ in VECTOR_KERNELS}) == len(VECTOR_KERNELS)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_framework_chooses_these_kernels(name: str, n: int, result: tuple[in
 
 
 def test_instruction_set_is_known() -> None:
-    assert _vector.instruction_set() in ("baseline", "avx2", "avx512")
+    assert native.instruction_set() in ("baseline", "avx2", "avx512")
 
 
 @pytest.mark.timeout(30)

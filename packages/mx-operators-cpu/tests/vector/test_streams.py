@@ -13,7 +13,7 @@ from vector_plans import WRITE, run
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import evaluate, trace
-from mx_operators_cpu import _vector
+from mx_operators_cpu.library import native
 
 N = 3_300_037  # two of them are more than any limit; no multiple of a vector
 SPECIAL = (0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38)
@@ -58,7 +58,7 @@ def test_long_arrays(
 ) -> None:
     expression, inputs = trace(function, n), arrays[:n]
     out = placed((N,), offset)
-    plan = _vector.expression_plan(expression.serialized, [((N,), 0)] * n, [((N,), 0)])
+    plan = native.expression_plan(expression.serialized, [((N,), 0)] * n, [((N,), 0)])
     run(plan, inputs, [out], [WRITE], threads=2)
     with np.errstate(all="ignore"):
         (want,) = evaluate(expression, inputs)
@@ -71,7 +71,7 @@ def test_rows(width: int) -> None:
     shape = (4_200_000 // width, width)
     x, row = (rng.standard_normal(s).astype(np.float32) for s in (shape, (1, width)))
     out = placed(shape, 0)
-    plan = _vector.expression_plan(
+    plan = native.expression_plan(
         trace(lambda a, b: a + b, 2).serialized, [(shape, 0), ((1, width), 0)], [(shape, 0)]
     )
     run(plan, [x, row], [out], [WRITE], threads=2)
@@ -85,7 +85,7 @@ def test_reversed_rows(dtype: str) -> None:
     x = (np.arange(rows * width) % 251).astype(dtype).reshape(rows, width)
     out, shape = np.empty_like(x), (rows, width)
     move = (0, 0, shape, (width, -1), (width, 1), width - 1, 0)
-    run(_vector.move_plan([(shape, code)], [(shape, code)], [move]), [x], [out], [WRITE], threads=2)
+    run(native.move_plan([(shape, code)], [(shape, code)], [move]), [x], [out], [WRITE], threads=2)
     np.testing.assert_array_equal(out, x[:, ::-1])
 
 
@@ -96,5 +96,5 @@ def test_joined_rows() -> None:
         (i, 0, shape, (shape[1], 1), (5501, 1), 0, at)
         for i, ((shape, _), at) in enumerate(zip(inputs, (0, 3001), strict=True))
     ]
-    run(_vector.move_plan(inputs, [(out.shape, 0)], moves), [a, b], [out], [WRITE], threads=2)
+    run(native.move_plan(inputs, [(out.shape, 0)], moves), [a, b], [out], [WRITE], threads=2)
     np.testing.assert_array_equal(out, np.concatenate([a, b], 1))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from vector_plans import array, verify
 
-from mx_operators_cpu.vector.view import View
+from mx_operators_cpu.indexing.view import View
 
 
 def test_a_step_over_one_element_is_no_stride() -> None:

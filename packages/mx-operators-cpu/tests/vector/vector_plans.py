@@ -14,8 +14,8 @@ from mx_core.expression import Expression, evaluate
 from mx_core.kernels import KernelCall, TensorSpec, resolve
 from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
-from mx_operators_cpu import _vector
-from mx_operators_cpu.vector.register import KERNELS
+from mx_operators_cpu.library import native
+from mx_operators_cpu.register import VECTOR_KERNELS, qualified
 
 NULL, WRITE, INPLACE, ADD = range(4)
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -72,7 +72,7 @@ def evaluated(
     made = [np.full(shape, 3).astype(dtype) for dtype in outputs]
     specs = [[(a.shape, dtypes.code(a.dtype)) for a in arrays] for arrays in (inputs, made)]
     run(
-        _vector.expression_plan(expression.serialized, *specs),
+        native.expression_plan(expression.serialized, *specs),
         inputs,
         made,
         [req] * len(made),
@@ -104,8 +104,8 @@ def call_of(op: Operator, p: Any, inputs: Sequence[np.ndarray], is_train: bool =
 
 def plan_of(call: KernelCall) -> Any:
     """The plan, or None when it declines."""
-    make = dict(KERNELS)[call.op.name]
-    return resolve(f"mx_operators_cpu.vector.{make}")(call)
+    make = dict(VECTOR_KERNELS)[call.op.name]
+    return resolve(qualified(make))(call)
 
 
 def verify(

@@ -18,13 +18,14 @@ endif()
 find_package(Threads REQUIRED)
 enable_testing()
 
-# mx_native_library(NAME [FOLDER]): the sources of a folder, by default ../../csrc, but those that bind Python.
+# mx_native_library(NAME [FOLDER]): the sources in and below a folder, by default ../../csrc, but those that bind
+# Python.
 function(mx_native_library name)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}/../../csrc")
   if(ARGC GREATER 1)
     set(folder "${ARGV1}")
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cc")
   list(FILTER sources EXCLUDE REGEX "bindings[^/]*\\.cc$")
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${MX_CORE_INCLUDE} "${folder}")

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// softmax(scale Q K^T) V for every head, block of queries by block of queries, so that scores stay in
+// cache (as in Dao et al., FlashAttention, 2022, with whole rows).  Scores are float32; tensors hold
+// floats or BFloat16.
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "common/bfloat16.h"
+#include "matmul/packed_matmul.h"
+#include "common/sections.h"
+#include "softmax/softmax_rows.h"
+#include "common/staging.h"
+
+#include "attention/attention.h"
+
+namespace mx::onednn {
+namespace {
+
+constexpr int64_t kScores = 64 << 10;  // in a block
+constexpr int64_t kFewestRows = 16;    // that are worth a product
+
+struct AttentionShape {
+  int64_t batch, heads, queries, keys, depth, width;  // depth of queries and keys, width of values
+
+  AttentionShape(const Signature& s, int64_t n_heads) : heads(n_heads) {
+    counted(s, 3, 1);
+    const Dims &q = s.inputs[0].shape, &k = s.inputs[1].shape, &v = s.inputs[2].shape;
+    if (q.size() != 3 || k.size() != 3 || v.size() != 3 || heads < 1 || q[2] % heads != 0 || v[2] % heads != 0)
+      throw Unsupported{};
+    batch = q[0], queries = q[1], keys = k[1], depth = q[2] / heads, width = v[2] / heads;
+    if (k != Dims{batch, keys, q[2]} || v != Dims{batch, keys, v[2]} ||
+        s.outputs[0].shape != Dims{batch, queries, v[2]})
+      throw Unsupported{};
+  }
+
+  Cost cost() const {
+    const auto scores = static_cast<double>(batch * heads * queries) * static_cast<double>(keys);
+    return {scores * (2.0 * static_cast<double>(depth + width) + 20), 0};
+  }
+};
+
+template <class T>
+class FusedAttention final : public Plan {
+ public:
+  FusedAttention(const Signature& s, const FusedAttentionOptions& o)
+      : Plan(s, AttentionShape(s, o.heads).cost()), a_(s, o.heads), factor_(static_cast<float>(o.scale)),
+        rows_(std::min(a_.queries, std::max(kFewestRows, kScores / a_.keys))) {
+    ThreadScope alone(1);
+    const DataType type = s.outputs[0].type;
+    const int64_t in = a_.heads * a_.depth, out = a_.heads * a_.width;
+    ProductShape scores = {rows_, a_.depth, a_.keys, {in, 1}, {1, in}, a_.keys};
+    scores.type = type;
+    scores.repack = false;  // a reorder for so few rows costs more than the product saves
+    scores_.emplace(scores);
+    ProductShape mixed = {rows_, a_.keys, a_.width, {a_.keys, 1}, {out, 1}, out};
+    mixed.type = mixed.result = type;
+    mixed.repack = false;
+    mixed_.emplace(mixed);
+    Sections sections;
+    pad_ = sections.add_bytes(std::max(scores_->scratchpad_bytes(), mixed_->scratchpad_bytes()));
+    keys_ = sections.add_bytes(scores_->packed_bytes());
+    values_ = sections.add_bytes(mixed_->packed_bytes());
+    block_ = sections.add<float>(rows_ * a_.keys);
+    chances_ = sections.add<T>(std::is_same_v<T, float> ? 0 : rows_ * a_.keys);
+    of_thread_ = sections.bytes();
+    set_scratch(static_cast<size_t>(threads_) * of_thread_);
+  }
+
+ private:
+  // What one thread works with.
+  struct Worker {
+    Worker(const FusedAttention& plan, char* memory)
+        : scratch(memory), stream(cpu_engine()), scores(*plan.scores_, stream, memory + plan.pad_),
+          mixed(*plan.mixed_, stream, memory + plan.pad_) {}
+    char* scratch;
+    dnnl::stream stream;
+    Product::Frame scores, mixed;
+  };
+
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const Substitutes out(signature_, call, 0);
+    auto* result = static_cast<T*>(out.of(0));
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (int i = 0; i < std::min(threads_, omp_get_max_threads()); ++i)
+      workers.push_back(std::make_unique<Worker>(
+          *this, static_cast<char*>(call.context.scratch[0]) + static_cast<size_t>(i) * of_thread_));
+    std::exception_ptr failure;
+    std::atomic<bool> failed{false};
+    parallel_shares(a_.batch * a_.heads, [&](int64_t begin, int64_t end, int thread) {
+      try {
+        for (int64_t i = begin; i < end && !failed; ++i) head(call, *workers[static_cast<size_t>(thread)], i, result);
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
+    });
+    if (failure) std::rethrow_exception(failure);
+    out.deliver();
+  }
+
+  void head(const Call& call, Worker& w, int64_t i, T* result) const {
+    const int64_t in = a_.heads * a_.depth, out = a_.heads * a_.width, n = i / a_.heads, h = i % a_.heads;
+    const T* queries = call.input<T>(0) + n * a_.queries * in + h * a_.depth;
+    const void* keys = w.scores.pack(call.input<T>(1) + n * a_.keys * in + h * a_.depth, w.scratch + keys_);
+    const void* values = w.mixed.pack(call.input<T>(2) + n * a_.keys * out + h * a_.width, w.scratch + values_);
+    T* to = result + n * a_.queries * out + h * a_.width;
+    auto* block = reinterpret_cast<float*>(w.scratch + block_);
+    for (int64_t done = 0; done < a_.queries; done += rows_) {
+      const int64_t first = std::min(done, a_.queries - rows_);  // the last block begins with rows that are done
+      w.scores.run(queries + first * in, keys, block);
+      w.mixed.run(chances(w, block), values, to + first * out);
+    }
+  }
+
+  // The softmax of the rows of a block, in the type of the tensors.
+  const T* chances(const Worker& w, float* block) const {
+    auto* rounded = reinterpret_cast<T*>(w.scratch + chances_);
+    const int64_t n = a_.keys;
+    for (int64_t row = 0; row < rows_; ++row) {
+      float* x = block + row * n;
+      const float top = factor_ >= 0 ? largest(x, n) : *std::min_element(x, x + n);
+      const double sum = in_runs(n, [&](int64_t i, int64_t some) { return powers(x + i, top, factor_, x + i, some); });
+      const auto share = static_cast<float>(1 / sum);
+      if constexpr (std::is_same_v<T, float>) {
+        scale(x, share, n);
+      } else {
+        round(x, rounded + row * n, n, share);
+      }
+    }
+    if constexpr (std::is_same_v<T, float>) return block;
+    return rounded;
+  }
+
+  const AttentionShape a_;
+  const float factor_;
+  const int64_t rows_;  // of queries in a block
+  std::optional<Product> scores_, mixed_;
+  size_t pad_, keys_, values_, block_, chances_, of_thread_;  // of a thread's scratch memory
+};
+
+}  // namespace
+
+PlanPtr fused_attention(const Signature& s, const FusedAttentionOptions& o) {
+  counted(s, 3, 1);
+  if (all_float(s, {})) return std::make_unique<FusedAttention<float>>(s, o);
+  return std::make_unique<FusedAttention<BFloat16>>(s, o);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/bfloat16.h"
+
+#include "common/clones.h"
+
+namespace mx::onednn {
+namespace {
+
+#include "common/math32.h"
+#include "common/elements.h"
+
+}  // namespace
+
+MX_CLONES void widen(const BFloat16* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = get(x, i);
+}
+
+MX_CLONES void round(const float* x, BFloat16* y, int64_t n, float factor) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) put(y, i, x[i] * factor);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convolution/convolution.h"
+#include "onednn/bindings_primitives.h"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
+py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
+                               const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
+                               bool winograd) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {{kernel, stride, dilate, pad}, groups, channels_last, winograd});
+  });
+}
+
+}  // namespace
+
+void bind_convolution(py::module_& m) {
+  const auto i = py::arg("inputs"), o = py::arg("outputs");
+  const auto window = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("dilate"),
+          py::arg("pad"), py::arg("groups"), py::arg("channels_last"), py::arg("winograd"));
+  };
+  window("convolution", &prepare_convolution<convolution>);
+  window("convolution_backward", &prepare_convolution<convolution_backward>);
+  window("deconvolution", &prepare_convolution<deconvolution>);
+  window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "onednn/bindings_primitives.h"
+#include "convolution/fused_layer.h"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+// A fused layer, as Python hands it over.
+struct Fused {
+  PySpecs inputs, outputs;
+  FusedOptions options;
+
+  Signature signature() const { return {specs(inputs), specs(outputs)}; }
+};
+
+Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride, const Dims& dilate,
+                 const Dims& pad, int64_t groups, bool channels_last, bool winograd, const Dims& weight_shape,
+                 bool biased, bool residual, bool packed, const std::string& activation, double alpha, double beta) {
+  FusedOptions options;
+  options.product = kernel.empty();
+  options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last, winograd};
+  options.weight_shape = weight_shape;
+  options.biased = biased;
+  options.residual = residual;
+  options.packed = packed;
+  options.activation = activation;
+  options.alpha = alpha;
+  options.beta = beta;
+  return {std::move(inputs), std::move(outputs), options};
+}
+
+}  // namespace
+
+void bind_fused_layer(py::module_& m) {
+  const py::tuple none;
+  py::class_<Fused>(m, "FusedLayer", py::module_local())
+      .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
+           py::arg("stride") = none, py::arg("dilate") = none, py::arg("pad") = none, py::arg("groups") = 1,
+           py::arg("channels_last") = false, py::arg("winograd") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
+           py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
+      .def("plan",
+           [](const Fused& f) {
+             return prepare(f.inputs, f.outputs, [&](const Signature& s) { return fused_layer(s, f.options); });
+           })
+      .def("packed_size",
+           [](const Fused& f) {
+             return or_else(int64_t{0}, [&] { return packed_weight_size(f.signature(), f.options); });
+           })
+      .def("packed_format",
+           [](const Fused& f) {
+             return py::tuple(py::cast(
+                 or_else(std::vector<int64_t>{}, [&] { return packed_weight_format(f.signature(), f.options); })));
+           })
+      .def("pack", [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs) {
+        return prepare(inputs, outputs, [&](const Signature& s) { return pack_weight(s, f.signature(), f.options); });
+      });
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "common/bindings.h"
+#include "elementwise/arange.h"
+#include "elementwise/expression_plan.h"
+
+namespace mx::vector {
+namespace {
+
+py::object expression_plan(const py::bytes& serialized, const PySpecs& inputs,
+                           const PySpecs& outputs, const std::vector<uint32_t>& mutated,
+                           bool wide_scalars) {
+  return capsule(make_expression_plan(std::string_view(serialized), specs(inputs), specs(outputs),
+                                      {mutated, wide_scalars}));
+}
+
+}  // namespace
+
+void bind_elementwise(py::module_& module) {
+  const auto in = py::arg("inputs"), out = py::arg("outputs");
+  module.def("expression_plan", &expression_plan, py::arg("serialized"), py::arg("inputs"),
+             py::arg("outputs"), py::arg("mutated") = std::vector<uint32_t>{},
+             py::arg("wide_scalars") = false, "A plan for an elementwise expression.");
+  module.def(
+      "progression_plan",
+      [](const PySpecs& outputs, double start, double step, int64_t repeat, std::optional<double> last) {
+        return capsule(make_progression_plan(specs(outputs), {start, step, repeat, last}));
+      },
+      py::arg("outputs"), py::kw_only(), py::arg("start"), py::arg("step"), py::arg("repeat") = 1,
+      py::arg("last") = std::nullopt, "A plan for an arithmetic progression.");
+}
+
+}  // namespace mx::vector

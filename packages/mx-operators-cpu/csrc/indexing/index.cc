@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "indexing/index.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "elementwise/broadcast.h"
+#include "common/clones.h"
+#include "simd/loops.h"
+#include "indexing/strided_copy.h"
+#include "common/thread_pool.h"
+#include "common/scratch.h"
+
+namespace mx::vector {
+namespace {
+
+thread_local ThreadMemory index_memory;
+
+MX_CLONES void clip(int64_t* index, size_t n, int64_t last) {
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t above = index[i] < 0 ? 0 : index[i];
+    index[i] = above > last ? last : above;
+  }
+}
+
+class IndexPlan final : public Plan {
+ public:
+  IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const IndexOptions& options);
+
+ protected:
+  void execute(const Call& call) const override;
+
+ private:
+  void bounded(int64_t* index, size_t n, int64_t extent) const;
+  const int64_t* rows(const Call& call) const;
+  void gather(const Call& call, const int64_t* rows, char* out) const;
+  void scatter(const Call& call, const int64_t* rows, char* out) const;
+
+  const IndexOptions o_;
+  int64_t table_rows_;  // of one outer index
+  int64_t row_;         // elements
+  int64_t outer_;
+};
+
+IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                     const IndexOptions& options)
+    : Plan(std::move(inputs), std::move(outputs)),
+      o_(options),
+      table_rows_(product(o_.extents)),
+      row_(o_.inner),
+      outer_(o_.outer) {
+  if (o_.per_element) {
+    table_rows_ = o_.inner > 0 ? o_.n * o_.extents[0] : 0;
+    row_ = 1;
+    outer_ = 1;
+  }
+  const int64_t table = outer_ * table_rows_ * row_, taken = outer_ * o_.n * row_;
+  const bool gathers = o_.action == IndexAction::kGather;
+  const bool placed = !o_.per_element || o_.inner > 0 || o_.n == 0;
+  const bool fits = placed && o_.values < inputs_.size() && o_.indices < inputs_.size() &&
+                    outputs_.size() == 1 && outputs_[0].dtype == inputs_[o_.values].dtype &&
+                    inputs_[o_.values].elements == (gathers ? table : taken) &&
+                    outputs_[0].elements == (gathers ? taken : table) &&
+                    inputs_[o_.indices].elements ==
+                        o_.n * static_cast<int64_t>(o_.extents.size());
+  const bool based = o_.action != IndexAction::kAssign || inputs_[0].bytes == outputs_[0].bytes;
+  if (!fits || !based) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
+}
+
+// Indices within an extent, by the rule for those that are not.
+void IndexPlan::bounded(int64_t* index, size_t n, int64_t extent) const {
+  switch (o_.bounds) {
+    case Bounds::kClip:
+      return clip(index, n, extent - 1);
+    case Bounds::kWrap:
+      for (size_t i = 0; i < n; ++i) {
+        if (index[i] >= 0 && index[i] < extent) continue;
+        index[i] %= extent;
+        if (index[i] < 0) index[i] += extent;
+      }
+      return;
+    default:
+      const int64_t lowest = o_.bounds == Bounds::kInside ? 0 : -extent;
+      for (size_t i = 0; i < n; ++i) {
+        if (index[i] < lowest || index[i] >= extent)
+          throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index[i]) +
+                                          " is out of bounds for extent " + std::to_string(extent));
+        if (index[i] < 0) index[i] += extent;
+      }
+  }
+}
+
+// The row of the table that each index names.
+const int64_t* IndexPlan::rows(const Call& call) const {
+  const auto n = static_cast<size_t>(o_.n);
+  auto* result = reinterpret_cast<int64_t*>(index_memory.get(n * 16));
+  int64_t* column = result + n;
+  const int dtype = inputs_[o_.indices].dtype;
+  const Convert load = loops().load[dtype][I64];
+  if (o_.extents.empty()) std::fill_n(result, n, 0);
+  for (size_t k = 0; k < o_.extents.size(); ++k) {
+    const int64_t extent = o_.extents[k];
+    if (extent == 0)
+      throw Error(MX_ERROR_INDEX, "[" + o_.op + "] cannot take " + std::to_string(n) +
+                                      " elements of an axis of extent 0");
+    int64_t* to = k == 0 ? result : column;
+    load(to, call.input(o_.indices) + k * n * item_size(dtype), n);
+    bounded(to, n, extent);
+    if (k > 0)
+      for (size_t i = 0; i < n; ++i) result[i] = result[i] * extent + column[i];
+  }
+  if (o_.per_element && o_.inner == 1) {
+    for (int64_t i = 0; i < o_.n; ++i) result[i] += i * o_.extents[0];
+  } else if (o_.per_element) {
+    for (int64_t i = 0, block = 0; i < o_.n; ++block)
+      for (int64_t place = 0; place < o_.inner; ++place, ++i)
+        result[i] = (block * o_.extents[0] + result[i]) * o_.inner + place;
+  }
+  return result;
+}
+
+void IndexPlan::execute(const Call& call) const {
+  if (!call.wanted(0) || outputs_[0].bytes == 0) return;
+  const bool gathers = o_.action == IndexAction::kGather;
+  const bool aside = call.adds(0) && o_.action != IndexAction::kAdd;
+  std::unique_ptr<char[]> memory(aside ? new char[outputs_[0].bytes] : nullptr);
+  char* out = aside ? memory.get() : call.output(0);
+  const int64_t* names = o_.n > 0 ? rows(call) : nullptr;  // nothing is written if one is wrong
+  if (o_.action == IndexAction::kAssign) {
+    if (call.input(0) != out) std::memcpy(out, call.input(0), outputs_[0].bytes);
+  } else if (!gathers && (aside || !call.adds(0))) {
+    std::memset(out, 0, outputs_[0].bytes);
+  }
+  if (o_.n > 0) {
+    gathers ? gather(call, names, out) : scatter(call, names, out);
+  }
+  if (aside) accumulate(outputs_[0].dtype, call.output(0), out, outputs_[0].elements);
+}
+
+template <class T>
+void gather_elements(char* out, const char* in, const int64_t* rows, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) reinterpret_cast<T*>(out)[i] = reinterpret_cast<const T*>(in)[rows[i]];
+}
+
+void gather_items(char* out, const char* in, const int64_t* rows, int64_t n, size_t item) {
+  switch (item) {
+    case 1:
+      return gather_elements<uint8_t>(out, in, rows, n);
+    case 2:
+      return gather_elements<uint16_t>(out, in, rows, n);
+    case 4:
+      return gather_elements<uint32_t>(out, in, rows, n);
+    default:
+      return gather_elements<uint64_t>(out, in, rows, n);
+  }
+}
+
+void IndexPlan::gather(const Call& call, const int64_t* rows, char* out) const {
+  const size_t item = item_size(outputs_[0].dtype), bytes = static_cast<size_t>(row_) * item;
+  const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
+  const auto grain = std::max<int64_t>(1, (64 << 10) / static_cast<int64_t>(bytes + 1));
+  parallel(threads, outer_ * o_.n, grain, [&](int64_t begin, int64_t end) {
+    char* to = out + static_cast<size_t>(begin) * bytes;
+    for (int64_t done = begin; done < end;) {  // what belongs to one outer index
+      const int64_t outer = done / o_.n, first = done % o_.n, some = std::min(end - done, o_.n - first);
+      const char* in = call.input(o_.values) + static_cast<size_t>(outer * table_rows_) * bytes;
+      if (row_ == 1) {
+        gather_items(to, in, rows + first, some, item);
+      } else {
+        for (int64_t i = 0; i < some; ++i)
+          std::memcpy(to + static_cast<size_t>(i) * bytes, in + static_cast<size_t>(rows[first + i]) * bytes, bytes);
+      }
+      to += static_cast<size_t>(some) * bytes;
+      done += some;
+    }
+  });
+}
+
+// Threads share the elements of rows, or the outer indices: the order of additions is fixed.
+void IndexPlan::scatter(const Call& call, const int64_t* rows, char* out) const {
+  const char* in = call.input(o_.values);
+  const int dtype = outputs_[0].dtype;
+  const auto item = static_cast<int64_t>(item_size(dtype));
+  const uint32_t threads = inputs_[o_.values].bytes > kParallelBytes ? call.context.threads : 1;
+  const auto part = [&](int64_t outer, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < o_.n; ++i) {
+      const char* from = in + ((outer * o_.n + i) * row_ + first) * item;
+      char* to = out + ((outer * table_rows_ + rows[i]) * row_ + first) * item;
+      if (o_.action == IndexAction::kAdd) {
+        accumulate(dtype, to, from, n);
+      } else {
+        std::memcpy(to, from, static_cast<size_t>(n * item));
+      }
+    }
+  };
+  if (outer_ > 1) {
+    parallel(threads, outer_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t outer = begin; outer < end; ++outer) part(outer, 0, row_);
+    });
+  } else {
+    parallel(threads, row_, 64,
+             [&](int64_t begin, int64_t end) { part(0, begin, end - begin); });
+  }
+}
+
+class OneHotPlan final : public Plan {
+ public:
+  OneHotPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth)
+      : Plan(std::move(inputs), std::move(outputs), 2), depth_(depth) {
+    if (inputs_.size() != 1 || outputs_.size() != 1 ||
+        outputs_[0].elements != inputs_[0].elements * depth_)
+      throw Error(MX_ERROR_SHAPE, "[one_hot] the output does not hold depth elements per index");
+  }
+
+ protected:
+  void execute(const Call& call) const override {
+    const Spec& spec = outputs_[0];
+    if (!call.wanted(0) || spec.bytes == 0) return;
+    const auto n = static_cast<size_t>(inputs_[0].elements);
+    const size_t item = item_size(spec.dtype);
+    const LoopTable& table = loops();
+    auto* index = reinterpret_cast<int64_t*>(index_memory.get(n * 8));
+    table.load[inputs_[0].dtype][I64](index, call.input(0), n);
+    std::unique_ptr<char[]> memory(call.adds(0) ? new char[spec.bytes] : nullptr);
+    char* out = memory ? memory.get() : call.output(0);
+    alignas(8) char on[8], off[8];
+    const double values[2] = {call.scalar(0), call.scalar(1)};
+    table.store[F64][spec.dtype](on, &values[0], 1);
+    table.store[F64][spec.dtype](off, &values[1], 1);
+    fill(out, off, spec.elements, item);
+    for (size_t i = 0; i < n; ++i)
+      if (index[i] >= 0 && index[i] < depth_)
+        std::memcpy(out + (i * static_cast<size_t>(depth_) + static_cast<size_t>(index[i])) * item,
+                    on, item);
+    if (memory) accumulate(spec.dtype, call.output(0), out, spec.elements);
+  }
+
+ private:
+  const int64_t depth_;
+};
+
+}  // namespace
+
+PlanPtr make_index_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+                        const IndexOptions& options) {
+  return std::make_unique<IndexPlan>(std::move(inputs), std::move(outputs), options);
+}
+
+PlanPtr make_one_hot_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth) {
+  return std::make_unique<OneHotPlan>(std::move(inputs), std::move(outputs), depth);
+}
+
+}  // namespace mx::vector

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FullyConnected, forward and backward, as matrix products on row-major memory: they are as fast
+// as inner products on packed weights, which would have to be packed for every call.
+#include "matmul/matmul.h"
+#include "norm/channel_loops.h"
+#include "onednn/primitive_program.h"
+
+namespace mx::onednn {
+namespace {
+
+struct Sizes {
+  int64_t rows, depth, hidden;
+  DataType type;
+  Sizes(const Spec& data, const Spec& weight)
+      : rows(data.size() / extent(weight.shape, 1)), depth(extent(weight.shape, 1)), hidden(extent(weight.shape, 0)), type(data.type) {}
+
+  MemoryDesc data() const { return plain({rows, depth}, type); }
+  MemoryDesc weight() const { return plain({hidden, depth}, type); }
+  MemoryDesc out() const { return plain({rows, hidden}, type); }
+  Cost cost(double products) const {
+    const auto m = static_cast<double>(rows), k = static_cast<double>(depth), n = static_cast<double>(hidden);
+    return {products * 2 * m * k * n, 4 * (m * k + k * n + m * n)};
+  }
+};
+
+MemoryDesc transposed(const MemoryDesc& desc) { return desc.permute_axes({1, 0}); }
+
+// out_grad summed over its rows, block of columns by block of columns.
+void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
+  parallel_for((s.hidden + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * kBlockChannels, width = std::min(kBlockChannels, s.hidden - first);
+      double result[kBlockChannels];
+      sums(out_grad + first, {s.rows, s.hidden, width, 1}, result);
+      std::copy_n(result, width, bias_grad + first);
+    }
+  });
+}
+
+// A few rows only: bound by reading the weight, once.
+constexpr int64_t kFewRows = 4, kFewLowRows = 1;  // of floats, of BFloat16
+
+template <class T>
+PlanPtr few_rows(const Signature& signature, const Sizes& s) {
+  ProgramBuilder builder(signature, s.cost(1));
+  const Slot data = builder.input(0, s.data()), weight = builder.input(1, s.weight()), out = builder.output(0, s.out());
+  std::vector<Slot> slots = {data, weight, out};
+  const Slot bias = signature.inputs.size() == 3 ? builder.input(2, plain({s.hidden}, s.type)) : -1;
+  if (bias >= 0) slots.push_back(bias);
+  builder.host(
+      [=](void* const* memory, const Call&) {
+        const auto *x = static_cast<const T*>(memory[data]), *w = static_cast<const T*>(memory[weight]);
+        const auto* shift = bias >= 0 ? static_cast<const T*>(memory[bias]) : nullptr;
+        auto* y = static_cast<T*>(memory[out]);
+        parallel_for(s.hidden, [&](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            for (int64_t r = 0; r < s.rows; ++r) {
+              const double sum = dot(x + r * s.depth, w + n * s.depth, s.depth);
+              const double more = shift != nullptr ? float(shift[n]) : 0.0f;
+              y[r * s.hidden + n] = T(static_cast<float>(sum + more));
+            }
+          }
+        });
+      },
+      std::move(slots), needed_by(0));
+  return builder.build();
+}
+
+}  // namespace
+
+PlanPtr fully_connected(const Signature& signature) {
+  require_counts(signature, 2, 3, 1, 1);
+  const Sizes s(signature.inputs[0], signature.inputs[1]);
+  if (s.type == DataType::f32) {
+    if (s.rows <= kFewRows) return few_rows<float>(signature, s);
+  } else if (s.rows <= kFewLowRows) {
+    return few_rows<BFloat16>(signature, s);
+  }
+  ProgramBuilder builder(signature, s.cost(1));
+  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, s.data())},
+                                         {DNNL_ARG_WEIGHTS, builder.input(1, transposed(s.weight()))},
+                                         {DNNL_ARG_DST, builder.output(0, s.out())}};
+  MemoryDesc bias;
+  if (signature.inputs.size() == 3) {
+    bias = plain({1, s.hidden}, s.type);
+    arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, bias));
+  }
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), s.data(), transposed(s.weight()), bias, s.out(),
+                                            ProgramBuilder::attributes()),
+               std::move(arguments), needed_by(0));
+  return builder.build();
+}
+
+PlanPtr fully_connected_backward(const Signature& signature) {
+  require_counts(signature, 3, 3, 2, 3);
+  const Sizes s(signature.inputs[1], signature.inputs[2]);
+  ProgramBuilder builder(signature, s.cost(2));
+  const Slot out_grad = builder.input(0, s.out());
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), s.out(), s.weight(), s.data(), ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, out_grad}, {DNNL_ARG_WEIGHTS, builder.input(2, s.weight())},
+                {DNNL_ARG_DST, builder.output(0, s.data())}},
+               needed_by(0));
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), transposed(s.out()), s.data(), s.weight(),
+                                            ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, builder.input(0, transposed(s.out()))}, {DNNL_ARG_WEIGHTS, builder.input(1, s.data())},
+                {DNNL_ARG_DST, builder.output(1, s.weight())}},
+               needed_by(1));
+  if (signature.outputs.size() == 3) {
+    const MemoryDesc wide = plain({s.rows, s.hidden}, DataType::f32), sums = plain({s.hidden}, DataType::f32);
+    const Slot heads = builder.as(out_grad, wide, needed_by(2));
+    const Slot bias_grad = builder.output(2, plain({s.hidden}, s.type)), made = builder.target(bias_grad, sums);
+    builder.host(
+        [s, heads, made](void* const* slots, const Call&) {
+          sum_rows(s, static_cast<const float*>(slots[heads]), static_cast<float*>(slots[made]));
+        },
+        {heads, made}, needed_by(2));
+    builder.deliver(made, bias_grad, needed_by(2));
+  }
+  return builder.build();
+}
+
+}  // namespace mx::onednn

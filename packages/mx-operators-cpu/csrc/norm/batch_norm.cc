@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchNorm on row-major memory whose channels are not last. The operator is bound by memory: a block of channels
+// is taken through all its passes by one thread while it is in cache.
+#include "norm/batch_norm.h"
+
+#include "norm/channel_loops.h"
+
+namespace mx::onednn {
+namespace {
+
+// Calls body(first channel, block) over the team's shares of the channels.
+template <class Body>
+void for_channel_blocks(const AxisView& v, const Body& body) {
+  const int64_t width = block_channels(v.inner), step = v.length * v.inner;
+  parallel_for((v.length + width - 1) / width, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * width;
+      body(first, Block{v.outer, step, std::min(width, v.length - first), v.inner});
+    }
+  });
+}
+
+template <class T>
+class BatchNorm final : public Plan {
+ public:
+  BatchNorm(const Signature& s, const BatchNormOptions& o)
+      : Plan(counted(s, 5, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
+        count_(static_cast<double>(v_.outer * v_.inner)) {
+    require_types<T>(s.inputs, 1);
+    require_types<T>(s.outputs, 1);
+    const int64_t n = s.inputs[0].size(), c = v_.length;
+    require_sizes(s.inputs, {n, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
+    if (!o.use_batch_stats) set_scratch(static_cast<size_t>(c) * sizeof(float));
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!o_.use_batch_stats) return normalize_by_moving(call);
+    for_channel_blocks(v_, [&](int64_t first, const Block& block) { normalize_block(call, first, block); });
+  }
+
+  // What is known before is applied in the order of memory.
+  void normalize_by_moving(const Call& call) const {
+    const float *mean = call.input<float>(3), *variance = call.input<float>(4);
+    auto* scale = static_cast<float*>(call.context.scratch[0]);
+    for (int64_t c = 0; c < v_.length; ++c) scale[c] = finish_channel(o_, call, c, mean[c], variance[c]);
+    if (!call.wanted(0)) return;
+    const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
+    const int64_t step = v_.length * v_.inner;
+    parallel_for(v_.outer * v_.length, [&](int64_t begin, int64_t end) {
+      for (int64_t next = begin; begin < end; begin = next) {
+        const int64_t row = begin / v_.length, first = begin - row * v_.length;
+        next = std::min(end, (row + 1) * v_.length);
+        const Block block{1, step, next - begin, v_.inner};
+        const T* x = call.input<T>(0) + begin * v_.inner;
+        const float* shift = call.input<float>(2) + first;
+        T* y = call.output<T>(0) + begin * v_.inner;
+        if constexpr (std::is_same_v<T, float>) {
+          if (streams) {
+            normalize_past_caches(x, mean + first, scale + first, shift, y, block);
+            continue;
+          }
+        }
+        normalize(x, mean + first, scale + first, shift, y, block, call.adds(0));
+      }
+    });
+  }
+
+  void normalize_block(const Call& call, int64_t first, const Block& block) const {
+    const T* x = call.input<T>(0) + first * v_.inner;
+    float mean[kBlockChannels], scale[kBlockChannels];
+    double result[kBlockChannels];
+    sums(x, block, result);
+    for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
+    squared_deviations(x, mean, block, result);
+    for (int64_t c = 0; c < block.channels; ++c)
+      scale[c] = finish_channel(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
+    if (!call.wanted(0)) return;
+    normalize(x, mean, scale, call.input<float>(2) + first, call.output<T>(0) + first * v_.inner, block,
+              call.adds(0));
+  }
+
+  const BatchNormOptions o_;
+  const AxisView v_;
+  const double count_;  // elements per channel
+};
+
+template <class T>
+class BatchNormBackward final : public Plan {
+ public:
+  BatchNormBackward(const Signature& s, const BatchNormOptions& o)
+      : Plan(counted(s, 7, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
+        count_(static_cast<double>(v_.outer * v_.inner)) {
+    require_types<T>(s.inputs, 2);
+    require_types<T>(s.outputs, 1);
+    const int64_t n = s.inputs[1].size(), c = v_.length;
+    require_sizes(s.inputs, {n, n, c, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    for_channel_blocks(v_, [&](int64_t first, const Block& block) { differentiate_block(call, first, block); });
+  }
+
+  void differentiate_block(const Call& call, int64_t first, const Block& block) const {
+    const int64_t at = first * v_.inner;
+    const T *g = call.input<T>(0) + at, *x = call.input<T>(1) + at;
+    const float* mean = call.input<float>(3) + first;
+    double totals[kBlockChannels], moments[kBlockChannels];
+    gradient_sums(g, x, mean, block, totals, moments);
+    float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
+    for (int64_t i = 0; i < block.channels; ++i) {
+      const Coefficients k = finish_channel_gradient(o_, call, first + i, count_, totals[i], moments[i]);
+      a[i] = k.a;
+      b[i] = k.b;
+      c[i] = k.c;
+    }
+    if (call.wanted(0)) combine(g, x, mean, a, b, c, call.output<T>(0) + at, block, call.adds(0));
+  }
+
+  const BatchNormOptions o_;
+  const AxisView v_;
+  const double count_;
+};
+
+bool channels_are_last(const Spec& data, const BatchNormOptions& o) { return AxisView(data.shape, o.axis).inner == 1; }
+
+}  // namespace
+
+PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
+  if (channels_are_last(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
+  return made_for<BatchNorm>(s.inputs[0].type, s, o);
+}
+
+PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
+  if (channels_are_last(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
+  return made_for<BatchNormBackward>(s.inputs[1].type, s, o);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchNorm on memory whose channels are last: every thread goes through rows of its own, twice.
+#include "norm/batch_norm.h"
+#include "norm/channel_rows.h"
+#include "norm/channel_loops.h"
+#include "common/sections.h"
+
+namespace mx::onednn {
+namespace {
+
+constexpr int64_t kLeastRows = 32;  // that are worth sums of their own
+
+// How many threads sum up rows.
+int sharers(int64_t rows, int threads) {
+  return static_cast<int>(std::clamp<int64_t>(rows / kLeastRows, 1, threads));
+}
+
+// Per thread two sums per channel, of as many rows as it saw.
+class Sums {
+ public:
+  Sums(Sections& sections, int threads, int64_t channels)
+      : channels_(channels), rows_(sections.add<double>(threads)),
+        values_(sections.add<double>(2 * threads * channels)) {}
+
+  struct Share {
+    double *rows, *first, *second;
+  };
+  Share of(void* scratch, int thread) const {
+    auto* memory = static_cast<char*>(scratch);
+    double* first = reinterpret_cast<double*>(memory + values_) + 2 * thread * channels_;
+    return {reinterpret_cast<double*>(memory + rows_) + thread, first, first + channels_};
+  }
+
+ private:
+  int64_t channels_;
+  size_t rows_, values_;
+};
+
+// `count` vectors of floats, one per channel, behind the sums.
+class Vectors {
+ public:
+  Vectors(Sections& sections, int64_t count, int64_t channels)
+      : channels_(channels), offset_(sections.add<float>(count * channels)) {}
+  float* of(void* scratch, int64_t i) const {
+    return reinterpret_cast<float*>(static_cast<char*>(scratch) + offset_) + i * channels_;
+  }
+
+ private:
+  int64_t channels_;
+  size_t offset_;
+};
+
+// What both directions have in common.
+class RowsPlan : public Plan {
+ protected:
+  RowsPlan(const Signature& s, const BatchNormOptions& o, const Spec& data, int64_t vectors)
+      : Plan(s, bandwidth_cost(s)), o_(o), v_(data.shape, o.axis), rows_(v_.outer), channels_(v_.length),
+        sharers_(sharers(rows_, threads_)), sums_(sections_, sharers_, channels_),
+        vectors_(sections_, vectors, channels_) {
+    set_scratch(sections_.bytes());
+  }
+
+  // Runs body(first row, rows, share) on the shares of the rows; those that nobody had count no rows.
+  template <class Body>
+  void sum(void* scratch, const Body& body) const {
+    for (int thread = 0; thread < sharers_; ++thread) *sums_.of(scratch, thread).rows = 0;
+    const auto run = [&](int64_t begin, int64_t end, int thread) {
+      const Sums::Share mine = sums_.of(scratch, thread);
+      *mine.rows = static_cast<double>(end - begin);
+      body(begin, end - begin, mine);
+    };
+    parallel_shares(rows_, run, sharers_);
+  }
+
+  const BatchNormOptions o_;
+  const AxisView v_;
+  const int64_t rows_, channels_;
+  const int sharers_;
+  Sections sections_;
+  const Sums sums_;
+  const Vectors vectors_;
+};
+
+template <class T>
+class RowsBatchNorm final : public RowsPlan {
+ public:
+  RowsBatchNorm(const Signature& s, const BatchNormOptions& o) : RowsPlan(s, o, s.inputs[0], 2) {
+    require_types<T>(s.inputs, 1);
+    require_types<T>(s.outputs, 1);
+    const int64_t n = s.inputs[0].size(), c = channels_;
+    require_sizes(s.inputs, {n, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    void* scratch = call.context.scratch[0];
+    float *mean = vectors_.of(scratch, 0), *scale = vectors_.of(scratch, 1);
+    if (o_.use_batch_stats) {
+      const Sums::Share total = moments(call, scratch);
+      for (int64_t c = 0; c < channels_; ++c) {
+        mean[c] = static_cast<float>(total.first[c]);
+        const auto variance = static_cast<float>(total.second[c] / static_cast<double>(rows_));
+        scale[c] = finish_channel(o_, call, c, mean[c], variance);
+      }
+    } else {
+      std::copy_n(call.input<float>(3), channels_, mean);
+      for (int64_t c = 0; c < channels_; ++c) scale[c] = finish_channel(o_, call, c, mean[c], call.input<float>(4)[c]);
+    }
+    if (call.wanted(0)) normalize(call, mean, scale);
+  }
+
+  Sums::Share moments(const Call& call, void* scratch) const {
+    sum(scratch, [&](int64_t first, int64_t n, const Sums::Share& mine) {
+      row_moments(call.input<T>(0) + first * channels_, n, channels_, mine.first, mine.second);
+    });
+    const Sums::Share total = sums_.of(scratch, 0);
+    for (int thread = 1; thread < sharers_; ++thread) {
+      const Sums::Share more = sums_.of(scratch, thread);
+      if (*more.rows == 0) continue;
+      for (int64_t c = 0; c < channels_; ++c)
+        join_moments(*total.rows, *more.rows, more.first[c], more.second[c], total.first + c, total.second + c);
+      *total.rows += *more.rows;
+    }
+    return total;
+  }
+
+  void normalize(const Call& call, const float* mean, const float* scale) const {
+    const float* shift = call.input<float>(2);
+    // What follows a training step's normalisation reads it at once.
+    const bool streams = !o_.use_batch_stats && !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
+    parallel_for(rows_, [&](int64_t begin, int64_t end) {
+      const T* x = call.input<T>(0) + begin * channels_;
+      T* y = call.output<T>(0) + begin * channels_;
+      if constexpr (std::is_same_v<T, float>) {
+        if (streams) return normalize_past_caches(x, mean, scale, shift, y, {end - begin, channels_, channels_, 1});
+      }
+      normalize_rows(x, mean, scale, shift, y, end - begin, channels_, call.adds(0));
+    });
+  }
+};
+
+template <class T>
+class RowsBatchNormBackward final : public RowsPlan {
+ public:
+  RowsBatchNormBackward(const Signature& s, const BatchNormOptions& o) : RowsPlan(s, o, s.inputs[1], 3) {
+    require_types<T>(s.inputs, 2);
+    require_types<T>(s.outputs, 1);
+    const int64_t n = s.inputs[1].size(), c = channels_;
+    require_sizes(s.inputs, {n, n, c, c, c, c, c});
+    require_sizes(s.outputs, {n, c, c});
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    void* scratch = call.context.scratch[0];
+    const float* mean = call.input<float>(3);
+    sum(scratch, [&](int64_t first, int64_t n, const Sums::Share& mine) {
+      const int64_t at = first * channels_;
+      row_gradient_sums(call.input<T>(0) + at, call.input<T>(1) + at, mean, n, channels_, mine.first, mine.second);
+    });
+    float *a = vectors_.of(scratch, 0), *b = vectors_.of(scratch, 1), *c = vectors_.of(scratch, 2);
+    for (int64_t i = 0; i < channels_; ++i) {
+      double total = 0, moment = 0;
+      for (int thread = 0; thread < sharers_; ++thread) {
+        const Sums::Share share = sums_.of(scratch, thread);
+        if (*share.rows == 0) continue;
+        total += share.first[i];
+        moment += share.second[i];
+      }
+      const Coefficients k = finish_channel_gradient(o_, call, i, static_cast<double>(rows_), total, moment);
+      a[i] = k.a;
+      b[i] = k.b;
+      c[i] = k.c;
+    }
+    if (!call.wanted(0)) return;
+    parallel_for(rows_, [&](int64_t begin, int64_t end) {
+      const int64_t at = begin * channels_;
+      combine_rows(call.input<T>(0) + at, call.input<T>(1) + at, mean, a, b, c, call.output<T>(0) + at, end - begin,
+                   channels_, call.adds(0));
+    });
+  }
+};
+
+}  // namespace
+
+PlanPtr batch_norm_rows(const Signature& s, const BatchNormOptions& o) {
+  return made_for<RowsBatchNorm>(s.inputs[0].type, s, o);
+}
+
+PlanPtr batch_norm_rows_backward(const Signature& s, const BatchNormOptions& o) {
+  return made_for<RowsBatchNormBackward>(s.inputs[1].type, s, o);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "norm/norm.h"
+#include "onednn/bindings_primitives.h"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
+py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps,
+                              double momentum, bool fix_gamma, bool use_batch_stats) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {axis, eps, momentum, fix_gamma, use_batch_stats});
+  });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const LayerNormOptions&)>
+py::object prepare_layer_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {axis, eps}); });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const GroupNormOptions&)>
+py::object prepare_group_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t groups, double eps) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {groups, eps}); });
+}
+
+template <PlanPtr (*Kernel)(const Signature&, const LrnOptions&)>
+py::object prepare_lrn(const PySpecs& inputs, const PySpecs& outputs, int64_t size, double alpha, double beta,
+                       double knorm) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {size, alpha, beta, knorm}); });
+}
+
+}  // namespace
+
+void bind_norm(py::module_& m) {
+  const auto i = py::arg("inputs"), o = py::arg("outputs");
+  const auto batch = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"), py::arg("momentum"),
+          py::arg("fix_gamma"), py::arg("use_batch_stats"));
+  };
+  batch("batch_norm", &prepare_batch_norm<batch_norm>);
+  batch("batch_norm_backward", &prepare_batch_norm<batch_norm_backward>);
+  const auto layer = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"));
+  };
+  layer("layer_norm", &prepare_layer_norm<layer_norm>);
+  layer("layer_norm_backward", &prepare_layer_norm<layer_norm_backward>);
+  const auto group = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("groups"), py::arg("eps"));
+  };
+  group("group_norm", &prepare_group_norm<group_norm>);
+  group("group_norm_backward", &prepare_group_norm<group_norm_backward>);
+  const auto local = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("size"), py::arg("alpha"), py::arg("beta"), py::arg("knorm"));
+  };
+  local("lrn", &prepare_lrn<lrn>);
+  local("lrn_backward", &prepare_lrn<lrn_backward>);
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "norm/channel_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/clones.h"
+
+namespace mx::onednn {
+namespace {
+
+#include "common/math32.h"
+#include "common/elements.h"
+
+constexpr int64_t kRun = 128;    // rows summed in floats before they enter a double
+constexpr int64_t kBlock = 64;   // channels whose sums stay in the first cache
+
+// Calls body(first row, rows, first channel, channels) piece by piece, in the order of memory.
+template <class Body>
+MX_INLINE void for_pieces(int64_t rows, int64_t channels, const Body& body) {
+  for (int64_t r = 0; r < rows; r += kRun)
+    for (int64_t c = 0; c < channels; c += kBlock) body(r, std::min(kRun, rows - r), c, std::min(kBlock, channels - c));
+}
+
+template <class T>
+MX_INLINE void moments_of(const T* x, int64_t rows, int64_t channels, double* mean, double* squares) {
+  std::fill_n(mean, channels, 0.0);
+  std::fill_n(squares, channels, 0.0);
+  for_pieces(rows, channels, [&](int64_t first, int64_t n, int64_t from, int64_t width) MX_INLINE_LAMBDA {
+    const T* piece = x + first * channels + from;
+    float sum[kBlock] = {}, square[kBlock] = {}, middle[kBlock];
+    for (int64_t r = 0; r < n; ++r) {
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) sum[c] += get(piece + r * channels, c);
+    }
+    for (int64_t c = 0; c < width; ++c) middle[c] = sum[c] / static_cast<float>(n);
+    for (int64_t r = 0; r < n; ++r) {
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) {
+        const float d = get(piece + r * channels, c) - middle[c];
+        square[c] += d * d;
+      }
+    }
+    for (int64_t c = 0; c < width; ++c)
+      join_moments(static_cast<double>(first), static_cast<double>(n), middle[c], square[c], mean + from + c,
+                   squares + from + c);
+  });
+}
+
+template <class T>
+MX_INLINE void gradient_sums_of(const T* g, const T* x, const float* mean, int64_t rows, int64_t channels,
+                                double* totals, double* moments) {
+  std::fill_n(totals, channels, 0.0);
+  std::fill_n(moments, channels, 0.0);
+  for_pieces(rows, channels, [&](int64_t first, int64_t n, int64_t from, int64_t width) MX_INLINE_LAMBDA {
+    const int64_t at = first * channels + from;
+    float total[kBlock] = {}, moment[kBlock] = {};
+    for (int64_t r = 0; r < n; ++r) {
+      const T *gr = g + at + r * channels, *xr = x + at + r * channels;
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) {
+        total[c] += get(gr, c);
+        moment[c] += get(gr, c) * (get(xr, c) - mean[from + c]);
+      }
+    }
+    for (int64_t c = 0; c < width; ++c) {
+      totals[from + c] += total[c];
+      moments[from + c] += moment[c];
+    }
+  });
+}
+
+// y[c] = term(row's first element, c) row by row, or y[c] += that.
+template <class T, class Term>
+MX_INLINE void write_rows(T* y, int64_t rows, int64_t channels, bool add, const Term& term) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = r * channels;
+    if (add) {
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) put(y + at, c, get(y + at, c) + term(at, c));
+    } else {
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) put(y + at, c, term(at, c));
+    }
+  }
+}
+
+}  // namespace
+
+MX_CLONES void row_moments(const float* x, int64_t rows, int64_t channels, double* mean, double* squares) {
+  moments_of(x, rows, channels, mean, squares);
+}
+MX_CLONES void row_moments(const BFloat16* x, int64_t rows, int64_t channels, double* mean, double* squares) {
+  moments_of(x, rows, channels, mean, squares);
+}
+
+MX_CLONES void row_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t channels,
+                                 double* totals, double* moments) {
+  gradient_sums_of(g, x, mean, rows, channels, totals, moments);
+}
+MX_CLONES void row_gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, int64_t rows,
+                                 int64_t channels, double* totals, double* moments) {
+  gradient_sums_of(g, x, mean, rows, channels, totals, moments);
+}
+
+MX_CLONES void normalize_rows(const float* x, const float* mean, const float* scale, const float* shift, float* y,
+                              int64_t rows, int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t c) MX_INLINE_LAMBDA {
+    return (get(x + at, c) - mean[c]) * scale[c] + shift[c];
+  });
+}
+MX_CLONES void normalize_rows(const BFloat16* x, const float* mean, const float* scale, const float* shift,
+                              BFloat16* y, int64_t rows, int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t c) MX_INLINE_LAMBDA {
+    return (get(x + at, c) - mean[c]) * scale[c] + shift[c];
+  });
+}
+
+MX_CLONES void combine_rows(const float* g, const float* x, const float* mean, const float* a, const float* b,
+                            const float* c, float* y, int64_t rows, int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t k) MX_INLINE_LAMBDA {
+    return a[k] * get(g + at, k) + (b[k] * (get(x + at, k) - mean[k]) + c[k]);
+  });
+}
+MX_CLONES void combine_rows(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
+                            const float* c, BFloat16* y, int64_t rows, int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t k) MX_INLINE_LAMBDA {
+    return a[k] * get(g + at, k) + (b[k] * (get(x + at, k) - mean[k]) + c[k]);
+  });
+}
+
+}  // namespace mx::onednn

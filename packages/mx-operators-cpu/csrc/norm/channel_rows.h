@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What normalisations do to memory whose channels are last: contiguous rows of channels, float32 or BFloat16,
+// computed in float32 on the calling thread. Parameters are per channel.
+#pragma once
+
+#include <cstdint>
+
+#include "onednn/descriptor.h"
+
+namespace mx::onednn {
+
+// Means and sums of squared deviations of `more` values join those of `seen` (T. Chan, G. Golub, R. LeVeque,
+// Algorithms for Computing the Sample Variance, 1983, equation 2.1).
+inline void join_moments(double seen, double more, double more_mean, double more_squares, double* mean,
+                         double* squares) {
+  const double apart = more_mean - *mean, all = seen + more;
+  *mean += apart * more / all;
+  *squares += more_squares + apart * apart * seen * more / all;
+}
+
+// Means, and sums of squared deviations from them.
+void row_moments(const float* x, int64_t rows, int64_t channels, double* mean, double* squares);
+void row_moments(const BFloat16* x, int64_t rows, int64_t channels, double* mean, double* squares);
+
+// Sums of g, and of g * (x - mean).
+void row_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t channels,
+                       double* totals, double* moments);
+void row_gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, int64_t rows, int64_t channels,
+                       double* totals, double* moments);
+
+// y = (x - mean) * scale + shift, or y += that.
+void normalize_rows(const float* x, const float* mean, const float* scale, const float* shift, float* y, int64_t rows,
+                    int64_t channels, bool add);
+void normalize_rows(const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
+                    int64_t rows, int64_t channels, bool add);
+
+// y = a * g + b * (x - mean) + c, or y += that.
+void combine_rows(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
+                  float* y, int64_t rows, int64_t channels, bool add);
+void combine_rows(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
+                  const float* c, BFloat16* y, int64_t rows, int64_t channels, bool add);
+
+}  // namespace mx::onednn

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onednn/primitive_program.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace mx::onednn {
+namespace {
+
+void demand(dnnl_status_t status, const char* what) { dnnl::error::wrap_c_api(status, what); }
+
+}  // namespace
+
+class Program final : public Plan {
+ public:
+  Program(ProgramBuilder&& builder, size_t scratch)
+      : Plan(std::move(builder.signature_), builder.cost_), slots_(std::move(builder.slots_)),
+        steps_(std::move(builder.steps_)) {
+    set_scratch(scratch);
+    for (const Step& step : steps_) {
+      for (Slot slot : step.touched) {
+        const SlotInfo& info = slots_[static_cast<size_t>(slot)];
+        if (info.kind == Kind::output) written_[static_cast<size_t>(info.index)] |= step.mask;
+      }
+    }
+  }
+
+ private:
+  using SlotInfo = ProgramBuilder::SlotInfo;
+  using Step = ProgramBuilder::Step;
+  using Kind = ProgramBuilder::Kind;
+
+  // Everything one run needs to write to; owned by one thread at a time.
+  struct Frame {
+    dnnl::stream stream{cpu_engine()};
+    std::vector<dnnl::memory> memories;                  // per slot
+    std::vector<void*> data;                             // per slot
+    std::vector<std::vector<dnnl_exec_arg_t>> arguments;  // per step
+  };
+
+  std::unique_ptr<Frame> make_frame() const {
+    auto frame = std::make_unique<Frame>();
+    for (const SlotInfo& slot : slots_) frame->memories.push_back({slot.desc, cpu_engine(), DNNL_MEMORY_NONE});
+    frame->data.resize(slots_.size());
+    for (const Step& step : steps_) {
+      std::vector<dnnl_exec_arg_t> arguments;
+      for (const auto& [name, slot] : step.arguments) {
+        arguments.push_back({name, frame->memories[static_cast<size_t>(slot)].get()});
+      }
+      frame->arguments.push_back(std::move(arguments));
+    }
+    return frame;
+  }
+
+  std::unique_ptr<Frame> take_frame() const {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!idle_.empty()) {
+        auto frame = std::move(idle_.back());
+        idle_.pop_back();
+        return frame;
+      }
+    }
+    return make_frame();
+  }
+
+  void give_back(std::unique_ptr<Frame> frame) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    idle_.push_back(std::move(frame));
+  }
+
+  void bind(Frame& frame, const Call& call, const Substitutes& substitutes) const {
+    auto* scratch = n_scratch > 0 ? static_cast<char*>(call.context.scratch[0]) : nullptr;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const SlotInfo& slot = slots_[i];
+      const auto index = static_cast<size_t>(slot.index);
+      void* data = nullptr;
+      switch (slot.kind) {
+        case Kind::input: data = static_cast<char*>(call.inputs[index].data) + slot.offset; break;
+        case Kind::output: data = static_cast<char*>(substitutes.of(index)) + slot.offset; break;
+        case Kind::scratch: data = scratch + slot.offset; break;
+      }
+      frame.data[i] = data;
+      demand(dnnl_memory_set_data_handle(frame.memories[i].get(), data), "cannot bind an argument");
+    }
+  }
+
+  void execute(const Call& call) const override {
+    OutputMask wanted = 0;
+    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
+      if (call.wanted(i)) wanted |= needed_by(static_cast<int>(i));
+    }
+    if (wanted == 0) return;
+    OutputMask computed = 0;
+    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
+      if ((written_[i] & wanted) != 0) computed |= needed_by(static_cast<int>(i));
+    }
+    const Substitutes substitutes(signature_, call, computed);
+    auto frame = take_frame();
+    bind(*frame, call, substitutes);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      if ((step.mask & wanted) == 0) continue;
+      if (step.host) {
+        step.host(frame->data.data(), call);
+      } else {
+        demand(dnnl_primitive_execute(step.primitive.get(), frame->stream.get(),
+                                     static_cast<int>(frame->arguments[i].size()), frame->arguments[i].data()),
+              "a primitive failed");
+      }
+    }
+    give_back(std::move(frame));
+    substitutes.deliver();
+  }
+
+  const std::vector<SlotInfo> slots_;
+  const std::vector<Step> steps_;
+  OutputMask written_[kMaxOutputs] = {};  // per output: union of the masks of the steps that write it
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Frame>> idle_;  // guarded by mutex_; as many as ever ran at once
+};
+
+ProgramBuilder::ProgramBuilder(Signature signature, const Cost& cost)
+    : signature_(std::move(signature)), cost_(cost), threads_(cost.parallel() ? omp_get_max_threads() : 1) {}
+
+namespace {
+
+// Bytes from the first element to behind the last one; oneDNN rounds up to whole strides.
+size_t reach(const MemoryDesc& desc) {
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked || desc.get_inner_nblks() > 0 || desc.get_size() == 0)
+    return desc.get_size();
+  const Dims dims = desc.get_dims(), strides = desc.get_strides();
+  int64_t last = 0;
+  for (size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
+  return static_cast<size_t>(last + 1) * dnnl::memory::data_type_size(desc.get_data_type());
+}
+
+// A kernel may not read or write beyond what the signature says a tensor has.
+void require_within(const std::vector<Spec>& specs, int index, const MemoryDesc& desc, size_t offset) {
+  const auto i = static_cast<size_t>(index);
+  if (i >= specs.size() || offset + reach(desc) > specs[i].bytes()) throw Unsupported{};
+}
+
+}  // namespace
+
+Slot ProgramBuilder::input(int index, const MemoryDesc& desc, size_t offset) {
+  require_within(signature_.inputs, index, desc, offset);
+  slots_.push_back({Kind::input, index, desc, offset});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+Slot ProgramBuilder::output(int index, const MemoryDesc& desc, size_t offset) {
+  require_within(signature_.outputs, index, desc, offset);
+  slots_.push_back({Kind::output, index, desc, offset});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+Slot ProgramBuilder::scratch(const MemoryDesc& desc) {
+  slots_.push_back({Kind::scratch, 0, desc});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+void ProgramBuilder::append(dnnl::primitive primitive, Arguments arguments, OutputMask mask) {
+  std::vector<Slot> touched;
+  for (const auto& argument : arguments) touched.push_back(argument.second);
+  steps_.push_back({std::move(primitive), std::move(arguments), nullptr, std::move(touched), mask});
+}
+
+void ProgramBuilder::host(HostStep body, std::vector<Slot> slots, OutputMask mask) {
+  steps_.push_back({dnnl::primitive(), {}, std::move(body), std::move(slots), mask});
+}
+
+Slot ProgramBuilder::as(Slot from, const MemoryDesc& want, OutputMask mask) {
+  const MemoryDesc have = slots_[static_cast<size_t>(from)].desc;
+  if (have == want) return from;
+  for (const Reordered& known : reordered_) {
+    if (known.from != from || slots_[static_cast<size_t>(known.to)].desc != want) continue;
+    steps_[known.step].mask |= mask;
+    return known.to;
+  }
+  const Slot to = scratch(want);
+  step(dnnl::reorder::primitive_desc(cpu_engine(), have, cpu_engine(), want, attributes()),
+       {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, mask);
+  reordered_.push_back({from, to, steps_.size() - 1});
+  return to;
+}
+
+Slot ProgramBuilder::target(Slot output, const MemoryDesc& have) {
+  return slots_[static_cast<size_t>(output)].desc == have ? output : scratch(have);
+}
+
+void ProgramBuilder::deliver(Slot from, Slot output, OutputMask mask) {
+  if (from == output) return;
+  const MemoryDesc have = slots_[static_cast<size_t>(from)].desc, want = slots_[static_cast<size_t>(output)].desc;
+  step(dnnl::reorder::primitive_desc(cpu_engine(), have, cpu_engine(), want, attributes()),
+       {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, output}}, mask);
+}
+
+// First fit by lifetime: scratch that no step needs at the same time shares memory.
+size_t ProgramBuilder::place_scratch() {
+  struct Interval {
+    size_t first, last;
+  };
+  std::vector<Interval> lives(slots_.size(), {steps_.size(), 0});
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    for (Slot slot : steps_[s].touched) {
+      Interval& life = lives[static_cast<size_t>(slot)];
+      life = {std::min(life.first, s), std::max(life.last, s)};
+    }
+  }
+  std::vector<size_t> order;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].kind == Kind::scratch) order.push_back(i);
+  }
+  auto bytes = [&](size_t i) { return aligned(slots_[i].desc.get_size()); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
+  size_t total = 0;
+  std::vector<size_t> placed;
+  for (size_t i : order) {
+    std::vector<size_t> rivals;
+    for (size_t j : placed) {
+      if (lives[i].first <= lives[j].last && lives[j].first <= lives[i].last) rivals.push_back(j);
+    }
+    std::sort(rivals.begin(), rivals.end(), [&](size_t a, size_t b) { return slots_[a].offset < slots_[b].offset; });
+    size_t offset = 0;
+    for (size_t j : rivals) {
+      if (offset + bytes(i) <= slots_[j].offset) break;
+      offset = std::max(offset, slots_[j].offset + bytes(j));
+    }
+    slots_[i].offset = offset;
+    total = std::max(total, offset + bytes(i));
+    placed.push_back(i);
+  }
+  return total;
+}
+
+PlanPtr ProgramBuilder::build() {
+  const size_t scratch = place_scratch();
+  return std::make_unique<Program>(std::move(*this), scratch);
+}
+
+dnnl::primitive_attr ProgramBuilder::attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kind of pooling as loops over windows, one plane (batch, channel) at a time.
+#include "pooling/pooling_loops.h"
+
+#include <cmath>
+#include <limits>
+
+namespace mx::onednn {
+namespace {
+
+struct Axis {
+  int64_t in, out, kernel, stride, pad;
+};
+
+// Part of a window that lies inside the data, per axis.
+struct Range {
+  int64_t begin, end;
+  int64_t padded;  // extent counted when padding counts
+  Range(const Axis& a, int64_t o) {
+    const int64_t start = o * a.stride - a.pad, stop = std::min(start + a.kernel, a.in + a.pad);
+    padded = stop - start;
+    begin = std::max<int64_t>(start, 0);
+    end = std::min(stop, a.in);
+  }
+  int64_t inside() const { return std::max<int64_t>(end - begin, 0); }
+};
+
+class WindowPlan : public Plan {
+ protected:
+  WindowPlan(const Signature& signature, const PoolOptions& options, const Cost& cost, const Dims& in, const Dims& out)
+      : Plan(signature, cost), type_(options.type), include_pad_(options.count_include_pad), p_(options.p),
+        planes_(in[0] * in[1]) {
+    const size_t spatial = in.size() - 2;
+    const Window& w = options.window;
+    if (spatial < 1 || spatial > 3 || out.size() != in.size() || out[0] != in[0] || out[1] != in[1] ||
+        w.kernel.size() != spatial || w.stride.size() != spatial || w.pad.size() != spatial)
+      throw Unsupported{};
+    for (size_t i = 0; i < spatial; ++i) {
+      if (w.kernel[i] < 1 || w.stride[i] < 1 || w.pad[i] < 0) throw Unsupported{};
+      axes_[3 - spatial + i] = {in[i + 2], out[i + 2], options.window.kernel[i], options.window.stride[i],
+                                options.window.pad[i]};
+    }
+    in_plane_ = axes_[0].in * axes_[1].in * axes_[2].in;
+    out_plane_ = axes_[0].out * axes_[1].out * axes_[2].out;
+  }
+
+  // body(output index, element count of the divisor, ranges) per window of a plane.
+  template <class Body>
+  void for_windows(const Body& body) const {
+    int64_t at = 0;
+    for (int64_t d = 0; d < axes_[0].out; ++d) {
+      const Range rd(axes_[0], d);
+      for (int64_t h = 0; h < axes_[1].out; ++h) {
+        const Range rh(axes_[1], h);
+        for (int64_t w = 0; w < axes_[2].out; ++w, ++at) {
+          const Range rw(axes_[2], w);
+          const int64_t count = include_pad_ ? rd.padded * rh.padded * rw.padded
+                                             : rd.inside() * rh.inside() * rw.inside();
+          body(at, static_cast<float>(std::max<int64_t>(count, 1)), rd, rh, rw);
+        }
+      }
+    }
+  }
+
+  // body(input index), until it returns false.
+  template <class Body>
+  void for_elements(const Range& rd, const Range& rh, const Range& rw, const Body& body) const {
+    for (int64_t d = rd.begin; d < rd.end; ++d) {
+      for (int64_t h = rh.begin; h < rh.end; ++h) {
+        const int64_t row = (d * axes_[1].in + h) * axes_[2].in;
+        for (int64_t w = rw.begin; w < rw.end; ++w) {
+          if (!body(row + w)) return;
+        }
+      }
+    }
+  }
+
+  // value^p of an lp norm, and what undoes its sum.  Odd powers keep the sign.
+  float power(float value, int p) const {
+    if (p < 3) return p == 0 ? 1.f : p == 1 ? value : value * value;
+    const float magnitude = std::pow(std::fabs(value), static_cast<float>(p));
+    return p % 2 ? std::copysign(magnitude, value) : magnitude;
+  }
+  float root(float value) const {
+    if (p_ < 3) return p_ == 1 ? value : std::sqrt(value);
+    return std::copysign(std::pow(std::fabs(value), 1 / static_cast<float>(p_)), value);
+  }
+
+  const PoolType type_;
+  const bool include_pad_;
+  const int p_;
+  const int64_t planes_;
+  Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
+  int64_t in_plane_ = 0, out_plane_ = 0;
+};
+
+template <class T>
+class PoolingLoops final : public WindowPlan {
+ public:
+  PoolingLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
+      : WindowPlan(counted(s, 1, 1), options, cost, s.inputs[0].shape, s.outputs[0].shape) {}
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    parallel_for(planes_, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        plane(call.input<T>(0) + p * in_plane_, call.output<T>(0) + p * out_plane_, call.adds(0));
+      }
+    });
+  }
+
+  void plane(const T* x, T* y, bool add) const {
+    for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
+      float value = type_ == PoolType::max ? std::numeric_limits<float>::lowest() : 0.f;
+      for_elements(rd, rh, rw, [&](int64_t i) {
+        const auto e = static_cast<float>(x[i]);
+        value = type_ == PoolType::max ? (e > value || e != e ? e : value)
+                                       : value + (type_ == PoolType::lp ? power(e, p_) : e);
+        return true;
+      });
+      if (type_ == PoolType::avg) value /= count;
+      if (type_ == PoolType::lp) value = root(value);
+      y[at] = T(add ? static_cast<float>(y[at]) + value : value);
+    });
+  }
+};
+
+template <class T>
+class PoolingBackwardLoops final : public WindowPlan {
+ public:
+  PoolingBackwardLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
+      : WindowPlan(counted(s, 3, 1), options, cost, s.inputs[1].shape, s.inputs[0].shape) {
+    require_sizes(s.inputs, {planes_ * out_plane_, planes_ * in_plane_, planes_ * out_plane_});
+    require_sizes(s.outputs, {planes_ * in_plane_});
+    // One plane of gradient per thread, in float whatever the element type.
+    set_scratch(static_cast<size_t>(threads_) * static_cast<size_t>(in_plane_) * sizeof(float));
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    parallel_shares(planes_, [&](int64_t begin, int64_t end, int thread) {
+      float* sums = static_cast<float*>(call.context.scratch[0]) + thread * in_plane_;
+      for (int64_t p = begin; p < end; ++p) {
+        std::fill_n(sums, in_plane_, 0.f);
+        plane(call.input<T>(0) + p * out_plane_, call.input<T>(1) + p * in_plane_,
+              call.input<T>(2) + p * out_plane_, sums);
+        T* grad = call.output<T>(0) + p * in_plane_;
+        for (int64_t i = 0; i < in_plane_; ++i) grad[i] = T(call.adds(0) ? static_cast<float>(grad[i]) + sums[i] : sums[i]);
+      }
+    });
+  }
+
+  void plane(const T* out_grad, const T* x, const T* y, float* sums) const {
+    for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
+      const auto g = static_cast<float>(out_grad[at]), result = static_cast<float>(y[at]);
+      const float share = type_ == PoolType::avg ? g / count : g;
+      const bool flat = type_ == PoolType::lp && p_ > 1 && result == 0;  // no direction to go
+      const float below = type_ == PoolType::lp && !flat ? power(result, p_ - 1) : 1.f;
+      for_elements(rd, rh, rw, [&](int64_t i) {
+        const auto e = static_cast<float>(x[i]);
+        if (type_ == PoolType::max) {
+          if (e != result && !(e != e && result != result)) return true;
+          sums[i] += g;
+          return false;  // the first maximum takes it all
+        }
+        if (!flat) sums[i] += type_ == PoolType::lp ? share * power(e, p_ - 1) / below : share;
+        return true;
+      });
+    });
+  }
+};
+
+template <template <class> class Loops>
+PlanPtr make(const Signature& signature, const PoolOptions& options, const Cost& cost) {
+  if (signature.inputs[0].type == DataType::bf16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
+  return std::make_unique<Loops<float>>(signature, options, cost);
+}
+
+}  // namespace
+
+PlanPtr pooling_loops(const Signature& signature, const PoolOptions& options, const Cost& cost) {
+  return make<PoolingLoops>(signature, options, cost);
+}
+
+PlanPtr pooling_backward_loops(const Signature& signature, const PoolOptions& options, const Cost& cost) {
+  return make<PoolingBackwardLoops>(signature, options, cost);
+}
+
+}  // namespace mx::onednn

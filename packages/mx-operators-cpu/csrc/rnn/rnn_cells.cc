@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rnn/rnn_cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "common/clones.h"
+#include "mx_core/philox.hpp"
+
+namespace mx::onednn {
+namespace {
+
+#include "common/math32.h"
+#include "common/elements.h"
+
+MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
+
+MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* gates, const float* c_before, float* c,
+                        float* kept, float* h, float* y) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float i = sigmoid(gates[j] + r[j] + b[j]);
+    const float f = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
+    const float g = tanh32(gates[2 * n + j] + r[2 * n + j] + b[2 * n + j]);
+    const float o = sigmoid(gates[3 * n + j] + r[3 * n + j] + b[3 * n + j]);
+    const float next = f * c_before[j] + i * g;
+    kept[j] = i;
+    kept[n + j] = f;
+    kept[2 * n + j] = g;
+    kept[3 * n + j] = o;
+    c[j] = next;
+    h[j] = y[j] = o * tanh32(next);
+  }
+}
+
+MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* gates, const float* h_before,
+                       float* kept, float* value, float* h, float* y) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float reset = sigmoid(gates[j] + r[j] + b[j]);
+    const float update = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
+    const float product = r[2 * n + j] + b[3 * n + j];
+    const float candidate = tanh32(gates[2 * n + j] + b[2 * n + j] + reset * product);
+    kept[j] = reset;
+    kept[n + j] = update;
+    kept[2 * n + j] = candidate;
+    value[j] = product;
+    h[j] = y[j] = candidate + update * (h_before[j] - candidate);
+  }
+}
+
+MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tanh32(a[j] + r[j] + b[j]);
+}
+
+MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float x = a[j] + r[j] + b[j];
+    h[j] = y[j] = x <= 0.0f ? 0.0f : x;
+  }
+}
+
+template <class T>
+MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_before, const T* head,
+                             const float* dh, float* dc, T* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float i = get(gates, j), f = get(gates, n + j), g = get(gates, 2 * n + j), o = get(gates, 3 * n + j);
+    const float shown = tanh32(get(c, j)), d_h = dh[j] + get(head, j);
+    const float total = dc[j] + d_h * o * (1 - shown * shown);
+    put(d, j, total * g * i * (1 - i));
+    put(d, n + j, total * get(c_before, j) * f * (1 - f));
+    put(d, 2 * n + j, total * i * (1 - g * g));
+    put(d, 3 * n + j, d_h * shown * o * (1 - o));
+    dc[j] = total * f;
+  }
+}
+
+template <class T>
+MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, float* dh,
+                            T* d, T* d_r) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const float reset = get(gates, j), update = get(gates, n + j), candidate = get(gates, 2 * n + j);
+    const float d_h = dh[j] + get(head, j);
+    const float d_candidate = d_h * (1 - update) * (1 - candidate * candidate);
+    const float d_update = d_h * (get(h_before, j) - candidate) * update * (1 - update);
+    const float d_reset = d_candidate * get(value, j) * reset * (1 - reset);
+    put(d, j, d_reset);
+    put(d_r, j, d_reset);
+    put(d, n + j, d_update);
+    put(d_r, n + j, d_update);
+    put(d, 2 * n + j, d_candidate);
+    put(d_r, 2 * n + j, d_candidate * reset);
+    dh[j] = d_h * update;
+  }
+}
+
+template <class T>
+MX_CLONES void tanh_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) put(d, j, (dh[j] + get(head, j)) * (1 - get(y, j) * get(y, j)));
+}
+
+template <class T>
+MX_CLONES void relu_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) put(d, j, get(y, j) > 0.0f ? dh[j] + get(head, j) : 0.0f);
+}
+
+template <class T>
+MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i) * get(mask, i));
+}
+
+}  // namespace
+
+template <>
+void cell_forward(RnnMode mode, const CellForward<float>& s) {
+  const int64_t n = s.units;
+  for (int64_t row = s.begin; row < s.end; ++row) {
+    float *h = s.h + row * n, *y = s.output + row * s.output_stride;
+    switch (mode) {
+      case RnnMode::lstm:
+        lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
+                 s.value + row * n, s.kept + row * 4 * n, h, y);
+        break;
+      case RnnMode::gru:
+        gru_row(n, s.recurrent + row * 3 * n, s.bias, s.gates + row * 3 * n, s.state_before + row * n,
+                s.kept + row * 3 * n, s.value + row * n, h, y);
+        break;
+      case RnnMode::tanh: tanh_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
+      case RnnMode::relu: relu_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
+    }
+  }
+}
+
+// Rows are computed in place and rounded while they are in the nearest cache: mixed types take twice as many registers.
+template <>
+void cell_forward(RnnMode mode, const CellForward<BFloat16>& s) {
+  const int64_t n = s.units, gates = mode == RnnMode::lstm ? 4 : mode == RnnMode::gru ? 3 : 1;
+  for (int64_t row = s.begin; row < s.end; ++row) {
+    float *r = s.recurrent + row * gates * n, *g = s.gates + row * gates * n, *state = s.state + row * n;
+    float *shown = r, *value = state;
+    switch (mode) {
+      case RnnMode::lstm: lstm_row(n, r, s.bias, g, s.state_before + row * n, state, g, r, r); break;
+      case RnnMode::gru:
+        shown = state, value = r + 2 * n;
+        gru_row(n, r, s.bias, g, s.state_before + row * n, g, value, state, state);
+        break;
+      case RnnMode::tanh: tanh_row(n, r, s.bias, g, r, r); break;
+      case RnnMode::relu: relu_row(n, r, s.bias, g, r, r); break;
+    }
+    BFloat16* h = s.h + row * n;
+    round(shown, h, n);
+    std::copy_n(h, n, s.output + row * s.output_stride);
+    if (s.kept == nullptr) continue;
+    round(g, s.kept + row * gates * n, gates * n);
+    round(value, s.value + row * n, n);
+  }
+}
+
+template <class T>
+void cell_backward(RnnMode mode, const CellBackward<T>& s) {
+  const int64_t n = s.units;
+  for (int64_t row = s.begin; row < s.end; ++row) {
+    const T *head = s.head + row * s.output_stride, *y = s.gates + row * s.output_stride;
+    float* dh = s.dh + row * n;
+    switch (mode) {
+      case RnnMode::lstm:
+        lstm_row_back(n, s.gates + row * 4 * n, s.value + row * n, s.c_before + row * n, head, dh, s.dc + row * n,
+                      s.d_gates + row * 4 * n);
+        break;
+      case RnnMode::gru:
+        gru_row_back(n, s.gates + row * 3 * n, s.value + row * n, s.h_before + row * s.h_before_stride, head, dh,
+                     s.d_gates + row * 3 * n, s.d_recurrent + row * 3 * n);
+        break;
+      case RnnMode::tanh: tanh_row_back(n, y, head, dh, s.d_gates + row * n); break;
+      case RnnMode::relu: relu_row_back(n, y, head, dh, s.d_gates + row * n); break;
+    }
+  }
+}
+
+template <class T>
+void multiply(const T* x, const T* mask, T* y, int64_t n) {
+  multiply_run(x, mask, y, n);
+}
+
+template <class T>
+void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, T* mask) {
+  const auto keep = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
+  for (int64_t i = 0; i < n; i += 4) {
+    const philox::Block drawn = philox::block(key, offset + static_cast<uint64_t>(first + i) / 4);
+    for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k)
+      mask[i + k] = T(static_cast<double>(philox::uniform32(drawn.words[k])) >= p ? keep : 0.0f);
+  }
+}
+
+#define MX_CELLS(T)                                                                  \
+  template void cell_backward(RnnMode, const CellBackward<T>&);                      \
+  template void multiply(const T*, const T*, T*, int64_t);                           \
+  template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);
+
+MX_CELLS(float)
+MX_CELLS(BFloat16)
+
+}  // namespace mx::onednn

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What both directions of a recurrent stack share: what a run needs, and where teams pay.
+#pragma once
+
+#include "matmul/packed_matmul.h"
+#include "rnn/rnn_layout.h"
+#include "rnn/rnn_lengths.h"
+#include "common/sections.h"
+#include "common/staging.h"
+
+namespace mx::onednn {
+
+// What every run of a stack needs, to be passed about.
+struct RnnRun {
+  const Call& call;
+  const Substitutes& out;
+  const RnnLengths& lengths;
+  dnnl::stream stream;
+  char* scratch;
+
+  template <class T>
+  T* part(size_t offset) const {
+    return reinterpret_cast<T*>(scratch + offset);
+  }
+  template <class T>
+  T* written(size_t output) const {
+    return call.wanted(output) ? static_cast<T*>(out.of(output)) : nullptr;
+  }
+};
+
+// Teams pay where a step has this many units in all.
+constexpr int64_t kParallelUnits = 8192;
+
+template <class Body>
+void over_batch(const RnnLayout& layout, const Body& body) {
+  if (layout.state() < kParallelUnits) {
+    body(int64_t{0}, layout.batch);
+  } else {
+    parallel_for(layout.batch, body);
+  }
+}
+
+inline Cost rnn_cost(const RnnLayout& l, double products) {
+  double weights = 0;
+  for (int64_t layer = 0; layer < l.layers; ++layer)
+    weights += static_cast<double>(l.directions * l.rows() * (l.width(layer) + l.units));
+  return {products * 2 * weights * static_cast<double>(l.steps * l.batch), 4 * weights};
+}
+
+// 1 where no team would pay for a product of that size, else the team's size.
+inline int step_threads(const RnnLayout& l) {
+  const Cost cost = {2.0 * static_cast<double>(l.state() * l.rows()), 0};
+  return cost.parallel() ? omp_get_max_threads() : 1;
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "simd/loops.h"
+#include "mx_core/expression.h"
+#include "elementwise/special_functions.h"
+
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt")
+#define MX_ISA avx2
+#define MX_VECTOR 256
+#include "simd/loops_impl.h"
+
+namespace mx::vector {
+
+const LoopTable& avx2_loops() {
+  static const LoopTable* table = [] {
+    auto* made = new LoopTable{};
+    avx2::fill_table(*made, "avx2");
+    return made;
+  }();
+  return *table;
+}
+
+}  // namespace mx::vector
+#endif

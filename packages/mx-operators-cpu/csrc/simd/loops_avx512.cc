@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "simd/loops.h"
+#include "mx_core/expression.h"
+#include "elementwise/special_functions.h"
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi,bmi2,lzcnt,prefer-vector-width=512")
+#define MX_ISA avx512
+#define MX_VECTOR 512
+#include "simd/loops_impl.h"
+
+namespace mx::vector {
+
+const LoopTable& avx512_loops() {
+  static const LoopTable* table = [] {
+    auto* made = new LoopTable{};
+    avx512::fill_table(*made, "avx512");
+    return made;
+  }();
+  return *table;
+}
+
+}  // namespace mx::vector
+#endif

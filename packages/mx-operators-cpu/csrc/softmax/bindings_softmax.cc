@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "softmax/softmax.h"
+#include "onednn/bindings_primitives.h"
+
+namespace py = pybind11;
+
+namespace mx::onednn {
+namespace {
+
+template <PlanPtr (*Kernel)(const Signature&, const SoftmaxOptions&)>
+py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const Dims& view, int axis, bool logarithm,
+                           double temperature) {
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {view, axis, logarithm, temperature}); });
+}
+
+}  // namespace
+
+void bind_softmax(py::module_& m) {
+  const auto i = py::arg("inputs"), o = py::arg("outputs");
+  const auto soft = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("view"), py::arg("axis"), py::arg("logarithm"),
+          py::arg("temperature"));
+  };
+  soft("softmax", &prepare_softmax<softmax>);
+  soft("softmax_backward", &prepare_softmax<softmax_backward>);
+  const auto entropy = [&](const char* name, PlanPtr (*make)(const Signature&)) {
+    m.def(name, [make](const PySpecs& inputs, const PySpecs& outputs) { return prepare(inputs, outputs, make); }, i, o);
+  };
+  entropy("cross_entropy", &cross_entropy);
+  entropy("cross_entropy_backward", &cross_entropy_backward);
+  m.def(
+      "softmax_output_backward",
+      [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner,
+         double smooth_alpha, bool use_ignore, bool label_is_distribution, const std::string& normalization) {
+        SoftmaxOutputOptions options;
+        options.rows = rows;
+        options.classes = classes;
+        options.inner = inner;
+        options.smooth_alpha = smooth_alpha;
+        options.use_ignore = use_ignore;
+        options.label_is_distribution = label_is_distribution;
+        options.normalization = normalization == "batch"   ? Normalization::batch
+                                : normalization == "valid" ? Normalization::valid
+                                                           : Normalization::none;
+        return prepare(inputs, outputs, [&](const Signature& s) { return softmax_output_backward(s, options); });
+      },
+      i, o, py::kw_only(), py::arg("rows"), py::arg("classes"), py::arg("inner"), py::arg("smooth_alpha"), py::arg("use_ignore"),
+      py::arg("label_is_distribution"), py::arg("normalization"));
+}
+
+}  // namespace mx::onednn

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softmax/softmax.h"
+#include "onednn/primitive_program.h"
+#include "softmax/softmax_rows.h"
+
+namespace mx::onednn {
+namespace {
+
+dnnl::algorithm kind(const SoftmaxOptions& options) {
+  return options.logarithm ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate;
+}
+
+Cost cost(const Spec& spec) {
+  return {40.0 * static_cast<double>(spec.size()), 2.0 * static_cast<double>(spec.bytes())};
+}
+
+dnnl::softmax_forward::primitive_desc forward_descriptor(const SoftmaxOptions& options, const MemoryDesc& desc) {
+  return {cpu_engine(), dnnl::prop_kind::forward_training, kind(options), desc, desc, options.axis,
+          ProgramBuilder::attributes()};
+}
+
+// slot *= 1 / temperature
+void scale(ProgramBuilder& builder, const SoftmaxOptions& options, const MemoryDesc& desc, Slot from, Slot to) {
+  builder.step(dnnl::eltwise_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                     dnnl::algorithm::eltwise_linear, desc, desc,
+                                                     static_cast<float>(1 / options.temperature), 0.f,
+                                                     ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
+}
+
+// Memory in which the axis is contiguous: other axes would be taken by slow generic code.
+MemoryDesc axis_last(const SoftmaxOptions& options, DataType type) {
+  const int rank = static_cast<int>(options.view.size());
+  Dims steps(options.view.size());
+  int64_t step = options.view[static_cast<size_t>(options.axis)];
+  steps[static_cast<size_t>(options.axis)] = 1;
+  for (int i = rank; i-- > 0;) {
+    if (i == options.axis) continue;
+    steps[static_cast<size_t>(i)] = step;
+    step *= options.view[static_cast<size_t>(i)];
+  }
+  return {options.view, type, steps};
+}
+
+// The extent of the axis, where our own loops over rows are faster; else 0.
+int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
+  constexpr int64_t kShortest = 16;
+  const auto axis = static_cast<size_t>(options.axis);
+  const int64_t length = extent(options.view, axis);
+  const bool last = product(options.view, axis + 1, options.view.size()) == 1;
+  return last && length >= kShortest && signature.outputs[0].type == DataType::f32 ? length : 0;
+}
+
+}  // namespace
+
+PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
+  require_counts(signature, 1, 2, 1, 1);
+  if (const int64_t length = row_length(options, signature))
+    return softmax_rows(signature, length, options.logarithm, options.temperature);
+  const DataType type = signature.inputs[0].type;
+  const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
+  ProgramBuilder builder(signature, cost(signature.outputs[0]));
+  const Slot output = builder.output(0, desc), to = builder.target(output, inner);
+  Slot from = builder.as(builder.input(0, desc), inner, needed_by(0));
+  if (options.temperature != 1) {
+    scale(builder, options, inner, from, to);
+    from = to;
+  }
+  builder.step(forward_descriptor(options, inner), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
+  builder.deliver(to, output, needed_by(0));
+  return builder.build();
+}
+
+PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
+  require_counts(signature, 2, 3, 1, 1);
+  if (const int64_t length = row_length(options, signature))
+    return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
+  const DataType type = signature.inputs[0].type;
+  const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
+  ProgramBuilder builder(signature, cost(signature.outputs[0]));
+  const Slot grad = builder.output(0, desc), to = builder.target(grad, inner);
+  const Slot out_grad = builder.as(builder.input(0, desc), inner, needed_by(0));
+  const Slot output = builder.as(builder.input(1, desc), inner, needed_by(0));
+  builder.step(dnnl::softmax_backward::primitive_desc(cpu_engine(), kind(options), inner, inner, inner, options.axis,
+                                                      forward_descriptor(options, inner), ProgramBuilder::attributes()),
+               {{DNNL_ARG_DIFF_DST, out_grad}, {DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_SRC, to}}, needed_by(0));
+  if (options.temperature != 1) scale(builder, options, inner, to, to);
+  builder.deliver(to, grad, needed_by(0));
+  return builder.build();
+}
+
+}  // namespace mx::onednn

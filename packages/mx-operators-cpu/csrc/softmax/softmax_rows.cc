@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Softmax along contiguous rows in float32: a row stays in the nearest cache over its passes.
+#include "softmax/softmax_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/clones.h"
+#include "common/staging.h"
+
+namespace mx::onednn {
+namespace {
+
+#include "common/math32.h"
+
+}  // namespace
+
+MX_CLONES float largest(const float* x, int64_t n) {
+  float top = -kInf;
+#pragma omp simd reduction(max : top)
+  for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+MX_CLONES float powers(const float* x, float top, float factor, float* y, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = exp32((x[i] - top) * factor);
+    sum += y[i];
+  }
+  return sum;
+}
+
+MX_CLONES float power_sum(const float* x, float top, float factor, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += exp32((x[i] - top) * factor);
+  return sum;
+}
+
+MX_CLONES void scale(float* y, float factor, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
+
+namespace {
+
+// y = (x - top) * factor - shift
+MX_CLONES void shifted(const float* x, float top, float factor, float shift, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - shift;
+}
+
+MX_CLONES float product_sum(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+MX_CLONES float plain_sum(const float* a, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i];
+  return sum;
+}
+
+MX_CLONES void softmax_gradient(const float* g, const float* y, float along, float factor, float* d, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - along) * y[i] * factor;
+}
+
+MX_CLONES void log_softmax_gradient(const float* g, const float* y, float total, float factor, float* d, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - exp32(y[i]) * total) * factor;
+}
+
+Cost row_cost(const Spec& spec) {
+  return {20.0 * static_cast<double>(spec.size()), 2.0 * static_cast<double>(spec.bytes())};
+}
+
+class RowSoftmax final : public Plan {
+ public:
+  RowSoftmax(const Signature& s, int64_t length, bool logarithm, double temperature, bool backward)
+      : Plan(s, row_cost(s.outputs[0])), length_(length), factor_(static_cast<float>(1 / temperature)),
+        logarithm_(logarithm), backward_(backward) {
+    require_float(s);
+    const int64_t size = s.outputs[0].size();
+    if (s.inputs.size() < (backward ? 2 : 1) || s.outputs.size() != 1 || length < 1 || size % length != 0 ||
+        s.inputs[0].size() != size || (backward && s.inputs[1].size() != size))
+      throw Unsupported{};
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const Substitutes out(signature_, call, 0);
+    auto* result = static_cast<float*>(out.of(0));
+    const auto *first = call.input<float>(0), *second = backward_ ? call.input<float>(1) : nullptr;
+    parallel_for(signature_.outputs[0].size() / length_, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * length_;
+        backward_ ? back(first + at, second + at, result + at) : forward(first + at, result + at);
+      }
+    });
+    out.deliver();
+  }
+
+  void forward(const float* x, float* y) const {
+    // A negative temperature turns the order around: the largest exponent is that of the least x.
+    const float top = factor_ >= 0 ? largest(x, length_) : least(x);
+    if (logarithm_) {
+      const double sum = in_runs(length_, [&](int64_t i, int64_t n) { return power_sum(x + i, top, factor_, n); });
+      shifted(x, top, factor_, static_cast<float>(std::log(sum)), y, length_);
+    } else {
+      const double sum = in_runs(length_, [&](int64_t i, int64_t n) { return powers(x + i, top, factor_, y + i, n); });
+      scale(y, static_cast<float>(1 / sum), length_);
+    }
+  }
+
+  float least(const float* x) const { return *std::min_element(x, x + length_); }
+
+  void back(const float* g, const float* y, float* d) const {
+    if (logarithm_) {
+      const double total = in_runs(length_, [&](int64_t i, int64_t n) { return plain_sum(g + i, n); });
+      log_softmax_gradient(g, y, static_cast<float>(total), factor_, d, length_);
+    } else {
+      const double along = in_runs(length_, [&](int64_t i, int64_t n) { return product_sum(g + i, y + i, n); });
+      softmax_gradient(g, y, static_cast<float>(along), factor_, d, length_);
+    }
+  }
+
+  const int64_t length_;
+  const float factor_;
+  const bool logarithm_, backward_;
+};
+
+}  // namespace
+
+PlanPtr softmax_rows(const Signature& signature, int64_t length, bool logarithm, double temperature) {
+  return std::make_unique<RowSoftmax>(signature, length, logarithm, temperature, false);
+}
+
+PlanPtr softmax_rows_backward(const Signature& signature, int64_t length, bool logarithm, double temperature) {
+  return std::make_unique<RowSoftmax>(signature, length, logarithm, temperature, true);
+}
+
+}  // namespace mx::onednn

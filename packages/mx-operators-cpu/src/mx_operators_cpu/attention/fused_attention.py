@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention in one pass over queries, keys and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mx_operators_cpu.library import native
+from mx_operators_cpu.signature import tensors
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+
+def fused_attention(call: KernelCall) -> object | None:
+    """query, key, value -> output."""
+    p: Any = call.params
+    plan: object | None = native.fused_attention(
+        tensors(call.inputs), tensors(call.outputs), heads=p.heads, scale=p.scale
+    )
+    return plan

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with bias, residual and activation in one primitive, their weights packed beforehand.
+
+`pack_weights` is a graph pass: where a weight is known before a run, the reorder that the primitive would
+do each time becomes a node that runs only when the weight was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core.errors import NoKernelError
+from mx_core.graph import PREPARED, Entry, Graph, Node
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_core.operator import Operator, Params
+from mx_operators_cpu.convolution.convolution import window_of
+from mx_operators_cpu.library import native
+from mx_operators_cpu.signature import tensors
+
+if TYPE_CHECKING:
+    from mx_core.context import Context
+    from mx_core.operator import Array, ReferenceContext, Shapes, Types
+
+_FLOAT32 = dtypes.code("float32")
+
+
+def _described(call: KernelCall) -> Any:
+    """The call as the native part knows it."""
+    p: Any = call.params
+    window = window_of(call) if call.op.name == "_fused_Convolution" else {}
+    return native.FusedLayer(
+        tensors(call.inputs), tensors(call.outputs), **window, weight_shape=p.packed or call.inputs[1].shape,
+        biased=not p.no_bias, residual=p.residual, packed=bool(p.packed), activation=p.activation or "",
+        alpha=p.alpha, beta=p.beta,
+    )  # fmt: skip
+
+
+def layer(call: KernelCall) -> object | None:
+    """data, weight[, bias][, residual] -> output."""
+    plan: object | None = _described(call).plan()
+    return plan
+
+
+def _reading(call: KernelCall) -> tuple[Any, ...]:
+    """How a layer takes its weight's axes."""
+    p: Any = call.params
+    return getattr(p, "layout", None), getattr(p, "num_group", 1)
+
+
+class PackParam(Params):
+    """The call whose weight is packed; those whose primitives want one order of one weight are equal."""
+
+    op_name = "_onednn_pack_weight"
+    call: KernelCall
+    size: int
+
+    def __init__(self, call: KernelCall, size: int, order: tuple[int, ...]) -> None:
+        key = (call.op.name, *_reading(call), order, size) if order else (call, size)
+        self._hold(call=call, size=size, key=key, scalars=())
+
+    def attrs_all(self) -> dict[str, str]:
+        """The number of elements."""
+        return {"size": str(self.size)}
+
+
+class PackWeight(Operator[PackParam]):
+    """A layer's weight in the order that its primitive computes in."""
+
+    name = "_onednn_pack_weight"
+    arguments = ("weight",)
+    differentiable = False  # of inference alone
+
+    def infer_shape(self, p: PackParam, s: Shapes) -> None:
+        """A vector."""
+        s.assign("output", (p.size,))
+
+    def infer_type(self, p: PackParam, t: Types) -> None:
+        """float32 numbers, whatever they hold."""
+        t.assign("output", _FLOAT32)
+
+    def reference(self, p: PackParam, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
+        """The order is the library's own."""
+        raise NoKernelError("[_onednn_pack_weight] only oneDNN knows the order")
+
+
+PACK = PackWeight()
+
+
+def pack(call: KernelCall) -> object | None:
+    """weight -> packed weight."""
+    p: Any = call.params
+    plan: object | None = _described(p.call).pack(tensors(call.inputs), tensors(call.outputs))
+    return plan
+
+
+def pack_weights(graph: Graph) -> Graph:
+    """Graph pass: packs the weights of fused layers that are variables or prepared."""
+    if not graph.context.device_type.startswith("cpu"):
+        return graph
+    mapping: dict[Entry, Entry] = {}
+    for node in graph.find("_fused_Convolution", "_fused_FullyConnected"):
+        weight = node.inputs[1]
+        if node.params.packed or not (weight.node.is_variable or PREPARED in weight.node.attrs):
+            continue
+        assert node.op is not None
+        outputs = graph.outputs_of(node)
+        call = _call(graph, node, outputs, graph.context)
+        described = _described(call)
+        size = described.packed_size()
+        if not size:
+            continue
+        params = PackParam(call, size, described.packed_format())
+        packed = graph.apply(PACK, (weight,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
+        inputs = (node.inputs[0], packed, *node.inputs[2:])
+        packing = node.params.replace(packed=graph.specs[weight].shape)
+        made = graph.apply(node.op, inputs, node.name, packing, node.attrs)
+        mapping.update(zip(outputs, made, strict=True))
+    return graph.replace(mapping)
+
+
+def _call(graph: Graph, node: Node, outputs: Sequence[Entry], context: Context) -> KernelCall:
+    assert node.op is not None
+    inputs: tuple[TensorSpec, ...] = tuple(graph.specs[entry] for entry in node.inputs)
+    return KernelCall(node.op, node.params, inputs, tuple(graph.specs[e] for e in outputs), context)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel generator: any elementwise expression as a native plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core.errors import NoKernelError
+from mx_core.expression import Expression
+from mx_core.kernels import KernelCall
+from mx_operators_cpu.library import native
+from mx_operators_cpu.signature import plain, tensors
+
+
+def generate(expression: Expression, call: KernelCall) -> Any:
+    """A plan that evaluates `expression` in one pass over its inputs.
+
+    Returns
+    -------
+    capsule `mx.plan.v1`, or None for opcodes and element types without vector loops
+
+    Raises
+    ------
+    ShapeError  an input does not broadcast to the outputs
+    """
+    if not plain(*call.inputs, *call.outputs):
+        return None
+    try:
+        return native.expression_plan(expression.serialized, tensors(call.inputs), tensors(call.outputs))
+    except NoKernelError:
+        return None

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads the native part with the OpenMP runtime it shares with the rest of the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+#: Rounds an idle team member spins before it sleeps, about 20 microseconds: long enough to bridge
+#: the regions of one primitive, short enough to leave the cores to others between operations.
+SPIN_COUNT = "2000"
+
+_BUNDLED = Path(__file__).parent / "lib" / "fallback" / "libgomp.so.1"
+
+
+def _load_openmp() -> None:
+    """Loads `libgomp.so.1`: the copy already in the process, the system's, else the bundled one.
+
+    All three answer to one SONAME, so the process never holds two teams. The runtime reads its
+    settings once, when it is loaded; ours yield to those of the user and are taken back at once.
+    """
+    ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}.isdisjoint(os.environ)
+    if ours:
+        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+    try:
+        try:
+            ctypes.CDLL("libgomp.so.1")
+        except OSError:
+            ctypes.CDLL(str(_BUNDLED))
+    finally:
+        if ours:
+            del os.environ["GOMP_SPINCOUNT"]
+
+
+_load_openmp()
+
+from mx_operators_cpu import _native as native  # noqa: E402  (needs the runtime loaded above)
+
+__all__ = ["native"]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BatchNorm, LayerNorm, GroupNorm, InstanceNorm, LRN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mx_operators_cpu.library import native
+from mx_operators_cpu.signature import tensors
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+
+def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
+    p: Any = call.params
+    return {
+        "axis": p.axis % rank,
+        "eps": p.eps,
+        "momentum": p.momentum,
+        "fix_gamma": p.fix_gamma,
+        "use_batch_stats": call.is_train and not p.use_global_stats,
+    }
+
+
+def batch_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta, moving_mean, moving_var -> output, mean, var; updates the moving statistics."""
+    p: Any = call.params
+    if p.output_mean_var:  # another form of the variance
+        return None
+    options = _batch(call, len(call.inputs[0].shape))
+    return native.batch_norm(tensors(call.inputs), tensors(call.outputs), **options)
+
+
+def batch_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad."""
+    p: Any = call.params
+    if p.output_mean_var:
+        return None
+    options = _batch(call, len(call.inputs[1].shape))
+    return native.batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **options)
+
+
+def layer_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta -> output, mean, std."""
+    p: Any = call.params
+    rank = len(call.inputs[0].shape)
+    return native.layer_norm(tensors(call.inputs), tensors(call.outputs), axis=p.axis % rank, eps=p.eps)
+
+
+def layer_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
+    p: Any = call.params
+    rank = len(call.inputs[1].shape)
+    return native.layer_norm_backward(
+        tensors(call.inputs), tensors(call.outputs), axis=p.axis % rank, eps=p.eps
+    )
+
+
+def group_norm(call: KernelCall) -> object | None:
+    """data, gamma, beta -> output, mean, std."""
+    p: Any = call.params
+    groups = call.inputs[1].shape[0]
+    return native.group_norm(tensors(call.inputs), tensors(call.outputs), groups=groups, eps=p.eps)
+
+
+def group_norm_backward(call: KernelCall) -> object | None:
+    """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
+    p: Any = call.params
+    groups = call.inputs[2].shape[0]
+    return native.group_norm_backward(tensors(call.inputs), tensors(call.outputs), groups=groups, eps=p.eps)
+
+
+def _lrn(call: KernelCall) -> dict[str, Any]:
+    p: Any = call.params
+    return {"size": p.nsize, "alpha": p.alpha, "beta": p.beta, "knorm": p.knorm}
+
+
+def lrn(call: KernelCall) -> object | None:
+    """data -> output, tmp_norm."""
+    return native.lrn(tensors(call.inputs), tensors(call.outputs), **_lrn(call))
+
+
+def lrn_backward(call: KernelCall) -> object | None:
+    """out_grad, data, tmp_norm -> data_grad."""
+    return native.lrn_backward(tensors(call.inputs), tensors(call.outputs), **_lrn(call))

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environment variables of this package."""
+
+from __future__ import annotations
+
+import os
+
+from mx_core.errors import ArgumentError
+
+#: what each variable means
+VARIABLES = {"MX_WINOGRAD": "0: convolutions are computed directly, never by Winograd's algorithm"}
+
+
+def winograd_allowed() -> bool:
+    """MX_WINOGRAD; yes, where it is not set.
+
+    Raises
+    ------
+    ArgumentError  another value than 0 or 1
+    """
+    value = os.environ.get("MX_WINOGRAD", "").strip() or "1"
+    if value not in ("0", "1"):
+        raise ArgumentError(f"[MX_WINOGRAD]: expected 0 or 1, got {value!r}")
+    return value == "1"
