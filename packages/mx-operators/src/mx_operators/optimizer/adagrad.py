@@ -6,17 +6,13 @@ Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 2011.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
+from mx_core.operator import Array, Arrays, Params, Shapes, opt, required
 from mx_operators.optimizer.base import Update, clipped
 
 
-@param
-class AdaGradParam:
+class AdaGradParam(Params):
     """Rate, stability, decay, scaling."""
 
     lr: float = required("learning rate", runtime=True)
@@ -26,8 +22,7 @@ class AdaGradParam:
     clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-@param
-class GroupAdaGradParam:
+class GroupAdaGradParam(Params):
     """Rate, scaling, stability."""
 
     lr: float = required("learning rate", runtime=True)
@@ -36,35 +31,30 @@ class GroupAdaGradParam:
     epsilon: float = opt(1e-5, "added to the history under the root", runtime=True)
 
 
-class AdaGrad(Update):
+class AdaGrad(Update[AdaGradParam]):
     """history += g²; w −= lr·g/√(history + epsilon), where g is the scaled, clipped gradient."""
 
     name = "_sparse_adagrad_update"
-    Param = AdaGradParam
     arguments = ("weight", "grad", "history")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """All alike."""
+    def infer_shape(self, p: AdaGradParam, s: Shapes) -> None:
         if p.wd != 0:
             raise s.error(f"wd: expected 0, got {p.wd}")
         super().infer_shape(p, s)
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """One step."""
+    def step(self, p: AdaGradParam, w: Array, g: Array, *states: Array) -> Arrays:
         g = clipped(g * p.rescale_grad, p.clip_gradient)
         history = states[0] + g * g
         return w - p.lr * g / np.sqrt(history + p.epsilon), history
 
 
-class GroupAdaGrad(Update):
+class GroupAdaGrad(Update[GroupAdaGradParam]):
     """AdaGrad with the mean square of each row: history (rows, 1), weight (rows, …)."""
 
     name = "_contrib_group_adagrad_update"
-    Param = GroupAdaGradParam
     arguments = ("weight", "grad", "history")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """One number per row."""
+    def infer_shape(self, p: GroupAdaGradParam, s: Shapes) -> None:
         s.unify(["weight", "grad", "output"])
         weight = s.get("weight")
         if weight is not None:
@@ -72,11 +62,7 @@ class GroupAdaGrad(Update):
                 raise s.error(f"weight: expected 2 dimensions, got {weight}")
             s.assign("history", (weight[0], 1))
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """One step."""
+    def step(self, p: GroupAdaGradParam, w: Array, g: Array, *states: Array) -> Arrays:
         g = clipped(g * p.rescale_grad, p.clip_gradient)
         history = states[0] + np.square(g).sum(1, keepdims=True) / max(g.shape[1], 1)
         return w - p.lr * g / np.sqrt(history + p.epsilon), history
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (AdaGrad, GroupAdaGrad)

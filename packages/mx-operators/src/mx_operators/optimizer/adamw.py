@@ -6,19 +6,16 @@ Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
 from mx_operators.nn.base import wide
 from mx_operators.optimizer.base import clipped
 
 
-@param
-class AdamWParam:
+class AdamWParam(Params):
     """Rates, decays of the moments."""
 
     lr: float = required("learning rate", runtime=True)
@@ -30,38 +27,35 @@ class AdamWParam:
     clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-class AdamW(OperatorProperty):
+class AdamW(Operator[AdamWParam]):
     """w − eta·(lr·mean/(√var + epsilon) + wd·w), with running moments of rescale_grad·grad.
 
     When rescale_grad (1,) is 0 or not finite, the step is left out: loss scaling has overflowed.
     """
 
     floating_only = True
+    differentiable = False
     name = "_adamw_update"
-    Param = AdamWParam
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "rescale_grad")
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """The moments."""
+    def mutated_inputs(self, p: AdamWParam) -> tuple[int, ...]:
         return tuple(range(2, len(self.arguments) - 1))
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """The weight."""
+    def inplace(self, p: AdamWParam) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: AdamWParam, s: Shapes) -> None:
         """As weight; the scale has one element."""
         s.unify([*self.arguments[:-1], "output"])
         s.assign("rescale_grad", (1,))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: AdamWParam, t: Types) -> None:
         """As weight; the scale in float32 unless given."""
         t.unify([*self.arguments[:-1], "output"])
         if t.get("rescale_grad") is None:
             t.assign("rescale_grad", "float32")
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Moments, then a step."""
+    def reference(self, p: AdamWParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         states = inputs[2:-1]
         scale = float(inputs[-1].reshape(-1)[0])
         if scale == 0 or not np.isfinite(scale):
@@ -82,13 +76,9 @@ class MixedAdamW(AdamW):
     name = "_mp_adamw_update"
     arguments = ("weight", "grad", "mean", "var", "weight32", "rescale_grad")
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """States in float32."""
+    def infer_type(self, p: AdamWParam, t: Types) -> None:
         t.unify(["weight", "grad", "output"])
         for name in ("mean", "var", "weight32"):
             t.assign(name, "float32")
         if t.get("rescale_grad") is None:
             t.assign("rescale_grad", "float32")
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (AdamW, MixedAdamW)

@@ -3,71 +3,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_operators.optimizer.base import Update, clipped
-from mx_operators.optimizer.sgd import scaled
+from mx_core.operator import Array, Arrays, Params, opt, required
+from mx_operators.optimizer.base import DecayedParam, ScaledParam, Update, clipped, scaled
 
 
-@param
-class AdamParam:
+class LazyDecayedParam(DecayedParam):
+    """Decay and scaling, with a choice for sparse gradients."""
+
+    lazy_update: bool = opt(True, "of sparse gradients, only rows that occur")
+
+
+class AdamParam(LazyDecayedParam, leading=True):
     """Rate, decays of the moments, scaling."""
 
     lr: float = required("learning rate", runtime=True)
     beta1: float = opt(0.9, "decay of the first moment", runtime=True)
     beta2: float = opt(0.999, "decay of the second moment", runtime=True)
     epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
-    wd: float = opt(0.0, "weight decay", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
-    lazy_update: bool = opt(True, "of sparse gradients, only rows that occur")
 
 
-@param
-class RMSPropParam:
+class ClippedWeightParam(DecayedParam):
+    """Decay, scaling, and a limit of the weights."""
+
+    clip_weights: float = opt(-1.0, "limit of the weights; negative: none", runtime=True)
+
+
+class RMSPropParam(ClippedWeightParam, leading=True):
     """Rate, decay, scaling."""
 
     lr: float = required("learning rate", runtime=True)
     gamma1: float = opt(0.95, "decay of the second moment", runtime=True)
     epsilon: float = opt(1e-8, "added to the second moment", runtime=True)
-    wd: float = opt(0.0, "weight decay", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
-    clip_weights: float = opt(-1.0, "limit of the weights; negative: none", runtime=True)
 
 
-@param
-class RMSPropAlexParam:
+class RMSPropAlexParam(ClippedWeightParam, leading=True):
     """Rate, decays, scaling."""
 
     lr: float = required("learning rate", runtime=True)
     gamma1: float = opt(0.95, "decay of the moments", runtime=True)
     gamma2: float = opt(0.9, "momentum", runtime=True)
     epsilon: float = opt(1e-8, "added to the variance", runtime=True)
-    wd: float = opt(0.0, "weight decay", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
-    clip_weights: float = opt(-1.0, "limit of the weights; negative: none", runtime=True)
 
 
-@param
-class FtrlParam:
+class FtrlParam(ScaledParam, leading=True):
     """Rate, regularisation, scaling."""
 
     lr: float = required("learning rate", runtime=True)
     lamda1: float = opt(0.01, "L1 regularisation", runtime=True)
     beta: float = opt(1.0, "added to the root of the sum of squares", runtime=True)
     wd: float = opt(0.0, "L2 regularisation", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-@param
-class FTMLParam:
+class FTMLParam(Params):
     """Rate, decays, step number, scaling."""
 
     lr: float = required("learning rate", runtime=True)
@@ -80,57 +69,52 @@ class FTMLParam:
     clip_grad: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
 
 
-def decayed(p: Any, w: Any, g: Any) -> Any:
+def decayed(p: DecayedParam, w: Array, g: Array) -> Array:
     """The gradient rescaled, with decay, then clipped."""
     return clipped(g * p.rescale_grad + p.wd * w, p.clip_gradient)
 
 
-class Adam(Update):
+class Adam(Update[AdamParam]):
     """w − lr·mean/(√var + epsilon) with running moments; bias correction is in lr.
 
     Source: Kingma and Ba, Adam, ICLR 2015.
     """
 
     name = "adam_update"
-    Param = AdamParam
     arguments = ("weight", "grad", "mean", "var")
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """Two moments."""
+    def step(self, p: AdamParam, w: Array, g: Array, *states: Array) -> Arrays:
         g = decayed(p, w, g)
         mean = p.beta1 * states[0] + (1 - p.beta1) * g
         var = p.beta2 * states[1] + (1 - p.beta2) * g * g
         return w - p.lr * mean / (np.sqrt(var) + p.epsilon), mean, var
 
 
-class RMSProp(Update):
+class RMSProp(Update[RMSPropParam]):
     """w − lr·g/√(n + epsilon) with a running second moment n.
 
     Source: Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012.
     """
 
     name = "rmsprop_update"
-    Param = RMSPropParam
     arguments = ("weight", "grad", "n")
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """One moment."""
+    def step(self, p: RMSPropParam, w: Array, g: Array, *states: Array) -> Arrays:
         g = decayed(p, w, g)
         n = (1 - p.gamma1) * g * g + p.gamma1 * states[0]
         return clipped(w - p.lr * g / np.sqrt(n + p.epsilon), p.clip_weights), n
 
 
-class RMSPropAlex(Update):
+class RMSPropAlex(Update[RMSPropAlexParam]):
     """RMSProp with centred moment and momentum.
 
     Source: Graves, Generating Sequences With Recurrent Neural Networks, 2013, equations 38 to 45.
     """
 
     name = "rmspropalex_update"
-    Param = RMSPropAlexParam
     arguments = ("weight", "grad", "n", "g", "delta")
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
+    def step(self, p: RMSPropAlexParam, w: Array, g: Array, *states: Array) -> Arrays:
         """Two moments and a momentum."""
         n, mean, delta = states
         g = decayed(p, w, g)
@@ -140,18 +124,16 @@ class RMSPropAlex(Update):
         return clipped(w + delta, p.clip_weights), n, mean, delta
 
 
-class Ftrl(Update):
+class Ftrl(Update[FtrlParam]):
     """Follow the regularised leader.
 
     Source: McMahan et al., Ad Click Prediction, KDD 2013, algorithm 1.
     """
 
     name = "ftrl_update"
-    Param = FtrlParam
     arguments = ("weight", "grad", "z", "n")
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """A closed-form proximal step."""
+    def step(self, p: FtrlParam, w: Array, g: Array, *states: Array) -> Arrays:
         z, n = states
         g = scaled(p, g)
         z = z + g - (np.sqrt(n + g * g) - np.sqrt(n)) * w / p.lr
@@ -160,18 +142,16 @@ class Ftrl(Update):
         return np.where(np.abs(z) > p.lamda1, inside, 0), z, n
 
 
-class FTML(Update):
+class FTML(Update[FTMLParam]):
     """Follow the moving leader.
 
     Source: Zheng and Kwok, Follow the Moving Leader in Deep Learning, ICML 2017, algorithm 1.
     """
 
     name = "ftml_update"
-    Param = FTMLParam
     arguments = ("weight", "grad", "d", "v", "z")
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """A weighted leader."""
+    def step(self, p: FTMLParam, w: Array, g: Array, *states: Array) -> Arrays:
         d, v, z = states
         g = clipped(g * p.rescale_grad + p.wd * w, p.clip_grad)
         v = p.beta2 * v + (1 - p.beta2) * g * g
@@ -179,6 +159,3 @@ class FTML(Update):
         new = (1 - p.beta1**p.t) / p.lr * root
         z = p.beta1 * z + (1 - p.beta1) * g - (new - p.beta1 * d) * w
         return -z / new, new, v, z
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Adam, RMSProp, RMSPropAlex, Ftrl, FTML)

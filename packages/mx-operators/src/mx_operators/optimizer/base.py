@@ -3,44 +3,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, opt
+from mx_core.operator.declaration import P
 from mx_operators.nn.base import wide
 
 
-def clipped(x: Any, limit: float) -> Any:
+class ScaledParam(Params):
+    """Decay and scaling of a gradient."""
+
+    wd: float = opt(0.0, "weight decay", runtime=True)
+    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
+    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
+
+
+class CountParam(Params):
+    """How many arrays an update of several weights takes."""
+
+    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
+
+
+class DecayedParam(ScaledParam):
+    """Decay and scaling of a gradient that is clipped with its decay."""
+
+    clip_gradient: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
+
+
+def clipped(x: Array, limit: float) -> Array:
     """x within ±limit; a negative limit means none."""
     return np.clip(x, -limit, limit) if limit >= 0 else x
 
 
-class Update(OperatorProperty):
-    """An update of one weight; `states` are the inputs behind weight and grad, all mutated.
+def scaled(p: ScaledParam, g: Array) -> Array:
+    """The gradient, rescaled and clipped."""
+    return clipped(g * p.rescale_grad, p.clip_gradient)
+
+
+class Update(Operator[P]):
+    """An update of one weight; the inputs after weight and grad are states, all mutated.
 
     The result is usually written to the weight itself (`out=weight`).
     """
 
     floating_only = True
+    differentiable = False
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad")
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """The states."""
+    def mutated_inputs(self, p: P) -> tuple[int, ...]:
         return tuple(range(2, len(self.inputs(p))))
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """The weight."""
+    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def step(self, p: Any, w: Any, g: Any, *states: Any) -> Sequence[Any]:
-        """New weight, then new states."""
+    def step(self, p: P, w: Array, g: Array, *states: Array) -> Arrays:
+        """New weight, then new states, computed in the type of the arrays."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """One step."""
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         new = self.step(p, *(wide(x) for x in inputs))
         olds = (inputs[0], *inputs[2:])
         return tuple(x.astype(old.dtype) for x, old in zip(new, olds, strict=True))

@@ -6,119 +6,119 @@ Source: You, Gitman and Ginsburg, Large Batch Training of Convolutional Networks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TypeVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import MAX_TENSORS, ReferenceContext
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
+from mx_core.operator.declaration import MAX_TENSORS
 
 
-@param
-class FiniteParam:
+class FiniteParam(Params):
     """What the output held."""
 
     init_output: bool = opt(True, "begin with 1; False, which goes on from the output's value, is refused")
 
 
-@param
-class MultiFiniteParam:
+class MultiFiniteParam(FiniteParam, leading=True):
     """How many arrays, what the output held."""
 
     num_arrays: int = opt(1, "number of arrays", lower=1, upper=MAX_TENSORS)
-    init_output: bool = opt(True, "begin with 1; False, which goes on from the output's value, is refused")
 
 
-class _Arrays(OperatorProperty):
-    def inputs(self, p: Any) -> tuple[str, ...]:
-        """array_0, array_1, …"""
-        return tuple(f"array_{i}" for i in range(p.num_arrays))
-
-
-class AllFinite(OperatorProperty):
-    """(1,): 1 if every element is finite, else 0."""
-
-    name = "all_finite"
-    Param: ClassVar[Any] = FiniteParam
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """One element."""
-        if not p.init_output:
-            raise s.error("init_output: expected True, since outputs are not read; multiply the results")
-        s.assign("output", (1,))
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """float32, whatever is tested."""
-        t.assign("output", "float32")
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Array by array."""
-        fine = all(bool(np.isfinite(x.astype(np.float64)).all()) for x in inputs)
-        return (np.array([fine], np.float32),)
-
-
-class MultiAllFinite(_Arrays, AllFinite):
-    """(1,): 1 if every element of every array is finite, else 0."""
-
-    name = "multi_all_finite"
-    Param = MultiFiniteParam
-    variadic = "num_arrays"
-
-
-@param
-class ArraysParam:
+class ArraysParam(Params):
     """How many arrays."""
 
     num_arrays: int = required("number of arrays", lower=1, upper=MAX_TENSORS)
 
 
-class MultiSumSq(_Arrays):
+F = TypeVar("F", bound=FiniteParam)
+
+
+def array_names(n: int) -> tuple[str, ...]:
+    """array_0, array_1, …"""
+    return tuple(f"array_{i}" for i in range(n))
+
+
+class _Finite(Operator[F]):
+    differentiable = False
+
+    def infer_shape(self, p: F, s: Shapes) -> None:
+        if not p.init_output:
+            raise s.error("init_output: expected True, since outputs are not read; multiply the results")
+        s.assign("output", (1,))
+
+    def infer_type(self, p: F, t: Types) -> None:
+        """float32, whatever is tested."""
+        t.assign("output", "float32")
+
+    def reference(self, p: F, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        fine = all(bool(np.isfinite(x.astype(np.float64)).all()) for x in inputs)
+        return (np.array([fine], np.float32),)
+
+
+class AllFinite(_Finite[FiniteParam]):
+    """(1,): 1 if every element is finite, else 0."""
+
+    name = "all_finite"
+
+
+class MultiAllFinite(_Finite[MultiFiniteParam]):
+    """(1,): 1 if every element of every array is finite, else 0."""
+
+    name = "multi_all_finite"
+    variadic = "num_arrays"
+
+    def inputs(self, p: MultiFiniteParam) -> tuple[str, ...]:
+        return array_names(p.num_arrays)
+
+
+class MultiSumSq(Operator[ArraysParam]):
     """The sum of squares of every array, (num_arrays,)."""
 
     name = "multi_sum_sq"
-    Param = ArraysParam
     variadic = "num_arrays"
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """One element an array."""
+    def inputs(self, p: ArraysParam) -> tuple[str, ...]:
+        return array_names(p.num_arrays)
+
+    def infer_shape(self, p: ArraysParam, s: Shapes) -> None:
         s.assign("output", (p.num_arrays,))
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Arrays alike; float32 sums."""
+    def infer_type(self, p: ArraysParam, t: Types) -> None:
         t.unify(self.inputs(p))
         t.assign("output", "float32")
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Summed in float64."""
+    def reference(self, p: ArraysParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.array([np.square(x.astype(np.float64)).sum() for x in inputs], np.float32),)
 
 
-class ResetArrays(_Arrays):
+class ResetArrays(Operator[ArraysParam]):
     """Every array is set to 0 where it is; there is no output."""
 
     name = "reset_arrays"
-    Param = ArraysParam
     variadic = "num_arrays"
     results = ()
+    differentiable = False
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """All."""
+    def inputs(self, p: ArraysParam) -> tuple[str, ...]:
+        return array_names(p.num_arrays)
+
+    def mutated_inputs(self, p: ArraysParam) -> tuple[int, ...]:
         return tuple(range(p.num_arrays))
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ArraysParam, s: Shapes) -> None:
         """Any shapes."""
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: ArraysParam, t: Types) -> None:
         """Any types."""
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Zeros."""
+    def reference(self, p: ArraysParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return tuple(np.zeros_like(x) for x in inputs)
 
 
-@param
-class LarsParam:
+class LarsParam(Params):
     """Trust, stability, scaling."""
 
     eta: float = required("trust coefficient", runtime=True)
@@ -126,22 +126,16 @@ class LarsParam:
     rescale_grad: float = opt(1.0, "factor of the gradients", runtime=True)
 
 
-class MultiLars(OperatorProperty):
+class MultiLars(Operator[LarsParam]):
     """Rates lr·eta·‖w‖/(rescale_grad·‖g‖ + wd·‖w‖ + eps); lr where a norm is 0."""
 
     name = "multi_lars"
-    Param = LarsParam
-    arguments: ClassVar[tuple[str, ...]] = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
+    differentiable = False
+    arguments = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Elementwise in float64."""
+    def reference(self, p: LarsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         lrs, weights, grads, wds = (x.astype(np.float64) for x in inputs)
         with np.errstate(all="ignore"):
             w, g = np.sqrt(weights), np.sqrt(grads)
             scaled = lrs * p.eta * w / (p.rescale_grad * g + wds * w + p.eps)
             return (np.where((weights > 0) & (grads > 0), scaled, lrs).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    AllFinite, MultiAllFinite, MultiSumSq, ResetArrays, MultiLars,
-)  # fmt: skip

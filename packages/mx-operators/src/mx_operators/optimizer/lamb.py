@@ -6,19 +6,16 @@ Source: You et al., Large Batch Optimization for Deep Learning: Training BERT in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.sgd import scaled
+from mx_operators.optimizer.base import ScaledParam, scaled
 
 
-@param
-class LambPhase1Param:
+class LambPhase1Param(ScaledParam, leading=True):
     """Decays of the moments, step number, scaling."""
 
     beta1: float = opt(0.9, "decay of the first moment", runtime=True)
@@ -27,12 +24,9 @@ class LambPhase1Param:
     t: int = required("number of this step, from 1", runtime=True, lower=1)
     bias_correction: bool = opt(True, "divide the moments by 1 − betaᵗ")
     wd: float = required("weight decay", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-@param
-class LambPhase2Param:
+class LambPhase2Param(Params):
     """Rate and bounds."""
 
     lr: float = required("learning rate", runtime=True)
@@ -40,20 +34,18 @@ class LambPhase2Param:
     upper_bound: float = opt(-1.0, "largest norm of the weight; negative: none", runtime=True)
 
 
-class LambPhase1(OperatorProperty):
+class LambPhase1(Operator[LambPhase1Param]):
     """The direction mean/(√var + epsilon) + wd·w, with running moments."""
 
     floating_only = True
+    differentiable = False
     name = "lamb_update_phase1"
-    Param = LambPhase1Param
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """The moments."""
+    def mutated_inputs(self, p: LambPhase1Param) -> tuple[int, ...]:
         return (2, 3)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Moments, then their ratio."""
+    def reference(self, p: LambPhase1Param, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         weight, mean, var = wide(inputs[-1 if len(inputs) == 5 else 0]), wide(inputs[2]), wide(inputs[3])
         g = scaled(p, inputs[1].astype(weight.dtype))
         mean = p.beta1 * mean + (1 - p.beta1) * g
@@ -71,34 +63,32 @@ class MixedLambPhase1(LambPhase1):
 
     name = "mp_lamb_update_phase1"
     arguments = ("weight", "grad", "mean", "var", "weight32")
-    shape_only_inputs = frozenset((0,))
+    shape_only = ("weight",)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: LambPhase1Param, t: Types) -> None:
         """States and the direction in float32."""
         t.unify(["weight", "grad"])
         for name in ("mean", "var", "weight32", "output"):
             t.assign(name, "float32")
 
 
-class LambPhase2(OperatorProperty):
+class LambPhase2(Operator[LambPhase2Param]):
     """w − lr·(r1/r2)·g; r1 is the norm of w within bounds, r2 that of g; the ratio is 1 where one is 0."""
 
     floating_only = True
+    differentiable = False
     name = "lamb_update_phase2"
-    Param = LambPhase2Param
     arguments: ClassVar[tuple[str, ...]] = ("weight", "g", "r1", "r2")
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """The weight."""
+    def inplace(self, p: LambPhase2Param) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Norms have one element."""
+    def infer_shape(self, p: LambPhase2Param, s: Shapes) -> None:
         s.unify([name for name in (*self.arguments, "output") if name not in ("r1", "r2")])
         s.assign("r1", (1,))
         s.assign("r2", (1,))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: LambPhase2Param, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A trust ratio, then a step."""
         weight, g = wide(inputs[-1 if len(inputs) == 5 else 0]), wide(inputs[1])
         r1, r2 = wide(inputs[2])[0], wide(inputs[3])[0]
@@ -118,17 +108,11 @@ class MixedLambPhase2(LambPhase2):
     name = "mp_lamb_update_phase2"
     arguments = ("weight", "g", "r1", "r2", "weight32")
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """The master copy."""
+    def mutated_inputs(self, p: LambPhase2Param) -> tuple[int, ...]:
         return (4,)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: LambPhase2Param, t: Types) -> None:
         """All but weight in float32."""
         t.unify(["weight", "output"])
         for name in self.arguments[1:]:
             t.assign(name, "float32")
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    LambPhase1, LambPhase2, MixedLambPhase1, MixedLambPhase2,
-)  # fmt: skip

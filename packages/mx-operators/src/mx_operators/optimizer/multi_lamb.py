@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import MAX_TENSORS
+from mx_core.operator import Arrays, ReferenceContext, Shapes, opt, required
+from mx_core.operator.declaration import MAX_TENSORS
 from mx_operators.nn.base import wide
+from mx_operators.optimizer.base import CountParam
 from mx_operators.optimizer.lamb import LambPhase1, LambPhase1Param, LambPhase2, LambPhase2Param
 from mx_operators.optimizer.preloaded import Together
 
 
-@param
-class MultiLambParam:
+class MultiLambParam(CountParam, leading=True):
     """A rate, a decay and a step number per weight; decays of the moments, bounds, scaling."""
 
     learning_rates: tuple[float, ...] = required("learning rate of each weight")
@@ -34,22 +33,21 @@ class MultiLambParam:
     num_args: int = opt(0, "number of arrays; 0: as num_tensors says", lower=0)
 
 
-class MultiLamb(Together):
+class MultiLamb(Together[MultiLambParam]):
     """lamb_update_phase1 and lamb_update_phase2 of every (weight, grad, mean, var)."""
 
     name = "_multi_lamb_update"
-    Param = MultiLambParam
     own: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     count = "num_tensors"
     per_weight = ("learning_rates", "wds", "step_count")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: MultiLambParam, s: Shapes) -> None:
         """Everything of one weight alike."""
         if any(t < 1 for t in p.step_count):
             raise s.error(f"step_count: expected numbers from 1, got {p.step_count}")
         super().infer_shape(p, s)
 
-    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+    def one(self, p: MultiLambParam, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
         """A direction, its norm and that of the weight, a step."""
         weight = wide(own[-1] if len(own) == 5 else own[0])
         first = LambPhase1Param(
@@ -70,6 +68,3 @@ class MultiMixedLamb(MultiLamb):
 
     name = "_multi_mp_lamb_update"
     own = ("weight", "grad", "mean", "var", "weight32")
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (MultiLamb, MultiMixedLamb)

@@ -3,39 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import MAX_TENSORS, ReferenceContext
-from mx_operators.optimizer.adamw import AdamW, MixedAdamW
+from mx_core.operator import Arrays, Operator, ReferenceContext, Shapes, Types, opt, required
+from mx_core.operator.declaration import MAX_TENSORS
+from mx_operators.optimizer.adamw import AdamW, AdamWParam, MixedAdamW
+from mx_operators.optimizer.base import CountParam
 from mx_operators.optimizer.mixed import MixedSGD, MixedSGDMomentum
 from mx_operators.optimizer.sgd import SGD, SGDMomentum
 
 
-@param
-class PreloadedParam:
+class PreloadedParam(CountParam, leading=True):
     """Scaling."""
 
     rescale_grad: float = opt(1.0, "factor of the gradients", runtime=True)
     clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
     num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
-    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
 
 
-@param
-class PreloadedMomentumParam:
+class PreloadedMomentumParam(PreloadedParam, leading=True):
     """Momentum, scaling."""
 
     momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradients", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
-    num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
-    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
 
 
-@param
-class MultiAdamWParam:
+class MultiAdamWParam(CountParam, leading=True):
     """Rates, decays and schedules per weight; decays of the moments."""
 
     lrs: tuple[float, ...] = required("learning rate of each weight")
@@ -46,14 +38,20 @@ class MultiAdamWParam:
     etas: tuple[float, ...] = required("factor of step and decay of each weight")
     clip_gradient: float = opt(-1.0, "limit of the scaled gradients; negative: none", runtime=True)
     num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 8)
-    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
 
 
-class Together(OperatorProperty):
+S = TypeVar("S", bound=PreloadedParam)
+
+
+C = TypeVar("C", bound=CountParam)
+
+
+class Together(Operator[C]):
     """Arrays weight by weight (`own`), then arrays that all weights share (`common`)."""
 
     floating_only = True
-    variadic: ClassVar[str | None] = "num_args"
+    differentiable = False
+    variadic = "num_args"
     #: names of what every weight brings; weight and grad first, states behind
     own: ClassVar[tuple[str, ...]]
     common: ClassVar[tuple[str, ...]] = ()
@@ -61,31 +59,28 @@ class Together(OperatorProperty):
     count: ClassVar[str] = "num_weights"
     per_weight: ClassVar[tuple[str, ...]] = ()
 
-    def _n(self, p: Any) -> int:
+    def _n(self, p: C) -> int:
         return int(getattr(p, self.count))
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: C) -> tuple[str, ...]:
         """weight_0, grad_0, …, weight_1, …, then what is shared."""
         return (*(f"{name}_{i}" for i in range(self._n(p)) for name in self.own), *self.common)
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """One per weight."""
+    def outputs(self, p: C) -> tuple[str, ...]:
         return tuple(f"output{i}" for i in range(self._n(p)))
 
-    def mutated_inputs(self, p: Any) -> tuple[int, ...]:
-        """All states."""
+    def mutated_inputs(self, p: C) -> tuple[int, ...]:
         k = len(self.own)
         return tuple(i for i in range(k * self._n(p)) if i % k >= 2)
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Each weight."""
+    def inplace(self, p: C) -> tuple[tuple[int, int], ...]:
         return tuple((i * len(self.own), i) for i in range(self._n(p)))
 
-    def common_size(self, p: Any) -> int:
+    def common_size(self, p: C) -> int:
         """Elements of each shared array."""
         return self._n(p)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: C, s: Shapes) -> None:
         """Everything of one weight alike."""
         n, k = self._n(p), len(self.own)
         total = n * k + len(self.common)
@@ -101,7 +96,7 @@ class Together(OperatorProperty):
         for name in self.common:
             s.assign(name, (self.common_size(p),))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: C, t: Types) -> None:
         """States as the weight, or float32 beside a master copy; what is shared in float32 unless given."""
         for i in range(self._n(p)):
             states = [f"{name}_{i}" for name in self.own[2:]]
@@ -116,45 +111,48 @@ class Together(OperatorProperty):
             if t.get(name) is None:
                 t.assign(name, "float32")
 
-    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+    def one(self, p: C, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
         """New weight and states of the i-th weight."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Weight by weight."""
+    def reference(self, p: C, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         n, k = self._n(p), len(self.own)
         new = [self.one(p, i, inputs[i * k : (i + 1) * k], inputs[n * k :], ctx) for i in range(n)]
         return (*(x[0] for x in new), *(state for x in new for state in x[1:]))
 
 
-class PreloadedSGD(Together):
-    """sgd_update of every (weight, grad), with the arrays lrs and wds."""
+class Preloaded(Together[S]):
+    """An update of every weight with the arrays lrs and wds."""
 
-    name = "preloaded_multi_sgd_update"
-    Param: ClassVar[Any] = PreloadedParam
-    rule: ClassVar[OperatorProperty] = SGD()
-    own: ClassVar[tuple[str, ...]] = ("weight", "grad")
+    rule: ClassVar[Operator[Any]]
     common = ("lrs", "wds")
 
-    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+    def one(self, p: S, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
         """The rule, with the i-th rate and decay."""
         attrs = {"rescale_grad": p.rescale_grad, "clip_gradient": p.clip_gradient}
-        if hasattr(p, "momentum"):
+        if isinstance(p, PreloadedMomentumParam):
             attrs["momentum"] = p.momentum
         settings = self.rule.Param(lr=float(common[0][i]), wd=float(common[1][i]), **attrs)
         return self.rule.reference(settings, own, ctx)
 
 
-class PreloadedSGDMomentum(PreloadedSGD):
+class PreloadedSGD(Preloaded[PreloadedParam]):
+    """sgd_update of every (weight, grad), with the arrays lrs and wds."""
+
+    name = "preloaded_multi_sgd_update"
+    rule = SGD()
+    own = ("weight", "grad")
+
+
+class PreloadedSGDMomentum(Preloaded[PreloadedMomentumParam]):
     """sgd_mom_update of every (weight, grad, mom), with the arrays lrs and wds."""
 
     name = "preloaded_multi_sgd_mom_update"
-    Param = PreloadedMomentumParam
     rule = SGDMomentum()
     own = ("weight", "grad", "mom")
 
 
-class PreloadedMixedSGD(PreloadedSGD):
+class PreloadedMixedSGD(Preloaded[PreloadedParam]):
     """mp_sgd_update of every (weight, grad, weight32), with the arrays lrs and wds."""
 
     name = "preloaded_multi_mp_sgd_update"
@@ -162,32 +160,30 @@ class PreloadedMixedSGD(PreloadedSGD):
     own = ("weight", "grad", "weight32")
 
 
-class PreloadedMixedSGDMomentum(PreloadedSGD):
+class PreloadedMixedSGDMomentum(Preloaded[PreloadedMomentumParam]):
     """mp_sgd_mom_update of every (weight, grad, mom, weight32), with the arrays lrs and wds."""
 
     name = "preloaded_multi_mp_sgd_mom_update"
-    Param = PreloadedMomentumParam
     rule = MixedSGDMomentum()
     own = ("weight", "grad", "mom", "weight32")
 
 
-class MultiAdamW(Together):
+class MultiAdamW(Together[MultiAdamWParam]):
     """_adamw_update of every (weight, grad, mean, var), with one rescale_grad."""
 
     name = "_multi_adamw_update"
-    Param = MultiAdamWParam
-    rule: ClassVar[OperatorProperty] = AdamW()
+    rule: ClassVar[Operator[AdamWParam]] = AdamW()
     own: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
     common = ("rescale_grad",)
     per_weight = ("lrs", "wds", "etas")
 
-    def common_size(self, p: Any) -> int:
+    def common_size(self, p: MultiAdamWParam) -> int:
         """One scale."""
         return 1
 
-    def one(self, p: Any, i: int, own: Sequence[Any], common: Sequence[Any], ctx: Any) -> Sequence[Any]:
+    def one(self, p: MultiAdamWParam, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
         """The rule, with the i-th rate, decay and schedule."""
-        settings = self.rule.Param(
+        settings = AdamWParam(
             lr=p.lrs[i], wd=p.wds[i], eta=p.etas[i], beta1=p.beta1, beta2=p.beta2,
             epsilon=p.epsilon, clip_gradient=p.clip_gradient,
         )  # fmt: skip
@@ -200,9 +196,3 @@ class MultiMixedAdamW(MultiAdamW):
     name = "_multi_mp_adamw_update"
     rule = MixedAdamW()
     own = ("weight", "grad", "mean", "var", "weight32")
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    PreloadedSGD, PreloadedSGDMomentum, PreloadedMixedSGD, PreloadedMixedSGDMomentum,
-    MultiAdamW, MultiMixedAdamW,
-)  # fmt: skip
