@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "elementwise/broadcast.h"
 #include "common/clones.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
+#include "mx_core/expression.h"
 #include "common/thread_pool.h"
 #include "common/scratch.h"
+#include "common/upcast.h"
 
 namespace mx::vector {
 namespace {
@@ -32,9 +35,14 @@ class IndexPlan final : public Plan {
 
  private:
   void bounded(int64_t* index, size_t n, int64_t extent) const;
-  const int64_t* rows(const Call& call) const;
+  void unsigned_bounded(int64_t* index, size_t n, int64_t extent) const;
+  [[noreturn]] void out_of_bounds(const std::string& index, int64_t extent) const;
+  int64_t* rows(const Call& call) const;
   void gather(const Call& call, const int64_t* rows, char* out) const;
-  void scatter(const Call& call, const int64_t* rows, char* out) const;
+  void scatter(const Call& call, int64_t* rows, char* out) const;
+  bool sums_wide() const;
+  const int64_t* grouped(int64_t* rows) const;
+  void add_groups(const char* in, const int64_t* rows, const int64_t* order, char* out, int64_t n) const;
 
   const IndexOptions o_;
   int64_t table_rows_;  // of one outer index
@@ -67,6 +75,21 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   if (!fits || !based) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
 }
 
+void IndexPlan::out_of_bounds(const std::string& index, int64_t extent) const {
+  throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + index + " is out of bounds for extent " + std::to_string(extent));
+}
+
+// Of unsigned indices, whose upper half is negative here.
+void IndexPlan::unsigned_bounded(int64_t* index, size_t n, int64_t extent) const {
+  const auto limit = static_cast<uint64_t>(extent);
+  for (size_t i = 0; i < n; ++i) {
+    const auto value = static_cast<uint64_t>(index[i]);
+    if (value < limit) continue;
+    if (o_.bounds != Bounds::kClip && o_.bounds != Bounds::kWrap) out_of_bounds(std::to_string(value), extent);
+    index[i] = static_cast<int64_t>(o_.bounds == Bounds::kClip ? limit - 1 : value % limit);
+  }
+}
+
 // Indices within an extent, by the rule for those that are not.
 void IndexPlan::bounded(int64_t* index, size_t n, int64_t extent) const {
   switch (o_.bounds) {
@@ -82,16 +105,14 @@ void IndexPlan::bounded(int64_t* index, size_t n, int64_t extent) const {
     default:
       const int64_t lowest = o_.bounds == Bounds::kInside ? 0 : -extent;
       for (size_t i = 0; i < n; ++i) {
-        if (index[i] < lowest || index[i] >= extent)
-          throw Error(MX_ERROR_INDEX, "[" + o_.op + "] index " + std::to_string(index[i]) +
-                                          " is out of bounds for extent " + std::to_string(extent));
+        if (index[i] < lowest || index[i] >= extent) out_of_bounds(std::to_string(index[i]), extent);
         if (index[i] < 0) index[i] += extent;
       }
   }
 }
 
 // The row of the table that each index names.
-const int64_t* IndexPlan::rows(const Call& call) const {
+int64_t* IndexPlan::rows(const Call& call) const {
   const auto n = static_cast<size_t>(o_.n);
   auto* result = reinterpret_cast<int64_t*>(index_memory.get(n * 16));
   int64_t* column = result + n;
@@ -105,7 +126,7 @@ const int64_t* IndexPlan::rows(const Call& call) const {
                                       " elements of an axis of extent 0");
     int64_t* to = k == 0 ? result : column;
     load(to, call.input(o_.indices) + k * n * item_size(dtype), n);
-    bounded(to, n, extent);
+    dtype == MX_UINT64 ? unsigned_bounded(to, n, extent) : bounded(to, n, extent);
     if (k > 0)
       for (size_t i = 0; i < n; ++i) result[i] = result[i] * extent + column[i];
   }
@@ -125,7 +146,7 @@ void IndexPlan::execute(const Call& call) const {
   const bool aside = call.adds(0) && o_.action != IndexAction::kAdd;
   std::unique_ptr<char[]> memory(aside ? new char[outputs_[0].bytes] : nullptr);
   char* out = aside ? memory.get() : call.output(0);
-  const int64_t* names = o_.n > 0 ? rows(call) : nullptr;  // nothing is written if one is wrong
+  int64_t* names = o_.n > 0 ? rows(call) : nullptr;  // nothing is written if one is wrong
   if (o_.action == IndexAction::kAssign) {
     if (call.input(0) != out) std::memcpy(out, call.input(0), outputs_[0].bytes);
   } else if (!gathers && (aside || !call.adds(0))) {
@@ -176,13 +197,59 @@ void IndexPlan::gather(const Call& call, const int64_t* rows, char* out) const {
   });
 }
 
+// Whether sums are kept in a wider type than the table's: in 16 bits 256 + 1 is 256.
+bool IndexPlan::sums_wide() const {
+  const int dtype = outputs_[0].dtype;
+  return o_.action == IndexAction::kAdd && !o_.per_element && floating(dtype) &&
+         kStorageOf[compute_of(dtype)] != dtype;
+}
+
+// The places of the rows, those of equal rows side by side and in their order.
+const int64_t* IndexPlan::grouped(int64_t* rows) const {
+  int64_t* order = rows + o_.n;
+  std::iota(order, order + o_.n, int64_t{0});
+  std::sort(order, order + o_.n,
+            [rows](int64_t a, int64_t b) { return rows[a] != rows[b] ? rows[a] < rows[b] : a < b; });
+  return order;
+}
+
+// The first n elements of every row, summed in float32 and rounded once.
+void IndexPlan::add_groups(const char* in, const int64_t* rows, const int64_t* order, char* out, int64_t n) const {
+  constexpr int64_t kPiece = 512;
+  const int dtype = outputs_[0].dtype;
+  const Compute type = compute_of(dtype);
+  const LoopTable& table = loops();
+  const Loop add = table.op[type][MX_OP_ADD][0];
+  const int64_t row_bytes = row_ * static_cast<int64_t>(item_size(dtype));
+  alignas(64) char sum[kPiece * sizeof(float)], next[kPiece * sizeof(float)];
+  for (int64_t begin = 0, end = 0; begin < o_.n; begin = end) {
+    const int64_t row = rows[order[begin]];
+    while (end < o_.n && rows[order[end]] == row) ++end;
+    for (int64_t first = 0; first < n; first += kPiece) {
+      const auto some = static_cast<size_t>(std::min(kPiece, n - first));
+      const int64_t place = first * static_cast<int64_t>(item_size(dtype));
+      char* to = out + row * row_bytes + place;
+      table.load[dtype][type](sum, to, some);
+      for (int64_t i = begin; i < end; ++i) {
+        table.load[dtype][type](next, in + order[i] * row_bytes + place, some);
+        add(sum, sum, next, nullptr, some);
+      }
+      table.store[type][dtype](to, sum, some);
+    }
+  }
+}
+
 // Threads share the elements of rows, or the outer indices: the order of additions is fixed.
-void IndexPlan::scatter(const Call& call, const int64_t* rows, char* out) const {
+void IndexPlan::scatter(const Call& call, int64_t* rows, char* out) const {
   const char* in = call.input(o_.values);
   const int dtype = outputs_[0].dtype;
   const auto item = static_cast<int64_t>(item_size(dtype));
   const uint32_t threads = inputs_[o_.values].bytes > kParallelBytes ? call.context.threads : 1;
+  const int64_t* order = sums_wide() ? grouped(rows) : nullptr;
   const auto part = [&](int64_t outer, int64_t first, int64_t n) {
+    if (order != nullptr)
+      return add_groups(in + (outer * o_.n * row_ + first) * item, rows, order,
+                        out + (outer * table_rows_ * row_ + first) * item, n);
     for (int64_t i = 0; i < o_.n; ++i) {
       const char* from = in + ((outer * o_.n + i) * row_ + first) * item;
       char* to = out + ((outer * table_rows_ + rows[i]) * row_ + first) * item;

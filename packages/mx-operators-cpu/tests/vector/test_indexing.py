@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from vector_plans import WRITE, array, call_of, plan_of, run, verify
 
-from mx_core import operators
+from mx_core import dtypes, operators
 from mx_core.errors import IndexOutOfBoundsError
 
 
@@ -76,3 +76,52 @@ def test_index_out_of_bounds_is_an_error(rng: np.random.Generator) -> None:
     call = call_of(op, op.Param.parse({"mode": "raise"}, op="take"), inputs)
     with pytest.raises(IndexOutOfBoundsError, match="index 4 is out of bounds for extent 4"):
         run(plan_of(call), inputs, [np.zeros((2, 3), np.float32)], [WRITE])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("columns", [1, 8, 1100])
+def test_sixteen_bit_gradients_are_summed_in_float32(
+    dtype: str, columns: int, rng: np.random.Generator
+) -> None:
+    """One by one, 5,000 ones end at 2,048 in float16 and at 256 in bfloat16."""
+    n = 5000
+    head = np.ones((n, columns)).astype(dtypes.numpy_dtype(dtypes.code(dtype)))
+    table, indices = np.zeros((4, columns), head.dtype), rng.choice([1, 3], n).astype(np.float32)
+    attrs = {"input_dim": 4, "output_dim": columns, "dtype": dtype}
+    want = np.bincount(indices.astype(int), minlength=4)[:, None] * np.ones(columns)
+    for name, given, inputs in (
+        ("_backward_Embedding", attrs, [head, indices]),
+        ("_backward_take", {}, [head, table, indices]),
+        (
+            "_backward_take",
+            {"axis": 1},
+            [np.ascontiguousarray(head.T), np.ascontiguousarray(table.T), indices],
+        ),
+        ("_backward_gather_nd", {}, [head, table, indices[None]]),
+    ):
+        verify(name, given, inputs)
+        op = operators.get(name)
+        got = op.reference(op.Param.parse(given, op=name), inputs, None)[0].astype(np.float64)
+        np.testing.assert_allclose(got if got.shape == want.shape else got.T, want, rtol=4e-3)
+    flat = np.zeros((1, 4), head.dtype)
+    verify("_backward_pick", {"axis": None}, [head[:, 0].copy(), flat, indices])
+
+
+def test_unsigned_indices_above_the_largest_signed_one(rng: np.random.Generator) -> None:
+    a, indices = array(rng, (4, 3)), np.array([2**63, 1, 2**64 - 1], np.uint64)
+    verify("take", {"mode": "clip"}, [a, indices])
+    np.testing.assert_array_equal(nd_take(a, indices, "clip"), a[[3, 1, 3]])
+    verify("take", {"mode": "wrap"}, [a, indices])
+    np.testing.assert_array_equal(nd_take(a, indices, "wrap"), a[[0, 1, 3]])
+    for name, attrs, index in (("take", {"mode": "raise"}, indices), ("gather_nd", {}, indices[None])):
+        op = operators.get(name)
+        call = call_of(op, op.Param.parse(attrs, op=name), [a, index])
+        with pytest.raises(IndexOutOfBoundsError, match="index 9223372036854775808 is out of bounds"):
+            run(plan_of(call), [a, index], [np.zeros((3, 3), np.float32)], [WRITE])
+
+
+def nd_take(a: np.ndarray, indices: np.ndarray, mode: str) -> np.ndarray:
+    """What the reference says."""
+    op = operators.get("take")
+    result: np.ndarray = op.reference(op.Param.parse({"mode": mode}, op="take"), [a, indices], None)[0]
+    return result

@@ -15,6 +15,7 @@ from mx_core.operator import OperatorProperty, Shape, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
 from mx_operators.backward import BackwardOfData
+from mx_operators.nn.base import wide
 
 
 @param
@@ -27,9 +28,21 @@ class TakeParam:
     )
 
 
+def _integers(indices: Any) -> Any:
+    """As int64; what is above it becomes its largest value."""
+    if indices.dtype.kind not in "iub":
+        return np.nan_to_num(indices.astype(np.float64)).astype(np.int64)
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
+    return indices.astype(np.int64)
+
+
 def bounded(indices: Any, extent: int, mode: str, op: str) -> Any:
     """Integer indices inside 0 … extent − 1 by mode."""
-    index = np.nan_to_num(np.asarray(indices, np.float64)).astype(np.int64)
+    index = np.asarray(indices)
+    if index.dtype == np.uint64 and mode == "wrap":
+        return (index % np.uint64(max(extent, 1))).astype(np.int64)
+    index = _integers(index)
     if extent == 0 and index.size:
         raise IndexOutOfBoundsError(f"[{op}] cannot take {index.size} elements of an axis of extent 0")
     if mode == "clip":
@@ -109,11 +122,11 @@ class BackwardTake(OperatorProperty):
         axis = p.axis % a.ndim
         index = bounded(indices, a.shape[axis], p.mode, self.name).ravel()
         n = indices.ndim
-        heads = np.moveaxis(g, range(axis, axis + n), range(n))
+        heads = np.moveaxis(wide(g), range(axis, axis + n), range(n))
         heads = heads.reshape(index.size, *heads.shape[n:])
-        out = np.zeros((a.shape[axis], *np.delete(a.shape, axis)), g.dtype)
+        out = np.zeros((a.shape[axis], *np.delete(a.shape, axis)), heads.dtype)
         np.add.at(out, index, heads)
-        return (np.moveaxis(out, 0, axis),)
+        return (np.moveaxis(out, 0, axis).astype(g.dtype),)
 
 
 @param
@@ -205,10 +218,11 @@ class BackwardPick(OperatorProperty):
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """NumPy's put_along_axis."""
         g, data, index = inputs
-        out = np.zeros(data.shape, g.dtype)
         if p.axis is None:
-            np.add.at(out.reshape(-1), bounded(index, out.size, p.mode, self.name), g)
-            return (out,)
+            total = np.zeros(data.shape, wide(g).dtype)
+            np.add.at(total.reshape(-1), bounded(index, total.size, p.mode, self.name), wide(g))
+            return (total.astype(g.dtype),)
+        out = np.zeros(data.shape, g.dtype)
         where = pick_index(data.shape, index, p, self.name)
         np.put_along_axis(out, where, g.reshape(where.shape), p.axis)
         return (out,)
@@ -276,14 +290,14 @@ class OneHot(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """A comparison with 0 … depth − 1."""
-        index = np.nan_to_num(np.asarray(inputs[0], np.float64)).astype(np.int64)
+        index = _integers(np.asarray(inputs[0]))
         hit = index[..., None] == np.arange(p.depth)
         return (np.where(hit, p.on_value, p.off_value).astype(dtypes.numpy_dtype(dtypes.code(p.dtype))),)
 
 
 def nd_index(indices: Any, shape: Sequence[int], op: str) -> tuple[Any, ...]:
     """A tuple of index arrays from (M, …) indices, checked."""
-    index = np.asarray(indices).astype(np.int64)
+    index = _integers(np.asarray(indices))
     for axis, (row, extent) in enumerate(zip(index, shape, strict=False)):
         wrong = (row < -extent) | (row >= extent)
         if wrong.any():
@@ -350,9 +364,10 @@ class BackwardGatherND(OperatorProperty):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Scatter-add."""
-        out = np.zeros(inputs[1].shape, inputs[0].dtype)
-        np.add.at(out, nd_index(inputs[2], out.shape, self.name), inputs[0])
-        return (out,)
+        heads = wide(inputs[0])
+        out = np.zeros(inputs[1].shape, heads.dtype)
+        np.add.at(out, nd_index(inputs[2], out.shape, self.name), heads)
+        return (out.astype(inputs[0].dtype),)
 
 
 @param

@@ -12,6 +12,7 @@ from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
 from mx_operators.array.join import checked_axis
 from mx_operators.backward import BackwardOfData, linear_gradient
+from mx_operators.nn.base import wide
 
 Bounds = tuple[int | None, ...]
 
@@ -360,7 +361,7 @@ class BackwardPad(BackwardOfData):
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
         """Axis by axis through the padded index."""
-        grad, shape = inputs[0], inputs[1].shape
+        grad, shape = wide(inputs[0]), inputs[1].shape
         widths = zip(p.pad_width[::2], p.pad_width[1::2], strict=True)
         for axis, (extent, width) in enumerate(zip(shape, widths, strict=True)):
             if p.mode == "constant":
@@ -372,7 +373,7 @@ class BackwardPad(BackwardOfData):
             folded = np.zeros((extent, *np.delete(grad.shape, axis)), grad.dtype)
             np.add.at(folded, source, np.moveaxis(grad, axis, 0))
             grad = np.moveaxis(folded, 0, axis)
-        return (grad,)
+        return (grad.astype(inputs[0].dtype),)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from mx_core.operator import OperatorProperty, opt, param, required
 from mx_core.operator.property import ReferenceContext
+from mx_operators.nn.base import wide
 
 
 @param
@@ -86,11 +87,12 @@ class BackwardEmbedding(OperatorProperty):
         return g.op("Embedding", (g.input(1), g.out_grad()), params=p)[0], None
 
     def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Scatter-add of rows."""
-        out = np.zeros((p.input_dim, p.output_dim), inputs[0].dtype)
+        """Scatter-add of rows, in float32 at least."""
+        heads = wide(inputs[0])
+        out = np.zeros((p.input_dim, p.output_dim), heads.dtype)
         rows = indices_of(inputs[1], p.input_dim).ravel()
-        np.add.at(out, rows, inputs[0].reshape(-1, p.output_dim))
-        return (out,)
+        np.add.at(out, rows, heads.reshape(-1, p.output_dim))
+        return (out.astype(inputs[0].dtype),)
 
 
 OPERATORS: tuple[type[OperatorProperty], ...] = (Embedding,)
