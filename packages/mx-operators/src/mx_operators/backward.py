@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from mx_core.operator import OperatorProperty
+from mx_core.operator import GradientBuilder, Gradients, Operator, OperatorProperty, Params
+
+P = TypeVar("P", bound=Params)
 
 
 class BackwardOperator(OperatorProperty):
@@ -66,23 +68,23 @@ class BackwardProduct(OperatorProperty):
         return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))
 
 
-def bilinear_gradient(op: OperatorProperty, p: Any, g: Any, plain: Any) -> Any:
-    """The gradient of the backward operator (out_grad, a, b) of an operator that is linear in a and in b.
+def bilinear_gradient(op: Operator[P], p: P, g: GradientBuilder, plain: P) -> Gradients:
+    """The gradient of the backward operator (out_grad, a, b) of `op`, which is linear in a and in b.
 
     Parameters
     ----------
     plain : Params
         As `p`, without what the operator adds to the product.
     """
-    forward = op.name.removeprefix("_backward_")
-    out_grad, a, b = (g.input(i) for i in range(3))
-    by_a, by_b, *further = (g.out_grad(i) for i in range(len(op.outputs(p))))
-    (left,) = g.op(forward, (by_a, b), params=plain)
-    (right,) = g.op(forward, (a, by_b, *further), params=p)
+    first, second, *_ = op.inputs(p)
+    out_grad, a, b = g.input("out_grad"), g.input(first), g.input(second)
+    by_a, by_b, *further = (g.out_grad(f"{name}_grad") for name in op.differentiable_inputs(p))
+    (left,) = g.op(op.name, (by_a, b), params=plain)
+    (right,) = g.op(op.name, (a, by_b, *further), params=p)
     (by_out_grad,) = g.op("elemwise_add", (left, right))
-    grad_a = g.op(op.name, (out_grad, a, by_b), params=plain)[0]
-    grad_b = g.op(op.name, (out_grad, by_a, b), params=plain)[1]
-    return by_out_grad, grad_a, grad_b
+    grad_a = g.op(op.backward_name, (out_grad, a, by_b), params=plain)[0]
+    grad_b = g.op(op.backward_name, (out_grad, by_a, b), params=plain)[1]
+    return {"out_grad": by_out_grad, first: grad_a, second: grad_b}
 
 
 def linear_gradient(op: OperatorProperty, p: Any, g: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.errors import MXNetError
+from mx_core.errors import DTypeError, MXNetError
 from mx_core.operator import kept
 from mx_core.operator.declaration import Operator, P, ReferenceContext
 from mx_core.operator.gradient import GradientBuilder, Gradients, gradient_of
@@ -57,11 +57,11 @@ class BackwardOperator(Operator[P]):
         """Nothing of its own: see `infer_through_forward`."""
 
     def settle_types(self, p: P, t: Types) -> None:
-        """A gradient of an input that is not kept, whose type nothing tells, has the type of the first tensor."""
+        """A gradient of an input that is not kept, whose type nothing tells, has the type of `_typical`."""
         tensors = kept.tensors(self.forward, p)
         for name in self.forward.differentiable_inputs(p):
             if tensors and t.get(f"{name}_grad") is None and all(tensor.like != name for tensor in tensors):
-                t.assign(f"{name}_grad", t.get(tensors[0].name))
+                t.assign(f"{name}_grad", t.get(_typical(tensors).name))
 
     def gradient(self, p: P, g: GradientBuilder) -> Gradients:
         """What the forward operator's `backward_gradient` says."""
@@ -86,16 +86,24 @@ class BackwardOperator(Operator[P]):
             given["ctx"] = ctx
         made = cast("Callable[..., Any]", self.forward.backward)(p, **given)
         grads = made if isinstance(made, (tuple, list)) else (made,)
-        _, types = infer_types(self, p, [dtypes.code(x.dtype) for x in inputs])
         names = self.outputs(p)
         if len(grads) != len(names):
             raise MXNetError(
                 f"[{self.forward.name}] backward gives {len(grads)} arrays for {', '.join(names)}"
             )
+        try:
+            types = infer_types(self, p, [dtypes.code(x.dtype) for x in inputs])[1]
+        except DTypeError:  # computed in higher precision than the operator has, as checks of gradients do
+            types = (None,) * len(names)
         return tuple(
             np.asarray(grad).astype(grad.dtype if code is None else dtypes.numpy_dtype(code), copy=False)
             for grad, code in zip(grads, types, strict=True)
         )
+
+
+def _typical(tensors: Sequence[kept.Tensor]) -> kept.Tensor:
+    """The first that is, or belongs to, an output; else the first."""
+    return next((tensor for tensor in tensors if tensor.entry.kind != "input"), tensors[0])
 
 
 def _widened(x: Array) -> Array:

@@ -38,6 +38,12 @@ class Shapes:
         """The shape with −1 for unknown dimensions, or None."""
         return self._table[name]
 
+    def ranked(self, name: str) -> PartialShape:
+        """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
+        shape = self._table[name]
+        assert shape is not None, name
+        return shape
+
     def known(self, name: str) -> PartialShape | None:
         """The shape if it is complete, or None."""
         shape = self._table[name]

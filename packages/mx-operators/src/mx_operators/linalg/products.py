@@ -3,22 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Entry,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    opt,
+)
 from mx_operators.backward import bilinear_gradient
 from mx_operators.nn.base import wide
 
 STYPES = ("csr", "default", "row_sparse", None)
 
 
-@param
-class DotParam:
+class DotParam(Params):
     """Transposes."""
 
     transpose_a: bool = opt(False, "transpose the first array")
@@ -26,14 +34,14 @@ class DotParam:
     forward_stype: str | None = opt(None, "storage type of the result", choices=STYPES)
 
 
-def _lhs(x: Any, transpose: bool) -> Any:
+def _lhs(x: Array, transpose: bool) -> Array:
     """As (rows, depth); transposed means the first axis is the depth."""
     if x.ndim == 1:
         return x.reshape(1, -1)
     return _first_apart(x).T if transpose else _last_apart(x)
 
 
-def _rhs(x: Any, transpose: bool) -> Any:
+def _rhs(x: Array, transpose: bool) -> Array:
     """As (depth, columns); transposed means the last axis is the depth."""
     if x.ndim == 1:
         return x.reshape(-1, 1)
@@ -48,7 +56,7 @@ def _last_apart(x: Any) -> Any:
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-class Dot(OperatorProperty):
+class Dot(Operator[DotParam]):
     """Sum over the last axis of lhs and the first of rhs.
 
     Of vectors the inner product, of matrices the matrix product; transpose_a sums over the first
@@ -56,10 +64,9 @@ class Dot(OperatorProperty):
     """
 
     name = "dot"
-    Param = DotParam
     arguments = ("lhs", "rhs")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DotParam, s: Shapes) -> None:
         """Forward, and the depth both ways."""
         lhs, rhs = s.get("lhs"), s.get("rhs")
         if lhs is None or rhs is None:
@@ -73,16 +80,7 @@ class Dot(OperatorProperty):
         rest = (lhs[1:] if front else lhs[:-1]) + (rhs[:-1] if back else rhs[1:])
         s.assign("output", rest or (1,))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Products again."""
-        kept = (g.out_grad(), g.input(0), g.input(1))
-        return g.op("_backward_dot", kept, params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardDot(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DotParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A matrix product of reshaped views."""
         a, b = (wide(x) for x in inputs)
         y = _lhs(a, p.transpose_a) @ _rhs(b, p.transpose_b)
@@ -90,43 +88,27 @@ class Dot(OperatorProperty):
         shape = (a.shape[1:] if front else a.shape[:-1]) + (b.shape[:-1] if back else b.shape[1:])
         return (y.reshape(shape or (1,)).astype(inputs[0].dtype, copy=False),)
 
+    def backward(self, p: DotParam, out_grad: Array, lhs: Array, rhs: Array) -> Arrays:
+        """Two matrix products."""
+        left, right = _lhs(lhs, p.transpose_a), _rhs(rhs, p.transpose_b)
+        head = out_grad.reshape(left.shape[0], right.shape[1])
+        da, db = head @ right.T, left.T @ head
+        da = da.T if p.transpose_a and lhs.ndim > 1 else da
+        db = db.T if p.transpose_b and rhs.ndim > 1 else db
+        return da.reshape(lhs.shape), db.reshape(rhs.shape)
 
-class BackwardDot(OperatorProperty):
-    """Gradients of dot."""
-
-    name = "_backward_dot"
-    Param = DotParam
-    arguments = ("out_grad", "lhs", "rhs")
-    results = ("lhs_grad", "rhs_grad")
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs."""
-        s.unify(["lhs", "lhs_grad"])
-        s.unify(["rhs", "rhs_grad"])
-
-    def gradient(self, p: Any, g: Any) -> Any:
+    def backward_gradient(self, p: DotParam, g: GradientBuilder) -> Gradients:
         """Products of the same kind."""
         return bilinear_gradient(self, p, g, p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Two matrix products."""
-        g, a, b = (wide(x) for x in inputs)
-        left, right = _lhs(a, p.transpose_a), _rhs(b, p.transpose_b)
-        head = g.reshape(left.shape[0], right.shape[1])
-        da, db = head @ right.T, left.T @ head
-        da = da.T if p.transpose_a and a.ndim > 1 else da
-        db = db.T if p.transpose_b and b.ndim > 1 else db
-        return tuple(x.reshape(y.shape).astype(inputs[0].dtype, copy=False) for x, y in ((da, a), (db, b)))
 
-
-class BatchDot(OperatorProperty):
+class BatchDot(Operator[DotParam]):
     """Matrix products of (…, M, K) with (…, K, N), one per leading index."""
 
     name = "batch_dot"
-    Param = DotParam
     arguments = ("lhs", "rhs")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DotParam, s: Shapes) -> None:
         """Forward; the leading axes both ways."""
         lhs, rhs = s.get("lhs"), s.get("rhs")
         if lhs is None or rhs is None:
@@ -139,55 +121,53 @@ class BatchDot(OperatorProperty):
             raise s.error(f"cannot multiply lhs {lhs} and rhs {rhs}: {k} differs from {kk}")
         s.assign("lhs", (*rhs[:-2], -1, -1))
         s.assign("rhs", (*lhs[:-2], -1, -1))
-        s.assign("output", (*s.get("lhs")[:-2], m, n))
+        s.assign("output", (*s.ranked("lhs")[:-2], m, n))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: DotParam, g: GradientBuilder) -> Gradients:
         """Products again, of this operator."""
 
-        def product(a: Any, b: Any, ta: bool, tb: bool) -> Any:
+        def product(a: Entry, b: Entry, ta: bool, tb: bool) -> Entry:
             return g.op("batch_dot", (a, b), transpose_a=ta, transpose_b=tb)[0]
 
-        head, a, b = g.out_grad(), g.input(0), g.input(1)
+        head, (a, b) = g.out_grad(), g.inputs
         ta, tb = p.transpose_a, p.transpose_b
         da = product(b, head, tb, True) if ta else product(head, b, False, not tb)
         db = product(head, a, True, ta) if tb else product(a, head, not ta, False)
         return (da, db)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DotParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's matmul."""
         return (_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
-def _turned(x: Any, transpose: bool) -> Any:
+def _transposed(x: Array, transpose: bool) -> Array:
     return x.swapaxes(-1, -2) if transpose else x
 
 
-def _product(inputs: Sequence[Any], p: Any) -> Any:
-    return _turned(wide(inputs[0]), p.transpose_a) @ _turned(wide(inputs[1]), p.transpose_b)
+def _product(inputs: Arrays, p: DotParam | _ProductParam) -> Array:
+    return _transposed(wide(inputs[0]), p.transpose_a) @ _transposed(wide(inputs[1]), p.transpose_b)
 
 
-@param
-class Gemm2Param:
-    """Transposes and scale."""
-
+class _ProductParam(Params):
     transpose_a: bool = opt(False, "transpose A")
     transpose_b: bool = opt(False, "transpose B")
     alpha: float = opt(1.0, "factor of the product", runtime=True)
+
+
+class Gemm2Param(_ProductParam):
+    """Transposes and scale."""
+
     axis: int = opt(-2, "the row axis")
 
 
-@param
-class GemmParam:
+class GemmParam(_ProductParam):
     """Transposes and scales."""
 
-    transpose_a: bool = opt(False, "transpose A")
-    transpose_b: bool = opt(False, "transpose B")
-    alpha: float = opt(1.0, "factor of the product", runtime=True)
     beta: float = opt(1.0, "factor of C", runtime=True)
     axis: int = opt(-2, "the row axis")
 
 
-def _matrix_shapes(p: Any, s: Any) -> None:
+def _matrix_shapes(p: Gemm2Param | GemmParam, s: Shapes) -> None:
     a, b = s.get("A"), s.get("B")
     if a is None or b is None:
         return
@@ -204,84 +184,79 @@ def _matrix_shapes(p: Any, s: Any) -> None:
     s.assign("output", (*front, m, *between, n))
 
 
-def _scaled_product(inputs: Sequence[Any], p: Any) -> Any:
+def _scaled_product(inputs: Arrays, p: Gemm2Param | GemmParam) -> Array:
     rows_last = [np.moveaxis(wide(x), p.axis, -2) for x in inputs[:2]]
     return np.moveaxis(p.alpha * _product(rows_last, p), -2, p.axis)
 
 
-def _product_gradients(p: Any, g: Any, head: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    def product(x: Any, y: Any, tx: bool, ty: bool) -> Any:
-        turns = {"transpose_a": tx, "transpose_b": ty}
-        return g.op("_linalg_gemm2", (x, y), alpha=p.alpha, axis=p.axis, **turns)[0]
+def _product_gradients(p: Gemm2Param | GemmParam, g: GradientBuilder) -> dict[str, Entry]:
+    def product(x: Entry, y: Entry, tx: bool, ty: bool) -> Entry:
+        return g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=p.alpha, axis=p.axis)[0]
 
+    head, a, b = g.out_grad(), g.input("A"), g.input("B")
     ta, tb = p.transpose_a, p.transpose_b
     da = product(b, head, tb, True) if ta else product(head, b, False, not tb)
     db = product(head, a, True, ta) if tb else product(a, head, not ta, False)
-    return da, db
+    return {"A": da, "B": db}
 
 
-class Gemm2(OperatorProperty):
+class Gemm2(Operator[Gemm2Param]):
     """alpha · op(A) · op(B), matrices of the row axis and the last one."""
 
     name = "_linalg_gemm2"
     aliases = ("linalg_gemm2",)
-    Param = Gemm2Param
     arguments = ("A", "B")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: Gemm2Param, s: Shapes) -> None:
         """Forward."""
         _matrix_shapes(p, s)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: Gemm2Param, g: GradientBuilder) -> Gradients:
         """Products again."""
-        return _product_gradients(p, g, g.out_grad(), g.input(0), g.input(1))
+        return _product_gradients(p, g)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: Gemm2Param, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's matmul."""
         return (_scaled_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
-class Gemm(OperatorProperty):
+class Gemm(Operator[GemmParam]):
     """alpha · op(A) · op(B) + beta · C, matrices of the row axis and the last one."""
 
     name = "_linalg_gemm"
     aliases = ("linalg_gemm",)
-    Param = GemmParam
     arguments = ("A", "B", "C")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: GemmParam, s: Shapes) -> None:
         """Forward; C as the result."""
         _matrix_shapes(p, s)
         s.unify(["C", "output"])
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: GemmParam, g: GradientBuilder) -> Gradients:
         """Products again, and beta times out_grad."""
-        da, db = _product_gradients(p, g, g.out_grad(), g.input(0), g.input(1))
-        return (da, db, g.op("_mul_scalar", (g.out_grad(),), scalar=p.beta)[0])
+        return _product_gradients(p, g) | {"C": g.op("_mul_scalar", (g.out_grad(),), scalar=p.beta)[0]}
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: GemmParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's matmul."""
         y = _scaled_product(inputs, p) + p.beta * wide(inputs[2])
         return (y.astype(inputs[0].dtype, copy=False),)
 
 
-@param
-class SyrkParam:
+class SyrkParam(Params):
     """Transpose and scale."""
 
     transpose: bool = opt(False, "Aᵀ·A instead of A·Aᵀ")
     alpha: float = opt(1.0, "factor", runtime=True)
 
 
-class Syrk(OperatorProperty):
+class Syrk(Operator[SyrkParam]):
     """alpha · A·Aᵀ (or Aᵀ·A) over the last two axes."""
 
     name = "_linalg_syrk"
     aliases = ("linalg_syrk",)
-    Param = SyrkParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: SyrkParam, s: Shapes) -> None:
         """Forward."""
         a = s.get("A")
         if a is not None:
@@ -290,9 +265,9 @@ class Syrk(OperatorProperty):
             n = a[-1] if p.transpose else a[-2]
             s.assign("output", (*a[:-2], n, n))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: SyrkParam, g: GradientBuilder) -> Gradients:
         """alpha · (G + Gᵀ)·A, or A·(G + Gᵀ)."""
-        head, a = g.out_grad(), g.input(0)
+        head, a = g.out_grad(), g.input("A")
         pair = ((a, head, False, False), (a, head, False, True)) if p.transpose else (
             (head, a, False, False), (head, a, True, False))  # fmt: skip
         terms = [
@@ -301,12 +276,9 @@ class Syrk(OperatorProperty):
         ]
         return g.op("elemwise_add", terms)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: SyrkParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's matmul."""
         a = wide(inputs[0])
-        turned = a.swapaxes(-1, -2)
-        y = turned @ a if p.transpose else a @ turned
+        transposed = a.swapaxes(-1, -2)
+        y = transposed @ a if p.transpose else a @ transposed
         return ((p.alpha * y).astype(inputs[0].dtype, copy=False),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Dot, BatchDot, Gemm2, Gemm, Syrk)

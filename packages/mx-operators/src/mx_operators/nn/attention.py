@@ -7,93 +7,66 @@ Source: Vaswani et al., Attention Is All You Need, NIPS 2017.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardOperator
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    required,
+)
 from mx_operators.nn.base import wide
 
 
-@param
-class HeadsParam:
+class HeadsParam(Params):
     """Number of heads."""
 
     heads: int = required("number of heads", lower=1)
 
 
-def _parted(x: Any, heads: int, parts: int) -> list[Any]:
+def _parted(x: Array, heads: int, parts: int) -> list[Array]:
     """(L, N, H·P·D) as P arrays (N·H, L, D)."""
     length, batch, size = x.shape
     split = x.reshape(length, batch, heads, parts, size // (heads * parts))
-    turned = split.transpose(3, 1, 2, 0, 4)
-    return list(turned.reshape(parts, batch * heads, length, split.shape[4]))
+    transposed = split.transpose(3, 1, 2, 0, 4)
+    return list(transposed.reshape(parts, batch * heads, length, split.shape[4]))
 
 
-def _joined(parts: Sequence[Any], heads: int) -> Any:
+def _joined(parts: Arrays, heads: int) -> Array:
     """The inverse of `_parted`."""
     stacked = np.stack(parts)
     count, rows, length, size = stacked.shape
-    turned = stacked.reshape(count, rows // heads, heads, length, size).transpose(3, 1, 2, 0, 4)
-    return turned.reshape(length, rows // heads, heads * count * size)
+    transposed = stacked.reshape(count, rows // heads, heads, length, size).transpose(3, 1, 2, 0, 4)
+    return transposed.reshape(length, rows // heads, heads * count * size)
 
 
-def _check(s: Any, name: str, heads: int, parts: int) -> tuple[int, ...] | None:
+def _check(s: Shapes, name: str, heads: int, parts: int) -> tuple[int, ...] | None:
     x = s.get(name)
     if x is None:
         return None
     if len(x) != 3 or (x[2] >= 0 and (x[2] % (heads * parts) or x[2] == 0)):
         raise s.error(f"{name}: expected (L, N, {heads * parts}·D) for {heads} heads, got {x}")
-    return tuple(x)
+    return x
 
 
 def _rows(batch: int, heads: int) -> int:
     return batch * heads if batch >= 0 else -1
 
 
-class _Attention(OperatorProperty):
-    """Shared declaration; P parts lie in the projections that hold keys and values."""
+class _Scores(Operator[HeadsParam]):
+    """Scaled products of queries and keys; P parts lie in the projections that hold the keys."""
 
-    Param = HeadsParam
     parts: ClassVar[int]
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Products again."""
-        kept = (g.out_grad(), *(g.input(i) for i in range(len(self.arguments))))
-        return g.op(f"_backward{self.name}", kept, params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        members = {
-            "name": f"_backward{self.name}", "Param": HeadsParam, "forward": self,
-            "arguments": ("out_grad", *self.arguments),
-            "results": tuple(f"{name}_grad" for name in self.arguments),
-            "gradient_of": {f"{name}_grad": name for name in self.arguments},
-            "__doc__": f"Gradient of {self.name}.", "__module__": type(self).__module__,
-        }  # fmt: skip
-        return (type(f"Backward{type(self).__name__}", (_BackwardAttention,), members)(),)
-
-    def pull(self, p: Any, head: Any, *inputs: Any) -> Sequence[Any]:
-        """Gradients of the inputs from that of the output."""
-        raise NotImplementedError
-
-
-class _BackwardAttention(BackwardOperator):
-    forward: ClassVar[_Attention]
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """By the forward operator's rule."""
-        grads = self.forward.pull(p, *(wide(x) for x in inputs))
-        return tuple(grad.astype(x.dtype) for grad, x in zip(grads, inputs[1:], strict=True))
-
-
-class _Scores(_Attention):
-    """Scaled products of queries and keys."""
-
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: HeadsParam, s: Shapes) -> None:
         """One matrix per sequence and head."""
         queries = _check(s, self.arguments[0], p.heads, 3 if self.parts == 3 else 1)
         keys = _check(s, self.arguments[-1], p.heads, self.parts)
@@ -104,7 +77,7 @@ class _Scores(_Attention):
             s.assign(self.arguments[0], (-1, keys[1], size))
         s.assign("output", (_rows(keys[1], p.heads), queries[0], keys[0]))
 
-    def split(self, p: Any, inputs: Sequence[Any]) -> tuple[Any, Any]:
+    def split(self, p: HeadsParam, inputs: Arrays) -> tuple[Array, Array]:
         """Queries, already scaled, and keys."""
         if self.parts == 3:
             q, k, _ = _parted(inputs[0], p.heads, 3)
@@ -112,43 +85,45 @@ class _Scores(_Attention):
             (q,), k = _parted(inputs[0], p.heads, 1), _parted(inputs[1], p.heads, 2)[0]
         return q / q.dtype.type(np.sqrt(q.shape[-1])), k
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: HeadsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """One product per sequence and head."""
         q, k = self.split(p, [wide(x) for x in inputs])
         return ((q @ k.swapaxes(-1, -2)).astype(inputs[0].dtype),)
 
-    def pull(self, p: Any, head: Any, *inputs: Any) -> Sequence[Any]:
+    def backward(self, p: HeadsParam, out_grad: Array, inputs: Arrays) -> Arrays:
         """Scores by keys, and by queries; values have none."""
         q, k = self.split(p, inputs)
-        dq = head @ k / k.dtype.type(np.sqrt(k.shape[-1]))
-        dk = head.swapaxes(-1, -2) @ q
+        dq = out_grad @ k / k.dtype.type(np.sqrt(k.shape[-1]))
+        dk = out_grad.swapaxes(-1, -2) @ q
         if self.parts == 3:
             return (_joined((dq, dk, np.zeros_like(dk)), p.heads),)
         return _joined((dq,), p.heads), _joined((dk, np.zeros_like(dk)), p.heads)
 
 
-class _Values(_Attention):
-    """Values weighted by attention."""
+class _Values(Operator[HeadsParam]):
+    """Values weighted by attention; P parts lie in the projections that hold them."""
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    parts: ClassVar[int]
+
+    def infer_shape(self, p: HeadsParam, s: Shapes) -> None:
         """One vector per query, the heads side by side."""
         x = _check(s, self.arguments[0], p.heads, self.parts)
         if x is None:
             return
         s.assign("attention", (_rows(x[1], p.heads), x[0] if self.parts == 3 else -1, x[0]))
         size = x[2] // self.parts if x[2] >= 0 else -1
-        s.assign("output", (s.get("attention")[1], x[1], size))
+        s.assign("output", (s.ranked("attention")[1], x[1], size))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: HeadsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """One product per sequence and head."""
         x, attention = (wide(a) for a in inputs)
         values = _parted(x, p.heads, self.parts)[-1]
         return (_joined((attention @ values,), p.heads).astype(inputs[0].dtype),)
 
-    def pull(self, p: Any, head: Any, *inputs: Any) -> Sequence[Any]:
+    def backward(self, p: HeadsParam, out_grad: Array, inputs: Arrays) -> Arrays:
         """Out-gradients by attention, and by values."""
         x, attention = inputs
-        values, (dy,) = _parted(x, p.heads, self.parts)[-1], _parted(head, p.heads, 1)
+        values, (dy,) = _parted(x, p.heads, self.parts)[-1], _parted(out_grad, p.heads, 1)
         dv = attention.swapaxes(-1, -2) @ dy
         zeros = [np.zeros_like(dv)] * (self.parts - 1)
         return _joined((*zeros, dv), p.heads), dy @ values.swapaxes(-1, -2)
@@ -186,27 +161,22 @@ class CrossAttentionValues(_Values):
     parts = 2
 
 
-class DivSqrtDim(OperatorProperty):
+class DivSqrtDim(Operator):
     """data divided by the root of the extent of its last axis."""
 
     name = "_contrib_div_sqrt_dim"
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """As data."""
         s.unify(["data", "output"])
         if s.get("data") == ():
             raise s.error("data: expected at least 1 dimension, got ()")
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         """Divided likewise."""
-        return g.op("_contrib_div_sqrt_dim", (g.out_grad(),))
+        return g.op(self.name, [g.out_grad()])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A division."""
         x = wide(inputs[0])
         return ((x / x.dtype.type(np.sqrt(max(x.shape[-1], 1)))).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    SelfAttentionScores, SelfAttentionValues, CrossAttentionScores, CrossAttentionValues, DivSqrtDim,
-)  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
+from mx_core.operator import Array
 
 FLOAT32, FLOAT16, BFLOAT16 = 0, 2, 12
 
@@ -28,12 +29,18 @@ def positive_axis(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def wide(x: Any) -> Any:
+def wide(x: Array) -> Array:
     """16-bit floating point as float32, to compute in; other types unchanged."""
     return x.astype(np.float32) if dtypes.code(x.dtype) in (FLOAT16, BFLOAT16) else x
 
 
-def along(vector: Any, axis: int, ndim: int) -> Any:
+def at(x: Array, place: tuple[int, ...]) -> Array:
+    """x[..., i, j, …] for the last indices i, j, …"""
+    index: tuple[Any, ...] = (..., *place)
+    return x[index]
+
+
+def along(vector: Array, axis: int, ndim: int) -> Array:
     """A vector shaped to broadcast along `axis` of an ndim-dimensional array."""
     shape = [1] * ndim
     shape[axis] = -1
@@ -47,7 +54,7 @@ def out_extent(size: int, kernel: int, stride: int, pad: int, dilate: int) -> in
     return (size + 2 * pad - (dilate * (kernel - 1) + 1)) // stride + 1
 
 
-def windows(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int]) -> Any:
+def windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int]) -> Array:
     """View (N, C, O…, K…) of the windows of an already padded (N, C, …) array."""
     rank = len(kernel)
     span = [d * (k - 1) + 1 for k, d in zip(kernel, dilate, strict=True)]
@@ -56,6 +63,6 @@ def windows(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequen
     return view[(*steps, *(slice(None, None, d) for d in dilate))]
 
 
-def pad_spatial(x: Any, pad: Sequence[tuple[int, int]], value: float = 0) -> Any:
+def pad_spatial(x: Array, pad: Sequence[tuple[int, int]], value: float = 0) -> Array:
     """(N, C, …) with the spatial axes padded."""
     return np.pad(x, ((0, 0), (0, 0), *pad), constant_values=value)

@@ -9,16 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardProduct
-from mx_operators.nn.base import out_extent, pad_spatial, per_axis, wide, windows
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    opt,
+    required,
+)
+from mx_operators.backward import bilinear_gradient
+from mx_operators.nn.base import at, out_extent, pad_spatial, per_axis, wide, windows
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
 
 
-@param
-class ConvolutionParam:
+class ConvolutionParam(Params):
     """Window, filters, groups."""
 
     kernel: Shape = required("window, one extent per spatial axis", lower=1)
@@ -36,23 +46,23 @@ class ConvolutionParam:
     )
 
 
-def geometry(p: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def geometry(p: ConvolutionParam) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """stride, dilate, pad with defaults filled in."""
     rank = len(p.kernel)
     return per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1), per_axis(p.pad, rank, 0)
 
 
-def channels_last(p: Any) -> bool:
+def channels_last(p: ConvolutionParam) -> bool:
     """Whether data are (N, …, C)."""
     return p.layout in ("NHWC", "NDHWC")
 
 
-def to_first(x: Any) -> Any:
+def to_first(x: Array) -> Array:
     """(N, …, C) as (N, C, …)."""
     return np.moveaxis(x, -1, 1)
 
 
-def check_window(p: Any, rank: int, s: Any) -> None:
+def check_window(p: Params, rank: int, s: Shapes) -> None:
     """Raises unless every window parameter has one value per spatial axis."""
     for name in ("kernel", "stride", "dilate", "pad"):
         value = getattr(p, name, ())
@@ -60,7 +70,7 @@ def check_window(p: Any, rank: int, s: Any) -> None:
             raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
 
 
-def correlate(x: Any, w: Any, p: Any) -> Any:
+def correlate(x: Array, w: Array, p: ConvolutionParam) -> Array:
     """Grouped cross-correlation of (N, C, …) with (F, C/G, K…)."""
     stride, dilate, pad = geometry(p)
     view = windows(pad_spatial(x, [(q, q) for q in pad]), p.kernel, stride, dilate)
@@ -72,7 +82,7 @@ def correlate(x: Any, w: Any, p: Any) -> Any:
     return y.reshape(n, w.shape[0], *y.shape[3:])
 
 
-def correlate_filter_gradient(x: Any, g: Any, w_shape: Sequence[int], p: Any) -> Any:
+def correlate_filter_gradient(x: Array, g: Array, w_shape: Sequence[int], p: ConvolutionParam) -> Array:
     """d loss / d w for `correlate`."""
     stride, dilate, pad = geometry(p)
     view = windows(pad_spatial(x, [(q, q) for q in pad]), p.kernel, stride, dilate)
@@ -86,7 +96,7 @@ def correlate_filter_gradient(x: Any, g: Any, w_shape: Sequence[int], p: Any) ->
     return dw.reshape(tuple(w_shape))
 
 
-def correlate_data_gradient(g: Any, w: Any, x_shape: Sequence[int], p: Any) -> Any:
+def correlate_data_gradient(g: Array, w: Array, x_shape: Sequence[int], p: ConvolutionParam) -> Array:
     """d loss / d x for `correlate`: every tap scatters its share."""
     stride, dilate, pad = geometry(p)
     n, c, *spatial = x_shape
@@ -95,7 +105,7 @@ def correlate_data_gradient(g: Any, w: Any, x_shape: Sequence[int], p: Any) -> A
     heads = g.reshape(n, groups, g.shape[1] // groups, *g.shape[2:])
     filters = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     for tap in product(*(range(k) for k in p.kernel)):
-        share = np.einsum("ngf...,gfc->ngc...", heads, filters[(..., *tap)], optimize=True)
+        share = np.einsum("ngf...,gfc->ngc...", heads, at(filters, tap), optimize=True)
         where = tuple(
             slice(t * d, t * d + e * s, s)
             for t, d, e, s in zip(tap, dilate, g.shape[2:], stride, strict=True)
@@ -105,7 +115,12 @@ def correlate_data_gradient(g: Any, w: Any, x_shape: Sequence[int], p: Any) -> A
     return full[(slice(None), slice(None), *inner)]
 
 
-class Convolution(OperatorProperty):
+def _reorder(triple: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    stride, dilate, pad = triple
+    return stride, pad, dilate
+
+
+class Convolution(Operator[ConvolutionParam]):
     """Cross-correlation: data (N, C, …) and weight (F, C/G, K…) give (N, F, …).
 
     Output extent: floor((size + 2·pad − dilate·(kernel − 1) − 1) / stride) + 1 per spatial axis.
@@ -114,14 +129,13 @@ class Convolution(OperatorProperty):
 
     name = "Convolution"
     aliases = ("Convolution_v1",)
-    Param = ConvolutionParam
     arguments = ("data", "weight", "bias")
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: ConvolutionParam) -> tuple[str, ...]:
         """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ConvolutionParam, s: Shapes) -> None:
         """Weight, bias and output from data; the batch size also backwards."""
         rank = len(p.kernel)
         check_window(p, rank, s)
@@ -147,18 +161,9 @@ class Convolution(OperatorProperty):
             raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
         out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
         s.assign("output", out)
-        output = s.get("output")
-        s.assign("data", (output[0], *data[1:]))
+        s.assign("data", (s.ranked("output")[0], *data[1:]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One operator for all gradients."""
-        return g.op("_backward_Convolution", (g.out_grad(), g.input(0), g.input(1)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardConvolution(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: ConvolutionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Window by window."""
         x, w = wide(inputs[0]), wide(inputs[1])
         if channels_last(p):
@@ -170,35 +175,17 @@ class Convolution(OperatorProperty):
             y = np.moveaxis(y, 1, -1)
         return (y.astype(inputs[0].dtype),)
 
-
-def _reorder(triple: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    stride, dilate, pad = triple
-    return stride, pad, dilate
-
-
-class BackwardConvolution(BackwardProduct):
-    """Gradients of Convolution with respect to data, weight and bias."""
-
-    name = "_backward_Convolution"
-    Param = ConvolutionParam
-
-    def bias_size(self, p: Any) -> int:
-        """num_filter."""
-        return int(p.num_filter)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(self, p: ConvolutionParam, out_grad: Array, data: Array, weight: Array) -> Arrays:
         """Scatter for data, correlation for weight, sum for bias."""
-        g, x, w = (wide(a) for a in inputs)
-        last = channels_last(p)
-        if last:
+        g, x, w = out_grad, data, weight
+        if channels_last(p):
             g, x, w = to_first(g), to_first(x), to_first(w)
         dx = correlate_data_gradient(g, w, x.shape, p)
         dw = correlate_filter_gradient(x, g, w.shape, p)
-        db = g.sum((0, *range(2, g.ndim)))
-        if last:
+        if channels_last(p):
             dx, dw = np.moveaxis(dx, 1, -1), np.moveaxis(dw, 1, -1)
-        grads = (dx, dw) if p.no_bias else (dx, dw, db)
-        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
+        return (dx, dw, g.sum((0, *range(2, g.ndim))))[: len(self.inputs(p))]
 
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Convolution,)
+    def backward_gradient(self, p: ConvolutionParam, g: GradientBuilder) -> Gradients:
+        """Linear in data and in weight, so either may stand for its own change."""
+        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))

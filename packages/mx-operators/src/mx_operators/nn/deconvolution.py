@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardProduct
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    opt,
+    required,
+)
+from mx_operators.backward import bilinear_gradient
 from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import (
+    ConvolutionParam,
     check_window,
     correlate,
     correlate_data_gradient,
@@ -18,8 +29,7 @@ from mx_operators.nn.convolution import (
 )
 
 
-@param
-class DeconvolutionParam:
+class DeconvolutionParam(Params):
     """Window, filters, groups, and how the output extent is chosen."""
 
     kernel: Shape = required("window, one extent per spatial axis", lower=1)
@@ -37,7 +47,7 @@ class DeconvolutionParam:
     layout: str | None = opt(None, "axis order of data", choices=("NCW", "NCHW", "NCDHW", None))
 
 
-def cut_and_adjust(p: Any, spatial: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def cut_and_adjust(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """pad and adj in force; derived from target_shape when that is given."""
     rank = len(p.kernel)
     stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
@@ -51,7 +61,7 @@ def cut_and_adjust(p: Any, spatial: Sequence[int]) -> tuple[tuple[int, ...], tup
     return tuple(pads), tuple(adjs)
 
 
-def out_spatial(p: Any, spatial: Sequence[int]) -> tuple[int, ...]:
+def out_spatial(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[int, ...]:
     """Output extents."""
     rank = len(p.kernel)
     stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
@@ -62,21 +72,20 @@ def out_spatial(p: Any, spatial: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-class Deconvolution(OperatorProperty):
+class Deconvolution(Operator[DeconvolutionParam]):
     """Transposed convolution: data (N, C, …) and weight (C, F/G, K…) give (N, F, …).
 
     Output extent: stride·(size − 1) + dilate·(kernel − 1) + 1 − 2·pad + adj.
     """
 
     name = "Deconvolution"
-    Param = DeconvolutionParam
     arguments = ("data", "weight", "bias")
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: DeconvolutionParam) -> tuple[str, ...]:
         """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DeconvolutionParam, s: Shapes) -> None:
         """Weight, bias and output from data."""
         rank = len(p.kernel)
         check_window(p, rank, s)
@@ -104,15 +113,7 @@ class Deconvolution(OperatorProperty):
             raise s.error(f"no positive output extent for data {data}, target {p.target_shape}")
         s.assign("output", (data[0], p.num_filter, *extents))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One operator for all gradients."""
-        return g.op("_backward_Deconvolution", (g.out_grad(), g.input(0), g.input(1)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardDeconvolution(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DeconvolutionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The data gradient of the convolution it transposes."""
         x, w = wide(inputs[0]), wide(inputs[1])
         q = _as_convolution(p, x.shape)
@@ -121,37 +122,22 @@ class Deconvolution(OperatorProperty):
             y = y + wide(inputs[2]).reshape(1, -1, *(1,) * len(p.kernel))
         return (y.astype(inputs[0].dtype),)
 
+    def backward(self, p: DeconvolutionParam, out_grad: Array, data: Array, weight: Array) -> Arrays:
+        """Convolution for data, correlation of out_grad with data for weight."""
+        q = _as_convolution(p, data.shape)
+        extents = tuple(slice(0, e) for e in data.shape[2:])
+        dx = correlate(out_grad, weight, q)[(slice(None), slice(None), *extents)]
+        dw = correlate_filter_gradient(out_grad, data, weight.shape, q)
+        return (dx, dw, out_grad.sum((0, *range(2, out_grad.ndim))))[: len(self.inputs(p))]
 
-def _as_convolution(p: Any, x_shape: Sequence[int]) -> Any:
+    def backward_gradient(self, p: DeconvolutionParam, g: GradientBuilder) -> Gradients:
+        """Linear in data and in weight, so either may stand for its own change."""
+        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))
+
+
+def _as_convolution(p: DeconvolutionParam, x_shape: Sequence[int]) -> ConvolutionParam:
     """Parameters of the convolution whose transpose this is."""
-    from mx_operators.nn.convolution import ConvolutionParam
-
     return ConvolutionParam(
         kernel=p.kernel, stride=p.stride, dilate=p.dilate, pad=cut_and_adjust(p, x_shape[2:])[0],
         num_filter=x_shape[1], num_group=p.num_group, no_bias=True,
     )  # fmt: skip
-
-
-class BackwardDeconvolution(BackwardProduct):
-    """Gradients of Deconvolution with respect to data, weight and bias."""
-
-    name = "_backward_Deconvolution"
-    Param = DeconvolutionParam
-
-    def bias_size(self, p: Any) -> int:
-        """num_filter."""
-        return int(p.num_filter)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Convolution for data, correlation of out_grad with data for weight."""
-        g, x, w = (wide(a) for a in inputs)
-        q = _as_convolution(p, x.shape)
-        extents = tuple(slice(0, e) for e in x.shape[2:])
-        dx = correlate(g, w, q)[(slice(None), slice(None), *extents)]
-        dw = correlate_filter_gradient(g, x, w.shape, q)
-        db = g.sum((0, *range(2, g.ndim)))
-        grads = (dx, dw) if p.no_bias else (dx, dw, db)
-        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Deconvolution,)

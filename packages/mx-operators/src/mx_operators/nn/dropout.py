@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    opt,
+)
 
 
-@param
-class DropoutParam:
+class DropoutParam(Params):
     """Probability, when, and which axes share a decision."""
 
     p: float = opt(0.5, "probability of dropping an element", lower=0.0, upper=1.0)
@@ -26,7 +33,7 @@ class DropoutParam:
     cudnn_off: bool | None = opt(False, "accepted for compatibility")
 
 
-class Dropout(OperatorProperty):
+class Dropout(Operator[DropoutParam]):
     """Zeroes elements with probability p and scales the rest by 1/(1 − p).
 
     The scaled mask is a hidden output; backward multiplies by it. Outside training (unless mode
@@ -34,21 +41,17 @@ class Dropout(OperatorProperty):
     """
 
     name = "Dropout"
-    Param = DropoutParam
     results = ("output", "mask")
+    hidden = ("mask",)
     is_random = True
     needs_train_flag = True
 
-    def num_visible_outputs(self, p: Any) -> int:
-        """The mask is hidden."""
-        return 1
-
-    def mask_shape(self, p: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def mask_shape(self, p: DropoutParam, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Extent 1 on the axes that share a decision."""
         shared = {a % len(shape) for a in p.axes} if shape else set()
         return tuple(1 if a in shared else e for a, e in enumerate(shape))
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DropoutParam, s: Shapes) -> None:
         """As data; the mask is smaller when axes share."""
         s.unify(["data", "output"])
         data = s.get("data")
@@ -58,16 +61,16 @@ class Dropout(OperatorProperty):
             raise s.error(f"axes {p.axes} do not exist in data {data}")
         s.assign("mask", self.mask_shape(p, data))
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: DropoutParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Four decisions a block."""
         return (prod(output_shapes[1]) + 3) // 4
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: DropoutParam, g: GradientBuilder) -> Gradients:
         """out_grad · mask."""
         name = "broadcast_mul" if p.axes else "elemwise_mul"
-        return g.op(name, (g.out_grad(), g.output(1)))
+        return g.op(name, (g.out_grad(), g.output("mask")))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DropoutParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A Philox uniform per decision."""
         from mx_core import philox
 
@@ -79,6 +82,3 @@ class Dropout(OperatorProperty):
         scale = 1 / (1 - p.p) if p.p < 1 else 0.0
         mask = np.where(u >= p.p, scale, 0).astype(x.dtype)
         return x * mask, mask
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Dropout,)

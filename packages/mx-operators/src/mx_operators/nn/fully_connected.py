@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardProduct
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    opt,
+    required,
+)
+from mx_operators.backward import bilinear_gradient
 from mx_operators.nn.base import wide
 
 
-@param
-class FullyConnectedParam:
+class FullyConnectedParam(Params):
     """Width, bias, and what counts as a row."""
 
     num_hidden: int = required("columns of the result", lower=1)
@@ -22,7 +29,7 @@ class FullyConnectedParam:
     flatten: bool = opt(True, "all axes but the first are one; else only the last is multiplied")
 
 
-def rows(x: Any, flatten: bool) -> Any:
+def rows(x: Array, flatten: bool) -> Array:
     """data as a matrix."""
     lead = 1 if flatten else x.ndim - 1
     return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
@@ -36,18 +43,17 @@ def _completed(axes: tuple[int, ...], total: int) -> tuple[int, ...]:
     return tuple(total // rest if extent == -1 else extent for extent in axes)
 
 
-class FullyConnected(OperatorProperty):
+class FullyConnected(Operator[FullyConnectedParam]):
     """data (N, …) and weight (H, D) give (N, H); without flatten (…, D) gives (…, H)."""
 
     name = "FullyConnected"
-    Param = FullyConnectedParam
     arguments = ("data", "weight", "bias")
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: FullyConnectedParam) -> tuple[str, ...]:
         """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: FullyConnectedParam, s: Shapes) -> None:
         """Weight and bias from data; the batch axes also backwards."""
         if not p.no_bias:
             s.assign("bias", (p.num_hidden,))
@@ -64,19 +70,11 @@ class FullyConnected(OperatorProperty):
         s.assign("weight", (p.num_hidden, depth))
         lead = data[:1] if p.flatten else data[:-1]
         s.assign("output", (*lead, p.num_hidden))
-        known = s.get("output")
-        tail = _completed(data[1:] if p.flatten else data[-1:], s.get("weight")[1])
+        known = s.ranked("output")
+        tail = _completed(data[1:] if p.flatten else data[-1:], s.ranked("weight")[1])
         s.assign("data", (*known[: len(lead)], *tail))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One operator for all gradients."""
-        return g.op("_backward_FullyConnected", (g.out_grad(), g.input(0), g.input(1)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardFullyConnected(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: FullyConnectedParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A matrix product."""
         x, w = wide(inputs[0]), wide(inputs[1])
         y = rows(x, p.flatten) @ w.T
@@ -85,25 +83,12 @@ class FullyConnected(OperatorProperty):
         lead = x.shape[:1] if p.flatten else x.shape[:-1]
         return (y.reshape(*lead, p.num_hidden).astype(inputs[0].dtype),)
 
-
-class BackwardFullyConnected(BackwardProduct):
-    """Gradients of FullyConnected with respect to data, weight and bias."""
-
-    name = "_backward_FullyConnected"
-    Param = FullyConnectedParam
-
-    def bias_size(self, p: Any) -> int:
-        """num_hidden."""
-        return int(p.num_hidden)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(self, p: FullyConnectedParam, out_grad: Array, data: Array, weight: Array) -> Arrays:
         """Two matrix products and a sum."""
-        g, x, w = (wide(a) for a in inputs)
-        heads, data = rows(g, False), rows(x, p.flatten)
-        grads = [(heads @ w).reshape(x.shape), heads.T @ data]
-        if not p.no_bias:
-            grads.append(heads.sum(0))
-        return tuple(grad.astype(inputs[0].dtype) for grad in grads)
+        heads, x = rows(out_grad, False), rows(data, p.flatten)
+        grads = ((heads @ weight).reshape(data.shape), heads.T @ x, heads.sum(0))
+        return grads[: len(self.inputs(p))]
 
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (FullyConnected,)
+    def backward_gradient(self, p: FullyConnectedParam, g: GradientBuilder) -> Gradients:
+        """Linear in data and in weight, so either may stand for its own change."""
+        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))

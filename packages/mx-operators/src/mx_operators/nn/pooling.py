@@ -10,18 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_core.operator.refusal import refusal
-from mx_operators.backward import BackwardOperator, linear_gradient
-from mx_operators.nn.base import per_axis, wide
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    opt,
+)
+from mx_operators.nn.base import at, per_axis, wide
 from mx_operators.nn.convolution import to_first
+
+#: kernel, stride, leading pad, output extent
+Axis = tuple[int, int, int, int]
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC")
 
 
-@param
-class PoolingParam:
+class PoolingParam(Params):
     """Window and what is taken of it."""
 
     kernel: Shape = opt((), "window, one extent per spatial axis", lower=1)
@@ -39,12 +49,12 @@ class PoolingParam:
     layout: str | None = opt(None, "axis order of data", choices=(*LAYOUTS, None))
 
 
-def channels_last(p: Any) -> bool:
+def channels_last(p: PoolingParam) -> bool:
     """Whether data are (N, …, C)."""
     return p.layout in ("NWC", "NHWC", "NDHWC")
 
 
-def geometry(p: Any, spatial: Sequence[int]) -> list[tuple[int, int, int, int]]:
+def geometry(p: PoolingParam, spatial: Sequence[int]) -> list[Axis]:
     """Per spatial axis (kernel, stride, leading pad, output extent); −1 where unknown."""
     if p.global_pool:
         return [(size, 1, 0, 1) for size in spatial]
@@ -65,7 +75,56 @@ def geometry(p: Any, spatial: Sequence[int]) -> list[tuple[int, int, int, int]]:
     return result
 
 
-class Pooling(OperatorProperty):
+def window_at(x: Array, axes: Sequence[Axis], place: tuple[int, ...], p: PoolingParam) -> tuple[Array, int]:
+    """The part of a window that lies in the data, and the divisor of an average."""
+    cut, count = [], 1
+    for (k, s, q, _), i, size in zip(axes, place, x.shape[2:], strict=True):
+        first = i * s - q
+        end = min(first + k, size + q)
+        inside = slice(max(first, 0), max(min(end, size), 0))
+        cut.append(inside)
+        include = p.count_include_pad is not False
+        count *= (end - first) if include else max(inside.stop - inside.start, 0)
+    return x[(slice(None), slice(None), *cut)], max(count, 1)
+
+
+def _reduce(window: Array, count: int, p: PoolingParam) -> Array:
+    axes = tuple(range(2, window.ndim))
+    if p.pool_type == "max":
+        return window.max(axes, initial=_lowest(window.dtype))
+    if p.pool_type == "sum":
+        return window.sum(axes)
+    if p.pool_type == "avg":
+        return window.sum(axes) / count
+    total = (window ** _exponent(p)).sum(axes)
+    return np.sign(total) * np.abs(total) ** (1 / _exponent(p))
+
+
+def _exponent(p: PoolingParam) -> int:
+    return 1 if p.p_value is None else p.p_value
+
+
+def _lowest(dtype: np.dtype[Any]) -> float:
+    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _share(window: Array, head: Array, y: Array, count: int, p: PoolingParam) -> Array:
+    if p.pool_type == "sum":
+        return np.broadcast_to(head, window.shape)
+    if p.pool_type == "avg":
+        return np.broadcast_to(head / count, window.shape)
+    if p.pool_type == "lp":
+        flat = (y == 0) & (_exponent(p) > 1)
+        return np.where(flat, 0, head * (window / np.where(y == 0, 1, y)) ** (_exponent(p) - 1))
+    flat = window.reshape(*window.shape[:2], math.prod(window.shape[2:]))
+    share = np.zeros_like(flat)
+    if flat.shape[2]:
+        where = flat.argmax(2)[..., None]
+        np.put_along_axis(share, where, head.reshape(*head.shape[:2], 1), 2)
+    return share.reshape(window.shape)
+
+
+class Pooling(Operator[PoolingParam]):
     """Windows of data (N, C, …) reduced to one value each: max, avg, sum or lp, (Σ xᵖ)^(1/p).
 
     Padding never wins a maximum. `avg` divides by the window's size, padding included unless
@@ -74,9 +133,8 @@ class Pooling(OperatorProperty):
 
     name = "Pooling"
     aliases = ("Pooling_v1",)
-    Param = PoolingParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: PoolingParam, s: Shapes) -> None:
         """Output from data; batch and channels also backwards."""
         data = s.get("data")
         if data is None:
@@ -102,18 +160,9 @@ class Pooling(OperatorProperty):
             raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {p.pad}")
         out = (data[0], *extents, data[-1]) if last else (*data[:2], *extents)
         s.assign("output", out)
-        known = s.get("output")
-        s.assign("data", (known[0], *data[1:]))
+        s.assign("data", (s.ranked("output")[0], *data[1:]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """max needs data and output; the others data (lp: output too)."""
-        return g.op("_backward_Pooling", (g.out_grad(), g.input(0), g.output(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardPooling(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: PoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Window by window."""
         x = wide(inputs[0])
         x = to_first(x) if channels_last(p) else x
@@ -125,89 +174,20 @@ class Pooling(OperatorProperty):
         out = np.moveaxis(out, 1, -1) if channels_last(p) else out
         return (out.astype(inputs[0].dtype),)
 
-
-def window_at(x: Any, axes: Any, place: tuple[int, ...], p: Any) -> tuple[Any, int]:
-    """The part of a window that lies in the data, and the divisor of an average."""
-    cut, count = [], 1
-    for (k, s, q, _), i, size in zip(axes, place, x.shape[2:], strict=True):
-        first = i * s - q
-        end = min(first + k, size + q)
-        inside = slice(max(first, 0), max(min(end, size), 0))
-        cut.append(inside)
-        include = p.count_include_pad is not False
-        count *= (end - first) if include else max(inside.stop - inside.start, 0)
-    return x[(slice(None), slice(None), *cut)], max(count, 1)
-
-
-def _reduce(window: Any, count: int, p: Any) -> Any:
-    axes = tuple(range(2, window.ndim))
-    if p.pool_type == "max":
-        return window.max(axes, initial=_lowest(window.dtype))
-    if p.pool_type == "sum":
-        return window.sum(axes)
-    if p.pool_type == "avg":
-        return window.sum(axes) / count
-    total = (window**p.p_value).sum(axes)
-    return np.sign(total) * np.abs(total) ** (1 / p.p_value)
-
-
-def _lowest(dtype: Any) -> Any:
-    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-class BackwardPooling(BackwardOperator):
-    """Gradient of Pooling; a maximum passes it to the first element that attains it."""
-
-    name = "_backward_Pooling"
-    Param = PoolingParam
-    arguments = ("out_grad", "data", "output")
-    results = ("data_grad",)
-    gradient_of = {"data_grad": "data"}
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward operator's data."""
-        s.unify(["data", "data_grad"])
-        s.unify(["out_grad", "output"])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Everything in the type of data."""
-        t.unify([*self.inputs(p), *self.outputs(p)])
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Of averages and sums, pooled again; that of others is not offered."""
-        return linear_gradient(self, p, g) if p.pool_type in ("avg", "sum") else refusal(self, p, g)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Every window scatters its share."""
-        g, x, y = (wide(a) for a in inputs)
-        last = channels_last(p)
-        if last:
+    def backward(self, p: PoolingParam, out_grad: Array, data: Array, output: Array) -> Array:
+        """Every window scatters its share; a maximum passes it to the first element that attains it."""
+        g, x, y = out_grad, data, output
+        if channels_last(p):
             g, x, y = to_first(g), to_first(x), to_first(y)
         axes = geometry(p, x.shape[2:])
         dx = np.zeros_like(x)
         for place in product(*(range(a[3]) for a in axes)):
             window, count = window_at(x, axes, place, p)
             target, _ = window_at(dx, axes, place, p)
-            head = g[(..., *place)].reshape(*g.shape[:2], *(1,) * len(axes))
-            target += _share(window, head, y[(..., *place)].reshape(head.shape), count, p)
-        dx = np.moveaxis(dx, 1, -1) if last else dx
-        return (dx.astype(inputs[0].dtype),)
+            head = at(g, place).reshape(*g.shape[:2], *(1,) * len(axes))
+            target += _share(window, head, at(y, place).reshape(head.shape), count, p)
+        return np.moveaxis(dx, 1, -1) if channels_last(p) else dx
 
-
-def _share(window: Any, head: Any, y: Any, count: int, p: Any) -> Any:
-    if p.pool_type == "sum":
-        return np.broadcast_to(head, window.shape)
-    if p.pool_type == "avg":
-        return np.broadcast_to(head / count, window.shape)
-    if p.pool_type == "lp":
-        flat = (y == 0) & (p.p_value > 1)
-        return np.where(flat, 0, head * (window / np.where(y == 0, 1, y)) ** (p.p_value - 1))
-    flat = window.reshape(*window.shape[:2], math.prod(window.shape[2:]))
-    share = np.zeros_like(flat)
-    if flat.shape[2]:
-        where = flat.argmax(2)[..., None]
-        np.put_along_axis(share, where, head.reshape(*head.shape[:2], 1), 2)
-    return share.reshape(window.shape)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Pooling,)
+    def backward_gradient(self, p: PoolingParam, g: GradientBuilder) -> Gradients:
+        """Of averages and sums, pooled again; that of others is not offered."""
+        return g.linear() if p.pool_type in ("avg", "sum") else g.not_differentiable()
