@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
+
+from mx_core.operator import Array, Shapes
 
 
-def image(s: Any, batches: bool = True, name: str = "data") -> tuple[int, ...] | None:
+def image(s: Shapes, batches: bool = True, name: str = "data") -> tuple[int, ...] | None:
     """The shape of an image (H, W, C), or of a batch of them (N, H, W, C), checked."""
     shape = s.get(name)
     allowed = (3, 4) if batches else (3,)
@@ -18,7 +19,7 @@ def image(s: Any, batches: bool = True, name: str = "data") -> tuple[int, ...] |
     return None if shape is None else tuple(shape)
 
 
-def saturated(values: Any, dtype: Any) -> Any:
+def saturated(values: Array, dtype: DTypeLike) -> Array:
     """Values as a type; integers are cut to what it holds, then towards zero."""
     if np.dtype(dtype).kind not in "iu":
         return values.astype(dtype)

@@ -11,14 +11,15 @@ Networks, NIPS 2012, for lighting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mx_core import philox
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt, required
+from mx_core.operator.declaration import P
 from mx_operators.image.base import image, saturated
 from mx_operators.nn.base import wide
 
@@ -31,23 +32,23 @@ LIGHT = np.array([
 ])  # fmt: skip
 
 
-def brightness(x: Any, factor: float) -> Any:
+def brightness(x: Array, factor: float) -> Array:
     """Every value times a factor."""
     return x * factor
 
 
-def contrast(x: Any, factor: float) -> Any:
+def contrast(x: Array, factor: float) -> Array:
     """Away from the mean gray by a factor."""
     gray = x @ GRAY if x.shape[-1] == 3 else x[..., 0]
     return x * factor + ((1 - factor) * gray.mean(dtype=np.float64)).astype(x.dtype)
 
 
-def saturation(x: Any, factor: float) -> Any:
+def saturation(x: Array, factor: float) -> Array:
     """Away from the pixel's own gray by a factor."""
     return x if x.shape[-1] == 1 else x * factor + ((1 - factor) * (x @ GRAY))[..., None]
 
 
-def hue(x: Any, turn: float) -> Any:
+def hue(x: Array, turn: float) -> Array:
     """Hues turned by `turn` full circles (hue, lightness, saturation)."""
     if x.shape[-1] == 1:
         return x
@@ -76,34 +77,34 @@ def hue(x: Any, turn: float) -> Any:
     return np.stack(parts, -1) * 255
 
 
-def lighting(x: Any, alpha: Any) -> Any:
+def lighting(x: Array, alpha: ArrayLike) -> Array:
     """Shifted along the principal components of colours."""
     return x if x.shape[-1] == 1 else x + (LIGHT @ np.asarray(alpha, np.float64)).astype(x.dtype)
 
 
-@param
-class FactorParam:
+class FactorParam(Params):
     """Range of the factor."""
 
     min_factor: float = required("smallest factor", lower=0.0)
     max_factor: float = required("largest factor", lower=0.0)
 
 
-class _Color(OperatorProperty):
+class _Color(Operator[P]):
     """Images (H, W, C) with 1 or 3 channels; the result has shape and type of data."""
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+    differentiable = False
+
+    def infer_shape(self, p: P, s: Shapes) -> None:
         data = image(s, batches=False)
         s.unify(["data", "output"])
         if data is not None and data[-1] not in (1, 3, -1):
             raise s.error(f"data: expected 1 or 3 channels, got {data}")
 
-    def changed(self, p: Any, x: Any, ctx: ReferenceContext) -> Any:
+    def changed(self, p: P, x: Array, ctx: ReferenceContext) -> Array:
         """The new colours of x."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Integers are computed with in float32."""
         data = inputs[0]
         if data.size == 0:
@@ -112,24 +113,21 @@ class _Color(OperatorProperty):
         return (saturated(self.changed(p, values, ctx), data.dtype),)
 
 
-class _Factor(_Color):
-    Param = FactorParam
+class _Factor(_Color[FactorParam]):
     is_random = True
-    apply: ClassVar[Any]
+    apply: ClassVar[staticmethod[[Array, float], Array]]
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+    def infer_shape(self, p: FactorParam, s: Shapes) -> None:
         if p.max_factor < p.min_factor:
             raise ArgumentError(
                 f"[{self.name}] max_factor: expected at least min_factor {p.min_factor:g}, got {p.max_factor:g}"
             )
         super().infer_shape(p, s)
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
-        """One number."""
+    def random_blocks(self, p: FactorParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         return 1
 
-    def changed(self, p: Any, x: Any, ctx: ReferenceContext) -> Any:
+    def changed(self, p: FactorParam, x: Array, ctx: ReferenceContext) -> Array:
         """By a factor uniform in the range."""
         drawn = float(philox.uniform(ctx.random_key, ctx.random_offset, 1)[0])
         factor = x.dtype.type(p.min_factor + drawn * (p.max_factor - p.min_factor))
@@ -168,8 +166,7 @@ class RandomHue(_Factor):
     apply = staticmethod(hue)
 
 
-@param
-class ColorJitterParam:
+class ColorJitterParam(Params):
     """Half widths of the ranges."""
 
     brightness: float = required("factor of the brightness within 1 ± this", lower=0.0)
@@ -178,19 +175,18 @@ class ColorJitterParam:
     hue: float = required("turn of the hues within ± this part of the circle", lower=0.0)
 
 
-class RandomColorJitter(_Color):
+class RandomColorJitter(_Color[ColorJitterParam]):
     """Brightness, contrast, saturation and hue of data changed at random, in random order."""
 
     name = "_image_random_color_jitter"
     aliases = ("_npx__image_random_color_jitter",)
-    Param = ColorJitterParam
     is_random = True
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: ColorJitterParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Four amounts, four for the order."""
         return 2
 
-    def changed(self, p: Any, x: Any, ctx: ReferenceContext) -> Any:
+    def changed(self, p: ColorJitterParam, x: Array, ctx: ReferenceContext) -> Array:
         """One after the other; between steps values are not cut."""
         drawn = philox.uniform(ctx.random_key, ctx.random_offset, 8).astype(np.float64)
         steps = (
@@ -204,56 +200,45 @@ class RandomColorJitter(_Color):
         return x
 
 
-@param
-class AdjustLightingParam:
+class AdjustLightingParam(Params):
     """Amounts."""
 
     alpha: tuple[float, ...] = required("amount of each of the 3 principal components")
 
 
-class AdjustLighting(_Color):
+class AdjustLighting(_Color[AdjustLightingParam]):
     """data shifted along the principal components of ImageNet's colours by `alpha`."""
 
     name = "_image_adjust_lighting"
     aliases = ("_npx__image_adjust_lighting",)
-    Param = AdjustLightingParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+    def infer_shape(self, p: AdjustLightingParam, s: Shapes) -> None:
         if len(p.alpha) != 3:
             raise s.error(f"alpha: expected 3 values, got {p.alpha}")
         super().infer_shape(p, s)
 
-    def changed(self, p: Any, x: Any, ctx: ReferenceContext) -> Any:
+    def changed(self, p: AdjustLightingParam, x: Array, ctx: ReferenceContext) -> Array:
         """One shift for all pixels."""
         return lighting(x, p.alpha)
 
 
-@param
-class RandomLightingParam:
+class RandomLightingParam(Params):
     """Deviation."""
 
     alpha_std: float = opt(0.05, "standard deviation of the amounts", lower=0.0)
 
 
-class RandomLighting(_Color):
+class RandomLighting(_Color[RandomLightingParam]):
     """data shifted along the principal components of colours by normal amounts."""
 
     name = "_image_random_lighting"
     aliases = ("_npx__image_random_lighting",)
-    Param = RandomLightingParam
     is_random = True
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: RandomLightingParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Three normal numbers."""
         return 1
 
-    def changed(self, p: Any, x: Any, ctx: ReferenceContext) -> Any:
+    def changed(self, p: RandomLightingParam, x: Array, ctx: ReferenceContext) -> Array:
         """One shift for all pixels."""
         return lighting(x, philox.normal(ctx.random_key, ctx.random_offset, 3) * p.alpha_std)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    RandomBrightness, RandomContrast, RandomSaturation, RandomHue, RandomColorJitter, AdjustLighting,
-    RandomLighting,
-)  # fmt: skip

@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mx_core import philox
-from mx_core.operator import OperatorProperty, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import (
+    Array,
+    Arrays,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    ShapeOnly,
+    Shapes,
+    required,
+)
 from mx_operators.image.base import image
 
 
-@param
-class CropParam:
+class CropParam(Params):
     """The part."""
 
     x: int = required("first column", lower=0)
@@ -25,15 +32,13 @@ class CropParam:
     height: int = required("rows", lower=1)
 
 
-class Crop(Differentiable):
+class Crop(Operator[CropParam]):
     """The part of data (H, W, C) or (N, H, W, C) that begins at (x, y): (…, height, width, C)."""
 
     name = "_image_crop"
     aliases = ("_npx__image_crop",)
-    Param = CropParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """It must lie inside."""
+    def infer_shape(self, p: CropParam, s: Shapes) -> None:
         data = image(s)
         if data is None:
             return
@@ -47,42 +52,38 @@ class Crop(Differentiable):
                 )
         s.assign("output", (*data[:-3], p.height, p.width, data[-1]))
 
-    def part(self, p: Any, data: Any) -> Any:
+    def part(self, p: CropParam, data: Array) -> Array:
         """A view of the part."""
         return data[..., p.y : p.y + p.height, p.x : p.x + p.width, :]
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Indexing."""
+    def reference(self, p: CropParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (self.part(p, inputs[0]).copy(),)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        """Zero around the part."""
-        grad = np.zeros(inputs[0].shape, heads[0].dtype)
-        self.part(p, grad)[...] = heads[0]
-        return (grad,)
+    def backward(self, p: CropParam, out_grad: Array, data: ShapeOnly) -> Array:
+        grad = np.zeros(data.shape, out_grad.dtype)
+        self.part(p, grad)[...] = out_grad
+        return grad
 
 
-class _Flip(OperatorProperty):
+class _Flip(Operator):
     axis: ClassVar[int]
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         image(s, batches=False)
         s.unify(["data", "output"])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Reversed along one axis."""
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.flip(inputs[0], self.axis).copy(),)
 
 
 class _RandomFlip(_Flip):
     is_random = True
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
-        """One number."""
+    def random_blocks(self, p: NoParams, output_shapes: Sequence[tuple[int, ...]]) -> int:
         return 1
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Reversed in half the cases."""
         drawn = philox.uniform(ctx.random_key, ctx.random_offset, 1)[0]
         return super().reference(p, inputs, ctx) if drawn < 0.5 else (inputs[0].copy(),)
@@ -118,8 +119,3 @@ class RandomFlipTopBottom(_RandomFlip):
     name = "_image_random_flip_top_bottom"
     aliases = ("_npx__image_random_flip_top_bottom",)
     axis = 0
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    Crop, FlipLeftRight, FlipTopBottom, RandomFlipLeftRight, RandomFlipTopBottom,
-)  # fmt: skip

@@ -6,20 +6,17 @@ Results are those of OpenCV's `resize`: weights of 8-bit images are rounded to m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shape, Shapes, opt
 from mx_operators.image.base import image
 
 _BITS = 11
 
 
-@param
-class ResizeParam:
+class ResizeParam(Params):
     """Extents, method."""
 
     size: Shape = opt((), "(width, height), or both as one value", lower=1)
@@ -31,7 +28,7 @@ class ResizeParam:
     )
 
 
-def extents(p: Any, height: int, width: int) -> tuple[int, int]:
+def extents(p: ResizeParam, height: int, width: int) -> tuple[int, int]:
     """Rows and columns of the result."""
     if len(p.size) == 2:
         return p.size[1], p.size[0]
@@ -41,15 +38,14 @@ def extents(p: Any, height: int, width: int) -> tuple[int, int]:
     return (height * side // width, side) if height > width else (side, width * side // height)
 
 
-class Resize(OperatorProperty):
+class Resize(Operator[ResizeParam]):
     """data (H, W, C) or (N, H, W, C) sampled at height · width positions."""
 
     name = "_image_resize"
     aliases = ("_npx__image_resize",)
-    Param = ResizeParam
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Extents from the parameters."""
+    def infer_shape(self, p: ResizeParam, s: Shapes) -> None:
         data = image(s)
         if len(p.size) not in (1, 2):
             raise s.error(f"size: expected 1 or 2 values, got {p.size}")
@@ -59,7 +55,7 @@ class Resize(OperatorProperty):
             raise s.error(f"data: images of {data} are empty")
         s.assign("output", (*data[:-3], *extents(p, *data[-3:-1]), data[-1]))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: ResizeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Along columns, then along rows."""
         x = inputs[0]
         height, width = x.shape[-3:-1]
@@ -84,14 +80,14 @@ class Resize(OperatorProperty):
         return (result.astype(x.dtype),)
 
 
-def _neighbours(new: int, old: int) -> tuple[Any, Any]:
+def _neighbours(new: int, old: int) -> tuple[Array, Array]:
     """The element before each position, −1 before the first one, and how far it is behind it."""
     position = (np.arange(new) + 0.5) * (old / new) - 0.5
     low = np.floor(position).astype(np.int64)
     return low, position - low
 
 
-def _covered(new: int, old: int) -> tuple[Any, Any]:
+def _covered(new: int, old: int) -> tuple[Array, Array]:
     """The element that each new one begins in, and the share of the new one that lies behind that element."""
     position = np.arange(new)
     low = np.floor(position * (old / new)).astype(np.int64)
@@ -99,21 +95,21 @@ def _covered(new: int, old: int) -> tuple[Any, Any]:
     return low, np.where(share <= 0, 0.0, share - np.floor(share))
 
 
-def linear(new: int, old: int) -> Any:
+def linear(new: int, old: int) -> Array:
     """The mixing matrix (new, old) of bilinear interpolation."""
     return _placed(*_neighbours(new, old), old, lambda share: (1 - share, share), 0)
 
 
-def partial(new: int, old: int) -> Any:
+def partial(new: int, old: int) -> Array:
     """That of two neighbours, by the parts of the new element that they cover; for enlarging."""
     return _placed(*_covered(new, old), old, lambda share: (1 - share, share), 0)
 
 
-def cubic(new: int, old: int) -> Any:
+def cubic(new: int, old: int) -> Array:
     """That of bicubic convolution with a = −3/4 (Keys, 1981)."""
     a = -0.75
 
-    def weights(x: Any) -> tuple[Any, ...]:
+    def weights(x: Array) -> Arrays:
         first = ((a * (x + 1) - 5 * a) * (x + 1) + 8 * a) * (x + 1) - 4 * a
         second = ((a + 2) * x - (a + 3)) * x * x + 1
         third = ((a + 2) * (1 - x) - (a + 3)) * (1 - x) * (1 - x) + 1
@@ -122,10 +118,10 @@ def cubic(new: int, old: int) -> Any:
     return _placed(*_neighbours(new, old), old, weights, -1)
 
 
-def lanczos(new: int, old: int) -> Any:
+def lanczos(new: int, old: int) -> Array:
     """That of a windowed sinc over eight neighbours (Duchon, 1979), scaled to sum to 1."""
 
-    def weights(share: Any) -> Any:
+    def weights(share: Array) -> Array:
         distance = np.arange(-3, 5)[:, None] - share
         found = np.sinc(distance) * np.sinc(distance / 4)
         return found / found.sum(0)
@@ -133,7 +129,9 @@ def lanczos(new: int, old: int) -> Any:
     return _placed(*_neighbours(new, old), old, weights, -3)
 
 
-def _placed(low: Any, share: Any, old: int, weights: Any, first: int) -> Any:
+def _placed(
+    low: Array, share: Array, old: int, weights: Callable[[Array], Iterable[Array]], first: int
+) -> Array:
     """Weights of neighbours from `low + first` on; beyond the border its element stands in."""
     matrix = np.zeros((len(low), old))
     for k, weight in enumerate(weights(share)):
@@ -141,7 +139,7 @@ def _placed(low: Any, share: Any, old: int, weights: Any, first: int) -> Any:
     return matrix
 
 
-def area(new: int, old: int) -> Any:
+def area(new: int, old: int) -> Array:
     """That of the mean over the part of the image that an element covers."""
     edges = np.arange(new + 1) * (old / new)
     low, high = edges[:-1, None], edges[1:, None]
@@ -150,11 +148,13 @@ def area(new: int, old: int) -> Any:
     return cover / cover.sum(1, keepdims=True)
 
 
-def _mixed(x: Any, matrix: Any, axis: int) -> Any:
+def _mixed(x: Array, matrix: Array, axis: int) -> Array:
     return np.moveaxis(np.tensordot(x, matrix, ((axis,), (1,))), -1, axis)
 
 
-def _fixed_point(x: Any, vertical: Any, horizontal: Any, pairs: Any) -> Any:
+def _fixed_point(
+    x: Array, vertical: Array, horizontal: Array, pairs: Callable[[int, int], tuple[Array, Array]] | None
+) -> Array:
     """8-bit images in integers; sums of two rows, placed by `pairs`, lose bits row by row, as 16-bit products do."""
     along = np.rint(horizontal * 2**_BITS).astype(np.int64)
     down = np.rint(vertical * 2**_BITS).astype(np.int64)
@@ -169,6 +169,3 @@ def _fixed_point(x: Any, vertical: Any, horizontal: Any, pairs: Any) -> Any:
         weight = np.rint(weight * 2**_BITS).astype(np.int64)
         whole += (weight[:, None, None] * (row >> 4)) >> 16
     return np.clip((whole + 2) >> 2, 0, 255).astype(np.uint8)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Resize,)

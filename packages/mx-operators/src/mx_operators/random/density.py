@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mx_core import expression as X
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 
 
-@param
-class PdfParam:
+class PdfParam(Params):
     """Of what."""
 
     is_log: bool = opt(False, "the logarithm of the density")
@@ -59,10 +57,9 @@ def _traced(log_density: Callable[..., Any], n: int) -> tuple[Any, Any]:
     return made, X.differentiate(made)
 
 
-class Density(OperatorProperty):
+class Density(Operator[PdfParam]):
     """Shared declaration: parameters of shape S, samples S + T, and a density for each sample."""
 
-    Param = PdfParam
     arguments: ClassVar[tuple[str, ...]] = ()
     #: the logarithm of the density, traced
     log_density: ClassVar[Callable[..., Any]]
@@ -71,19 +68,28 @@ class Density(OperatorProperty):
     #: trailing axes that make up one sample
     event = 0
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: PdfParam, s: Shapes) -> None:
         """As sample, whose first axes are those of the parameters."""
         s.unify(self.arguments[1:])
         sample_shapes(self, s, "output")
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Needs everything."""
-        entries = (g.out_grad(), *(g.input(i) for i in range(len(self.arguments))))
-        return g.op(f"_backward{self.name}", entries, params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (_backward_of(type(self)),)  # type: ignore[arg-type]  # a class is hashable
+    def backward(self, p: PdfParam, out_grad: Array, inputs: Arrays) -> Arrays:
+        """Of the samples (zero for counts), and summed for each parameter."""
+        with np.errstate(all="ignore"):
+            spread = self.spread(inputs)
+            g = out_grad.astype(np.float64)
+            if not p.is_log:
+                g = g * np.exp(self.logarithm(spread))
+            g = np.where(self.inside(spread), g, 0.0)
+            parts = list(self.slopes(spread, g))
+        if self.discrete:
+            parts[0] = np.zeros(inputs[0].shape)
+        made = []
+        for part, x in zip(parts, inputs, strict=True):
+            batch = x.ndim - self.event
+            axes = tuple(range(batch, batch + part.ndim - x.ndim))
+            made.append(part.sum(axes).reshape(x.shape))
+        return made
 
     def spread(self, inputs: Sequence[Any]) -> list[Any]:
         """float64 arrays that broadcast: parameters with axes for those that only samples have."""
@@ -109,7 +115,7 @@ class Density(OperatorProperty):
         """Where the density is not 0."""
         return True
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: PdfParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """An expression."""
         with np.errstate(all="ignore"):
             spread = self.spread(inputs)
@@ -135,57 +141,6 @@ def sample_shapes(op: Density, s: Any, result: str) -> None:
         fits = batch >= 0 and len(given) <= len(sample) and len(there) == len(given)
         if not fits or any(a != b and -1 not in (a, b) for a, b in zip(there, given, strict=True)):
             raise s.error(f"{name}: expected the first axes of sample {sample}, got {given}")
-
-
-class BackwardDensity(OperatorProperty):
-    """Gradients of a density: of the samples (0 for counts), and summed for each parameter."""
-
-    Param = PdfParam
-    forward: ClassVar[Density]
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As what they belong to."""
-        for name in self.forward.arguments:
-            s.unify([name, f"{name}_grad"])
-        s.unify(self.forward.arguments[1:])
-        sample_shapes(self.forward, s, "out_grad")
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The derivative of the logarithm, times the density unless is_log."""
-        forward = self.forward
-        with np.errstate(all="ignore"):
-            spread = forward.spread(inputs[1:])
-            g = inputs[0].astype(np.float64)
-            if not p.is_log:
-                g = g * np.exp(forward.logarithm(spread))
-            g = np.where(forward.inside(spread), g, 0.0)
-            parts = list(forward.slopes(spread, g))
-        if forward.discrete:
-            parts[0] = np.zeros(inputs[1].shape)
-        made = []
-        for part, x in zip(parts, inputs[1:], strict=True):
-            batch = x.ndim - forward.event
-            axes = tuple(range(batch, batch + part.ndim - x.ndim))
-            made.append(part.sum(axes).reshape(x.shape).astype(x.dtype))
-        return tuple(made)
-
-
-@cache
-def _backward_of(forward: type[Density]) -> OperatorProperty:
-    names = forward.arguments
-    made = type(
-        f"Backward{forward.__name__}",
-        (BackwardDensity,),
-        {
-            "__doc__": f"Gradients of {forward.name}.",
-            "name": f"_backward{forward.name}",
-            "forward": forward(),
-            "arguments": ("out_grad", *names),
-            "results": tuple(f"{name}_grad" for name in names),
-        },
-    )
-    backward: OperatorProperty = made()
-    return backward
 
 
 class PdfUniform(Density):
@@ -275,9 +230,3 @@ class PdfDirichlet(Density):
 
 def _apply(function: Callable[..., Any], x: Any) -> Any:
     return X.evaluate(X.trace(function, 1), [x])[0]
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    PdfUniform, PdfNormal, PdfExponential, PdfGamma, PdfPoisson, PdfNegativeBinomial,
-    PdfGeneralizedNegativeBinomial, PdfDirichlet,
-)  # fmt: skip

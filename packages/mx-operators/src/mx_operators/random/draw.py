@@ -9,75 +9,80 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from mx_core import dtypes, philox
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+    required,
+)
+from mx_core.operator.declaration import P
 
-_FLOATS = ("float16", "bfloat16", "float32", "float64", None)
+FLOATS = ("float16", "bfloat16", "float32", "float64", None)
 
 
-@param
-class UniformParam:
-    """Interval, shape, type, place."""
+class PlacedParam(Params):
+    """Shape, place and type of a result that no input gives."""
 
-    low: float = opt(0.0, "lower end, included", runtime=True)
-    high: float = opt(1.0, "upper end, not included", runtime=True)
     shape: Shape | None = opt(None, "shape of the result")
     ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str | None = opt(None, "type of the result; None: float32", choices=_FLOATS)
+    dtype: str | None = opt(None, "type of the result; None: float32", choices=FLOATS)
 
 
-@param
-class NormalParam:
-    """Moments, shape, type, place."""
-
-    loc: float = opt(0.0, "mean", runtime=True)
-    scale: float = opt(1.0, "standard deviation", runtime=True)
-    shape: Shape | None = opt(None, "shape of the result")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str | None = opt(None, "type of the result; None: float32", choices=_FLOATS)
-
-
-@param
-class RandintParam:
-    """Interval, shape, type, place."""
-
-    low: int = required("lower end, included")
-    high: int = required("upper end, not included")
-    shape: Shape | None = opt(None, "shape of the result")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str | None = opt(None, "type of the result; None: int32", choices=("int32", "int64", None))
-
-
-@param
-class ExponentialParam:
-    """Rate, shape, type, place."""
-
-    lam: float = opt(1.0, "rate", runtime=True)
-    shape: Shape | None = opt(None, "shape of the result")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str | None = opt(None, "type of the result; None: float32", choices=_FLOATS)
-
-
-@param
-class UniformLikeParam:
+class UniformLikeParam(Params):
     """Interval."""
 
     low: float = opt(0.0, "lower end, included", runtime=True)
     high: float = opt(1.0, "upper end, not included", runtime=True)
 
 
-@param
-class NormalLikeParam:
+class UniformParam(UniformLikeParam, PlacedParam):
+    """Interval, shape, place, type."""
+
+
+class NormalLikeParam(Params):
     """Moments."""
 
     loc: float = opt(0.0, "mean", runtime=True)
     scale: float = opt(1.0, "standard deviation", runtime=True)
+
+
+class NormalParam(NormalLikeParam, PlacedParam):
+    """Moments, shape, place, type."""
+
+
+class RangeParam(Params):
+    """Interval of integers."""
+
+    low: int = required("lower end, included")
+    high: int = required("upper end, not included")
+
+
+class RandintParam(RangeParam, PlacedParam):
+    """Interval, shape, place, type."""
+
+    dtype: str | None = opt(None, "type of the result; None: int32", choices=("int32", "int64", None))
+
+
+class RateLikeParam(Params):
+    """Rate."""
+
+    lam: float = opt(1.0, "rate", runtime=True)
+
+
+class ExponentialParam(RateLikeParam, PlacedParam):
+    """Rate, shape, place, type."""
 
 
 def check(op: str, condition: bool, what: str) -> None:
@@ -86,128 +91,128 @@ def check(op: str, condition: bool, what: str) -> None:
         raise ArgumentError(f"[{op}] {what}")
 
 
-class Draw(OperatorProperty):
-    """Shared declaration: numbers of `shape` or of the shape of an input."""
+class Draw(Operator[P]):
+    """Numbers of the shape and type that the parameters say, or of those of an input `data`."""
 
     arguments: ClassVar[tuple[str, ...]] = ()
-    aliases: ClassVar[tuple[str, ...]] = ()
-    Param: ClassVar[Any]
+    shape_only = ("data",)
     is_random = True
-    default_type = "float32"
+    differentiable = False
+    default_type: ClassVar[str] = "float32"
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """From the parameter, or as data."""
-        if self.arguments:
-            s.unify(["data", "output"])
-        else:
+    def infer_shape(self, p: P, s: Shapes) -> None:
+        if isinstance(p, PlacedParam):
             s.assign("output", (1,) if p.shape is None else p.shape)
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """From the parameter, or as data."""
-        if self.arguments:
-            t.unify(["data", "output"])
         else:
-            t.assign("output", p.dtype or self.default_type)
+            s.unify(["data", "output"])
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def infer_type(self, p: P, t: Types) -> None:
+        if isinstance(p, PlacedParam):
+            t.assign("output", p.dtype or self.default_type)
+        else:
+            t.unify(["data", "output"])
+
+    def random_blocks(self, p: P, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Two words an element: enough for every type."""
         return (prod(output_shapes[0]) + 1) // 2
 
-    def _place(self, p: Any, inputs: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
-        if inputs:
-            return inputs[0].shape, inputs[0].dtype
-        shape = (1,) if p.shape is None else p.shape
-        return shape, dtypes.numpy_dtype(dtypes.code(p.dtype or self.default_type))
-
-    def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
-        """n numbers."""
+    def draw(self, p: P, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
+        """n numbers for a result of type `dtype`."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """With NumPy."""
-        shape, dtype = self._place(p, inputs)
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        if isinstance(p, PlacedParam):
+            shape = (1,) if p.shape is None else p.shape
+            dtype = dtypes.numpy_dtype(dtypes.code(p.dtype or self.default_type))
+        else:
+            shape, dtype = inputs[0].shape, inputs[0].dtype
         return (self.draw(p, ctx, prod(shape), dtype).astype(dtype).reshape(shape),)
 
 
-class Uniform(Draw):
-    """Uniform in [low, high)."""
+def _wide(dtype: np.dtype[Any]) -> Any:
+    return np.float64 if dtype == np.float64 else np.float32
 
-    name = "_random_uniform"
-    aliases: ClassVar[tuple[str, ...]] = ("random_uniform", "uniform")
-    Param: ClassVar[Any] = UniformParam
 
-    def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
-        """A stretched unit interval."""
+U = TypeVar("U", bound=UniformLikeParam)
+N = TypeVar("N", bound=NormalLikeParam)
+R = TypeVar("R", bound=RateLikeParam)
+
+
+class _Uniform(Draw[U]):
+    def draw(self, p: U, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
         check(self.name, p.low <= p.high, f"low {p.low} is above high {p.high}")
         u = philox.uniform(ctx.random_key, ctx.random_offset, n, dtype)
-        wide: Any = np.float64 if dtype == np.float64 else np.float32
+        wide = _wide(dtype)
         return u.astype(wide) * wide(p.high - p.low) + wide(p.low)
 
 
-class Normal(Draw):
-    """Normal with mean loc and standard deviation scale."""
-
-    name = "_random_normal"
-    aliases: ClassVar[tuple[str, ...]] = ("random_normal", "normal")
-    Param: ClassVar[Any] = NormalParam
-
-    def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
-        """Box and Muller."""
+class _Normal(Draw[N]):
+    def draw(self, p: N, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
         check(self.name, p.scale >= 0, f"scale: expected at least 0, got {p.scale}")
         z = philox.normal(ctx.random_key, ctx.random_offset, n, dtype)
-        wide: Any = np.float64 if dtype == np.float64 else np.float32
+        wide = _wide(dtype)
         return z.astype(wide) * wide(p.scale) + wide(p.loc)
 
 
-class Exponential(Draw):
-    """Exponential with rate lam."""
-
-    name = "_random_exponential"
-    aliases = ("random_exponential",)
-    Param = ExponentialParam
-
-    def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
+class _Exponential(Draw[R]):
+    def draw(self, p: R, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
         """The inverse distribution function."""
         check(self.name, p.lam > 0, f"lam: expected above 0, got {p.lam}")
-        wide = np.float64 if dtype == np.float64 else np.float32
+        wide = _wide(dtype)
         u = philox.uniform(ctx.random_key, ctx.random_offset, n, wide)
         return -np.log1p(-u) / wide(p.lam)
 
 
-class Randint(Draw):
+class Uniform(_Uniform[UniformParam]):
+    """Uniform in [low, high)."""
+
+    name = "_random_uniform"
+    aliases = ("random_uniform", "uniform")
+
+
+class Normal(_Normal[NormalParam]):
+    """Normal with mean loc and standard deviation scale."""
+
+    name = "_random_normal"
+    aliases = ("random_normal", "normal")
+
+
+class Exponential(_Exponential[ExponentialParam]):
+    """Exponential with rate lam."""
+
+    name = "_random_exponential"
+    aliases = ("random_exponential",)
+
+
+class Randint(Draw[RandintParam]):
     """Integers in [low, high)."""
 
     name = "_random_randint"
     aliases = ("random_randint",)
-    Param = RandintParam
     default_type = "int32"
 
-    def draw(self, p: Any, ctx: ReferenceContext, n: int, dtype: Any) -> Any:
+    def draw(self, p: RandintParam, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
         """Scaled 64-bit words."""
         check(self.name, p.low < p.high, f"low {p.low} is not below high {p.high}")
         return philox.integers(ctx.random_key, ctx.random_offset, n, p.low, p.high)
 
 
-class UniformLike(Uniform):
+class UniformLike(_Uniform[UniformLikeParam]):
     """Uniform in [low, high), of the shape and type of data."""
 
     name = "_random_uniform_like"
-    aliases = ()
-    Param = UniformLikeParam
     arguments = ("data",)
-    shape_only_inputs = frozenset((0,))
 
 
-class NormalLike(Normal):
+class NormalLike(_Normal[NormalLikeParam]):
     """Normal, of the shape and type of data."""
 
     name = "_random_normal_like"
-    aliases = ()
-    Param = NormalLikeParam
     arguments = ("data",)
-    shape_only_inputs = frozenset((0,))
 
 
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    Uniform, Normal, Exponential, Randint, UniformLike, NormalLike,
-)  # fmt: skip
+class ExponentialLike(_Exponential[RateLikeParam]):
+    """Exponential with rate lam, of the shape and type of data."""
+
+    name = "_random_exponential_like"
+    arguments = ("data",)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shape, Shapes, Types, opt
 from mx_operators.random import variates
 from mx_operators.random.draw import check
 from mx_operators.random.variates import Stream
@@ -19,42 +18,37 @@ from mx_operators.random.variates import Stream
 _FLOATS = ("float16", "bfloat16", "float32", "float64", None)
 
 
-@param
-class SampleParam:
+class SampleParam(Params):
     """Numbers per element, type."""
 
     shape: Shape = opt((), "numbers drawn for every element; () is one")
     dtype: str | None = opt(None, "type of the result; None: float32", choices=_FLOATS)
 
 
-class Sample(OperatorProperty):
+class Sample(Operator[SampleParam]):
     """Parameters of shape S give numbers of shape S + shape; one counter each."""
 
-    Param = SampleParam
     is_random = True
+    differentiable = False
     #: from a stream and parameters (n,)
-    numbers: ClassVar[Callable[..., Any]]
+    numbers: ClassVar[Callable[..., Array]]
     #: name of a parameter: its bounds, and whether the lower one belongs to it
     bounds: ClassVar[dict[str, tuple[float, float, bool]]] = {}
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Parameters alike, the result with more axes."""
+    def infer_shape(self, p: SampleParam, s: Shapes) -> None:
         s.unify(self.arguments)
         given = s.get(self.arguments[0])
         if given is not None:
             s.assign("output", (*given, *p.shape))
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Parameters alike; the result float32 unless dtype is given."""
+    def infer_type(self, p: SampleParam, t: Types) -> None:
         t.unify(self.arguments)
         t.assign("output", p.dtype or "float32")
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
-        """One an element."""
+    def random_blocks(self, p: SampleParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         return prod(output_shapes[0])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Every parameter repeated for its numbers."""
+    def reference(self, p: SampleParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         values = [np.asarray(x, np.float64).ravel() for x in inputs]
         for name, value in zip(self.arguments, values, strict=True):
             low, high, included = self.bounds.get(name, (-np.inf, np.inf, False))
@@ -68,19 +62,19 @@ class Sample(OperatorProperty):
         return (drawn.reshape(*inputs[0].shape, *p.shape).astype(dtype),)
 
 
-def _uniform(stream: Stream, low: Any, high: Any) -> Any:
+def _uniform(stream: Stream, low: Array, high: Array) -> Array:
     return low + stream.uniforms(0)[0] * (high - low)
 
 
-def _normal(stream: Stream, mu: Any, sigma: Any) -> Any:
+def _normal(stream: Stream, mu: Array, sigma: Array) -> Array:
     return mu + stream.normals(0) * sigma
 
 
-def _exponential(stream: Stream, lam: Any) -> Any:
+def _exponential(stream: Stream, lam: Array) -> Array:
     return -np.log1p(-stream.uniforms(0)[0]) / lam
 
 
-def _gamma(stream: Stream, alpha: Any, beta: Any) -> Any:
+def _gamma(stream: Stream, alpha: Array, beta: Array) -> Array:
     return variates.gamma(stream, alpha) * beta
 
 
@@ -151,9 +145,3 @@ class SampleGeneralizedNegativeBinomial(Sample):
     arguments = ("mu", "alpha")
     numbers = staticmethod(variates.generalized_negative_binomial)
     bounds = {"mu": (0, np.inf, True), "alpha": (0, np.inf, True)}
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    SampleUniform, SampleNormal, SampleExponential, SampleGamma, SamplePoisson,
-    SampleNegativeBinomial, SampleGeneralizedNegativeBinomial,
-)  # fmt: skip

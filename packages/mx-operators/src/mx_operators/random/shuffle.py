@@ -5,28 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from mx_core import dtypes, philox
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, NoParams, Operator, Params, ReferenceContext, Shape, Shapes, Types, opt
 
 
-class Shuffle(OperatorProperty):
+class Shuffle(Operator):
     """Rows (slices along axis 0) in random order."""
 
     name = "_shuffle"
     aliases = ("shuffle",)
     is_random = True
+    differentiable = False
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: NoParams, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """A 64-bit key per row."""
         return (output_shapes[0][0] + 1) // 2 if output_shapes[0] else 0
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The order of random keys."""
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = inputs[0]
         if x.ndim == 0:
             return (x.copy(),)
@@ -34,8 +32,7 @@ class Shuffle(OperatorProperty):
         return (x[np.argsort(keys, kind="stable")],)
 
 
-@param
-class MultinomialParam:
+class MultinomialParam(Params):
     """How many, as what."""
 
     shape: Shape = opt((), "samples per distribution; () is one")
@@ -43,7 +40,7 @@ class MultinomialParam:
     dtype: str = opt("int32", "type of the samples")
 
 
-class SampleMultinomial(OperatorProperty):
+class SampleMultinomial(Operator[MultinomialParam]):
     """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis.
 
     Each is taken over the sum of its row; what is below 0 counts as 0.
@@ -51,15 +48,14 @@ class SampleMultinomial(OperatorProperty):
 
     name = "_sample_multinomial"
     aliases = ("sample_multinomial",)
-    Param = MultinomialParam
     is_random = True
+    differentiable = False
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: MultinomialParam) -> tuple[str, ...]:
         """Samples, and log-probabilities with get_prob."""
         return ("output0", "output1") if p.get_prob else ("output",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """shape per distribution."""
+    def infer_shape(self, p: MultinomialParam, s: Shapes) -> None:
         data = s.get("data")
         if data is not None:
             if not data or data[-1] == 0:
@@ -68,22 +64,17 @@ class SampleMultinomial(OperatorProperty):
             for name in self.outputs(p):
                 s.assign(name, shape)
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Samples from the parameter."""
+    def infer_type(self, p: MultinomialParam, t: Types) -> None:
         samples, *log_probabilities = self.outputs(p)
         t.assign(samples, p.dtype)
         for name in log_probabilities:
             t.assign(name, t.get("data"))
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: MultinomialParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One 64-bit number a sample."""
         return (prod(output_shapes[0]) + 1) // 2
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Samples have no gradient."""
-        return (None,)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: MultinomialParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The inverse distribution function."""
         rows = np.maximum(inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64), 0)
         each = max(prod(p.shape), 1) if p.shape else 1
@@ -99,6 +90,3 @@ class SampleMultinomial(OperatorProperty):
         with np.errstate(divide="ignore"):
             prob = np.log(np.take_along_axis(rows, index, 1)).reshape(shape)
         return samples, prob.astype(inputs[0].dtype)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Shuffle, SampleMultinomial)

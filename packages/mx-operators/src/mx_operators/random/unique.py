@@ -5,24 +5,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mx_core import philox
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+    required,
+)
 
 
-@param
-class UniqueZipfianParam:
+class UniqueZipfianParam(Params):
     """Number of classes, how many are drawn."""
 
     range_max: int = required("number of classes R", lower=1)
     shape: Shape | None = opt(None, "(N, S): rows, and classes of each")
 
 
-class SampleUniqueZipfian(OperatorProperty):
+class SampleUniqueZipfian(Operator[UniqueZipfianParam]):
     """N rows of S different classes below R, and how many draws each row took.
 
     A draw is round(exp(u·ln R)) − 1 with u uniform, so that class k has about the probability
@@ -30,13 +38,12 @@ class SampleUniqueZipfian(OperatorProperty):
     """
 
     name = "_sample_unique_zipfian"
-    Param = UniqueZipfianParam
     arguments = ()
     results = ("output0", "output1")
     is_random = True
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """From the parameter."""
+    def infer_shape(self, p: UniqueZipfianParam, s: Shapes) -> None:
         if p.shape is None or len(p.shape) != 2:
             raise s.error(f"shape: expected (rows, classes), got {p.shape}")
         if p.shape[1] > p.range_max:
@@ -44,18 +51,16 @@ class SampleUniqueZipfian(OperatorProperty):
         s.assign("output0", p.shape)
         s.assign("output1", p.shape[:1])
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """Integers."""
+    def infer_type(self, p: UniqueZipfianParam, t: Types) -> None:
         t.assign("output0", "int64")
         t.assign("output1", "int64")
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: UniqueZipfianParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One per row: it holds the key of the row's own stream, as long as that may be."""
         return output_shapes[0][0]
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Row by row."""
-        rows, count = p.shape
+    def reference(self, p: UniqueZipfianParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        rows, count = p.shape or (0, 0)
         samples, tries = np.empty((rows, count), np.int64), np.zeros(rows, np.int64)
         keys = philox.words(ctx.random_key, ctx.random_offset, rows)
         for i, words in enumerate(keys.tolist()):
@@ -64,7 +69,7 @@ class SampleUniqueZipfian(OperatorProperty):
         return samples, tries
 
 
-def _different(key: int, classes: int, count: int) -> tuple[Any, int]:
+def _different(key: int, classes: int, count: int) -> tuple[Array, int]:
     """The first `count` different draws of a stream, and how many draws that took."""
     n = 2 * count
     while True:
@@ -74,6 +79,3 @@ def _different(key: int, classes: int, count: int) -> tuple[Any, int]:
         if len(first) >= count:
             return drawn[first[:count]], int(first[count - 1]) + 1
         n *= 2
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (SampleUniqueZipfian,)

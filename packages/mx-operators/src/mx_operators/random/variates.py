@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import lgamma
-from typing import Any
 
 import numpy as np
 
 from mx_core import philox
+from mx_core.operator import Array
 
 _BOOST, _COUNT = 1 << 40, 1 << 48  # branches beside those of the tries
 _SMALL_FACTORIALS = np.array([lgamma(k + 1) for k in range(16)])
@@ -25,20 +25,21 @@ class Stream:
     def __init__(self, key: int, offset: int, n: int) -> None:
         self._key, self._offset, self.n = key, offset, n
 
-    def uniforms(self, branch: int) -> tuple[Any, Any]:
+    def uniforms(self, branch: int) -> tuple[Array, Array]:
         """Two uniform numbers in [0, 1) per element, multiples of 2⁻⁵³."""
         w = philox.words(self._key, self._offset, self.n, branch).astype(np.uint64)
-        return tuple(  # type: ignore[return-value]
+        first, second = (
             ((w[:, i] | (w[:, i + 1] << np.uint64(32))) >> np.uint64(11)) * 2.0**-53 for i in (0, 2)
         )
+        return first, second
 
-    def normals(self, branch: int) -> Any:
+    def normals(self, branch: int) -> Array:
         """A standard normal number per element, by Box and Muller."""
         u, v = self.uniforms(branch)
         return np.sqrt(-2 * np.log(u + 2.0**-53)) * np.cos(2 * np.pi * v)
 
 
-def _tries(n: int, first: int) -> Iterator[tuple[int, Any, Any]]:
+def _tries(n: int, first: int) -> Iterator[tuple[int, Array, Array]]:
     """Branch, result so far and which elements wait, until none does."""
     result, waiting = np.zeros(n), np.ones(n, bool)
     branch = first
@@ -47,7 +48,7 @@ def _tries(n: int, first: int) -> Iterator[tuple[int, Any, Any]]:
         branch += 2
 
 
-def gamma(stream: Stream, shape: Any) -> Any:
+def gamma(stream: Stream, shape: Array) -> Array:
     """Gamma numbers of scale 1 and positive, finite shapes (n,).
 
     Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000.
@@ -66,14 +67,14 @@ def gamma(stream: Stream, shape: Any) -> Any:
     return np.where(shape < 1, result * boost ** (1 / shape), result)
 
 
-def _log_factorial(k: Any) -> Any:
+def _log_factorial(k: Array) -> Array:
     """log k!: a table, and Stirling's series from 16 on."""
     x = np.maximum(k, 16.0)
     series = (x + 0.5) * np.log(x) - x + 0.5 * np.log(2 * np.pi) + 1 / (12 * x) - 1 / (360 * x**3)
     return np.where(k < 16, _SMALL_FACTORIALS[np.clip(k, 0, 15).astype(np.int64)], series)
 
 
-def poisson(stream: Stream, rate: Any, first: int = 0) -> Any:
+def poisson(stream: Stream, rate: Array, first: int = 0) -> Array:
     """Poisson numbers of rates (n,) of at least 0; an infinite rate gives infinity.
 
     Below a rate of 10 by inversion of the distribution function, above by transformed rejection.
@@ -87,7 +88,7 @@ def poisson(stream: Stream, rate: Any, first: int = 0) -> Any:
     return np.where(rate < 10, low, np.where(usable, high, np.inf))
 
 
-def _poisson_by_inversion(stream: Stream, rate: Any, branch: int) -> Any:
+def _poisson_by_inversion(stream: Stream, rate: Array, branch: int) -> Array:
     u = stream.uniforms(branch)[0]
     count, term = np.zeros(stream.n), np.exp(-rate)
     total = term.copy()
@@ -101,7 +102,7 @@ def _poisson_by_inversion(stream: Stream, rate: Any, branch: int) -> Any:
     return count
 
 
-def _poisson_by_rejection(stream: Stream, rate: Any, first: int) -> Any:
+def _poisson_by_rejection(stream: Stream, rate: Array, first: int) -> Array:
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha, accept = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
@@ -120,13 +121,13 @@ def _poisson_by_rejection(stream: Stream, rate: Any, first: int) -> Any:
     return result
 
 
-def negative_binomial(stream: Stream, k: Any, p: Any) -> Any:
+def negative_binomial(stream: Stream, k: Array, p: Array) -> Array:
     """Failures before the k-th success of probability p: a Poisson number of gamma rate."""
     with np.errstate(over="ignore"):
         return poisson(stream, gamma(stream, k) * ((1 - p) / p), _COUNT)
 
 
-def generalized_negative_binomial(stream: Stream, mu: Any, alpha: Any) -> Any:
+def generalized_negative_binomial(stream: Stream, mu: Array, alpha: Array) -> Array:
     """Mean mu and variance mu + alpha·mu²: a Poisson number of gamma rate, or of rate mu for alpha 0."""
     spread = alpha > np.finfo(np.float64).tiny  # the inverse of less than that is infinite
     safe = np.where(spread, alpha, 1.0)
