@@ -15,8 +15,10 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -103,6 +105,25 @@ def jobserver(slots: int) -> Iterator[str]:
             yield f"-j{slots} --jobserver-auth=fifo:{pipe}"
         finally:
             os.close(descriptor)
+
+
+def check_licences(archive: Path) -> None:
+    """Looks for the licence and the notice in a wheel or a source archive.
+
+    Raises
+    ------
+    ValueError
+        One of them is missing.
+    """
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as file:
+            names = file.namelist()
+    else:
+        with tarfile.open(archive) as tar:
+            names = tar.getnames()
+    for wanted in ("LICENSE", "NOTICE"):
+        if not any(Path(name).name == wanted for name in names):
+            raise ValueError(f"{archive.name} has no {wanted}")
 
 
 class Builder:
@@ -207,6 +228,7 @@ class Builder:
             if done.returncode:
                 raise RuntimeError(f"the {kind} of {name} cannot be built:\n{done.stdout}")
             for made in Path(fresh).iterdir():
+                check_licences(made)
                 shutil.move(made, target / made.name)
 
     def _size(self, name: str) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MXNet 1.9.1's public names, and what became of each here: the same, different, absent.
 
-`mxnet_names.json` has the names as MXNet itself lists them, with the parameters of what Python can tell
+`tests/oracle/names/public.json` has the names as MXNet itself lists them, with the parameters of what Python can tell
 (`"data axis=None **kwargs"`; defaults where they are simple). What is the same is found out by looking;
 `mxnet_notes.toml` says why a name is absent and how one differs that looks the same.
 """
@@ -25,7 +25,7 @@ from generate.operators import place
 from mx_core.errors import MXNetError
 from mx_core.operator import Operator
 
-NAMES = Path(__file__).parent / "mxnet_names.json"
+NAMES = Path(__file__).parents[2] / "tests" / "oracle" / "names" / "public.json"
 NOTES = Path(__file__).parent / "mxnet_notes.toml"
 #: the group of the names of modules
 MODULES = "modules"

@@ -42,7 +42,7 @@ VARIANTS = {
     "python": "Python code of a custom operator",
     "reference": "the readable NumPy of the declaration, for main memory",
 }
-RECORDED = Path("packages") / "mx-operators" / "tests" / "data" / "conformance"
+RECORDED = Path("tests") / "oracle" / "operators"
 INTERNAL = "internal"
 Families = Mapping[str, Sequence[Operator]]
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 TRAINING = ("resnet18", "resnet18_budget")
@@ -14,7 +13,6 @@ NAMES = (*TRAINING, *(f"towers_{mode}" for mode in MODES), *GRAPHS)
 
 def write(target: Path, root: Path) -> None:
     """All pictures of the page."""
-    sys.path.insert(0, str(root / "packages" / "mx-symbol" / "benchmarks"))
     _training(target)
     _branches(target)
     for name, text in _block().items():
@@ -23,11 +21,10 @@ def write(target: Path, root: Path) -> None:
 
 def _branches(target: Path) -> None:
     """Four towers side by side, in both modes."""
-    from bench_branches import towers
-
     from mx_symbol.graph.planning import Planning
     from mx_symbol.memory.schedule import make_schedule
     from mx_symbol.passes.bound_graph import build
+    from mx_symbol.testing.networks import towers
 
     net = towers(4, 6, 256)
     for mode in MODES:
@@ -37,11 +34,10 @@ def _branches(target: Path) -> None:
 
 def _training(target: Path) -> None:
     """The training step of ResNet-18, batch 32: as planned, and in half the memory."""
-    from networks import IMAGE_NETWORKS
-
     from mx_symbol.memory.recompute import fit_budget
     from mx_symbol.memory.schedule import make_schedule
     from mx_symbol.passes.bound_graph import build
+    from mx_symbol.testing.networks import IMAGE_NETWORKS
 
     net = IMAGE_NETWORKS["resnet18_v1"]()
     requests = {name: "write" for name in net.list_arguments() if name != "data"}

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,7 @@ import pytest
 
 import mx
 from mx_core import operators
-
-HOME = Path(__file__).parents[2] / "packages" / "mx-operators" / "tests" / "test_conformance.py"
-_spec = importlib.util.spec_from_file_location("recorded_cases", HOME)
-assert _spec is not None and _spec.loader is not None
-judge = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(judge)
+from testkit import oracle
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,13 @@ class Recorded:
     @property
     def heads(self) -> list[Any] | None:
         """Recorded head gradients, or None when backward was not recorded."""
-        if f"{self.id}/head_grad/0" not in self.data or self.id in judge.DEFECTS:
+        if f"{self.id}/head_grad/0" not in self.data or self.id in oracle.DEFECTS:
             return None
         return self.arrays("head_grad", tuple(map(str, range(self.outputs))))
 
     def check(self, kind: str, name: object, found: Any) -> None:
         """`found` equals what was recorded."""
-        judge.close(found.asnumpy(), self.data[f"{self.id}/{kind}/{name}"], self.op)
+        oracle.close(found.asnumpy(), self.data[f"{self.id}/{kind}/{name}"], self.op)
 
     def function(self, module: Any) -> Any:
         """The operator's function in `mx.nd` or `mx.sym`."""
@@ -68,16 +61,16 @@ def array(value: Any) -> Any:
 
 def recorded(case: dict[str, Any]) -> Recorded:
     return Recorded(
-        case["id"], case["op"], case["attrs"], tuple(case["arguments"]), tuple(case.get("aux", ())),
-        case["outputs"], bool(case.get("is_train")), bool(case.get("imperative_only")),
-        case.get("grad_req", {}), judge.arrays(case["family"]),
+        case["id"], case["op"], case["attrs"], tuple(case["arguments"]), tuple(case["aux"]),
+        case["outputs"], case["is_train"], bool(case.get("imperative_only")),
+        case["grad_req"], oracle.arrays(case["family"]),
     )  # fmt: skip
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives every test that asks for `case` all cases; symbolic ones where there is a symbol."""
     if "case" in metafunc.fixturenames:
-        cases = [recorded(parameter.values[0]) for parameter in judge.cases()]
+        cases = [recorded(case) for case in oracle.cases()]
         if metafunc.module.__name__.endswith("symbolic"):
             cases = [case for case in cases if not case.imperative_only and not case.dynamic]
         metafunc.parametrize("case", cases, ids=[case.id for case in cases])

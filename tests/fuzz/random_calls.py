@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core import dtypes, operators
-from mx_core.operator import FieldInfo, Operator, infer_shapes, infer_types
-from mx_core.operator.backward import roles
+from mx_core.operator import Elementwise, Entry, FieldInfo, Operator, gradient_of, infer_shapes, infer_types
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7)
 MOST_ELEMENTS = 4096
@@ -60,6 +59,15 @@ class RandomCall:
     place: str = "own"
     record: str = "write"
     spelling: str = "values"
+
+
+def roles(op: Any, p: Any) -> tuple[Entry, ...] | None:
+    """What each input of a backward operator is to its forward operator; None if that is not known."""
+    forward = op.backward_of
+    if forward is None or type(p) is not forward.Param or isinstance(op, Elementwise):
+        return None
+    nodes = gradient_of(forward, p).nodes
+    return next((tuple(node.inputs) for node in nodes if node.op == op.name and node.params == p), None)
 
 
 def all_operators() -> tuple[str, ...]:

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fuzz_operators
+import pytest
 import random_calls
 
 SEED, CALLS = 20, 900

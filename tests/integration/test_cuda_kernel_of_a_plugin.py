@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,7 @@ import pytest
 pytest.importorskip("mx_operators_cuda", reason="mx-operators-cuda is not installed")
 pytest.importorskip("mx_example_operators", reason="mx-example-operators is not installed")
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "packages" / "mx-operators-cuda" / "tests"))
-import cuda_emulator
-import fake_machine
-
-sys.path.pop(0)
+from testkit import cuda_emulator, fake_machine
 
 PROGRAM = """
 import numpy as np

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,15 +23,11 @@ EPOCHS = 4
 @pytest.fixture(scope="module")
 def guide() -> Iterator[Any]:
     """The guide's `train` module, imported as its script imports its parts."""
-    sys.path.insert(0, str(GUIDE))
-    try:
-        import train
-
-        yield train
-    finally:
-        sys.path.remove(str(GUIDE))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(GUIDE)
+        yield importlib.import_module("train")
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from dataclasses import MISSING
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,7 @@ from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.operator import FieldInfo, Operator, infer_shapes, infer_types, refusal
 from mx_core.testing.case import Case
 from mx_ndarray.operator_functions import function
-
-sys.path.insert(0, str(Path(__file__).parent))
-import applications
+from testkit import applications
 
 EVERY = applications.all_operators()
 

@@ -7,21 +7,21 @@ MX_TEST_SEED; the slow run takes many.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from mx_core import dtypes, kernels, operators
 from mx_core.testing.case import Case
 from mx_core.testing.kernel import TOLERANCES, check_variant
-
-sys.path.insert(0, str(Path(__file__).parent))
-import applications
+from testkit import applications
 
 TYPES = (*applications.FLOATS, *applications.INTEGERS)
 SLOW_APPLICATIONS = 12
+#: applications of each element type, until one reaches a kernel
+ATTEMPTS = 4
+#: operators with a kernel that no application reaches: a user's Python operator has to be registered first, and
+#: indices that are drawn for the other collide or lie outside
+NOT_COMPARED = frozenset(("Custom", "_backward_Custom", "_scatter_set_nd"))
 
 
 def tolerance(case: Case, dtype: str) -> tuple[float, float]:
@@ -47,17 +47,28 @@ def compare(name: str, number: int, dtype: str) -> int:
     return made
 
 
-@pytest.mark.parametrize("seed", [applications.SEED])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_kernels_equal_references(dtype: str, seed: int) -> None:
-    """One application of each operator."""
-    done = sum(compare(name, seed, dtype) for name in applications.all_operators())
-    assert done > 500
+def has_kernel(name: str) -> bool:
+    """Whether something besides the reference computes an operator on the CPU."""
+    return any(spec.variant != "reference" for spec in kernels.candidates(operators.get(name), "cpu"))
+
+
+WITH_KERNELS = [name for name in applications.all_operators() if has_kernel(name)]
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_kernels_equal_references(name: str) -> None:
+    """One application of each element type; more where none of them reaches a kernel."""
+    made, number = 0, applications.SEED
+    while not made and number < applications.SEED + ATTEMPTS:
+        made = sum(compare(name, number, dtype) for dtype in TYPES)
+        number += 1
+    assert made or name in NOT_COMPARED, "no kernel was compared"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", applications.all_operators())
+@pytest.mark.parametrize("name", WITH_KERNELS)
 def test_kernels_equal_references_often(name: str) -> None:
-    for dtype in TYPES:
-        for number in range(1000, 1000 + SLOW_APPLICATIONS):
-            compare(name, number, dtype)
+    """Many applications."""
+    numbers = range(1000, 1000 + SLOW_APPLICATIONS)
+    made = sum(compare(name, number, dtype) for dtype in TYPES for number in numbers)
+    assert made or name in NOT_COMPARED, "no kernel was compared"

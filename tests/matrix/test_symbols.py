@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,7 @@ from mx_ndarray import NDArray, autograd, nd, random
 from mx_ndarray.operator_functions import function
 from mx_symbol import Symbol
 from mx_symbol.graph import Entry, Node, auxiliary_variables
-
-sys.path.insert(0, str(Path(__file__).parent))
-import applications
+from testkit import applications
 
 SLOW_APPLICATIONS = 5
 TOLERANCE = {"float16": 5e-3, "bfloat16": 4e-2, "float32": 2e-5, "float64": 1e-10}

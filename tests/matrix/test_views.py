@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,7 @@ from mx_core import dtypes, operators
 from mx_core.testing.case import Case
 from mx_core.testing.kernel import TOLERANCES
 from mx_ndarray.operator_functions import function
-
-sys.path.insert(0, str(Path(__file__).parent))
-import applications
+from testkit import applications
 
 SLOW_APPLICATIONS = 6
 

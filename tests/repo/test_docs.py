@@ -113,11 +113,7 @@ def anchors(path: Path) -> set[str]:
 @cache
 def generator(name: str) -> ModuleType:
     """A module of docs/generate."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "generate" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(f"generate.{name}")
 
 
 def written() -> set[str]:

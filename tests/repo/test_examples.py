@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from generate import examples
 
 ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "generate" / "examples.py")
-assert _spec is not None and _spec.loader is not None
-examples = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(examples)
 
 
 @cache
 def recorded() -> Any:
-    return examples.recorded_cases(ROOT / "packages" / "mx-operators" / "tests" / "data" / "conformance")
+    return examples.recorded_cases(ROOT / "tests" / "oracle" / "operators")
 
 
 @pytest.mark.parametrize("op", examples.shown_operators(), ids=lambda op: op.name)

@@ -107,14 +107,12 @@ def test_the_end_of_the_interpreter_calls_shutdown(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mx-last\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[mx.plugins.v1]\nlast = last_plugin\n")
     (tmp_path / "last_plugin.py").write_text("def mx_shutdown():\n    print('the end')\n")
-    code = textwrap.dedent(f"""
-        import sys
-        sys.path.insert(0, {str(tmp_path)!r})
+    code = textwrap.dedent("""
         from mx_core import plugins
         plugins.plugins()
         print('work')
     """)
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(tmp_path)}
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, timeout=60
     )

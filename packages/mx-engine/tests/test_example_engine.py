@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import runpy
 import subprocess
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,15 +19,7 @@ pytestmark = pytest.mark.timeout(120)
 EXAMPLE = Path(__file__).parent / "example"
 
 
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mx_tiny_engine", EXAMPLE / "mx_tiny_engine.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ENGINE = example().TinyEngine
+ENGINE = runpy.run_path(str(EXAMPLE / "mx_tiny_engine.py"))["TinyEngine"]
 
 
 class TestTinyEngine(EngineContract):

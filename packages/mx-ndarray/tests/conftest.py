@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +20,7 @@ from mx_core.context import Context
 from mx_core.operator import Operator, opt, param
 from mx_core.testing.sample_operators import Counter, Fails, Positive
 from mx_ndarray import _core
-
-sys.path.insert(0, str(Path(__file__).parent))
-import device_plugin
-
-sys.path.pop(0)
+from testkit import device_plugin
 
 DATA = Path(__file__).parent / "data"
 gate = threading.Event()

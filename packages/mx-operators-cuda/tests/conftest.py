@@ -5,18 +5,12 @@ from __future__ import annotations
 
 import platform
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-# modules of this folder, which tests import by name once they are loaded
-sys.path.insert(0, str(Path(__file__).parent))
-import cuda_emulator as emulation
-import device_memory as device_memory
-import fake_machine
-
-sys.path.pop(0)
+from testkit import cuda_emulator as emulation
+from testkit import fake_machine
 
 
 def _needs_compiler() -> None:

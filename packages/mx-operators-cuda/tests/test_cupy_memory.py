@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from fake_machine import Machine
+from testkit.fake_machine import Machine
 
 PROGRAM = """
 import contextlib, sys, types

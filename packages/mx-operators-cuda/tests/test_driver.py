@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_machine import Machine
+
+from testkit.fake_machine import Machine
 
 SHOW = """
 import mx_core

@@ -6,7 +6,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from fake_machine import Machine
+
+from testkit.fake_machine import Machine
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")

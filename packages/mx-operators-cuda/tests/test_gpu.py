@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_memory import GpuBench, Tensor
 
 from mx_core import dtypes
 from mx_operators_cuda import ledger
+from testkit.device_memory import GpuBench, Tensor
 
 #: ‖out - reference‖ / ‖reference‖
 LIMIT = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2, "int32": 0.0}

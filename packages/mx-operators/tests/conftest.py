@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +11,7 @@ import pytest
 
 from mx_core import operators
 from mx_core.operator import ReferenceContext
-
-
-@pytest.fixture(scope="session")
-def replay() -> Any:
-    """The module that runs operators and gradients through the references."""
-    spec = importlib.util.spec_from_file_location("replay", Path(__file__).parent / "replay.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from testkit import replay
 
 
 @pytest.fixture
@@ -41,7 +30,7 @@ def run() -> Callable[..., tuple[Any, ...]]:
 
 
 @pytest.fixture
-def check_gradient(replay: Any) -> Callable[..., None]:
+def check_gradient() -> Callable[..., None]:
     """`check_gradient(name, inputs, project=…, **attrs)`: gradient against directional differences.
 
     `project` maps a random direction of an input to one in which the input may move.

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,45 +10,13 @@ import pytest
 
 from mx_core import dtypes, operators
 from mx_core.operator import infer_shapes, infer_types
+from testkit import replay
+from testkit.oracle import DEFECTS, arrays, cases, close
 
-DATA = Path(__file__).parent / "data" / "conformance"
-spec = importlib.util.spec_from_file_location("replay", Path(__file__).parent / "replay.py")
-assert spec is not None and spec.loader is not None
-replay = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(replay)
+IDS = [case["id"] for case in cases()]
 
 
-#: recorded gradients that are wrong in MXNet itself; the right ones are in test_gradients.py.
-#: selu: MXNet gives scale·(alpha + output), but the output is scaled already.
-DEFECTS = frozenset(("LeakyReLU-162", "LeakyReLU-163"))
-LOOSE = frozenset(("gamma", "gammaln", "erfinv"))
-
-
-def cases() -> list[Any]:
-    found = []
-    for path in sorted(DATA.glob("*.json")):
-        for case in json.loads(path.read_text()):
-            found.append(pytest.param(case, id=case["id"]))
-    return found
-
-
-@cache
-def arrays(family: str) -> Any:
-    with np.load(DATA / f"{family}.npz") as file:
-        return dict(file)
-
-
-def close(got: Any, expected: Any, op: str) -> None:
-    assert got.shape == expected.shape, (got.shape, expected.shape)
-    assert got.dtype == expected.dtype, (got.dtype, expected.dtype)
-    if expected.dtype.kind in "iub":
-        np.testing.assert_array_equal(got, expected)
-        return
-    rtol = 1e-2 if expected.dtype == np.float16 else 1e-3 if op in LOOSE else 1e-4
-    np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-5 if rtol == 1e-4 else rtol)
-
-
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", cases(), ids=IDS)
 def test_reference_equals_recorded_case(case: dict[str, Any]) -> None:
     data, key, op = arrays(case["family"]), case["id"], case["op"]
     attrs = dict(case["attrs"])

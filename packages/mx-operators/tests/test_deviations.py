@@ -11,6 +11,7 @@ import pytest
 from mx_core import dtypes, operators
 from mx_core.errors import DTypeError
 from mx_core.operator import infer_types
+from testkit import replay
 
 NAN, INF = float("nan"), float("inf")
 
@@ -50,7 +51,7 @@ def test_random_slopes_are_shown(run: Any) -> None:
     assert slopes.tolist() == [[1, 0.5]] and output.tolist() == [[1, -1]]
 
 
-def test_gradients_where_mxnet_has_none(replay: Any) -> None:
+def test_gradients_where_mxnet_has_none() -> None:
     zeros, head = np.zeros((1, 3)), np.ones(1)
     attrs = {"axis": 1}
     grads = replay.backward("norm", attrs, [zeros], replay.forward("norm", attrs, [zeros], True), [head])
@@ -68,7 +69,7 @@ def test_what_a_recurrent_layer_would_ignore_is_computed(run: Any) -> None:
     assert run("RNN", arrays, lstm_state_clip_max=0.5, **attrs)[2].tolist() == [[[0.5]]]
 
 
-def test_the_last_step_gets_the_gradient(replay: Any) -> None:
+def test_the_last_step_gets_the_gradient() -> None:
     data, head = np.zeros((3, 2)), np.array([[1.0, 2.0]])[0]
     grads = replay.backward(
         "SequenceLast", {}, [data], replay.forward("SequenceLast", {}, [data], True), [head]

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,59 +10,29 @@ import pytest
 
 from mx_core import operators
 from mx_core.operator import gradient_of
-
-HERE = Path(__file__).parent
-spec = importlib.util.spec_from_file_location("replay", HERE / "replay.py")
-assert spec is not None and spec.loader is not None
-replay = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(replay)
-
-#: functions of symmetric matrices: only symmetric directions mean anything
-SYMMETRIC = frozenset(("_linalg_potrf",))
-STOPPED = frozenset(("BlockGrad", "Cast"))
-#: their gradient is another one than their own, by definition
-REPLACED = frozenset(
-    (
-        # counts: a sample has no neighbours
-        "_random_pdf_poisson",
-        "_random_pdf_negative_binomial",
-        "_random_pdf_generalized_negative_binomial",
-        "_contrib_gradientmultiplier",
-        "_contrib_round_ste",
-        "_contrib_sign_ste",
-        "_contrib_box_nms",
-        "_contrib_hawkesll",
-        "IdentityAttachKLSparseReg",
-    )
-)
-
-
-@cache
-def arrays(family: str) -> Any:
-    with np.load(HERE / "data" / "conformance" / f"{family}.npz") as file:
-        return dict(file)
+from testkit import oracle, replay
+from testkit.oracle import REPLACED, STOPPED, SYMMETRIC
 
 
 def cases() -> list[Any]:
     found = []
-    for path in sorted((HERE / "data" / "conformance").glob("*.json")):
-        if path.stem.startswith("wider_"):  # corners: kinks, ties, NaN, rounding to other types
+    for case in oracle.cases():
+        if not case["smooth"]:  # kinks, ties, NaN, rounding to other types
             continue
-        for case in json.loads(path.read_text()):
-            op = operators.find(case["op"])
-            if op is None or op.is_loss or case["op"] in STOPPED | REPLACED or case.get("imperative_only"):
-                continue
-            attrs = dict(case["attrs"])
-            if op.variadic:
-                attrs.setdefault(op.variadic, len(case["arguments"]))
-            if not gradient_of(op, op.Param.parse(attrs, op=op.name)).is_zero:
-                found.append(pytest.param(case, attrs, id=case["id"]))
+        op = operators.find(case["op"])
+        if op is None or op.is_loss or case["op"] in STOPPED | REPLACED or case.get("imperative_only"):
+            continue
+        attrs = dict(case["attrs"])
+        if op.variadic:
+            attrs.setdefault(op.variadic, len(case["arguments"]))
+        if not gradient_of(op, op.Param.parse(attrs, op=op.name)).is_zero:
+            found.append(pytest.param(case, attrs, id=case["id"]))
     return found
 
 
 @pytest.mark.parametrize(("case", "attrs"), cases())
 def test_gradient_equals_directional_difference(case: dict[str, Any], attrs: dict[str, Any]) -> None:
-    data, key, op = arrays(case["family"]), case["id"], operators.get(case["op"])
+    data, key, op = oracle.arrays(case["family"]), case["id"], operators.get(case["op"])
     inputs = [data[f"{key}/arg/{n}"].astype(np.float64) for n in case["arguments"]]
     inputs += [data[f"{key}/aux/{n}"].astype(np.float64) for n in case["aux"]]
     train = case["is_train"]

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from mx_core import operators
+from testkit.oracle import ORACLE
 
 #: kind -> operator -> aliases, as MXNet's registry lists them
-NAMES: dict[str, dict[str, list[str]]] = json.loads(
-    (Path(__file__).parent / "data" / "mxnet_operators.json").read_text()
-)
+NAMES: dict[str, dict[str, list[str]]] = json.loads((ORACLE / "names" / "operators.json").read_text())
 
 #: reason -> names
 ABSENT = {

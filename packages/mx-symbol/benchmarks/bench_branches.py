@@ -21,6 +21,7 @@ from mx_ndarray import nd
 from mx_symbol import Symbol, sym
 from mx_symbol.graph.planning import n_cores
 from mx_symbol.runtime.executor import Executor
+from mx_symbol.testing.networks import towers
 
 #: channels and extent of the input, then the filters of the four branches
 BLOCKS = (
@@ -47,18 +48,6 @@ def block(filters: Sequence[int]) -> Symbol:
         unit(x, one, 1, "one"), unit(unit(x, three_in, 1, "three_in"), three, 3, "three"),
         unit(unit(x, five_in, 1, "five_in"), five, 5, "five"), unit(pool, pooled, 1, "pooled"), dim=1,
     )  # fmt: skip
-
-
-def towers(n: int, depth: int, width: int) -> Symbol:
-    """Towers of fully connected layers, joined at the top."""
-    tops = []
-    data = sym.Variable("data")
-    for t in range(n):
-        x = data
-        for d in range(depth):
-            x = sym.tanh(sym.FullyConnected(x, num_hidden=width, name=f"t{t}_{d}"))
-        tops.append(x)
-    return sym.Concat(*tops, dim=1)
 
 
 def bound(symbol: Symbol, shape: tuple[int, ...], **planning: Any) -> Executor:

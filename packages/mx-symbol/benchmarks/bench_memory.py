@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import time
 
-from networks import IMAGE_NETWORKS, unrolled_lstm
-
 from mx_core.context import cpu
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory.recompute import fit_budget, least_memory
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import build, optimized
+from mx_symbol.testing.networks import IMAGE_NETWORKS, unrolled_lstm
 
 BATCH = 32
 #: batch and turns of what is timed

@@ -26,11 +26,11 @@ import numpy as np
 from contest import Task, start, write_task
 from contest.ours import Alone, fill
 from contest.timing import turn
-from networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 
 from mx_ndarray import nd
 from mx_symbol.memory.cost import flops
 from mx_symbol.runtime.executor import Executor
+from mx_symbol.testing.networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 
 #: network, batch, mode, type
 ROWS = (

@@ -2,14 +2,12 @@
 """The networks that benchmarks measure are the model zoo's: shapes of parameters, and their number."""
 
 import json
-import sys
 from math import prod
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from networks import IMAGE_NETWORKS, transformer_encoder
+from mx_symbol.testing.networks import IMAGE_NETWORKS, transformer_encoder
 
 DATA = Path(__file__).parent / "data"
 

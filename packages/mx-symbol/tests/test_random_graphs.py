@@ -2,8 +2,6 @@
 """Random graphs: optimised, planned, side by side, under a budget, they compute what one node at a time computes."""
 
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +14,7 @@ from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory.check import check_any_order, check_plan
 from mx_symbol.passes import OPTIONAL
-
-sys.path.insert(0, str(Path(__file__).parent))
-from random_graphs import NAMES, SHAPE, graphs
+from testkit.random_graphs import NAMES, SHAPE, graphs
 
 
 @pytest.fixture(autouse=True)

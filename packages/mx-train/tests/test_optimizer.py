@@ -12,6 +12,7 @@ import pytest
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import nd, random, records
 from mx_train import lr_scheduler, optimizer
+from testkit.oracle import ORACLE
 
 DATA = Path(__file__).parent / "data"
 
@@ -20,7 +21,7 @@ NAMES = (
     "sgd", "nag", "signum", "dcasgd", "adam", "adamax", "nadam", "rmsprop", "ftrl", "ftml", "adagrad", "adadelta",
     "lamb", "lars", "lbsgd", "ccsgd",
 )  # fmt: skip
-RECORDED = json.loads((DATA / "optimizers.json").read_text())
+RECORDED = json.loads((ORACLE / "training" / "optimizers.json").read_text())
 
 
 @pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda c: f"{c['optimizer']} {c['settings']}")

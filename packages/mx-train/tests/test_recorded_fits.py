@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from mx_ndarray import nd
 from mx_symbol import sym
 from mx_train import lr_scheduler
 from mx_train.module import Module
+from testkit.oracle import ORACLE
 
-DATA = Path(__file__).parent / "data"
+DATA = ORACLE / "training"
 CASES = json.loads((DATA / "fits.json").read_text())
 EXAMPLES, CLASSES, BATCH = 10, 3, 4
 

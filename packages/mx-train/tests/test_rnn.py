@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent cells: graphs, numbers and weights as MXNet 1.9.1 has them (`data/rnn_cells.json`)."""
+"""Recurrent cells: graphs, numbers and weights as MXNet 1.9.1 has them (`tests/oracle/training`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from mx_symbol import sym
 from mx_symbol.symbol.naming import NameManager
 from mx_train import initializer, rnn
 from mx_train.module import BucketingModule
+from testkit.oracle import ORACLE
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*NTC is transposed")]
 
-RECORDED = json.loads((Path(__file__).parent / "data" / "rnn_cells.json").read_text())
+RECORDED = json.loads((ORACLE / "training" / "rnn_cells.json").read_text())
 
 
 def stacked(*cells: Any) -> rnn.SequentialRNNCell:

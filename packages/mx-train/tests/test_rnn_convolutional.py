@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells that convolve, as MXNet 1.9.1 has them (`data/rnn_convolutional.json`)."""
+"""Cells that convolve, as MXNet 1.9.1 has them (`tests/oracle/training`)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from mx_core.errors import ArgumentError
 from mx_symbol import sym
 from mx_symbol.symbol.naming import NameManager
 from mx_train import rnn
+from testkit.oracle import ORACLE
 
-RECORDED = json.loads((Path(__file__).parent / "data" / "rnn_convolutional.json").read_text())
+RECORDED = json.loads((ORACLE / "training" / "rnn_convolutional.json").read_text())
 MAKERS: dict[str, Callable[[], Any]] = {
     "ConvRNNCell": lambda: rnn.ConvRNNCell((1, 3, 6, 6), 2),
     "ConvLSTMCell": lambda: rnn.ConvLSTMCell(

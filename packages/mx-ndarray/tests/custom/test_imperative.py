@@ -311,14 +311,13 @@ def test_assign_follows_the_request() -> None:
 
 def test_under_the_naive_engine() -> None:
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import test_imperative as t\n"
         "t.test_softmax_with_the_gradient_of_its_loss(); t.test_many_at_once_that_wait_inside()\n"
         "t.test_auxiliary_states_outputs_and_training(); print('done')\n"
     )
-    folder = __file__.rsplit("/", 1)[0]
+    settings = {"MXNET_ENGINE_TYPE": "NaiveEngine", "PATH": "", "PYTHONPATH": __file__.rsplit("/", 1)[0]}
     result = subprocess.run(
-        [sys.executable, "-c", script, folder], env={"MXNET_ENGINE_TYPE": "NaiveEngine", "PATH": ""},
+        [sys.executable, "-c", script], env=settings,
         capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
     assert result.stdout.strip() == "done", result.stderr

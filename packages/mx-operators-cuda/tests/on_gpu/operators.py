@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_memory import GpuBench
 
 from mx_core import dtypes, kernels
 from mx_core.testing.case import Case, make_case
 from mx_operators_cuda.register import KERNELS, UPDATES
+from testkit.device_memory import GpuBench
 
 CLIP = {"ftml_update": "clip_grad"}
 MORE = {"ftml_update": {"t": 3}}

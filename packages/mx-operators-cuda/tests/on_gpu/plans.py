@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_memory import GpuBench
 
 from mx_core import dtypes, gpu
 from mx_core import expression as X
@@ -19,6 +18,7 @@ from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_operators_cuda import generate, ledger
 from mx_operators_cuda.launch import make_plan
+from testkit.device_memory import GpuBench
 
 NULL, WRITE, INPLACE, ADD = range(4)
 AXPY = X.trace(lambda x, y, s: (x * s + y, x - y), 2, 1)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +10,8 @@ import pytest
 
 from mx_core import errors, operators
 from mx_core.operator import infer_shapes
+from testkit import replay
 
-spec = importlib.util.spec_from_file_location("replay", Path(__file__).parents[1] / "replay.py")
-assert spec is not None and spec.loader is not None
-replay = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(replay)
 RNG = np.random.default_rng(3)
 
 

@@ -12,6 +12,7 @@ from mx_core import operators
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.operator import infer_shapes
 from mx_core.operator.declaration import ReferenceContext
+from testkit import replay
 
 
 def matrices(*shape: int, seed: int = 2) -> Any:
@@ -62,7 +63,7 @@ def test_a_cholesky_factor_reads_its_own_triangle(run: Any) -> None:
     np.testing.assert_allclose(run("_linalg_potrf", [a], lower=False)[0], [[2, 0.5], [0, np.sqrt(4.75)]])
 
 
-def test_gradient_of_the_upper_cholesky_factor(run: Any, replay: Any) -> None:
+def test_gradient_of_the_upper_cholesky_factor(run: Any) -> None:
     a = matrices(3, 3)
     a = a @ a.T
     heads = [np.triu(np.arange(9.0).reshape(3, 3))]
@@ -134,7 +135,7 @@ def test_inverse_and_determinants(run: Any, check_gradient: Any) -> None:
         check_gradient(name, [a[0]])
 
 
-def test_gradients_of_determinants(replay: Any, check_gradient: Any) -> None:
+def test_gradients_of_determinants(check_gradient: Any) -> None:
     singular = np.array([[1.0, 2.0], [2.0, 4.0]])
     check_gradient("_linalg_det", [singular])
     a = matrices(2, 3, 3)
@@ -157,7 +158,7 @@ def test_lq(run: Any, check_gradient: Any) -> None:
     check_gradient("_linalg_gelqf", [a])
 
 
-def test_eigenvalues(run: Any, check_gradient: Any, replay: Any) -> None:
+def test_eigenvalues(run: Any, check_gradient: Any) -> None:
     a = symmetric(matrices(2, 4, 4))
     u, values = run("_linalg_syevd", [a])
     np.testing.assert_allclose(u.swapaxes(-1, -2) @ (values[..., None] * u), a, atol=1e-12)

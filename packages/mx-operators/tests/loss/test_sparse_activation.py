@@ -11,6 +11,7 @@ import pytest
 from mx_core import operators
 from mx_core.errors import ShapeError
 from mx_core.operator import infer_shapes
+from testkit import replay
 
 NAME = "IdentityAttachKLSparseReg"
 
@@ -23,7 +24,7 @@ def test_the_average_moves_in_training_only(run: Any) -> None:
     np.testing.assert_array_equal(run(NAME, [data, average])[2], average)
 
 
-def test_the_gradient_is_that_of_the_divergence(replay: Any) -> None:
+def test_the_gradient_is_that_of_the_divergence() -> None:
     target, momentum, penalty = 0.2, 0.6, 0.7
     attrs = {"sparseness_target": target, "momentum": momentum, "penalty": penalty}
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ import pytest
 from mx_core import dtypes, operators
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import infer_shapes, infer_types
+from testkit import replay
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 STEPS, BATCH, FEATURES = 5, 4, 3
@@ -56,7 +57,7 @@ def test_gradients(check_gradient: Any, mode: str, attrs: dict[str, Any]) -> Non
     check_gradient("RNN", [np.nan_to_num(inputs[0]), *inputs[1:]], **attrs)
 
 
-def test_padding_reaches_no_gradient(replay: Any) -> None:
+def test_padding_reaches_no_gradient() -> None:
     attrs, inputs = padded("lstm", bidirectional=True)
     outputs = replay.forward("RNN", attrs, inputs, True)
     grads = replay.backward("RNN", attrs, inputs, outputs, [np.ones_like(y) for y in outputs])

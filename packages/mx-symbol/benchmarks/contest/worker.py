@@ -21,7 +21,6 @@ TOLERANCE = {"float32": 1e-2, "bfloat16": 0.1}
 
 def main():
     module, framework, folder, part, dtype = sys.argv[1:]
-    sys.path.insert(0, HERE)
     from timing import turn
 
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer

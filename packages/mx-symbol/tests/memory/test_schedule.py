@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of real and random graphs: plans are sound, results those of one node at a time."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,7 @@ from mx_symbol import sym
 from mx_symbol.memory.check import check_plan
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import build
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from random_graphs import graphs
+from testkit.random_graphs import graphs
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bfloat16: only when asked for; layers and what lies between them; results within one or two percent."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,9 +8,7 @@ from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_symbol import sym
 from mx_symbol.passes.stages import trace
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import bound, residual_network
+from testkit.image_networks import bound, residual_network
 
 SHAPE = (2, 3, 32, 32)
 

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels last: only the borders of a region are transposed, and nothing else changes."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from mx_core.graph import PREPARED
 from mx_symbol import sym
 from mx_symbol.passes.stages import trace
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import assert_same, operators_after, residual_network
+from testkit.image_networks import assert_same, operators_after, residual_network
 
 SHAPE = (2, 3, 32, 32)
 

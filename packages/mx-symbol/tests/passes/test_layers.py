@@ -2,8 +2,6 @@
 """Convolutions take in bias, residual and activation; weights are packed when they were written, not at each run."""
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from mx_core.graph import PREPARED
 from mx_core.operator.declaration import ReferenceContext
 from mx_symbol import sym
 from mx_symbol.passes.fused_layers import FUSED_CONVOLUTION
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import assert_same, bound, operators_after, residual_network, unit
+from testkit.image_networks import assert_same, bound, operators_after, residual_network, unit
 
 SHAPE = (2, 3, 32, 32)
 

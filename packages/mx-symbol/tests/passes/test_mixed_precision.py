@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pass `amp`: products in bfloat16, sums of many and parameters in float32, gradients in the types of their values."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,9 +10,7 @@ from mx_ndarray import autograd, nd
 from mx_symbol import CachedOp, sym
 from mx_symbol.passes import Passes
 from mx_symbol.passes.stages import trace
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import bound, residual_network, step
+from testkit.image_networks import bound, residual_network, step
 
 SHAPE = (2, 3, 32, 32)
 

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random image networks: with all passes, without any, and under each pass alone they compute the same."""
 
-import sys
-from pathlib import Path
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_symbol import sym
 from mx_symbol.memory.check import check_plan
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import assert_same, bound, unit
+from testkit.image_networks import assert_same, bound, unit
 
 SHAPE = (2, 8, 9, 9)
 

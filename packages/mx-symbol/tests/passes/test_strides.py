@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of pointwise convolutions move to the layer that makes what they read, and results stay."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from mx_symbol import sym
 from mx_symbol.passes.stages import trace
-
-sys.path.insert(0, str(Path(__file__).parent))
-from image_networks import assert_same, unit
+from testkit.image_networks import assert_same, unit
 
 SHAPE = (2, 4, 11, 8)
 

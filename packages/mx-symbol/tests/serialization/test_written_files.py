@@ -3,15 +3,12 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from mx_symbol import NameManager, sym
-
-sys.path.insert(0, str(Path(__file__).parent))
-import written_networks
+from testkit import written_networks
 
 FILES = sorted((Path(__file__).parents[1] / "data" / "written").glob("*-symbol.json"))
 NAMES = [file.name.removesuffix("-symbol.json") for file in FILES]

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mx_symbol import sym
+from testkit.oracle import ORACLE
 
-RECORDED = json.loads((Path(__file__).parents[1] / "data" / "operator_names.json").read_text())
+RECORDED = json.loads((ORACLE / "names" / "inputs.json").read_text())
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=[f"{case['op']}-{i}" for i, case in enumerate(RECORDED)])

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine with two GPUs for subprocesses: the fake driver, with the NVRTC and the cuBLAS that go with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mx_core import get_include
+
+HERE = Path(__file__).parents[2] / "packages" / "mx-operators-cuda" / "tests"
+COMPILER = shutil.which("g++")
+
+
+def build(folder: Path) -> dict[str, str]:
+    """Builds the libraries; returns the environment in which they are found."""
+    assert COMPILER is not None
+    import mx_operators_cuda
+
+    include = Path(mx_operators_cuda.__file__).parent / "include"
+    for name in ("fake_cuda", "fake_nvrtc", "fake_cublas"):
+        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w", f"-I{HERE}", f"-I{include}", f"-I{get_include()}",
+                   str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
+        if name == "fake_cublas":  # enqueues on the streams of the driver
+            command += [f"-L{folder}", "-l:fake_cuda.so", "-Wl,-rpath,$ORIGIN"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+    # what every kernel includes, parsed once; the flags are those of fake_nvrtc.cc
+    command = [COMPILER, "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w", f"-I{include}", f"-I{get_include()}", "-x", "c++-header",
+               str(HERE / "emulation.hpp"), "-o", str(folder / "emulation.hpp.gch")]  # fmt: skip
+    subprocess.run(command, check=True)
+    return {
+        "MX_CUDA_DRIVER": str(folder / "fake_cuda.so"),
+        "MX_NVRTC": str(folder / "fake_nvrtc.so"),
+        "MX_CUBLAS": str(folder / "fake_cublas.so"),
+        "FAKE_NVRTC_FOLDER": str(folder),
+        "FAKE_NVRTC_INCLUDE": f"{folder}:{HERE}:{include}:{get_include()}",
+    }
+
+
+class Machine:
+    """Runs Python programs on the machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.environment = build(folder)
+
+    def run(self, program: str, timeout: float = 100, **settings: str) -> str:
+        """What a program prints; it must end well.
+
+        Parameters
+        ----------
+        settings
+            Environment variables beside the machine's, such as FAKE_CUDA_DELAY="200".
+        """
+        done = self.attempt(program, timeout, **settings)
+        assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    def check(self, name: str, timeout: float = 300, **settings: str) -> None:
+        """Runs the tests of `on_gpu/NAME.py`."""
+        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE / "on_gpu" / f"{name}.py")]
+        done = self._python(command, timeout, settings)
+        assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+        assert " skipped" not in done.stdout, done.stdout
+
+    def attempt(
+        self, program: str, timeout: float = 100, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        """A program that may fail."""
+        return self._python(["-c", program], timeout, settings)
+
+    def _python(
+        self, arguments: list[str], timeout: float, settings: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", "PYTEST_", "COV_"))}
+        return subprocess.run(
+            [sys.executable, "-X", "faulthandler", *arguments], capture_output=True, text=True,
+            timeout=timeout, env={**kept, **self.environment, **settings},
+        )  # fmt: skip
