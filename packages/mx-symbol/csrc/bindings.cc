@@ -5,11 +5,11 @@
 #include <pybind11/stl.h>
 
 #include "binding.hpp"
+#include "bindings_graph.hpp"
+#include "bindings_memory.hpp"
 
 namespace mx::symbol {
 namespace {
-
-namespace py = pybind11;
 
 using StrandTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
 
@@ -154,6 +154,8 @@ PYBIND11_MODULE(_core, module) {
                                                 "A program with arrays.")
       .def("push", &push, py::arg("part"), py::arg("priority") = 0,
            "Pushes a part to the engine; asynchronous.");
+  bind_graph(module);
+  bind_memory(module);
 }
 
 }  // namespace mx::symbol

@@ -1,6 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from mx_symbol.graph.node import Entry, Node
+
+def topological_order(heads: Iterable[Node]) -> list[Node]: ...
+def scheduled(
+    order: list[Node], parts: Sequence[int], late: Sequence[int], times: Sequence[int]
+) -> list[Node]: ...
+def fusion_groups(
+    nodes: list[Node],
+    n_outputs: Sequence[int],
+    kinds: Sequence[int],
+    values: Sequence[int],
+    heads: list[Entry],
+    kernel: tuple[int, int, int],
+    span: int,
+    searched: int,
+) -> list[list[int]]: ...
+def place(
+    blocks: Sequence[tuple[int, int, int]], live: int, greedy_blocks: int, rounds: int
+) -> tuple[list[int], int]: ...
 
 class Program:
     def __init__(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import Entry as Term
-from mx_core.operator import Params, gradient_of
+from mx_core.operator import Operator, Params
 from mx_core.operator.derivative import BackwardOp
 from mx_symbol.graph import Entry, Node, topological_order
 
@@ -98,6 +98,8 @@ class _Backward:
         self._variables = variables
         self._contributions: dict[Entry, list[Entry]] = {}
         self._made: list[Node] = []
+        self._operators: dict[str, Operator] = {}
+        self._plain: dict[str, Params] = {}  # of operators that are applied without parameters
         self._useful = set(variables)
         self._readers: Counter[Entry] = Counter()
         for node in self._order:
@@ -124,12 +126,12 @@ class _Backward:
             parts.append(grad)
 
     def _differentiate(self, node: Node) -> None:
-        assert node.op is not None and node.params is not None
-        gradient = gradient_of(node.op, node.params)
+        facts = node.facts
+        gradient = facts.gradient
         if gradient.is_zero:
             return
         incoming = [self._sum(Entry(node, i)) for i in range(node.num_outputs)]
-        read = {term.index for term in gradient.reads if term.kind == "out_grad"}
+        read = facts.read_out_grads
         if read and all(incoming[i] is None for i in read):
             return  # gradients are linear in the out-gradients; those of losses do not depend on them
         made: list[Node] = []
@@ -156,9 +158,14 @@ class _Backward:
     def _node(
         self, op: str, inputs: Sequence[Entry], forward: Node, suffix: str, params: Params | None = None
     ) -> Node:
-        attrs = {k: v for k, v in forward.attrs.items() if k == "__ctx_group__"}
-        given = _no_params(op) if params is None else params
-        made = Node(operators.get(op), given, forward.name + suffix, attrs, inputs)
+        attrs = {k: v for k, v in forward.attrs.items() if k == "__ctx_group__"} if forward.attrs else None
+        if op not in self._operators:
+            self._operators[op] = operators.get(op)
+        if params is None:
+            params = self._plain.get(op)
+            if params is None:
+                params = self._plain[op] = _no_params(op)
+        made = Node(self._operators[op], params, forward.name + suffix, attrs, inputs)
         self._made.append(made)
         return made
 

@@ -7,7 +7,6 @@ with `replace` which entries they stand for; what is no longer needed is gone.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,8 @@ from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec, prepare
-from mx_core.operator import Operator, Params, infer_shapes, infer_types
+from mx_core.operator import Operator, Params
+from mx_symbol import _core
 from mx_symbol.graph import Entry, Node, topological_order
 
 
@@ -72,37 +72,21 @@ class Graph:
         Nodes that passes made stand where the ones they replace stood, or just before their readers.
         """
         order = topological_order(entry.node for entry in self.heads)
-        times = dict(self.times)
-        late = len(times)
-        for node in reversed(order):
-            time = times.setdefault(node, late)
-            for entry in node.inputs:
-                if entry.node not in self.times:
-                    times[entry.node] = min(times.get(entry.node, late), time)
-        waiting = {node: len({e.node for e in node.inputs}) for node in order}
-        users: dict[Node, list[Node]] = {}
-        for node in order:
-            for below in {e.node for e in node.inputs}:
-                users.setdefault(below, []).append(node)
-        numbers = {node: i for i, node in enumerate(order)}
-
-        def key(node: Node) -> tuple[bool, bool, int, int]:
-            backward = node not in self.forward
-            late = node.op is not None and PREPARED not in node.attrs  # variables are there from the start
-            return backward, not backward and late, times[node], numbers[node]
-
-        ready = [(key(node), node) for node in order if not waiting[node]]
-        heapq.heapify(ready)
-        result: list[Node] = []
-        while ready:
-            node = heapq.heappop(ready)[1]
-            if node.op is not None:
-                result.append(node)
-            for user in users.get(node, ()):
-                waiting[user] -= 1
-                if not waiting[user]:
-                    heapq.heappush(ready, (key(user), user))
-        return tuple(result)
+        given, forward = self.times, self.forward
+        times = given
+        if not all(map(given.__contains__, order)):
+            times = dict(given)
+            last = len(times)
+            for node in reversed(order):
+                time = times.setdefault(node, last)
+                for entry in node.inputs:
+                    if entry[0] not in given:
+                        times[entry[0]] = min(times.get(entry[0], last), time)
+        backward = [node not in forward for node in order]
+        late = [  # variables and prepared nodes are there from the start
+            node.op is not None and node in forward and PREPARED not in node.attrs for node in order
+        ]
+        return tuple(_core.scheduled(order, backward, late, [times[node] for node in order]))
 
     @cached_property
     def readers(self) -> dict[Entry, list[tuple[Node, int]]]:
@@ -200,16 +184,13 @@ def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]
     ------
     ShapeError, DTypeError  the operator does not take such inputs
     """
-    op, params = node.op, node.params
-    assert op is not None and params is not None
     given = [specs[entry] for entry in node.inputs]
-    _, shapes = infer_shapes(op, params, [s.shape for s in given], node=node.name)
-    _, codes = infer_types(op, params, [s.dtype for s in given], node=node.name)
-    outputs = tuple(Entry(node, i) for i in range(node.num_outputs))
-    for entry, shape, code in zip(outputs, shapes, codes, strict=True):
-        if shape is None or -1 in shape or code is None:
-            raise PluginError(f"[{op.name} {node.name!r}] has outputs whose shape or type is not known")
-        specs[entry] = TensorSpec(shape, code)
+    made = node.facts.specs(tuple([(s.shape, s.dtype) for s in given]), node.name)
+    if made is None:
+        assert node.op is not None
+        raise PluginError(f"[{node.op.name} {node.name!r}] has outputs whose shape or type is not known")
+    outputs = tuple([Entry(node, i) for i in range(len(made))])
+    specs.update(zip(outputs, made, strict=True))
     return outputs
 
 

@@ -6,9 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mx_symbol import _core
+from mx_symbol.graph.facts import Facts, facts_of
+
 if TYPE_CHECKING:
     from mx_core.operator import Operator, Params
     from mx_symbol.symbol import Symbol
+
+_NOTHING: frozenset[int] = frozenset()
 
 
 class Node:
@@ -24,7 +29,18 @@ class Node:
     subgraphs : graphs a control-flow operator runs
     """
 
-    __slots__ = ("__weakref__", "_outputs", "_texts", "attrs", "inputs", "name", "op", "params", "subgraphs")
+    __slots__ = (
+        "__weakref__",
+        "_asked",
+        "_facts",
+        "_texts",
+        "attrs",
+        "inputs",
+        "name",
+        "op",
+        "params",
+        "subgraphs",
+    )
 
     def __init__(
         self,
@@ -41,7 +57,7 @@ class Node:
         self.attrs: dict[str, str] = {} if attrs is None else attrs
         self.inputs: list[Entry] = list(inputs)
         self.subgraphs = tuple(subgraphs)
-        self._outputs: tuple[Params | None, tuple[str, ...]] = (None, ())
+        self._asked: Params | None = None  # the parameters that the facts are of
         self._texts: tuple[Params | None, Mapping[str, str]] = (None, {})
 
     @property
@@ -52,43 +68,37 @@ class Node:
     @property
     def num_outputs(self) -> int:
         """Outputs, hidden ones included."""
-        return 1 if self.op is None else len(self._output_names())
+        return 1 if self.op is None else len(self.facts.outputs)
 
     @property
     def num_visible_outputs(self) -> int:
         """Outputs a caller sees."""
-        return 1 if self.op is None else self.op.num_visible_outputs(self._params)
+        return 1 if self.op is None else self.facts.n_visible
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """Declared names of the inputs, auxiliary states last."""
-        if self.op is None:
-            return ()
-        return (*self.op.inputs(self._params), *self.op.aux(self._params))
+        return () if self.op is None else self.facts.inputs
 
     @property
     def mutated(self) -> frozenset[int]:
         """Positions of the inputs that running the node writes: auxiliary and optimizer states."""
-        if self.op is None:
-            return frozenset()
-        n = len(self.op.inputs(self._params))
-        aux = range(n, n + len(self.op.aux(self._params)))
-        return frozenset((*aux, *self.op.mutated_inputs(self._params)))
+        return _NOTHING if self.op is None else self.facts.mutated
 
     def output_name(self, index: int) -> str:
         """Name of one output: the variable's own, or `conv0_output`."""
         if self.op is None:
             return self.name
-        return f"{self.name}_{self._output_names()[index]}"
+        return f"{self.name}_{self.facts.outputs[index]}"
 
-    def _output_names(self) -> tuple[str, ...]:
-        """What the operator calls its outputs; kept, since thousands of them may be asked for one by one."""
-        params, names = self._outputs
-        if params is not self.params:
-            assert self.op is not None
-            names = tuple(self.op.outputs(self._params))
-            self._outputs = (self.params, names)
-        return names
+    @property
+    def facts(self) -> Facts:
+        """What the declaration says of the operator with these parameters. Not for variables."""
+        if self._asked is not self.params:
+            assert self.op is not None and self.params is not None
+            self._facts = facts_of(self.op, self.params)
+            self._asked = self.params
+        return self._facts
 
     def attributes(self) -> dict[str, str]:
         """Explicitly given parameters as text, as they were given if that is known, then the other attributes."""
@@ -107,12 +117,9 @@ class Node:
         taken = self.inputs if inputs is None else inputs
         made = Node(self.op, self.params, self.name, dict(self.attrs), taken, self.subgraphs)
         made._texts = self._texts
+        if self._asked is not None:
+            made._asked, made._facts = self._asked, self._facts
         return made
-
-    @property
-    def _params(self) -> Params:
-        assert self.params is not None
-        return self.params
 
     def __repr__(self) -> str:
         return f"<{'variable' if self.op is None else self.op.name} {self.name!r}>"
@@ -136,26 +143,7 @@ def topological_order(heads: Iterable[Node]) -> list[Node]:
     Depth first in the order of heads and inputs, which is the order in which MXNet numbers the
     nodes of a file and lists arguments.
     """
-    order: list[Node] = []
-    seen: set[Node] = set()
-    for head in heads:
-        if head in seen:
-            continue
-        seen.add(head)
-        stack = [(head, 0)]
-        while stack:
-            node, position = stack.pop()
-            while position < len(node.inputs):
-                below = node.inputs[position].node
-                position += 1
-                if below not in seen:
-                    seen.add(below)
-                    stack.append((node, position))
-                    stack.append((below, 0))
-                    break
-            else:
-                order.append(node)
-    return order
+    return _core.topological_order(heads)
 
 
 def rewrite(

@@ -19,13 +19,14 @@ allows, so that no branch ever waits for another's memory.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mx_core.context import Context
+from mx_symbol import _core
 
 #: offsets are multiples of this many bytes
 ALIGNMENT = 64
@@ -35,8 +36,6 @@ GREEDY_LIMIT = 3000
 ROUNDS = 16
 #: freed ranges that the linear heuristic looks at where memory is shared by data flow alone
 RANGES = 256
-
-Conflict = Callable[["_Block", "_Block"], bool]
 
 
 @dataclass(frozen=True)
@@ -326,20 +325,26 @@ def _donor(
     return None
 
 
-def _in_time(a: _Block, b: _Block) -> bool:
-    return a.birth <= b.death and b.birth <= a.death
-
-
 def _in_some_order(a: _Block, b: _Block) -> bool:
     return bool(a.users & ~b.first and b.users & ~a.first)
 
 
 def _place(blocks: Sequence[_Block], live: int, by_flow: bool) -> int:
     """Gives every block an offset; returns the size of the arena, which is no less than `live`."""
-    best = _best_ordered_fit(blocks) if by_flow else _best_fit(blocks)
+    if by_flow:
+        return _place_by_flow(blocks, live)
+    lives = [(block.birth, block.death, block.size) for block in blocks]
+    offsets, total = _core.place(lives, live, max(GREEDY_LIMIT, 0), ROUNDS)
+    for block, offset in zip(blocks, offsets, strict=True):
+        block.offset = offset
+    return total
+
+
+def _place_by_flow(blocks: Sequence[_Block], live: int) -> int:
+    best = _best_ordered_fit(blocks)
     offsets = [block.offset for block in blocks]
     if len(blocks) <= GREEDY_LIMIT:
-        for total in _greedy_totals(blocks, _in_some_order if by_flow else _in_time):
+        for total in _greedy_totals(blocks):
             if total < best:
                 best, offsets = total, [block.offset for block in blocks]
             if best <= live:
@@ -349,12 +354,12 @@ def _place(blocks: Sequence[_Block], live: int, by_flow: bool) -> int:
     return best
 
 
-def _greedy_totals(blocks: Sequence[_Block], conflict: Conflict) -> Iterator[int]:
+def _greedy_totals(blocks: Sequence[_Block]) -> Iterator[int]:
     """Places the blocks again and again, each time in another order; yields the size each takes."""
-    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)), conflict)
+    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)))
     order = sorted(blocks, key=lambda b: (b.birth - b.death, -b.size))
     for _ in range(ROUNDS):
-        yield _greedy(order, conflict)
+        yield _greedy(order)
         top = max(range(len(order)), key=lambda i: order[i].offset + order[i].size)
         order.insert(top // 2, order.pop(top))
 
@@ -384,81 +389,7 @@ def _best_ordered_fit(blocks: Sequence[_Block]) -> int:
     return total
 
 
-def _best_fit(blocks: Sequence[_Block]) -> int:
-    """In schedule order, into the smallest gap that fits; freed neighbours are joined."""
-    gaps = _Gaps()
-    total = 0
-    ending: dict[int, list[_Block]] = {}
-    now = 0
-    for block in blocks:
-        while now < block.birth:
-            for dead in ending.pop(now, ()):
-                gaps.release(dead.offset, dead.size)
-            now += 1
-        offset = gaps.take(block.size)
-        if offset is None:
-            offset, total = gaps.extend(block.size, total)
-        block.offset = offset
-        ending.setdefault(block.death, []).append(block)
-    return total
-
-
-class _Gaps:
-    """Free ranges below the top, by offset and by size."""
-
-    def __init__(self) -> None:
-        self._by_size: list[tuple[int, int]] = []
-        self._starts: list[int] = []
-        self._sizes: dict[int, int] = {}
-
-    def _add(self, start: int, size: int) -> None:
-        insort(self._by_size, (size, start))
-        insort(self._starts, start)
-        self._sizes[start] = size
-
-    def _remove(self, start: int) -> int:
-        size = self._sizes.pop(start)
-        del self._by_size[bisect_left(self._by_size, (size, start))]
-        del self._starts[bisect_left(self._starts, start)]
-        return size
-
-    def take(self, size: int) -> int | None:
-        """Start of the smallest gap of at least `size`, whose rest stays free."""
-        if size == 0:
-            return 0
-        found = bisect_left(self._by_size, (size, -1))
-        if found == len(self._by_size):
-            return None
-        available, start = self._by_size[found]
-        self._remove(start)
-        if available > size:
-            self._add(start + size, available - size)
-        return start
-
-    def extend(self, size: int, top: int) -> tuple[int, int]:
-        """Grows the arena, beginning with the gap below its top; returns offset and new top."""
-        start = top
-        if self._starts and self._starts[-1] + self._sizes[self._starts[-1]] == top:
-            start = self._starts[-1]
-            self._remove(start)
-        return start, start + size
-
-    def release(self, start: int, size: int) -> None:
-        """Frees a range and joins it with free neighbours."""
-        if size == 0:
-            return
-        index = bisect_left(self._starts, start)
-        if index < len(self._starts) and self._starts[index] == start + size:
-            size += self._remove(self._starts[index])
-        if index > 0:
-            before = self._starts[index - 1]
-            if before + self._sizes[before] == start:
-                size += self._remove(before)
-                start = before
-        self._add(start, size)
-
-
-def _greedy(order: Sequence[_Block], conflict: Conflict) -> int:
+def _greedy(order: Sequence[_Block]) -> int:
     """One after the other, each at the lowest offset free throughout its life."""
     total = 0
     placed: list[_Block] = []  # sorted by offset
@@ -469,7 +400,7 @@ def _greedy(order: Sequence[_Block], conflict: Conflict) -> int:
             continue
         offset = 0
         for other in placed:
-            if not conflict(block, other):
+            if not _in_some_order(block, other):
                 continue
             if other.offset - offset >= block.size:
                 break

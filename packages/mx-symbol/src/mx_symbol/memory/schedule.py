@@ -73,9 +73,7 @@ class Schedule:
 
 def unread_inputs(node: Node) -> frozenset[int]:
     """Positions of inputs of which only shape and type matter."""
-    if node.op is None:
-        return frozenset()
-    return node.op.shape_only_inputs(node.params)
+    return frozenset() if node.op is None else node.facts.unread
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
@@ -184,7 +182,6 @@ def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
         if Entry(node, i) in values:
             outputs[i] = len(writes)
             writes.append(values[Entry(node, i)])
-    assert node.op is not None and node.params is not None
-    pairs = node.op.inplace(node.params)
+    pairs = node.facts.inplace
     inplace = tuple((positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs)
     return Step(tuple(reads), tuple(writes), inplace, after)

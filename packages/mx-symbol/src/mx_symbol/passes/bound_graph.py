@@ -112,7 +112,7 @@ def build(
     chosen = Passes.parse() if passes is None else passes
     place = Context("cpu") if context is None else context
     planned = Planning.parse(context=place) if planning is None else planning
-    specs = _specs(original, {}, {}, arguments, shapes, types)
+    specs = _specs(original, shapes, types)
     before = Graph(heads, (), specs, place)
     after = run_stage(before, "graph", chosen, observe)
     heads = own_outputs(after, before.outputs)
@@ -125,10 +125,6 @@ def build(
         return BoundGraph(
             heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen, planned
         )  # fmt: skip
-    # What the passes removed may have been what told the shape of a variable.
-    known = {node: specs[Entry(node)] for node in (*arguments.values(), *auxiliaries.values())}
-    shapes = {node.name: spec.shape for node, spec in known.items()}
-    types = {node.name: spec.dtype for node, spec in known.items()}
     head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))]
     made = gradient_graph(heads, [Entry(n) for n in head_grads], [arguments[n] for n in wanted])
     named = {name: entry for name, entry in zip(wanted, made.grads, strict=True) if entry is not None}
@@ -138,9 +134,14 @@ def build(
     users = {entry.node for node in (*backward, *extra) for entry in node.inputs}
     used = tuple(node if node in users else None for node in head_grads)
     schedule = (*forward, *backward, *extra)
-    everything = [*order, *(node for node in head_grads if node in users), *backward, *extra]
-    starts = {node: after.specs[head] for node, head in zip(used, heads, strict=True) if node is not None}
-    specs = _specs(everything, starts, named, arguments, shapes, types)
+    known = dict(after.specs)
+    for node in (
+        *arguments.values(),
+        *auxiliaries.values(),
+    ):  # a pass may have removed the last reader of one
+        known.setdefault(Entry(node), specs[Entry(node)])
+    known.update((Entry(n), known[head]) for n, head in zip(head_grads, heads, strict=True) if n in users)
+    specs = known | _gradient_specs((*backward, *extra), known, named, arguments)
     return BoundGraph(
         tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen, planned
     )  # fmt: skip
@@ -253,43 +254,80 @@ def own_gradients(
 
 def _specs(
     order: Sequence[Node],
-    head_grads: Mapping[Node, TensorSpec],
-    grads: Mapping[str, Entry],
-    arguments: Mapping[str, Node],
     shapes: Mapping[str, PartialShape | None],
     types: Mapping[str, int | None],
 ) -> dict[Entry, TensorSpec]:
+    """Shape and type of every entry of a forward graph."""
     dims = shape_inference(order, shapes)
     for node in order:
-        if open_shape(node) is not None:
+        if not node.inputs and open_shape(node) is not None:
             assert node.params is not None
             if not complete(dims.get(Entry(node))):
                 dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
-    for node, spec in head_grads.items():
-        dims.assign(Entry(node), spec.shape)
     dims.run()
-    codes = type_inference(order, types, FLOAT32, {node: spec.dtype for node, spec in head_grads.items()})
-    for state in (dims, codes):
-        _tie_gradients(state, grads, arguments)
     refuse_unknown(order, dims)
-    specs = {}
+    return _complete(order, dims, type_inference(order, types, FLOAT32))
+
+
+def _gradient_specs(
+    order: Sequence[Node],
+    specs: Mapping[Entry, TensorSpec],
+    grads: Mapping[str, Entry],
+    arguments: Mapping[str, Node],
+) -> dict[Entry, TensorSpec]:
+    """Shape and type of every entry of a gradient graph, whose forward graph is known.
+
+    The gradient of an argument has its shape and type, whether or not the rules can tell.
+    """
+    found = _forward_specs(order, specs)
+    if found is not None and all(found[entry] == specs[Entry(arguments[n])] for n, entry in grads.items()):
+        return found
+    dims = shape_inference(order, {}, lambda entry: specs[entry].shape)
+    codes = type_inference(order, {}, None, lambda entry: specs[entry].dtype)
+    for name, entry in grads.items():
+        spec = specs[Entry(arguments[name])]
+        dims.assign(entry, spec.shape)
+        codes.assign(entry, spec.dtype)
+    dims.run()
+    codes.run()
+    return _complete(order, dims, codes)
+
+
+def _forward_specs(
+    order: Sequence[Node], specs: Mapping[Entry, TensorSpec]
+) -> dict[Entry, TensorSpec] | None:
+    """What nodes compute from entries that are known, if every node's inputs tell its outputs."""
+    found: dict[Entry, TensorSpec] = {}
+    for node in order:
+        inputs = [found[entry] if entry in found else specs[entry] for entry in node.inputs]
+        outputs = node.facts.specs(tuple([(spec.shape, spec.dtype) for spec in inputs]), node.name)
+        if outputs is None:
+            return None
+        for i, spec in enumerate(outputs):
+            found[Entry(node, i)] = spec
+    for entry, spec in {id(spec): (entry, spec) for entry, spec in found.items()}.values():
+        _refuse_huge(entry, spec.shape)
+    return found
+
+
+def _complete(
+    order: Sequence[Node], dims: Inference[PartialShape], codes: Inference[int]
+) -> dict[Entry, TensorSpec]:
+    specs: dict[Entry, TensorSpec] = {}
+    made: dict[tuple[PartialShape, int], TensorSpec] = {}  # one object for equal ones: thousands are alike
     for node in order:
         for i in range(node.num_outputs):
             entry = Entry(node, i)
             shape, code = dims.get(entry), codes.get(entry)
             if shape is None or not complete(shape):
                 raise ShapeError(f"[{entry.name}] the shape cannot be inferred: {legacy_out(shape)}")
-            _refuse_huge(entry, shape)
-            specs[entry] = TensorSpec(shape, FLOAT32 if code is None else code)
+            key = (shape, FLOAT32 if code is None else code)
+            spec = made.get(key)
+            if spec is None:
+                _refuse_huge(entry, shape)
+                spec = made[key] = TensorSpec(*key)
+            specs[entry] = spec
     return specs
-
-
-def _tie_gradients(
-    state: Inference[PartialShape] | Inference[int], grads: Mapping[str, Entry], arguments: Mapping[str, Node]
-) -> None:
-    for name, entry in grads.items():
-        state.assign(entry, state.get(Entry(arguments[name])))  # type: ignore[arg-type]
-    state.run()
 
 
 def refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:

@@ -23,7 +23,7 @@ def common_subexpressions(graph: Graph) -> Graph:
         if not is_pure(graph, node):
             continue
         inputs = tuple(same.get(entry, entry) for entry in node.inputs)
-        key = (node.op, node.params, inputs, node.attrs.get("__ctx_group__"))
+        key = (node.facts, inputs, node.attrs.get("__ctx_group__"))
         known = first.setdefault(key, node)
         if known is node or (known in graph.forward) < (node in graph.forward):
             continue
@@ -35,7 +35,9 @@ def common_subexpressions(graph: Graph) -> Graph:
 def is_pure(graph: Graph, node: Node) -> bool:
     """True when a node gives the same values whenever it has the same inputs, and does nothing else."""
     op, params = node.op, node.params
-    if op is None or params is None or op.name in _OPAQUE or node.subgraphs or node.mutated:
+    if op is None or params is None or op.name in _OPAQUE or node.subgraphs or node.facts.mutated:
         return False
+    if not node.facts.draws:
+        return True
     shapes = [graph.specs[Entry(node, i)].shape for i in range(node.num_outputs)]
     return not op.is_random and not op.random_blocks(params, shapes)

@@ -14,7 +14,9 @@ from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
 from mx_core.graph import PREPARED
 from mx_core.operator.simple import Elementwise
+from mx_symbol import _core
 from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.facts import Facts
 from mx_symbol.graph.ir import Graph
 from mx_symbol.passes.fused import FUSED, FusedParams
 
@@ -32,141 +34,64 @@ _DOUBLE = frozenset((dtypes.code("float64"),))
 
 def fuse(graph: Graph) -> Graph:
     """Neighbouring elementwise operators of one shape become `_fused` nodes."""
-    groups = _Groups(graph)
-    for time, node in enumerate(graph.nodes):
-        groups.add(time, node)
+    kernels = _Kernels(graph)
     mapping: dict[Entry, Entry] = {}
-    known: dict[Any, bool] = {}
-    for members in groups.found():
-        mapping.update(_fused(graph, members, known))
+    for members in _groups(graph):
+        mapping.update(kernels.fused(members))
     return graph.replace(mapping)
 
 
-class _Group:
-    """Nodes that become one, in the order in which they run."""
+def _groups(graph: Graph) -> list[list[Node]]:
+    """Groups of more than one node, none of which waits for itself; nodes in the order in which they run."""
+    nodes = list(graph.nodes)
+    values: dict[Facts, int] = {}
+    kinds: dict[object, int] = {None: -1}
+    kind_of: list[int] = []
+    for node in nodes:
+        facts = node.facts
+        if facts not in values:
+            values[facts] = _values(facts)
+        kind = _kind(graph, node) if values[facts] else None
+        kind_of.append(kinds.setdefault(kind, len(kinds)))
+    found = _core.fusion_groups(
+        nodes, [len(node.facts.outputs) for node in nodes], kind_of, [values[node.facts] for node in nodes],
+        list(graph.heads), (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
+    )  # fmt: skip
+    return [[nodes[i] for i in members] for members in found]
 
-    def __init__(self, first: int, members: list[Node], last: int | None = None) -> None:
-        self.first, self.last = first, first if last is None else last
-        self.members = members
 
-    def joined(self, other: _Group, times: dict[Node, int]) -> _Group:
-        """Both as one."""
-        members = sorted((*self.members, *other.members), key=times.__getitem__)
-        return _Group(min(self.first, other.first), members, max(self.last, other.last))
-
-
-class _Groups:
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._times: dict[Node, int] = {}
-        self._of: dict[Node, _Group] = {}
-        self._kinds: dict[Node, object] = {}
-
-    def found(self) -> list[list[Node]]:
-        """Groups of more than one node, none of which waits for itself."""
-        groups = [group for group in dict.fromkeys(self._of.values()) if len(group.members) > 1]
-        while circle := self._circle(groups):
-            groups.remove(min(circle, key=lambda group: len(group.members)))
-        return [group.members for group in groups]
-
-    def _circle(self, groups: list[_Group]) -> list[_Group]:
-        """Groups that would wait for each other, if there are some: a group that had ended when another was looked at
-        may have grown since."""
-        unit: dict[Node, Any] = {node: group for group in groups for node in group.members}
-        waits: dict[Any, dict[Any, None]] = {}  # in order, so that the same graph gives the same groups
-        for node in self._times:
-            mine = unit.get(node, node)
-            read = [unit.get(e.node, e.node) for e in node.inputs if e.node in self._times]  # else variables
-            waits.setdefault(mine, {}).update((other, None) for other in read if other is not mine)
-        readers: dict[Any, list[Any]] = {}
-        for mine, others in waits.items():
-            for other in others:
-                readers.setdefault(other, []).append(mine)
-        ready = [mine for mine, others in waits.items() if not others]
-        while ready:
-            done = ready.pop()
-            del waits[done]
-            for reader in readers.get(done, ()):
-                del waits[reader][done]
-                if not waits[reader]:
-                    ready.append(reader)
-        path: dict[Any, None] = {}
-        at = next(iter(waits), None)
-        while at is not None and at not in path:  # whatever is left waits for something that is left
-            path[at] = None
-            at = next(iter(waits[at]))
-        walked = list(path)
-        return [found for found in walked[walked.index(at) :] if isinstance(found, _Group)] if walked else []
-
-    def add(self, time: int, node: Node) -> None:
-        """Puts the next node into a group, if it may be in one, together with groups that it connects."""
-        self._times[node] = time
-        kind = self._kinds[node] = self._kind(node)
-        if kind is None:
-            return
-        joined = _Group(time, [node])
-        for group in dict.fromkeys(self._of[e.node] for e in node.inputs if e.node in self._of):
-            if kind == self._kinds[group.members[0]]:
-                together = group.joined(joined, self._times)
-                near = together.last - together.first <= MOST_SPAN
-                if near and self._fits(together.members) and not self._returns(together):
-                    joined = together
-        for member in joined.members:
-            self._of[member] = joined
-
-    def _kind(self, node: Node) -> object:
-        """Nodes of one kind may share a kernel; None for those that may not be fused at all."""
-        op, params = node.op, node.params
-        if not isinstance(op, Elementwise) or params is None or not node.inputs or node.mutated:
+def _kind(graph: Graph, node: Node) -> object:
+    """Nodes of one kind may share a kernel; None for those that may not be fused at all."""
+    if not node.inputs:
+        return None
+    specs = graph.specs
+    shape = specs[Entry(node)].shape
+    types = {specs[entry].dtype for entry in node.inputs}
+    for i in range(len(node.facts.outputs)):
+        spec = specs[Entry(node, i)]
+        if spec.shape != shape:
             return None
-        outputs = [self._graph.specs[Entry(node, i)] for i in range(node.num_outputs)]
-        types = {s.dtype for s in outputs} | {self._graph.specs[entry].dtype for entry in node.inputs}
-        computed = next((t for t in (_SINGLE, _DOUBLE) if types <= t), None)
-        if computed is None or len({s.shape for s in outputs}) != 1 or op.is_random:
-            return None
-        if op.expression(params) is None:
-            return None
-        group = node.attrs.get("__ctx_group__")
-        return (
-            computed, outputs[0].shape, node in self._graph.forward, group, PREPARED in node.attrs,
-        )  # fmt: skip
+        types.add(spec.dtype)
+    computed = "single" if types <= _SINGLE else "double" if types <= _DOUBLE else None
+    if computed is None:
+        return None
+    attrs = node.attrs
+    return computed, shape, node in graph.forward, attrs.get("__ctx_group__"), PREPARED in attrs
 
-    def _fits(self, members: list[Node]) -> bool:
-        inputs, outputs = borders(self._graph, members)
-        values = len(inputs)
-        for node in members:
-            assert isinstance(node.op, Elementwise) and node.params is not None
-            e = node.op.expression(node.params)
-            values += e.n_scalars + len(e.constants) + len(e.instructions) + len(e.outputs)
-        return len(inputs) <= MOST_INPUTS and len(outputs) <= MOST_OUTPUTS and values <= MOST_VALUES
 
-    def _returns(self, group: _Group) -> bool:
-        """True when something that the group reads may depend on the group."""
-        inside = set(group.members)
-        stack = [e.node for node in group.members for e in node.inputs]
-        seen: set[Node] = set()
-        while stack:
-            below = stack.pop()
-            if below in seen or below in inside or below.op is None:
-                continue
-            other = self._of.get(below)
-            if (self._times[below] if other is None else other.last) < group.first:
-                continue  # it ran before the group began
-            if len(seen) >= SEARCH_LIMIT:
-                return True
-            members = [below] if other is None else other.members
-            seen.update(members)
-            read = [e.node for member in members for e in member.inputs if e.node not in seen]
-            if any(node in inside for node in read):
-                return True
-            stack.extend(read)
-        return False
+def _values(facts: Facts) -> int:
+    """How many values an operator adds to a kernel; 0 if it cannot be part of one."""
+    op, params = facts.op, facts.params
+    if not isinstance(op, Elementwise) or facts.mutated or op.is_random:
+        return 0
+    e = op.expression(params)
+    return 0 if e is None else e.n_scalars + len(e.constants) + len(e.instructions) + len(e.outputs)
 
 
 def borders(graph: Graph, members: list[Node]) -> tuple[list[Entry], list[Entry]]:
     """What a group reads from outside, and what is read of it outside."""
     inside = set(members)
-    inputs = dict.fromkeys(e for node in members for e in node.inputs if e.node not in inside)
+    inputs = dict.fromkeys(e for node in members for e in node.inputs if e[0] not in inside)
     outputs = [
         entry
         for node in members
@@ -176,31 +101,54 @@ def borders(graph: Graph, members: list[Node]) -> tuple[list[Entry], list[Entry]
     return list(inputs), outputs
 
 
-def _fused(graph: Graph, members: list[Node], known: dict[Any, bool]) -> dict[Entry, Entry]:
-    """The entries of a group and those of the node that replaces it.
+class _Kernels:
+    """The fused operators of a graph. Deep networks repeat themselves, so groups of one structure share one."""
 
-    `known` remembers for which signatures there are kernels: deep networks repeat themselves.
-    """
-    inputs, outputs = borders(graph, members)
-    scalars = [s for node in members if node.params is not None for s in node.params.scalars]
-    builder = Builder(len(inputs), len(scalars))
-    values = {entry: builder.input(i) for i, entry in enumerate(inputs)}
-    n_scalars = 0
-    for node in members:
-        n_scalars = _inline(graph, node, builder, values, n_scalars)
-    expression = builder.finish([values[entry] for entry in outputs])
-    types = [graph.specs[entry].dtype for entry in outputs]
-    names = [node.op.name for node in members if node.op is not None]
-    params = FusedParams(expression, scalars, types, names)
-    specs = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
-    key = (params.key, tuple(specs[0]), tuple(specs[1]))
-    if key not in known:
-        known[key] = graph.has_kernel(FUSED, params, *specs)
-    if not known[key]:
-        return {}  # each alone may have a kernel where all together have none
-    attrs = {k: v for k, v in members[-1].attrs.items() if k in ("__ctx_group__", PREPARED)}
-    made = graph.apply(FUSED, inputs, members[-1].name, params, attrs)
-    return dict(zip(outputs, made, strict=True))
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[Any, FusedParams | None] = {}
+
+    def fused(self, members: list[Node]) -> dict[Entry, Entry]:
+        """The entries of a group and those of the node that replaces it; empty where no kernel takes it."""
+        inputs, outputs = borders(self._graph, members)
+        key = self._structure(members, inputs, outputs)
+        if key not in self._known:
+            self._known[key] = self._params(members, inputs, outputs)
+        params = self._known[key]
+        if params is None:
+            return {}  # each alone may have a kernel where all together have none
+        attrs = {k: v for k, v in members[-1].attrs.items() if k in ("__ctx_group__", PREPARED)}
+        made = self._graph.apply(FUSED, inputs, members[-1].name, params, attrs)
+        return dict(zip(outputs, made, strict=True))
+
+    def _structure(self, members: list[Node], inputs: list[Entry], outputs: list[Entry]) -> Any:
+        """What the kernel depends on: equal for groups that compute the same of values of the same shapes."""
+        specs = self._graph.specs
+        numbers = {entry: i for i, entry in enumerate(inputs)}
+        steps = []
+        for node in members:
+            steps.append((node.facts, tuple([numbers[entry] for entry in node.inputs])))
+            for i in range(node.num_outputs):
+                numbers[Entry(node, i)] = len(numbers)
+        described = [(specs[e].shape, specs[e].dtype) for e in (*inputs, *outputs)]
+        types = [specs[Entry(node, i)].dtype for node in members for i in range(node.num_outputs)]
+        return tuple(steps), tuple([numbers[e] for e in outputs]), tuple(described), tuple(types)
+
+    def _params(self, members: list[Node], inputs: list[Entry], outputs: list[Entry]) -> FusedParams | None:
+        """The parameters of the fused operator, or None without a kernel for it."""
+        graph = self._graph
+        scalars = [s for node in members if node.params is not None for s in node.params.scalars]
+        builder = Builder(len(inputs), len(scalars))
+        values = {entry: builder.input(i) for i, entry in enumerate(inputs)}
+        n_scalars = 0
+        for node in members:
+            n_scalars = _inline(graph, node, builder, values, n_scalars)
+        expression = builder.finish([values[entry] for entry in outputs])
+        types = [graph.specs[entry].dtype for entry in outputs]
+        names = [node.op.name for node in members if node.op is not None]
+        params = FusedParams(expression, scalars, types, names)
+        read, written = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
+        return params if graph.has_kernel(FUSED, params, read, written) else None
 
 
 def _inline(graph: Graph, node: Node, builder: Builder, values: dict[Entry, Traced], n_scalars: int) -> int:

@@ -140,6 +140,8 @@ def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
     result = function(graph)
     if not isinstance(result, Graph):
         raise PluginError(f"{where} returned {type(result).__name__}; expected a Graph")
+    if result is graph:
+        return graph
     if (len(result.outputs), len(result.grads)) != (len(graph.outputs), len(graph.grads)):
         raise PluginError(
             f"{where} returned {len(result.outputs)} outputs and {len(result.grads)} gradients; expected "

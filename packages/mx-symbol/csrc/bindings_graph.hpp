@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+namespace mx::symbol {
+
+namespace py = pybind11;
+
+// Adds the walks over graphs to the module.
+void bind_graph(py::module_& module);
+
+}  // namespace mx::symbol
