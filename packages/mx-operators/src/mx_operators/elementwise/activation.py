@@ -3,16 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mx_core import expression as X
-from mx_core.expression import Expression
-from mx_core.operator import Elementwise, Operator, OperatorProperty, SimpleOp, opt, param, required
+from mx_core.expression import Expression, Traced
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Elementwise,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    SimpleOp,
+    opt,
+    required,
+)
 from mx_core.operator.derivative import Derivative
-from mx_core.operator.property import ReferenceContext
 
 _SQRT_HALF = 0.7071067811865476
 _INV_SQRT_2PI = 0.3989422804014327
@@ -20,28 +32,26 @@ _INV_SQRT_2PI = 0.3989422804014327
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
-@param
-class ActivationParam:
+class ActivationParam(Params):
     """Which function."""
 
     act_type: str = required("the function", choices=("relu", "sigmoid", "softrelu", "softsign", "tanh"))
 
 
-class Activation(SimpleOp):
+class Activation(SimpleOp[ActivationParam]):
     """relu, sigmoid, softrelu (log(1 + eˣ)), softsign (x/(1 + |x|)) or tanh.
 
     Backward reads the output alone, except for softsign.
     """
 
     name = "Activation"
-    Param = ActivationParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: ActivationParam, data: Traced) -> Traced:
         """The chosen function."""
         table = {"relu": X.relu, "sigmoid": X.sigmoid, "softrelu": X.softplus, "tanh": X.tanh}
         return data / (1 + abs(data)) if p.act_type == "softsign" else table[p.act_type](data)
 
-    def gradient_function(self, p: Any, out_grad: Any, output: Any) -> Any:
+    def gradient_function(self, p: ActivationParam, out_grad: Traced, output: Traced) -> Traced:
         """Each derivative written in terms of the output."""
         if p.act_type == "relu":
             return X.where(output > 0, out_grad, 0.0)
@@ -54,8 +64,7 @@ class Activation(SimpleOp):
         return out_grad * -X.expm1(-output)
 
 
-@param
-class LeakyReLUParam:
+class LeakyReLUParam(Params):
     """Which function, and its slope."""
 
     act_type: str = opt("leaky", "the function", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu"))
@@ -64,7 +73,7 @@ class LeakyReLUParam:
     upper_bound: float = opt(0.334, "largest random slope (rrelu)", runtime=True)
 
 
-def _leaky(p: Any, x: Any) -> Any:
+def _leaky(p: LeakyReLUParam, x: Traced) -> Traced:
     if p.act_type == "leaky":
         return X.where(x > 0, x, x * p.slope)
     if p.act_type == "elu":
@@ -77,7 +86,7 @@ def _leaky(p: Any, x: Any) -> Any:
     return X.where(x > 0, x, x * middle)
 
 
-def _leaky_gradient(p: Any, g: Any, x: Any) -> Any:
+def _leaky_gradient(p: LeakyReLUParam, g: Traced, x: Traced) -> Traced:
     if p.act_type == "leaky":
         return X.where(x > 0, g, g * p.slope)
     if p.act_type == "elu":
@@ -88,14 +97,14 @@ def _leaky_gradient(p: Any, g: Any, x: Any) -> Any:
     return g * (cdf + x * _INV_SQRT_2PI * X.exp(-0.5 * X.square(x)))
 
 
-def _along_channels(gamma: Any, ndim: int) -> Any:
+def _along_channels(gamma: Array, ndim: int) -> Array:
     """gamma (C,) or (1,), shaped to broadcast over (N, C, …)."""
     if gamma.ndim != 1 or ndim < 2:
         return gamma
     return gamma.reshape((1, -1) + (1,) * (ndim - 2))
 
 
-class LeakyReLU(Elementwise):
+class LeakyReLU(Elementwise[LeakyReLUParam]):
     """Leaky ReLU and its relatives: max(x, slope·x), elu, selu, gelu, prelu, rrelu.
 
     `prelu` learns the slope: `gamma` is (C,) or (1,). `rrelu` draws a slope per element from
@@ -104,34 +113,33 @@ class LeakyReLU(Elementwise):
     """
 
     name = "LeakyReLU"
-    Param = LeakyReLUParam
     input_attrs = {"gamma": {"__init__": '["Constant", {"value": 0.25}]'}}
     arguments = ("data", "gamma")
     is_random = True
     needs_train_flag = True
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
         """gamma for prelu only."""
         return ("data", "gamma") if p.act_type == "prelu" else ("data",)
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
         """With the slopes of rrelu."""
         return ("output", "mask") if p.act_type == "rrelu" else ("output",)
 
-    def expression(self, p: Any) -> Expression | None:  # type: ignore[override]
+    def expression(self, p: LeakyReLUParam) -> Expression | None:  # type: ignore[override]
         """None for prelu and rrelu, which are not elementwise."""
         if p.act_type in ("prelu", "rrelu"):
             return None
         return _traced(p, _leaky, 1)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: LeakyReLUParam, s: Shapes) -> None:
         """gamma has one value per channel unless it is given as (1,)."""
         s.unify(["data", *self.outputs(p)])
         data = s.get("data")
         if p.act_type == "prelu" and s.get("gamma") is None and data is not None:
             s.assign("gamma", (data[1] if len(data) > 1 else 1,))
 
-    def random_blocks(self, p: Any, output_shapes: Sequence[tuple[int, ...]]) -> int:
+    def random_blocks(self, p: LeakyReLUParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Four slopes a block, for rrelu."""
         if p.act_type != "rrelu":
             return 0
@@ -141,15 +149,12 @@ class LeakyReLU(Elementwise):
         """An expression, but for prelu."""
         return BackwardLeakyReLU()
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One backward operator, with what the function needs."""
-        if p.act_type == "prelu":
-            return g.op("_backward_LeakyReLU", (g.out_grad(), g.input(0), g.input(1)), params=p)
+    def gradient(self, p: LeakyReLUParam, g: GradientBuilder) -> Gradients:
         if p.act_type == "rrelu":
-            return g.op("elemwise_mul", (g.out_grad(), g.output(1)))
-        return g.op("_backward_LeakyReLU", (g.out_grad(), g.input(0)), params=p)
+            return g.op("elemwise_mul", (g.out_grad(), g.output("mask")))
+        return g.op("_backward_LeakyReLU", (g.out_grad(), *g.inputs), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: LeakyReLUParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The function."""
         x = inputs[0]
         if p.act_type == "prelu":
@@ -158,11 +163,11 @@ class LeakyReLU(Elementwise):
             return self._random(p, x, ctx)
         return super().reference(p, inputs, ctx)
 
-    def _random(self, p: Any, x: Any, ctx: ReferenceContext) -> Sequence[Any]:
+    def _random(self, p: LeakyReLUParam, x: Array, ctx: ReferenceContext) -> Arrays:
         from mx_core import philox
 
         low, high = p.lower_bound, p.upper_bound
-        slope: Any = 0.5 * (low + high)
+        slope: Array | float = 0.5 * (low + high)
         if ctx.is_train:
             u = philox.uniform(ctx.random_key, ctx.random_offset, x.size, np.float32)
             slope = low + (high - low) * u.reshape(x.shape)
@@ -170,39 +175,38 @@ class LeakyReLU(Elementwise):
         return x * mask, mask
 
 
-class BackwardLeakyReLU(Derivative):
+class BackwardLeakyReLU(Derivative[LeakyReLUParam]):
     """Gradient of LeakyReLU."""
 
     name = "_backward_LeakyReLU"
-    Param = LeakyReLUParam
     arguments = ("out_grad", "data")
     results = ("data_grad",)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: LeakyReLUParam, g: GradientBuilder) -> Gradients:
         """Derived; that of prelu is not offered."""
         return g.not_differentiable() if p.act_type == "prelu" else super().gradient(p, g)
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
         """gamma for prelu only."""
         return ("out_grad", "data", "gamma") if p.act_type == "prelu" else ("out_grad", "data")
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
         """One per input of the forward operator."""
         return ("data_grad", "gamma_grad") if p.act_type == "prelu" else ("data_grad",)
 
-    def expression(self, p: Any) -> Expression | None:  # type: ignore[override]
+    def expression(self, p: LeakyReLUParam) -> Expression | None:  # type: ignore[override]
         """None for prelu."""
         if p.act_type == "prelu":
             return None
         return _traced(p, _leaky_gradient, 2)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: LeakyReLUParam, s: Shapes) -> None:
         """Gradients have the shapes of what they belong to."""
         s.unify(["out_grad", "data", "data_grad"])
         if p.act_type == "prelu":
             s.unify(["gamma", "gamma_grad"])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: LeakyReLUParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The derivative; gamma's gradient is summed over all but the channels."""
         if p.act_type != "prelu":
             return super().reference(p, inputs, ctx)
@@ -214,19 +218,16 @@ class BackwardLeakyReLU(Derivative):
         return data_grad, each.sum(axes).reshape(gamma.shape).astype(gamma.dtype)
 
 
-def _traced(p: Any, function: Any, n_inputs: int) -> Expression:
+def _traced(p: LeakyReLUParam, function: Callable[..., Traced], n_inputs: int) -> Expression:
     names = [f.name for f in p.fields() if f.runtime]
 
     class Parameters:
         act_type = p.act_type
 
-    def build(*values: Any) -> Any:
+    def build(*values: Traced) -> Traced:
         holder: Any = Parameters()
         for name, value in zip(names, values[n_inputs:], strict=True):
             setattr(holder, name, value)
         return function(holder, *values[:n_inputs])
 
     return X.trace(build, n_inputs, len(names))
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Activation, LeakyReLU)

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mx_core import expression as X
+from mx_core.expression import Traced
 from mx_core.operator import SimpleOp
 from mx_operators.elementwise.make import elementwise, scalar_operator
 
 _BOTH = ("lhs", "rhs")
-_Function = Callable[[Any, Any], Any]
+_Function = Callable[[Traced, Traced], Traced]
 
 
 def _pair(
@@ -24,23 +24,23 @@ def _pair(
     )  # fmt: skip
 
 
-def _add(a: Any, b: Any) -> Any:
+def _add(a: Traced, b: Traced) -> Traced:
     return a + b
 
 
-def _sub(a: Any, b: Any) -> Any:
+def _sub(a: Traced, b: Traced) -> Traced:
     return a - b
 
 
-def _mul(a: Any, b: Any) -> Any:
+def _mul(a: Traced, b: Traced) -> Traced:
     return a * b
 
 
-def _div(a: Any, b: Any) -> Any:
+def _div(a: Traced, b: Traced) -> Traced:
     return a / b
 
 
-def _mod(a: Any, b: Any) -> Any:
+def _mod(a: Traced, b: Traced) -> Traced:
     return a % b
 
 
@@ -122,4 +122,4 @@ def _with_number() -> list[type[SimpleOp]]:
     return made
 
 
-OPERATORS: tuple[type[SimpleOp], ...] = (*_same_shape(), *_broadcasting(), *_with_number())
+FUNCTIONS = (*_same_shape(), *_broadcasting(), *_with_number())

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mx_core import dtypes
-from mx_core.operator import NoParams, SimpleOp, opt, param
+from mx_core.expression import Traced
+from mx_core.operator import NoParams, Params, SimpleOp, Types, opt
 
 
-@param
-class ScalarParam:
+class ScalarParam(Params):
     """The number on the other side."""
 
     scalar: float = opt(1.0, "the number", runtime=True)
@@ -20,19 +19,19 @@ class ScalarParam:
 
 def elementwise(
     name: str,
-    function: Callable[..., Any],
-    gradient: Callable[..., Any] | None = None,
+    function: Callable[..., Traced],
+    gradient: Callable[..., Traced] | None = None,
     *,
     doc: str,
     arguments: tuple[str, ...] = ("data",),
     aliases: tuple[str, ...] = (),
-    params: Any = NoParams,
+    params: type[Params] = NoParams,
     broadcast: bool = False,
     differentiable: bool = True,
     base: type[SimpleOp] = SimpleOp,
 ) -> type[SimpleOp]:
     """A SimpleOp class from `function(p, *inputs)` and, optionally, its gradient."""
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "name": name, "aliases": aliases, "Param": params, "arguments": arguments,
         "broadcast": broadcast, "differentiable": differentiable, "__doc__": doc,
         "__module__": function.__module__, "function": staticmethod(function),
@@ -42,8 +41,8 @@ def elementwise(
     return type(name.strip("_").title().replace("_", ""), (base,), members)
 
 
-class _WithNumber(SimpleOp):
-    def infer_type(self, p: Any, t: Any) -> None:
+class _WithNumber(SimpleOp[ScalarParam]):
+    def infer_type(self, p: ScalarParam, t: Types) -> None:
         """As data; truth values become integers."""
         data = t.get("data")
         if not p.is_int and data is not None and dtypes.name(data) not in dtypes.FLOATING:
@@ -58,7 +57,7 @@ class _WithNumber(SimpleOp):
 
 
 def scalar_operator(
-    name: str, function: Callable[..., Any], doc: str, alias: str, *, differentiable: bool = True
+    name: str, function: Callable[..., Traced], doc: str, alias: str, *, differentiable: bool = True
 ) -> type[SimpleOp]:
     """An operator of an array and a number, `function(x, scalar)`."""
     return elementwise(

@@ -7,30 +7,28 @@ Gradients that are not written here are derived from the function itself.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from mx_core import expression as X
-from mx_core.operator import SimpleOp, opt, param, required
+from mx_core.expression import Traced
+from mx_core.operator import Params, SimpleOp, opt, required
 from mx_operators.elementwise.make import elementwise as op
 
 
-@param
-class ClipParam:
+class ClipParam(Params):
     """Limits."""
 
     a_min: float = required("smallest value of the result", runtime=True)
     a_max: float = required("largest value of the result", runtime=True)
 
 
-@param
-class SmoothL1Param:
+class SmoothL1Param(Params):
     """Where the parabola ends."""
 
     scalar: float = opt(1.0, "σ: the square is used for |x| < 1/σ²", runtime=True)
 
 
-@param
-class QuadraticParam:
+class QuadraticParam(Params):
     """Coefficients of a·x² + b·x + c."""
 
     a: float = opt(0.0, "coefficient of the square", runtime=True)
@@ -38,86 +36,80 @@ class QuadraticParam:
     c: float = opt(0.0, "constant term", runtime=True)
 
 
-@param
-class HardSigmoidParam:
+class HardSigmoidParam(Params):
     """Line that is clipped to [0, 1]."""
 
     alpha: float = opt(0.2, "slope", runtime=True)
     beta: float = opt(0.5, "offset", runtime=True)
 
 
-class SmoothL1(SimpleOp):
+class SmoothL1(SimpleOp[SmoothL1Param]):
     """(σx)²/2 for |x| < 1/σ², else |x| − 1/(2σ²).
 
     Source: Girshick, Fast R-CNN, ICCV 2015, equation 3, with σ as in Faster R-CNN.
     """
 
     name = "smooth_l1"
-    Param = SmoothL1Param
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: SmoothL1Param, data: Traced) -> Traced:
         """The loss."""
         s2 = p.scalar * p.scalar
         inner = 0.5 * s2 * X.square(data)
         return X.where(abs(data) < 1 / s2, inner, abs(data) - 0.5 / s2)
 
-    def gradient_function(self, p: Any, out_grad: Any, data: Any) -> Any:
+    def gradient_function(self, p: SmoothL1Param, out_grad: Traced, data: Traced) -> Traced:
         """σ²x inside, sign(x) outside."""
         s2 = p.scalar * p.scalar
         return out_grad * X.where(abs(data) < 1 / s2, s2 * data, X.sign(data))
 
 
-class Quadratic(SimpleOp):
+class Quadratic(SimpleOp[QuadraticParam]):
     """y = a·x² + b·x + c, elementwise."""
 
     name = "_contrib_quadratic"
-    Param = QuadraticParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: QuadraticParam, data: Traced) -> Traced:
         """Horner's scheme."""
         return (p.a * data + p.b) * data + p.c
 
-    def gradient_function(self, p: Any, out_grad: Any, data: Any) -> Any:
+    def gradient_function(self, p: QuadraticParam, out_grad: Traced, data: Traced) -> Traced:
         """2·a·x + b."""
         return out_grad * (2 * p.a * data + p.b)
 
 
-class Clip(SimpleOp):
+class Clip(SimpleOp[ClipParam]):
     """Values limited to [a_min, a_max]; the gradient passes inside, borders included."""
 
     name = "clip"
-    Param = ClipParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: ClipParam, data: Traced) -> Traced:
         """The upper limit wins where the limits cross."""
         return X.where(data > p.a_max, p.a_max, X.where(data < p.a_min, p.a_min, data))
 
-    def gradient_function(self, p: Any, out_grad: Any, data: Any) -> Any:
+    def gradient_function(self, p: ClipParam, out_grad: Traced, data: Traced) -> Traced:
         """out_grad inside, 0 outside."""
         return X.where(X.logical_or(data < p.a_min, data > p.a_max), 0.0, out_grad)
 
 
-class HardSigmoid(SimpleOp):
+class HardSigmoid(SimpleOp[HardSigmoidParam]):
     """max(0, min(1, alpha·x + beta))."""
 
     name = "hard_sigmoid"
-    Param = HardSigmoidParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: HardSigmoidParam, data: Traced) -> Traced:
         """A clipped line."""
         return X.maximum(X.minimum(p.alpha * data + p.beta, 1.0), 0.0)
 
-    def gradient_function(self, p: Any, out_grad: Any, output: Any) -> Any:
+    def gradient_function(self, p: HardSigmoidParam, out_grad: Traced, output: Traced) -> Traced:
         """alpha where the line is not clipped."""
         return X.where(X.logical_and(output > 0, output < 1), out_grad * p.alpha, 0.0)
 
 
-def _flat(name: str, function: Any, doc: str) -> type[SimpleOp]:
+def _flat(name: str, function: Callable[..., Traced], doc: str) -> type[SimpleOp]:
     return op(name, function, doc=doc, differentiable=False)
 
 
-OPERATORS: tuple[type[SimpleOp], ...] = (
-    SmoothL1, Quadratic, Clip, HardSigmoid,
+FUNCTIONS = (
     op("_copy", lambda p, data: data, doc="The same values.", aliases=("identity",)),
     op("negative", lambda p, data: -data, doc="−x."),
     op("abs", lambda p, data: abs(data), doc="|x|."),

@@ -3,33 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isqrt
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Entry,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    opt,
+)
 from mx_operators.linalg.factor import square
+from mx_operators.nn.base import at
 
 
-@param
-class DiagonalParam:
+class DiagonalParam(Params):
     """Which diagonal."""
 
     offset: int = opt(0, "0: the main diagonal; positive: above it; negative: below it")
 
 
-@param
-class TriangleParam:
+class TriangleParam(Params):
     """Which triangle."""
 
     offset: int = opt(0, "0: with the main diagonal; positive: above it; negative: below it")
     lower: bool = opt(True, "with offset 0, the lower triangle; else the upper one")
 
 
-def triangle(p: Any, n: int) -> tuple[Any, Any]:
+def triangle(p: TriangleParam, n: int) -> tuple[Array, Array]:
     """Rows and columns of the triangle of an (n, n) matrix: a lower one row by row, an upper one column by column."""
     if p.offset < 0 or (p.offset == 0 and p.lower):
         return np.tril_indices(n, p.offset)
@@ -37,71 +44,69 @@ def triangle(p: Any, n: int) -> tuple[Any, Any]:
     return rows, columns
 
 
-def triangular(g: Any, matrix: Any, lower: bool) -> Any:
+def triangular(g: GradientBuilder, matrix: Entry, lower: bool) -> Entry:
     """Gradient-builder entry: a matrix with one triangle set to zero."""
     vector = g.op("_linalg_extracttrian", (matrix,), lower=lower)[0]
     return g.op("_linalg_maketrian", (vector,), lower=lower)[0]
 
 
-def _vector(s: Any) -> tuple[int, ...] | None:
+def _vector(s: Shapes) -> tuple[int, ...] | None:
     a = s.get("A")
     if a is not None and not a:
         raise s.error("A: expected at least 1 dimension, got ()")
     if a is not None and a[-1] == 0:  # no diagonal of a matrix is empty, so it could not be taken out again
         raise s.error(f"A: expected at least 1 element in the last dimension, got {a}")
-    return None if a is None else tuple(a)
+    return a
 
 
-def _inside(p: Any, s: Any, a: tuple[int, ...]) -> int:
+def _inside(p: DiagonalParam | TriangleParam, s: Shapes, a: tuple[int, ...]) -> int:
     """Extent of what an offset leaves of square matrices; −1 when unknown."""
     if a[-1] >= 0 and abs(p.offset) >= a[-1]:
         raise s.error(f"offset: expected less than {a[-1]} for A {a}, got {p.offset}")
     return max(a[-1] - abs(p.offset), -1) if a[-1] >= 0 else -1
 
 
-class ExtractDiag(OperatorProperty):
+class ExtractDiag(Operator[DiagonalParam]):
     """A diagonal of (…, n, n) as (…, n − |offset|)."""
 
     name = "_linalg_extractdiag"
     aliases = ("linalg_extractdiag",)
-    Param = DiagonalParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DiagonalParam, s: Shapes) -> None:
         """Forward."""
         a = square(s)
         if a is not None:
             s.assign("output", (*a[:-2], _inside(p, s, a)))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: DiagonalParam, g: GradientBuilder) -> Gradients:
         """Put back."""
         return g.op("_linalg_makediag", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DiagonalParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's diagonal."""
         return (np.diagonal(inputs[0], p.offset, -2, -1).copy(),)
 
 
-class MakeDiag(OperatorProperty):
+class MakeDiag(Operator[DiagonalParam]):
     """Vectors (…, n) on a diagonal of zero matrices (…, m, m), m = n + |offset|."""
 
     name = "_linalg_makediag"
     aliases = ("linalg_makediag",)
-    Param = DiagonalParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DiagonalParam, s: Shapes) -> None:
         """Forward."""
         a = _vector(s)
         if a is not None:
             n = a[-1] + abs(p.offset) if a[-1] >= 0 else -1
             s.assign("output", (*a[:-1], n, n))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: DiagonalParam, g: GradientBuilder) -> Gradients:
         """Taken out again."""
         return g.op("_linalg_extractdiag", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DiagonalParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """An assignment."""
         a = inputs[0]
         n = a.shape[-1] + abs(p.offset)
@@ -111,7 +116,7 @@ class MakeDiag(OperatorProperty):
         return (out,)
 
 
-class ExtractTrian(OperatorProperty):
+class ExtractTrian(Operator[TriangleParam]):
     """A triangle of (…, n, n) as (…, k·(k + 1)/2), k = n − |offset|.
 
     A lower triangle is read row by row, an upper one column by column.
@@ -119,34 +124,32 @@ class ExtractTrian(OperatorProperty):
 
     name = "_linalg_extracttrian"
     aliases = ("linalg_extracttrian",)
-    Param = TriangleParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: TriangleParam, s: Shapes) -> None:
         """Forward."""
         a = square(s)
         if a is not None:
             k = _inside(p, s, a)
             s.assign("output", (*a[:-2], k * (k + 1) // 2 if k >= 0 else -1))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: TriangleParam, g: GradientBuilder) -> Gradients:
         """Put back."""
         return g.op("_linalg_maketrian", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: TriangleParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Fancy indexing."""
-        return (inputs[0][(..., *triangle(p, inputs[0].shape[-1]))],)
+        return (at(inputs[0], triangle(p, inputs[0].shape[-1])),)
 
 
-class MakeTrian(OperatorProperty):
+class MakeTrian(Operator[TriangleParam]):
     """Vectors (…, k·(k + 1)/2) as a triangle of zero matrices (…, n, n), n = k + |offset|."""
 
     name = "_linalg_maketrian"
     aliases = ("linalg_maketrian",)
-    Param = TriangleParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: TriangleParam, s: Shapes) -> None:
         """Forward."""
         a = _vector(s)
         if a is None:
@@ -159,17 +162,15 @@ class MakeTrian(OperatorProperty):
             n = k + abs(p.offset)
         s.assign("output", (*a[:-1], n, n))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: TriangleParam, g: GradientBuilder) -> Gradients:
         """Taken out again."""
         return g.op("_linalg_extracttrian", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: TriangleParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """An assignment."""
         a = inputs[0]
         n = (isqrt(8 * a.shape[-1] + 1) - 1) // 2 + abs(p.offset)
         out = np.zeros((*a.shape[:-1], n, n), a.dtype)
-        out[(..., *triangle(p, n))] = a
+        rows, columns = triangle(p, n)
+        out[..., rows, columns] = a
         return (out,)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (ExtractDiag, MakeDiag, ExtractTrian, MakeTrian)

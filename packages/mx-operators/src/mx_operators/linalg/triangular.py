@@ -3,21 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.linalg.factor import CholeskyParam, square, turned
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Entry,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    opt,
+)
+from mx_operators.linalg.factor import CholeskyParam, flipped, square
 from mx_operators.linalg.parts import triangular
 from mx_operators.nn.base import wide
 
 
-@param
-class TriangularParam:
+class TriangularParam(Params):
     """Which triangle, which side, and scale."""
 
     transpose: bool = opt(False, "use Aᵀ")
@@ -26,12 +32,12 @@ class TriangularParam:
     alpha: float = opt(1.0, "factor of the result", runtime=True)
 
 
-def _triangle(p: Any, a: Any) -> Any:
+def _triangle(p: TriangularParam, a: Array) -> Array:
     part = np.tril(a) if p.lower else np.triu(a)
     return part.swapaxes(-1, -2) if p.transpose else part
 
 
-def solve(a: Any, b: Any, op: str) -> Any:
+def solve(a: Array, b: Array, op: str) -> Array:
     """a⁻¹·b; ArgumentError when a matrix is singular."""
     try:
         return np.linalg.solve(a, b)
@@ -39,11 +45,10 @@ def solve(a: Any, b: Any, op: str) -> Any:
         raise ArgumentError(f"[{op}] A of shape {a.shape}: {error}") from None
 
 
-class _Triangular(OperatorProperty):
-    Param = TriangularParam
+class _Triangular(Operator[TriangularParam]):
     arguments = ("A", "B")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: TriangularParam, s: Shapes) -> None:
         """As B."""
         s.unify(["B", "output"])
         a, b = square(s), s.get("B")
@@ -53,16 +58,16 @@ class _Triangular(OperatorProperty):
             raise s.error(f"expected two arrays of the same 2 or more dimensions, got {a} and {b}")
         n = b[-1] if p.rightside else b[-2]
         s.assign("A", (*b[:-2], n, n))
-        a = s.get("A")
+        a = s.ranked("A")
         s.assign("B", (*a[:-2], -1, a[-1]) if p.rightside else (*a[:-2], a[-1], -1))
 
 
-def _product(g: Any, x: Any, y: Any, tx: bool, ty: bool, alpha: Any) -> Any:
+def _product(g: GradientBuilder, x: Entry, y: Entry, tx: bool, ty: bool, alpha: float) -> Entry:
     return g.op("_linalg_gemm2", (x, y), transpose_a=tx, transpose_b=ty, alpha=alpha)[0]
 
 
-def _outer(g: Any, p: Any, head: Any, value: Any, alpha: Any) -> Any:
-    """Gradient by A's triangle: alpha · head·valueᵀ, turned as side and transpose say."""
+def _outer(g: GradientBuilder, p: TriangularParam, head: Entry, value: Entry, alpha: float) -> Entry:
+    """Gradient by A's triangle: alpha · head·valueᵀ, transposed as side and transpose say."""
     first, second = (value, head) if p.transpose != p.rightside else (head, value)
     full = _product(g, first, second, p.rightside, not p.rightside, alpha)
     return triangular(g, full, p.lower)
@@ -74,13 +79,15 @@ class Trmm(_Triangular):
     name = "_linalg_trmm"
     aliases = ("linalg_trmm",)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: TriangularParam, g: GradientBuilder) -> Gradients:
         """A triangle of a product; the transposed product."""
-        turned = self.Param(transpose=not p.transpose, rightside=p.rightside, lower=p.lower, alpha=p.alpha)
-        grad = g.op("_linalg_trmm", (g.input(0), g.out_grad()), params=turned)[0]
-        return (_outer(g, p, g.out_grad(), g.input(1), p.alpha), grad)
+        transposed = self.Param(
+            transpose=not p.transpose, rightside=p.rightside, lower=p.lower, alpha=p.alpha
+        )
+        grad = g.op("_linalg_trmm", (g.input("A"), g.out_grad()), params=transposed)[0]
+        return (_outer(g, p, g.out_grad(), g.input("B"), p.alpha), grad)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: TriangularParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's matmul."""
         a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
         return ((p.alpha * (b @ a if p.rightside else a @ b)).astype(inputs[0].dtype, copy=False),)
@@ -92,13 +99,13 @@ class Trsm(_Triangular):
     name = "_linalg_trsm"
     aliases = ("linalg_trsm",)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: TriangularParam, g: GradientBuilder) -> Gradients:
         """The transposed solution W of the out-gradient; a triangle of −W·Xᵀ."""
-        turned = self.Param(transpose=not p.transpose, rightside=p.rightside, lower=p.lower)
-        w = g.op("_linalg_trsm", (g.input(0), g.out_grad()), params=turned)[0]
-        return (_outer(g, p, w, g.output(0), -1.0), g.op("_mul_scalar", (w,), scalar=p.alpha)[0])
+        transposed = self.Param(transpose=not p.transpose, rightside=p.rightside, lower=p.lower)
+        w = g.op("_linalg_trsm", (g.input("A"), g.out_grad()), params=transposed)[0]
+        return (_outer(g, p, w, g.output(), -1.0), g.op("_mul_scalar", (w,), scalar=p.alpha)[0])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: TriangularParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """LAPACK through NumPy."""
         a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
         if p.rightside:
@@ -108,37 +115,33 @@ class Trsm(_Triangular):
         return ((p.alpha * x).astype(inputs[0].dtype, copy=False),)
 
 
-class Potri(OperatorProperty):
+class Potri(Operator[CholeskyParam]):
     """(A·Aᵀ)⁻¹ for a lower triangular A, (Aᵀ·A)⁻¹ for an upper one: the factor that potrf gives."""
 
     name = "_linalg_potri"
     aliases = ("linalg_potri",)
-    Param = CholeskyParam
     arguments = ("A",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: CholeskyParam, s: Shapes) -> None:
         """As A."""
         square(s)
         s.unify(["A", "output"])
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: CholeskyParam, g: GradientBuilder) -> Gradients:
         """The triangle of −S·A, or of −A·S, where S = P·(G + Gᵀ)·P and P is the result."""
-        result, head = g.output(0), g.out_grad()
+        result, head = g.output(), g.out_grad()
         both = g.op(
             "elemwise_add",
             [_product(g, result, head, False, transpose, 1.0) for transpose in (False, True)],
         )[0]
         middle = _product(g, both, result, False, False, 1.0)
-        factor = triangular(g, g.input(0), p.lower)
+        factor = triangular(g, g.input("A"), p.lower)
         left, right = (middle, factor) if p.lower else (factor, middle)
         return (triangular(g, _product(g, left, right, False, False, -1.0), p.lower),)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: CholeskyParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The inverse factor times its transpose."""
-        a = np.tril(turned(wide(inputs[0]), p))
+        a = np.tril(flipped(wide(inputs[0]), p))
         identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
         inverse = solve(a, identity, self.name)
         return ((inverse.swapaxes(-1, -2) @ inverse).astype(inputs[0].dtype, copy=False),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Trmm, Trsm, Potri)

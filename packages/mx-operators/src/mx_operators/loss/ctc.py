@@ -7,19 +7,15 @@ Source: Graves, Fernández, Gomez, Schmidhuber, Connectionist Temporal Classific
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
 from mx_operators.nn.base import wide
 
 
-@param
-class CTCLossParam:
+class CTCLossParam(Params):
     """Which lengths are given, and which class is the blank."""
 
     use_data_lengths: bool = opt(False, "data_lengths is given; else all sequences have length T")
@@ -30,7 +26,7 @@ class CTCLossParam:
     )  # fmt: skip
 
 
-class CTCLoss(Differentiable):
+class CTCLoss(Operator[CTCLossParam]):
     """−log of the probability that softmax(data) reads as label, per sequence: (N,).
 
     data (T, N, C) before the softmax, label (N, L) with L ≤ T. A path reads as a label once
@@ -40,21 +36,17 @@ class CTCLoss(Differentiable):
 
     name = "CTCLoss"
     aliases = ("ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss")
-    Param = CTCLossParam
     arguments = ("data", "label", "data_lengths", "label_lengths")
+    without_gradient = ("label", "data_lengths", "label_lengths")
     results = ("output0", "slope")
-    kept_outputs = (1,)
+    hidden = ("slope",)
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: CTCLossParam) -> tuple[str, ...]:
         """Lengths as the parameters say."""
         wanted = {"data_lengths": p.use_data_lengths, "label_lengths": p.use_label_lengths}
         return tuple(name for name in self.arguments if wanted.get(name, True))
 
-    def num_visible_outputs(self, p: Any) -> int:
-        """The loss; its slope is kept for backward."""
-        return 1
-
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: CTCLossParam, s: Shapes) -> None:
         """One loss per sequence."""
         data, label = s.get("data"), s.get("label")
         if data is None:
@@ -71,14 +63,14 @@ class CTCLoss(Differentiable):
         s.unify(["data", "slope"])
         s.assign("output0", data[1:2])
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: CTCLossParam, t: Types) -> None:
         """As data; labels and lengths of any type."""
         t.unify(["data", "output0", "slope"])
         for name in self.inputs(p)[1:]:
             if t.get(name) is None:
                 t.assign(name, t.get("data"))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: CTCLossParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Forward and backward variables in the log domain, all sequences at once."""
         table = dict(zip(self.inputs(p), inputs, strict=True))
         data = wide(table["data"])
@@ -94,12 +86,12 @@ class CTCLoss(Differentiable):
         loss, slope = _ctc(data, labels, counts, lengths, 0 if p.blank_label == "first" else classes - 1)
         return loss.astype(table["data"].dtype), slope.astype(table["data"].dtype)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: CTCLossParam, out_grad: Array, slope: Array, inputs: Sequence[ShapeOnly]) -> Array:
         """The slope, scaled per sequence."""
-        return (wide(heads[0])[None, :, None] * wide(outputs[0]),)
+        return out_grad[None, :, None] * slope
 
 
-def _labels(p: Any, table: dict[str, Any], classes: int) -> tuple[Any, Any]:
+def _labels(p: CTCLossParam, table: dict[str, Array], classes: int) -> tuple[Array, Array]:
     """Labels as classes (N, L), and how many there are per sequence."""
     labels = table["label"].astype(np.int64)
     batch, most = labels.shape
@@ -120,7 +112,7 @@ def _labels(p: Any, table: dict[str, Any], classes: int) -> tuple[Any, Any]:
     return np.where(used, labels, 0), counts
 
 
-def _ctc(data: Any, labels: Any, counts: Any, lengths: Any, blank: int) -> tuple[Any, Any]:
+def _ctc(data: Array, labels: Array, counts: Array, lengths: Array, blank: int) -> tuple[Array, Array]:
     """Losses (N,) and slopes (T, N, C), in float64."""
     steps, batch, classes = data.shape
     shifted = data.astype(np.float64)
@@ -166,7 +158,7 @@ def _ctc(data: Any, labels: Any, counts: Any, lengths: Any, blank: int) -> tuple
     return np.where(possible, -total, 0), slope
 
 
-def _reach(previous: Any, skip: Any) -> Any:
+def _reach(previous: Array, skip: Array) -> Array:
     """log of the sum over staying, advancing by one, and by two where allowed."""
     one = np.full_like(previous, -np.inf)
     one[:, 1:] = previous[:, :-1]
@@ -175,10 +167,7 @@ def _reach(previous: Any, skip: Any) -> Any:
     return np.logaddexp(np.logaddexp(previous, one), two)
 
 
-def _log_sum(x: Any) -> Any:
+def _log_sum(x: Array) -> Array:
     high = x.max(1)
     safe = np.where(np.isfinite(high), high, 0)
     return safe + np.log(np.exp(x - safe[:, None]).sum(1))
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (CTCLoss,)

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
 from mx_operators.nn.base import wide
 from mx_operators.nn.softmax import softmax
 
 
-@param
-class SoftmaxOutputParam:
+class SoftmaxOutputParam(Params):
     """Axis, what is ignored, how the gradient is scaled."""
 
     grad_scale: float = opt(1.0, "factor of the gradient", runtime=True)
@@ -36,7 +32,7 @@ class SoftmaxOutputParam:
     smooth_alpha: float = opt(0.0, "label smoothing; not with multi_output", lower=0.0, upper=1.0)
 
 
-def as_classes(x: Any, p: Any) -> Any:
+def as_classes(x: Array, p: SoftmaxOutputParam) -> Array:
     """data as (rows, classes, positions)."""
     if p.multi_output:
         return x.reshape(x.shape[0], x.shape[1], prod(x.shape[2:]))
@@ -45,7 +41,7 @@ def as_classes(x: Any, p: Any) -> Any:
     return x.reshape(x.shape[0], prod(x.shape[1:]), 1)
 
 
-class SoftmaxOutput(OperatorProperty):
+class SoftmaxOutput(Operator[SoftmaxOutputParam]):
     """softmax(data); the gradient is (softmax − one_hot(label)) · grad_scale.
 
     data (N, C) with label (N,); multi_output: (N, C, …) with (N, …) or with one axis for all
@@ -55,11 +51,11 @@ class SoftmaxOutput(OperatorProperty):
 
     name = "SoftmaxOutput"
     aliases = ("Softmax",)
-    Param = SoftmaxOutputParam
     arguments = ("data", "label")
+    without_gradient = ("label",)
     is_loss = True
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: SoftmaxOutputParam, s: Shapes) -> None:
         """Label from data, unless it is given as a distribution."""
         s.unify(["data", "output"])
         data = s.get("data")
@@ -79,59 +75,32 @@ class SoftmaxOutput(OperatorProperty):
             expected = (data[0], -1 if -1 in data[2:] else prod(data[2:]))
         s.assign("label", expected)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: SoftmaxOutputParam, t: Types) -> None:
         """Output as data; labels as data unless they have a type."""
         t.unify(["data", "output"])
         if t.get("label") is None:
             t.assign("label", t.get("data"))
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Row by row."""
+    def inplace(self, p: SoftmaxOutputParam) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Needs label and output; the head gradient only with out_grad."""
-        kept = [g.input(1), g.output(0)] + ([g.out_grad()] if p.out_grad else [])
-        return (g.op("_backward_SoftmaxOutput", kept, params=p)[0], None)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardSoftmaxOutput(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: SoftmaxOutputParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """softmax over the classes."""
         x = wide(inputs[0])
         return (softmax(as_classes(x, p), 1).reshape(x.shape).astype(inputs[0].dtype),)
 
+    def kept(self, p: SoftmaxOutputParam) -> tuple[str, ...]:
+        """The head gradient with the parameter of its name."""
+        return ("label", "output", "out_grad") if p.out_grad else ("label", "output")
 
-class BackwardSoftmaxOutput(OperatorProperty):
-    """Gradient of the cross-entropy behind SoftmaxOutput."""
-
-    name = "_backward_SoftmaxOutput"
-    Param = SoftmaxOutputParam
-    arguments = ("label", "output", "out_grad")
-    results = ("data_grad",)
-
-    def inputs(self, p: Any) -> tuple[str, ...]:
-        """out_grad with the parameter of that name."""
-        return self.arguments if p.out_grad else self.arguments[:2]
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the output."""
-        s.unify(["output", "data_grad"])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As the output."""
-        t.unify(["output", "data_grad"])
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(
+        self, p: SoftmaxOutputParam, label: Array, output: Array, out_grad: Array | None = None
+    ) -> Array:
         """Probabilities minus labels, scaled."""
-        label, y = inputs[0], wide(inputs[1])
-        prob = as_classes(y, p)
+        prob = as_classes(output, p)
         rows, classes, positions = prob.shape
-        if label.shape == y.shape:
-            grad = (prob - label.reshape(prob.shape)) * p.grad_scale
-            return (grad.reshape(y.shape).astype(inputs[1].dtype),)
+        if label.shape == output.shape:
+            return ((prob - label.reshape(prob.shape)) * p.grad_scale).reshape(output.shape)
         index = label.reshape(rows, positions).astype(np.int64)
         smooth = 0.0 if p.multi_output else p.smooth_alpha
         target = (
@@ -148,9 +117,6 @@ class BackwardSoftmaxOutput(OperatorProperty):
         if p.multi_output and p.normalization != "valid":
             divisor *= positions
         grad = grad * (p.grad_scale / max(divisor, 1))  # 0 where there is nothing
-        if p.out_grad:
-            grad = grad * as_classes(wide(inputs[2]), p)
-        return (grad.reshape(y.shape).astype(inputs[1].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (SoftmaxOutput,)
+        if out_grad is not None:
+            grad = grad * as_classes(out_grad, p)
+        return grad.reshape(output.shape)

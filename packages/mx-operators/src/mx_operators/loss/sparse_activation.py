@@ -6,18 +6,13 @@ Source: Ng, Sparse autoencoder, CS294A lecture notes, 2011.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
 from mx_operators.nn.base import along, statistics_type, wide
 
 
-@param
-class SparseActivationParam:
+class SparseActivationParam(Params):
     """Target, weight of the penalty, momentum."""
 
     sparseness_target: float = opt(0.1, "what a unit's mean activation should be", lower=0.0, upper=1.0)
@@ -25,7 +20,7 @@ class SparseActivationParam:
     momentum: float = opt(0.9, "share of the old value in the moving average", lower=0.0, upper=1.0)
 
 
-class IdentityAttachKLSparseReg(OperatorProperty):
+class IdentityAttachKLSparseReg(Operator[SparseActivationParam]):
     """data (N, C, …); its gradient is the head gradient and that of penalty · KL(target, average).
 
     average (C,) is a moving average of the units' means, which lie between 0 and 1: that of a sigmoid.
@@ -34,16 +29,12 @@ class IdentityAttachKLSparseReg(OperatorProperty):
     """
 
     name = "IdentityAttachKLSparseReg"
-    Param = SparseActivationParam
     auxiliaries = ("moving_avg",)
     results = ("output", "average")
+    hidden = ("average",)
     needs_train_flag = True
 
-    def num_visible_outputs(self, p: Any) -> int:
-        """The output."""
-        return 1
-
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: SparseActivationParam, s: Shapes) -> None:
         """An average per unit."""
         s.unify(["data", "output"])
         s.unify(["moving_avg", "average"])
@@ -54,21 +45,13 @@ class IdentityAttachKLSparseReg(OperatorProperty):
             s.assign("moving_avg", (data[1],))
             s.assign("average", (data[1],))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: SparseActivationParam, t: Types) -> None:
         """Averages in float32 for 16-bit data."""
         t.unify(["data", "output"])
         for name in ("moving_avg", "average"):
             t.assign(name, statistics_type(t.get("data")))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Reads the average of this step."""
-        return g.op(f"_backward_{self.name}", (g.out_grad(), g.output(1)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardIdentityAttachKLSparseReg(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: SparseActivationParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The identity; in training the average moves."""
         data, average = inputs
         if ctx.is_train and data.size:
@@ -76,30 +59,8 @@ class IdentityAttachKLSparseReg(OperatorProperty):
             average = (p.momentum * wide(average) + (1 - p.momentum) * mean).astype(average.dtype)
         return data.copy(), average.copy(), average
 
-
-class BackwardIdentityAttachKLSparseReg(OperatorProperty):
-    """Gradient of IdentityAttachKLSparseReg."""
-
-    name = "_backward_IdentityAttachKLSparseReg"
-    Param = SparseActivationParam
-    arguments = ("out_grad", "average")
-    results = ("data_grad",)
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As out_grad."""
-        s.unify(["out_grad", "data_grad"])
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As out_grad; averages in float32 for 16-bit data."""
-        t.unify(["out_grad", "data_grad"])
-        t.assign("average", statistics_type(t.get("out_grad")))
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The slope of the divergence."""
-        head, average = (wide(x) for x in inputs)
+    def backward(self, p: SparseActivationParam, out_grad: Array, average: Array) -> Array:
+        """The slope of the divergence is added."""
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = (1 - p.sparseness_target) / (1 - average) - p.sparseness_target / average
-        return ((head + along(p.penalty * slope, 1, head.ndim)).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (IdentityAttachKLSparseReg,)
+        return out_grad + along(p.penalty * slope, 1, out_grad.ndim)

@@ -34,7 +34,7 @@ def wide(x: Array) -> Array:
     return x.astype(np.float32) if dtypes.code(x.dtype) in (FLOAT16, BFLOAT16) else x
 
 
-def at(x: Array, place: tuple[int, ...]) -> Array:
+def at(x: Array, place: tuple[int, ...] | tuple[Array, ...]) -> Array:
     """x[..., i, j, …] for the last indices i, j, …"""
     index: tuple[Any, ...] = (..., *place)
     return x[index]

@@ -10,31 +10,33 @@ gate behind the recurrent product).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from mx_core.operator import Array, Arrays
+from mx_operators.rnn.params import RNNParam
 
 
 class Step(NamedTuple):
     """What a step gives: the states, and what its gradient needs."""
 
-    h: Any
-    c: Any
-    kept: tuple[Any, ...]
+    h: Array
+    c: Array
+    kept: tuple[Array, ...]
 
 
 class StepGradient(NamedTuple):
     """Gradients with respect to a, r, and the previous states other than through r."""
 
-    a: Any
-    r: Any
-    h: Any
-    c: Any
+    a: Array
+    r: Array
+    h: Array | float
+    c: Array
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Array) -> Array:
     """1/(1 + e⁻ˣ) without overflow."""
     return 0.5 * (1 + np.tanh(0.5 * x))
 
@@ -45,11 +47,11 @@ class Cell:
     gates = 1
     has_cell_state = False
 
-    def forward(self, a: Any, r: Any, h: Any, c: Any) -> Step:
+    def forward(self, a: Array, r: Array, h: Array, c: Array) -> Step:
         """The new states."""
         raise NotImplementedError
 
-    def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
+    def backward(self, kept: Arrays, dh: Array, dc: Array) -> StepGradient:
         """From gradients of the new states."""
         raise NotImplementedError
 
@@ -57,12 +59,12 @@ class Cell:
 class Tanh(Cell):
     """h′ = tanh(a + r)."""
 
-    def forward(self, a: Any, r: Any, h: Any, c: Any) -> Step:
+    def forward(self, a: Array, r: Array, h: Array, c: Array) -> Step:
         """Elman's cell."""
         new = np.tanh(a + r)
         return Step(new, c, (new,))
 
-    def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
+    def backward(self, kept: Arrays, dh: Array, dc: Array) -> StepGradient:
         """The slope of tanh from its value."""
         d = dh * (1 - kept[0] ** 2)
         return StepGradient(d, d, 0, dc)
@@ -71,12 +73,12 @@ class Tanh(Cell):
 class Relu(Cell):
     """h′ = max(a + r, 0)."""
 
-    def forward(self, a: Any, r: Any, h: Any, c: Any) -> Step:
+    def forward(self, a: Array, r: Array, h: Array, c: Array) -> Step:
         """Elman's cell with a rectifier."""
         new = np.maximum(a + r, 0)
         return Step(new, c, (new,))
 
-    def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
+    def backward(self, kept: Arrays, dh: Array, dc: Array) -> StepGradient:
         """Where the value is positive."""
         d = np.where(kept[0] > 0, dh, 0)
         return StepGradient(d, d, 0, dc)
@@ -90,14 +92,14 @@ class Clip:
     high: float | None
     replaces_nan: bool
 
-    def __call__(self, c: Any) -> tuple[Any, Any]:
+    def __call__(self, c: Array) -> tuple[Array, Array]:
         """The clipped state, and where it is as it was."""
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
         free = (c >= low) & (c <= high)
         clipped = np.clip(c, low, high)
         if self.replaces_nan:
-            clipped = np.where(np.isnan(c), self.high if self.low is None else self.low, clipped)
+            clipped = np.where(np.isnan(c), high if self.low is None else low, clipped)
         return clipped.astype(c.dtype), free
 
 
@@ -110,17 +112,17 @@ class LSTM(Cell):
     gates = 4
     has_cell_state = True
 
-    def forward(self, a: Any, r: Any, h: Any, c: Any) -> Step:
+    def forward(self, a: Array, r: Array, h: Array, c: Array) -> Step:
         """Forget, add, show."""
         i, f, g, o = np.split(a + r, 4, -1)
         i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-        new, free = f * c + i * g, np.True_
+        new, free = f * c + i * g, np.asarray(True)
         if self.clip is not None:
             new, free = self.clip(new)
         shown = np.tanh(new)
         return Step(o * shown, new, (i, f, g, o, c, shown, free))
 
-    def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
+    def backward(self, kept: Arrays, dh: Array, dc: Array) -> StepGradient:
         """Through the shown state, then through the gates."""
         i, f, g, o, c, shown, free = kept
         total = np.where(free, dc + dh * o * (1 - shown**2), 0)
@@ -137,14 +139,14 @@ class GRU(Cell):
 
     gates = 3
 
-    def forward(self, a: Any, r: Any, h: Any, c: Any) -> Step:
+    def forward(self, a: Array, r: Array, h: Array, c: Array) -> Step:
         """A mixture of the old state and a candidate."""
         (a_r, a_z, a_n), (r_r, r_z, r_n) = np.split(a, 3, -1), np.split(r, 3, -1)
         reset, update = sigmoid(a_r + r_r), sigmoid(a_z + r_z)
         candidate = np.tanh(a_n + reset * r_n)
         return Step((1 - update) * candidate + update * h, c, (reset, update, candidate, r_n, h))
 
-    def backward(self, kept: Sequence[Any], dh: Any, dc: Any) -> StepGradient:
+    def backward(self, kept: Arrays, dh: Array, dc: Array) -> StepGradient:
         """Through the mixture, then through the gates."""
         reset, update, candidate, r_n, h = kept
         d_n = dh * (1 - update) * (1 - candidate**2)
@@ -157,7 +159,7 @@ class GRU(Cell):
 CELLS: dict[str, Cell] = {"rnn_relu": Relu(), "rnn_tanh": Tanh(), "lstm": LSTM(), "gru": GRU()}
 
 
-def cell_of(p: Any) -> Cell:
+def cell_of(p: RNNParam) -> Cell:
     """The cell of a layer's parameters, with its bounds."""
     low, high = p.lstm_state_clip_min, p.lstm_state_clip_max
     if low is None and high is None:

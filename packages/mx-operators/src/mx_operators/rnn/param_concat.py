@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mx_core.operator import OperatorProperty
-from mx_operators.array.join import Concat
+from mx_core.operator import GradientBuilder, Gradients, Operator
+from mx_operators.array.join import Concat, ConcatParam
 
 
 class RNNParamConcat(Concat):
@@ -13,9 +13,12 @@ class RNNParamConcat(Concat):
     name = "_rnn_param_concat"
     aliases = ()  # type: ignore[assignment]  # narrowed to one name in Concat
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """None: the gradient is that of Concat."""
+    def gradient(self, p: ConcatParam, g: GradientBuilder) -> Gradients:
+        """That of Concat."""
+        return g.op("_backward_Concat", (g.out_grad(), *g.inputs), params=p)
+
+    def backward_operator(self) -> None:
+        """None of its own."""
+
+    def companions(self) -> tuple[Operator, ...]:
         return ()
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (RNNParamConcat,)

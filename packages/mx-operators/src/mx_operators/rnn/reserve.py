@@ -11,15 +11,17 @@ Beyond the length of a sequence gates, R·h + b_R and outputs are 0, and the cel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from mx_core.operator import Array
 from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.params import RNNParam
+from mx_operators.rnn.stack import Run
 from mx_operators.rnn.weights import directions, state_width
 
 
-def reserve_size(p: Any, steps: int, batch: int) -> int:
+def reserve_size(p: RNNParam, steps: int, batch: int) -> int:
     """Length of the vector for sequences of `steps` of `batch` rows."""
     gates = CELLS[p.mode].gates
     kept = p.num_layers * (gates + 1) if gates > 1 else 0
@@ -27,9 +29,9 @@ def reserve_size(p: Any, steps: int, batch: int) -> int:
     return int(steps * batch * directions(p) * (p.state_size * kept + shown))
 
 
-def gather(p: Any, runs: Sequence[Any]) -> Any:
+def gather(p: RNNParam, runs: Sequence[Run]) -> Array:
     """The vector from the runs of `mx_operators.rnn.stack`."""
-    parts: list[Any] = [np.zeros(0)]
+    parts: list[Array] = [np.zeros(0)]
     if CELLS[p.mode].gates > 1:
         for i, run in enumerate(runs):
             order = slice(None, None, -1 if i % directions(p) else 1)
@@ -43,6 +45,6 @@ def gather(p: Any, runs: Sequence[Any]) -> Any:
             ]
             parts += [np.stack(values)[order].ravel() for values in (gates, last)]
     for layer in range(p.num_layers - 1):
-        turned = [runs[layer * directions(p) + d].shown[:: -1 if d else 1] for d in range(directions(p))]
-        parts.append(np.concatenate(turned, -1).ravel())
+        shown = [runs[layer * directions(p) + d].shown[:: -1 if d else 1] for d in range(directions(p))]
+        parts.append(np.concatenate(shown, -1).ravel())
     return np.concatenate(parts)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from mx_core.operator import Array, Arrays
 from mx_operators.rnn.cells import Cell, cell_of
+from mx_operators.rnn.params import RNNParam
 from mx_operators.rnn.weights import Weights, directions, split
 
 
@@ -19,33 +20,33 @@ class Run(NamedTuple):
     (N, 1) that lie within their sequences.
     """
 
-    x: Any
-    shown: Any
-    before: list[Any]
-    after: list[tuple[Any, Any]]
-    kept: list[tuple[Any, ...]]
-    on: Any
+    x: Array
+    shown: Array
+    before: list[Array]
+    after: list[tuple[Array, Array]]
+    kept: list[tuple[Array, ...]]
+    on: Array
 
 
 class Forward(NamedTuple):
     """Outputs (T, N, D·O), last states (L·D, N, O) and (L·D, N, H), and what backward needs."""
 
-    output: Any
-    h: Any
-    c: Any
+    output: Array
+    h: Array
+    c: Array
     runs: list[Run]
 
 
-def _turned(x: Any, direction: int) -> Any:
+def _in_direction(x: Array, direction: int) -> Array:
     return x[::-1] if direction else x
 
 
-def _run(cell: Cell, weights: Weights, x: Any, on: Any, h: Any, c: Any) -> tuple[Any, Any, Run]:
+def _run(cell: Cell, weights: Weights, x: Array, on: Array, h: Array, c: Array) -> tuple[Array, Array, Run]:
     """Behind the last step of its sequence a row keeps its states and shows 0."""
     products = x @ weights.w.T + weights.b_w
     shown, before = np.empty((*x.shape[:2], h.shape[-1]), x.dtype), []
-    after: list[tuple[Any, Any]] = []
-    kept: list[tuple[Any, ...]] = []
+    after: list[tuple[Array, Array]] = []
+    kept: list[tuple[Array, ...]] = []
     for t, a in enumerate(products):
         before.append(h)
         step = cell.forward(a, h @ weights.r.T + weights.b_r, h, c)
@@ -57,7 +58,15 @@ def _run(cell: Cell, weights: Weights, x: Any, on: Any, h: Any, c: Any) -> tuple
     return h, c, Run(x, shown, before, after, kept, on)
 
 
-def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any, lengths: Any = None) -> Forward:
+def forward(
+    p: RNNParam,
+    x: Array,
+    vector: Array,
+    h: Array,
+    c: Array,
+    masks: Array | None,
+    lengths: Array | None = None,
+) -> Forward:
     """The stack; `masks` (L − 1, T, N, D·O) multiply what a layer passes up, None is 1.
 
     Sequence n has `lengths[n]` steps, all T with None.
@@ -73,9 +82,9 @@ def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any, lengths: An
         for direction in range(directions(p)):
             i = layer * directions(p) + direction
             last_h[i], last_c[i], run = _run(
-                cell_of(p), weights[i], _turned(x, direction), _turned(on, direction), h[i], c[i]
+                cell_of(p), weights[i], _in_direction(x, direction), _in_direction(on, direction), h[i], c[i]
             )
-            outputs.append(_turned(run.shown, direction))
+            outputs.append(_in_direction(run.shown, direction))
             runs.append(run)
         x = np.concatenate(outputs, -1)
         if masks is not None and layer < p.num_layers - 1:
@@ -84,15 +93,15 @@ def forward(p: Any, x: Any, vector: Any, h: Any, c: Any, masks: Any, lengths: An
 
 
 def _run_back(
-    cell: Cell, weights: Weights, grads: Weights, run: Run, heads: Any, dh: Any, dc: Any
-) -> tuple[Any, Any, Any]:
+    cell: Cell, weights: Weights, grads: Weights, run: Run, heads: Array, dh: Array, dc: Array
+) -> tuple[Array, Array, Array]:
     """Gradients of input and first states; those of the weights are written to `grads`."""
     d_products = np.zeros((*run.x.shape[:2], weights.w.shape[0]), run.x.dtype)
     for t in reversed(range(len(run.kept))):
         on = run.on[t]
         *kept, state = run.kept[t]
         shown = d_state = np.where(on, dh + heads[t], 0)
-        if weights.p is not None:
+        if weights.p is not None and grads.p is not None:
             grads.p[...] += shown.T @ np.where(on, state, 0)
             d_state = shown @ weights.p
         step = cell.backward(kept, d_state, dc)
@@ -107,8 +116,8 @@ def _run_back(
 
 
 def backward(
-    p: Any, vector: Any, made: Forward, masks: Any, heads: Sequence[Any], input_size: int
-) -> tuple[Any, Any, Any, Any]:
+    p: RNNParam, vector: Array, made: Forward, masks: Array | None, heads: Arrays, input_size: int
+) -> tuple[Array, Array, Array, Array]:
     """Gradients of x, the vector, h and c from those of output, last h and last c."""
     head, dh, dc = heads[0], heads[1].copy(), heads[2].copy()
     grad = np.zeros_like(vector)
@@ -116,12 +125,12 @@ def backward(
     for layer in reversed(range(p.num_layers)):
         if masks is not None and layer < p.num_layers - 1:
             head = head * masks[layer]
-        below: Any = 0
+        below = []
         for direction, part in enumerate(np.split(head, directions(p), -1)):
             i = layer * directions(p) + direction
             dx, dh[i], dc[i] = _run_back(
-                cell_of(p), weights[i], grads[i], made.runs[i], _turned(part, direction), dh[i], dc[i]
+                cell_of(p), weights[i], grads[i], made.runs[i], _in_direction(part, direction), dh[i], dc[i]
             )
-            below = below + _turned(dx, direction)
-        head = below
+            below.append(_in_direction(dx, direction))
+        head = sum(below[1:], below[0])
     return head, grad, dh, dc

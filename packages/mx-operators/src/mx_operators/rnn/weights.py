@@ -8,32 +8,34 @@ reads all directions of the layer below.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mx_core.operator import Array
 from mx_operators.rnn.cells import CELLS
+from mx_operators.rnn.params import RNNParam
 
 
 class Weights(NamedTuple):
     """Of one layer and direction: W (G·H, I), R (G·H, O), P (O, H) or None, b_W and b_R (G·H)."""
 
-    w: Any
-    r: Any
-    p: Any
-    b_w: Any
-    b_r: Any
+    w: Array
+    r: Array
+    p: Array | None
+    b_w: Array
+    b_r: Array
 
 
-def directions(p: Any) -> int:
+def directions(p: RNNParam) -> int:
     """1, or 2 when bidirectional."""
     return 2 if p.bidirectional else 1
 
 
-def state_width(p: Any) -> int:
+def state_width(p: RNNParam) -> int:
     """O, the values a direction shows per step: those of the projection, or the units H."""
     return int(p.state_size if p.projection_size is None else p.projection_size)
 
 
-def parameter_count(p: Any, input_size: int) -> int:
+def parameter_count(p: RNNParam, input_size: int) -> int:
     """Length of the parameter vector."""
     rows, width = CELLS[p.mode].gates * p.state_size, state_width(p)
     above = directions(p) * width
@@ -42,12 +44,12 @@ def parameter_count(p: Any, input_size: int) -> int:
     return int(directions(p) * (rows * read + projections))
 
 
-def split(p: Any, vector: Any, input_size: int) -> list[Weights]:
+def split(p: RNNParam, vector: Array, input_size: int) -> list[Weights]:
     """Views of the vector, per layer and direction."""
     rows, width = CELLS[p.mode].gates * p.state_size, state_width(p)
     begin = 0
 
-    def take(*shape: int) -> Any:
+    def take(*shape: int) -> Array:
         nonlocal begin
         size = shape[0] * (shape[1] if len(shape) > 1 else 1)
         begin += size

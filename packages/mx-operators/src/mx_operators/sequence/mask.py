@@ -3,46 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Items
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.sequence.base import Sequence, lengths_of
+from mx_core.operator import Arrays, GradientBuilder, Gradients, ReferenceContext, opt
+from mx_operators.sequence.base import SequenceOperator, SequenceParam, lengths_of
 
 
-@param
-class SequenceMaskParam:
+class SequenceMaskParam(SequenceParam, leading=True):
     """Whether lengths are given, the constant, and the time axis."""
 
     use_sequence_length: bool = opt(False, "read the lengths; otherwise every sequence is full")
     value: float = opt(0.0, "written behind the end of a sequence", runtime=True)
-    axis: int = opt(0, "the time axis, 0 or 1; the other one is the batch", lower=0, upper=1)
 
 
-class SequenceMask(Sequence):
+class SequenceMask(SequenceOperator[SequenceMaskParam]):
     """data, with `value` at the steps t ≥ sequence_length[n]; a copy without lengths.
 
     A length may be greater than the number of steps: nothing is masked then.
     """
 
     name = "SequenceMask"
-    Param = SequenceMaskParam
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: SequenceMaskParam, g: GradientBuilder) -> Gradients:
         """out_grad, zero where the constant was written."""
         if not p.use_sequence_length:
-            return (g.out_grad(),)
-        attrs = {"use_sequence_length": True, "axis": p.axis}
-        return (g.op("SequenceMask", (g.out_grad(), g.input(1)), **attrs)[0], None)
+            return {"data": g.out_grad()}
+        masked = g.op(
+            self.name, (g.out_grad(), g.input("sequence_length")), use_sequence_length=True, axis=p.axis
+        )
+        return {"data": masked[0]}
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Element by element."""
+    def inplace(self, p: SequenceMaskParam) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def reference(self, p: Any, inputs: Items[Any], ctx: ReferenceContext) -> Items[Any]:
+    def reference(self, p: SequenceMaskParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A comparison of steps with lengths."""
         data = inputs[0]
         if not p.use_sequence_length:
@@ -53,6 +47,3 @@ class SequenceMask(Sequence):
         inside = inside if p.axis == 0 else inside.T
         value = np.asarray(p.value).astype(data.dtype)
         return (np.where(inside.reshape(*inside.shape, *(1,) * (data.ndim - 2)), data, value),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (SequenceMask,)
