@@ -37,7 +37,8 @@ PyObject* raise_current() noexcept {
 
 namespace {
 
-// Asks mx_core.services; a Python error on a thread without Python frames travels in a FailureError.
+// Asks mx_core.services.  A Python error travels in a FailureError: an operation of the engine, which may
+// run on any thread, is what asks.
 class Services final : public ServiceLoader {
  public:
   const mx_engine_api* engine() override {
@@ -69,7 +70,6 @@ class Services final : public ServiceLoader {
   template <class T>
   static const T* load(const char* service, int32_t type, const char* capsule, uint16_t major,
                        uint16_t minor) {
-    const bool in_python = PyGILState_Check() != 0;
     const Gil gil;
     const T* table = nullptr;
     try {
@@ -80,7 +80,6 @@ class Services final : public ServiceLoader {
     } catch (...) {
       raise_current();
     }
-    if (table == nullptr && in_python) throw PythonErrorSet{};
     if (table == nullptr) throw FailureError{FailureRef(take_python_failure())};
     return table;
   }

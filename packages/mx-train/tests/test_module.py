@@ -293,3 +293,9 @@ def test_a_batch_needs_data_alone() -> None:
     every = plain.predict(data).asnumpy()  # the iterator has labels, which nobody asked for
     np.testing.assert_array_equal(every[:40], first)
     np.testing.assert_array_equal(every, module.predict(data).asnumpy())
+
+
+def test_a_label_of_another_name_is_named() -> None:
+    data = io.NDArrayIter(np.zeros((8, 5)), np.zeros(8), 4, label_name="lab")
+    with pytest.raises(ArgumentError, match="nothing takes 'lab', and 'softmax_label' is missing"):
+        Module(network()).fit(data, num_epoch=1)

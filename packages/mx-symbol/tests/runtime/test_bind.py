@@ -31,6 +31,7 @@ def test_lists_follow_the_arguments_and_the_arrays_are_the_callers():
     [
         ([nd.zeros((1,))], "Length of args does not match the number of arguments"),
         ({"a": nd.zeros((1,))}, "key `b` is missing in `args`"),
+        ({"a": nd.zeros((1,)), "bb": nd.zeros((1,))}, "`b` is missing in `args`; of no use are `bb`"),
     ],
 )
 def test_missing_arrays(args, message):

@@ -353,7 +353,9 @@ def _named(arrays: Arrays, names: list[str], what: str) -> dict[str, NDArray]:
     if isinstance(arrays, Mapping):
         for name in names:
             if name not in arrays:
-                raise ArgumentError(f"key `{name}` is missing in `{what}`")
+                unknown = [f"`{key}`" for key in arrays if key not in names]
+                hint = f"; of no use are {', '.join(unknown)}" if unknown else ""
+                raise ArgumentError(f"key `{name}` is missing in `{what}`{hint}")
         table = {name: arrays[name] for name in names}
     else:
         if not isinstance(arrays, (list, tuple)):

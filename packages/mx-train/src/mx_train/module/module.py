@@ -191,7 +191,7 @@ class Module(BaseModule):
             raise ArgumentError(
                 f"[Module] data_shapes name {names}, the module's data are {self._data_names}"
             )
-        label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
+        label = self._labels(label_shapes)
         self._reqs = self._requests(grad_req, for_training, inputs_need_grad)
         shared = shared_module._group if shared_module is not None else None
         self._group = self._new_group(data, label, shared)
@@ -215,7 +215,7 @@ class Module(BaseModule):
         """
         group = self._bound()
         data = [_desc(d) for d in data_shapes]
-        label = [d for d in map(_desc, label_shapes or ()) if d.name in self._label_names]
+        label = self._labels(label_shapes)
         shapes, _, _ = self._symbol.infer_shape(**{d.name: d.shape for d in (*data, *label)})
         for name, shape in zip(self._symbol.list_arguments(), shapes, strict=True):
             if name in self._param_names and shape != group.execs[0].arg_dict[name].shape:
@@ -224,6 +224,20 @@ class Module(BaseModule):
                     f"{group.execs[0].arg_dict[name].shape}"
                 )
         self._group = self._new_group(data, label, group)
+
+    def _labels(self, label_shapes: Any) -> list[DataDesc]:
+        """Of the labels offered, those that the symbol has; a misspelt one is an error."""
+        offered = [_desc(d) for d in label_shapes or ()]
+        names = [d.name for d in offered]
+        unknown = [name for name in names if name not in self._label_names]
+        missing = [name for name in self._label_names if name not in names]
+        if unknown and missing:
+            raise ArgumentError(
+                f"[Module] label_shapes: nothing takes {', '.join(map(repr, unknown))}, and "
+                f"{', '.join(map(repr, missing))} is missing; name the iterator's label so (label_name=…), or "
+                f"the module's (label_names=…)"
+            )
+        return [d for d in offered if d.name in self._label_names]
 
     def _new_group(
         self, data: Sequence[DataDesc], label: Sequence[DataDesc], shared: ExecutorGroup | None
