@@ -59,8 +59,7 @@ py::object prepare_native(const py::object& capsule, const std::string& op, cons
                           const std::vector<Spec>& inputs, const std::vector<Spec>& outputs,
                           std::pair<int32_t, int32_t> context, bool is_train) {
   return translated([&]() -> py::object {
-    const auto* table = import_table<mx_kernel_api>(capsule.ptr(), MX_KERNEL_CAPSULE, MX_KERNEL_MAJOR,
-                                                    MX_KERNEL_MINOR, "mx-core");
+    const auto* table = static_cast<const mx_kernel_api*>(table_of(capsule, MX_KERNEL_CAPSULE));
     Call call{op, {}, to_specs(inputs), to_specs(outputs), {context.first, context.second}, is_train};
     for (const auto& [name, text] : params) {
       call.params.emplace_back(name.cast<std::string>(), text.cast<std::string>());
@@ -78,6 +77,10 @@ py::object prepare_native(const py::object& capsule, const std::string& op, cons
     }
     return py::reinterpret_steal<py::object>(made);
   });
+}
+
+void check_plan_capsule(const py::object& capsule) {
+  translated([&] { check_plan(*static_cast<const mx_plan*>(table_of(capsule, MX_PLAN_CAPSULE))); });
 }
 
 py::object take(const DynamicOutput* output) {
@@ -177,6 +180,7 @@ PYBIND11_MODULE(_native, m) {
   m.doc() = "C kernel tables and plans.";
   m.def("prepare_native", &mx::core::prepare_native, "capsule"_a, "op_name"_a, "params"_a, "inputs"_a,
         "outputs"_a, "context"_a, "is_train"_a);
+  m.def("check_plan", &mx::core::check_plan_capsule, "capsule"_a);
   m.def("run_plan", &mx::core::run, "plan"_a, "inputs"_a, "outputs"_a, "req"_a, "is_train"_a = false,
         "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_table.hpp"
 
+#include <cxxabi.h>
+
 #include <charconv>
+#include <cstddef>
 
 #include "element_type.hpp"
 #include "mx_core/failure.hpp"
@@ -24,8 +27,17 @@ std::vector<mx_tensor> describe(const std::vector<TensorSpec>& specs, const Call
   return tensors;
 }
 
-bool fits(const mx_table_head& head, uint16_t major, uint16_t minor, size_t size) {
-  return head.major == major && head.minor >= minor && head.size >= size;
+// Sizes of 1.0: what a plug-in built against any 1.x provides at least.
+constexpr size_t kPlanBytes = offsetof(mx_plan, release) + sizeof(mx_plan::release);
+constexpr size_t kTableBytes = offsetof(mx_kernel_api, prepare) + sizeof(mx_kernel_api::prepare);
+
+void check_head(const mx_table_head& head, const char* interface, size_t bytes) {
+  if (head.major == MX_KERNEL_MAJOR && head.size >= bytes) return;
+  throw Error(MX_ERROR_ABI, std::string("mx-core uses interface ") + interface + " " +
+                                std::to_string(MX_KERNEL_MAJOR) + ".x (at least " + std::to_string(bytes) +
+                                " bytes), the plug-in offers " + std::to_string(head.major) + "." +
+                                std::to_string(head.minor) + " (" + std::to_string(head.size) +
+                                " bytes): build it against the installed mx-core");
 }
 
 }  // namespace
@@ -37,20 +49,22 @@ bool parse_number(const std::string& text, double* number) {
 }
 
 void check_plan(const mx_plan& plan) {
-  const mx_table_head& head = plan.head;
-  if (!fits(head, MX_KERNEL_MAJOR, MX_KERNEL_MINOR, sizeof(mx_plan))) {
-    throw Error(MX_ERROR_ABI, "[mx-core] built for plan " + std::to_string(MX_KERNEL_MAJOR) + "." +
-                                  std::to_string(MX_KERNEL_MINOR) + " (" +
-                                  std::to_string(sizeof(mx_plan)) + " bytes), the kernel offers " +
-                                  std::to_string(head.major) + "." + std::to_string(head.minor) +
-                                  " (" + std::to_string(head.size) + " bytes)");
-  }
+  check_head(plan.head, MX_PLAN_CAPSULE, kPlanBytes);
   if (plan.run == nullptr || plan.retain == nullptr || plan.release == nullptr) {
-    throw Error(MX_ERROR_ABI, "[mx-core] a plan lacks run, retain or release");
+    throw Error(MX_ERROR_ABI, "a plan lacks run, retain or release");
+  }
+  if (plan.n_scratch != 0 && plan.scratch_bytes == nullptr) {
+    throw Error(MX_ERROR_ABI, "a plan has scratch without sizes");
   }
 }
 
+void check_kernel_table(const mx_kernel_api& table) {
+  check_head(table.head, MX_KERNEL_CAPSULE, kTableBytes);
+  if (table.prepare == nullptr) throw Error(MX_ERROR_ABI, "a kernel table lacks prepare");
+}
+
 mx_plan* prepare(const mx_kernel_api& table, const Call& call) {
+  check_kernel_table(table);
   std::vector<mx_param> params;
   params.reserve(call.params.size());
   for (const auto& [name, text] : call.params) {
@@ -75,10 +89,23 @@ mx_plan* prepare(const mx_kernel_api& table, const Call& call) {
 
   mx_plan* plan = nullptr;
   mx_error error{};
-  const int32_t status = table.prepare(table.self, &signature, &plan, &error);
+  int32_t status = MX_OK;
+  try {
+    status = table.prepare(table.self, &signature, &plan, &error);
+  } catch (abi::__forced_unwind&) {
+    throw;
+  } catch (const std::exception& thrown) {  // C tables must not throw; those that do are set aside
+    throw Error(MX_ERROR_ABI, std::string("prepare threw a C++ exception: ") + thrown.what());
+  } catch (...) {
+    throw Error(MX_ERROR_ABI, "prepare threw a C++ exception");
+  }
   if (status == MX_ERROR_UNSUPPORTED) return nullptr;
+  if (status != MX_OK && error.message[0] == '\0') {
+    throw Error(static_cast<mx_status>(status),
+                "[" + call.op + "] prepare failed with code " + std::to_string(status) + " and no message");
+  }
   check(status, error);
-  if (plan == nullptr) throw Error(MX_ERROR, "[" + call.op + "] a kernel's prepare gave no plan");
+  if (plan == nullptr) throw Error(MX_ERROR_ABI, "prepare gave no plan");
   check_plan(*plan);
   return plan;
 }

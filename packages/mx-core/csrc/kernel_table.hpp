@@ -32,6 +32,9 @@ struct Call {
 // built for.
 mx_plan* prepare(const mx_kernel_api& table, const Call& call);
 
+// Throws mx::Error unless the table's head and functions are ones this side can use.
+void check_kernel_table(const mx_kernel_api& table);
+
 // Throws mx::Error unless the plan's head and functions are ones this side can use.
 void check_plan(const mx_plan& plan);
 

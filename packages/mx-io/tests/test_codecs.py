@@ -12,7 +12,11 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from mx_core.errors import ArgumentError, FileFormatError, ShapeError
+from mx_core import plugins
+from mx_core.errors import ArgumentError, FileFormatError, PluginWarning, ShapeError
+from mx_core.plugins import Entry, Registry, aside
+from mx_core.plugins.registries import Provenance
+from mx_core.plugins.specs import CodecSpec
 from mx_io import codecs, recordio
 
 DATA = Path(__file__).parent / "data"
@@ -178,3 +182,26 @@ def test_jpeg_with_stray_bytes_is_read():
     with pytest.raises(ValueError, match="extraneous"):
         simplejpeg.decode_jpeg(stray)
     assert np.array_equal(codecs.decode(stray), codecs.decode(data))
+
+
+def test_a_codec_whose_sniff_raises_is_set_aside(monkeypatch):
+    def sniff(head):
+        raise RuntimeError("no licence")
+
+    def decode(data, color):
+        raise AssertionError
+
+    registry = Registry("image_codecs")
+    broken = CodecSpec("acme", (".acme",), sniff, decode, None, 100)
+    registry.commit(
+        Entry("image_codecs", "acme", broken, Provenance("acme", "acme-images", "1.0"), "acme.py:7")
+    )
+    for entry in plugins.registry("image_codecs").items():
+        registry.commit(entry)
+    monkeypatch.setattr(aside, "_faults", {})
+    monkeypatch.setattr(codecs.plugins, "registry", lambda kind: registry)
+    monkeypatch.setattr(codecs, "codecs", lambda: tuple(entry.value for entry in registry.in_order()))
+    data = codecs.encode(np.zeros((2, 2, 3), np.uint8), ".png")
+    with pytest.warns(PluginWarning, match="image codecs: 'acme' of plug-in 'acme' .*acme.py:7.*no licence"):
+        assert codecs.decode(data).shape == (2, 2, 3)
+    assert codecs.decode(data).shape == (2, 2, 3)

@@ -150,11 +150,12 @@ py::object make_call(const std::string& name, std::pair<int32_t, int32_t> contex
     call->shape_only.assign(call->inputs.size(), false);
     for (const uint32_t i : shape_only) call->shape_only.at(i) = true;
   }
+  call->kernel = facts["kernel"].cast<std::string>();
   check_indices(name, *call);
   if (!plan.is_none()) {
-    // Tables are read only; a plan's count changes through its own functions.
-    auto* native = const_cast<mx_plan*>(import_table<mx_plan>(
-        plan.ptr(), MX_PLAN_CAPSULE, MX_KERNEL_MAJOR, MX_KERNEL_MINOR, "mx-ndarray"));
+    // mx_core.kernels has checked it.
+    auto* native = static_cast<mx_plan*>(PyCapsule_GetPointer(plan.ptr(), MX_PLAN_CAPSULE));
+    if (native == nullptr) throw PythonErrorSet{};
     native->retain(native);
     call->plan = native;
     if (native->random_blocks != 0) call->random_blocks = native->random_blocks;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
+#include <cxxabi.h>
+
+#include <cstdio>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -25,6 +29,30 @@ uint32_t threads_of(const Call& call, const mx_run_context& run) noexcept {
   const uint32_t wanted = (call.push_flags & MX_PUSH_PARALLEL) != 0 ? parallel_threads() : 1;
   constexpr size_t kNeeded = offsetof(mx_run_context, threads) + sizeof run.threads;
   return run.size >= kNeeded && run.threads != 0 ? std::min(wanted, run.threads) : wanted;
+}
+
+// Runs a plan of whoever made it.  A plan must not throw; one that does names its plug-in.
+int32_t run_guarded(const Call& call, const mx_plan& plan, const mx_kernel_context& context,
+                    const Execution& execution, mx_error* error) {
+  try {
+    const int32_t status = plan.run(&plan, &context, execution.inputs, execution.n_inputs, execution.outputs,
+                      execution.req, execution.n_outputs, error);
+    if (status == MX_OK || error->message[0] != '\0') return status;
+    std::snprintf(error->message, sizeof error->message, "[%s] %s failed with code %d and no message",
+                  call.name, call.kernel.c_str(), status);
+    return status;
+  } catch (abi::__forced_unwind&) {
+    throw;  // the thread is being ended; swallowing that would end the process
+  } catch (const std::bad_alloc&) {
+    return set_error(error, MX_ERROR_MEMORY, "out of host memory");
+  } catch (const std::exception& exception) {
+    std::snprintf(error->message, sizeof error->message, "[%s] %s threw a C++ exception: %s", call.name,
+                  call.kernel.c_str(), exception.what());
+  } catch (...) {
+    std::snprintf(error->message, sizeof error->message, "[%s] %s threw a C++ exception", call.name,
+                  call.kernel.c_str());
+  }
+  return error->code = MX_ERROR;
 }
 
 }  // namespace
@@ -55,8 +83,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   mx_error error{};
   const auto invoke = [&](void* const* scratch) {
     context.scratch = scratch;
-    return plan->run(plan, &context, execution.inputs, execution.n_inputs, execution.outputs,
-                     execution.req, execution.n_outputs, &error);
+    return run_guarded(call, *plan, context, execution, &error);
   };
   int32_t status = MX_OK;
   if (plan->n_scratch == 0) {

@@ -55,6 +55,7 @@ struct mx_call final : mx::nd::Counted {
   uint32_t n_scalars = 0;
   uint64_t random_blocks = 0;
   bool dynamic_output = false;
+  std::string kernel = "a kernel";              // "kernel 'onednn' of plug-in 'operators_cpu'"
   mx_plan* plan = nullptr;                       // Owns: a reference
   std::unique_ptr<mx::nd::ForeignKernel> foreign;  // exactly one of plan and foreign is set
   uint32_t push_flags = 0;                       // MX_PUSH_*

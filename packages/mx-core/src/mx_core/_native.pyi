@@ -31,6 +31,9 @@ def run_plan(
     the kernel decides: for it the result has (shape, bytes), else None.
     """
 
+def check_plan(plan: Any) -> None:
+    """Raises AbiError unless the plan in a capsule has a head of 1.x and all functions."""
+
 def table_head(capsule: Any, name: str) -> tuple[int, int, int]:
     """Size in bytes, major and minor of the table in a capsule."""
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import (
+    AbiError,
     ArgumentError,
     DTypeError,
     IndexOutOfBoundsError,
     MXNetError,
     NoKernelError,
     OutOfMemoryError,
+    PluginError,
 )
 from mx_core.operator.declaration import ReferenceContext
 
@@ -201,13 +203,54 @@ def prepare(
     call = KernelCall(op, params, tuple(inputs), tuple(outputs), context, is_train)
     device = _device(context)
     ordered = candidates(op, device)
+    failed: BaseException | None = None
+    hints = ""
     for spec in _preferred(call, ordered):
-        if not _supports(spec, call):
+        try:
+            made = _make(spec, call) if _supports(spec, call) else None
+        except _Broken as broken:
+            failed = broken.__cause__
+            hints += f" Kernel {spec.variant!r} of plug-in {spec.plugin!r} failed: {failed!r}."
+            _set_aside(spec, broken)
             continue
-        made = _make(spec, call)
         if made is not None:
             return made
-    raise NoKernelError(_nothing(call, device, ordered))
+    raise NoKernelError(_nothing(call, device, ordered) + hints) from failed
+
+
+class _Broken(Exception):
+    """A kernel that cannot be used, for the reason that is its cause."""
+
+
+def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
+    from mx_core import plugins
+
+    error = broken.__cause__
+    for kind, name in (
+        ("kernels", f"{spec.op}/{spec.device}/{spec.variant}"),
+        ("kernel_generators", f"{spec.device}/{spec.variant}"),
+    ):
+        registry = plugins.registry(kind)
+        if name in registry and registry.get(name).plugin == spec.plugin:
+            plugins.set_aside(registry.get(name), error if isinstance(error, Exception) else str(error))
+
+
+@contextmanager
+def _judging(spec: KernelSpec, call: KernelCall) -> Iterator[None]:
+    """Tells a kernel that does not work from one that refuses the signature with an error of mx."""
+    try:
+        yield
+    except (AbiError, PluginError) as error:
+        raise _Broken from error
+    except MXNetError as error:
+        error.add_note(f"[{call.op.name}] from kernel {spec.variant!r} of plug-in {spec.plugin!r}")
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"[{call.op.name}] kernel {spec.variant!r} of plug-in {spec.plugin!r}: {error}"
+        ) from error
+    except Exception as error:
+        raise _Broken from error
 
 
 def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
@@ -222,25 +265,28 @@ def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
 def _supports(spec: KernelSpec, call: KernelCall) -> bool:
     if spec.supports is None:
         return True
-    with _naming(call, f"cannot be judged by kernel {spec.variant!r} of plug-in {spec.plugin!r}"):
+    with _judging(spec, call):
         return bool(resolve(spec.supports)(call))
 
 
 def _make(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    with _naming(call, f"cannot be prepared by kernel {spec.variant!r} of plug-in {spec.plugin!r}"):
-        made = resolve(spec.make)(call)
+    with _judging(spec, call):
+        return _made(spec, call)
+
+
+def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
+    made = resolve(spec.make)(call)
     if made is None:
         return None
     if type(made).__name__ != "PyCapsule":
         if not callable(made):
-            raise MXNetError(
-                f"[{call.op.name}] kernel {spec.variant!r} of plug-in {spec.plugin!r} made a "
-                f"{type(made).__name__}; expected a plan, a kernel table, a function or None"
+            raise PluginError(
+                f"made a {type(made).__name__}; expected a plan, a kernel table, a function or None"
             )
         return Prepared(spec.variant, spec.plugin, function=made)
-    if f'"{KERNEL_CAPSULE}"' in repr(made):
-        from mx_core import _native
+    from mx_core import _native
 
+    if f'"{KERNEL_CAPSULE}"' in repr(made):
         made = _native.prepare_native(
             made, call.op.name, call.params.attrs_all(),
             [(t.shape, t.dtype) for t in call.inputs], [(t.shape, t.dtype) for t in call.outputs],
@@ -248,6 +294,7 @@ def _make(spec: KernelSpec, call: KernelCall) -> Prepared | None:
         )  # fmt: skip
         if made is None:
             return None
+    _native.check_plan(made)
     return Prepared(spec.variant, spec.plugin, plan=made)
 
 

@@ -20,21 +20,28 @@ _watchers: list[Callable[[], None]] = []
 
 
 def _insert(table: dict[str, Operator[Any]], op: Operator[Any]) -> None:
-    known = table.get(op.name)
+    """Adds an operator and its backward operators, or raises and adds nothing."""
+    made: dict[str, Operator[Any]] = {}
+    _collect(table, made, op)
+    table.update(made)
+
+
+def _collect(table: dict[str, Operator[Any]], made: dict[str, Operator[Any]], op: Operator[Any]) -> None:
+    known = made.get(op.name, table.get(op.name))
     if type(known) is type(op):  # a backward operator that is declared on its own, too
         known.backward_of = known.backward_of or op.backward_of
         return
     for name in (op.name, *op.aliases):
-        if name in table:
+        taken = made.get(name, table.get(name))
+        if taken is not None:
             raise PluginError(
-                f"operator {name!r} is declared by {type(table[name]).__module__}."
-                f"{type(table[name]).__qualname__} and by {type(op).__module__}."
-                f"{type(op).__qualname__}"
+                f"operator {name!r} is declared by {type(taken).__module__}.{type(taken).__qualname__} and by "
+                f"{type(op).__module__}.{type(op).__qualname__}"
             )
-        table[name] = op
+        made[name] = op
     for backward in _backward_operators(op):
         backward.backward_of = op
-        _insert(table, backward)
+        _collect(table, made, backward)
 
 
 def _backward_operators(op: Operator[Any]) -> tuple[Operator[Any], ...]:
@@ -53,10 +60,14 @@ def _load() -> dict[str, Operator[Any]]:
             table: dict[str, Operator[Any]] = {}
             _insert(table, Refusal())
             seen: set[type[Operator[Any]]] = set()
-            for entry in plugins.registry("operators").items():
-                if entry.value not in seen:
-                    seen.add(entry.value)
+            for entry in plugins.registry("operators").in_order():
+                if entry.value in seen:
+                    continue
+                seen.add(entry.value)
+                try:
                     _insert(table, entry.value())
+                except Exception as error:
+                    plugins.set_aside(entry, error)
             _table = table
         return _table
 

@@ -64,7 +64,7 @@ def test_no_plugins(mx):
 
 
 def test_the_list_has_a_line_each_and_fails_if_one_is_broken(mx, site):
-    site.add("stores", STORES)
+    site.add("stores", STORES.replace("NoSuchStore", "Counter"))
     assert mx("plugins") == (0, "stores  loaded  mx-stores  0.1.0  2 kvstores\n")
     site.add("sick", BROKEN)
     status, output = mx("plugins")
@@ -257,3 +257,31 @@ def test_ctrl_c_in_a_command_means_that_nothing_is_waited_for(monkeypatch):
     assert run(KeyboardInterrupt())
     assert not run(SystemExit(3))
     assert not run(click.ClickException("other"))
+
+
+ASIDE = """
+    def mx_register_kernels(registry):
+        registry.add("no_such_operator", "cpu", "fast", dict)
+
+    def mx_register_kvstores(registry):
+        registry.add("far", "no_such_module:make")
+"""
+
+
+def test_what_is_set_aside_shows_everywhere(mx, site, monkeypatch):
+    site.add("acme", ASIDE, distribution="acme-ops")
+    monkeypatch.setenv("MX_DISABLE_PLUGINS", "acmee")
+    status, output = mx("plugins")
+    assert (
+        status == 1 and "SET ASIDE" in output and "no_such_operator" in output and "no_such_module" in output
+    )
+    _, shown = mx("plugins", "show", "acme")
+    assert "set aside kernels: no_such_operator/cpu/fast at" in shown and "Traceback" in shown
+    (row,) = json.loads(mx("plugins", "--json")[1])
+    assert [fault[:2] for fault in row["set_aside"]] == [
+        ["kernels", "no_such_operator/cpu/fast"], ["kvstores", "far"],
+    ]  # fmt: skip
+    status, output = mx("doctor", "--json")
+    problems = json.loads(output)["problems"]
+    assert status == 1 and "did you mean acme" in problems["MX_DISABLE_PLUGINS acmee"]
+    assert "no_such_module" in problems["plug-in acme: kvstores far"]

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from mx_core.errors import PluginError
+from mx_core.operator.property import OperatorProperty
 from mx_core.plugins import hookspecs, registrars
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Provenance, Transaction
@@ -70,14 +71,22 @@ def test_add_stages_a_record_with_the_arguments_as_fields(add, kind, arguments, 
 
 
 def test_operators_are_classes_with_a_name(add):
-    class Op:
+    class Op(OperatorProperty):
+        name, aliases = "op", ("op2",)
+
+    class Nameless(OperatorProperty):
+        pass
+
+    class Foreign:
         name, aliases = "op", ("op2",)
 
     entry = add("operators", Op)
     assert entry.value is Op and entry.aliases == ("op2",)
-    for wrong in (Op(), "op", int):
+    for wrong in (Op(), "op", int, Foreign):
         with pytest.raises(PluginError, match="Operator class"):
             add("operators", wrong)
+    with pytest.raises(PluginError, match="Nameless.*has no name"):
+        add("operators", Nameless)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +105,16 @@ def test_operators_are_classes_with_a_name(add):
         ("engines", ("Fast", dict, 0, "alias"), "aliases"),
         ("kernels", ("dot", "cpu", "blas", "no colon"), "module:attribute"),
         ("kvstores", ("", dict), "non-empty name"),
+        ("kernels", ("dot", "cpu", "blas", dict, "high"), "priority must be a whole number, got 'high'"),
+        ("engines", ("Fast", dict, 1.5), "priority must be a whole number, got 1.5"),
+        ("kernels", ("dot", "cpu", "blas", dict, 10, 3), "expected a callable or 'module:attribute', got 3"),
+        ("graph_passes", ("acme", "grph", dict), "expected a stage of graph, inference, program, got 'grph'"),
+        ("graph_passes", ("acme", "graph", dict, "fuse"), "after must be a sequence of names, got 'fuse'"),
+        (
+            "image_codecs",
+            ("acme", ".acme", dict, dict),
+            "extensions must be a sequence of names, got '.acme'",
+        ),
     ],
 )
 def test_wrong_contributions_are_refused(add, kind, arguments, message):

@@ -238,6 +238,7 @@ def prepare_call(
     n_inputs = len(op.inputs(params))
     auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
     facts = {
+        "kernel": f"kernel {prepared.variant!r} of plug-in {prepared.plugin!r}",
         "visible_outputs": op.num_visible_outputs(params),
         "mutated": [*auxiliary, *op.mutated_inputs(params)],
         "inplace": list(op.inplace(params)),

@@ -6,7 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mx_core.errors import ArgumentError, PluginError
+from mx_core.errors import ArgumentError, PluginError, PluginWarning
+from mx_core.plugins import Entry as Contribution
+from mx_core.plugins import aside
+from mx_core.plugins.registries import Provenance
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.graph import Entry, Node
@@ -22,7 +25,9 @@ class Registered:
 
     def items(self):
         for name, spec in self._specs.items():
-            yield SimpleNamespace(name=name, value=spec)
+            yield Contribution(
+                "graph_passes", name, spec, Provenance("acme", "acme-passes", "1.0"), "acme.py:7"
+            )
 
     def names(self):
         return list(self._specs)
@@ -35,6 +40,7 @@ def spec(apply, stage="graph", after=(), before=()):
 @pytest.fixture
 def register(monkeypatch):
     real = passes.plugins.registry
+    monkeypatch.setattr(aside, "_faults", {})
 
     def use(**specs):
         made = Registered(**specs)
@@ -125,8 +131,12 @@ def with_fresh_variable(graph):
 )
 def test_a_pass_that_returns_something_else_is_named(register, apply, message):
     register(odd=spec(apply))
-    with pytest.raises(PluginError, match=f"'odd'.*{message}"):
-        sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+    with pytest.warns(
+        PluginWarning, match=f"'odd' of plug-in 'acme' .* at acme.py:7 is set aside: .*{message}"
+    ):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+    assert executor.forward(a=np.zeros(1))[0].asscalar() == 1  # the graph goes on without it
+    sym.exp(sym.Variable("a")).simple_bind(a=(1,))  # and nothing more is said
 
 
 def test_replacements_that_lead_into_a_circle_are_refused(register):
@@ -135,8 +145,36 @@ def test_replacements_that_lead_into_a_circle_are_refused(register):
         return graph.replace({Entry(node): graph.apply("tanh", [Entry(node)], "after")[0]})
 
     register(circle=spec(circle))
-    with pytest.raises(PluginError, match="depend on itself"):
+    with pytest.warns(PluginWarning, match="depend on itself"):
         sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+
+
+def no_licence(graph):
+    raise RuntimeError("no licence")
+
+
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        (spec(no_licence), "RuntimeError: no licence"),
+        (spec("no_such_module:apply"), "No module named 'no_such_module'"),
+        (spec(exp_to_tanh, after=("broken",)), "ask to run before each other"),
+    ],
+)
+def test_a_pass_that_does_not_work_is_left_out(register, broken, cause):
+    register(broken=broken, tanh=spec(exp_to_tanh))
+    with pytest.warns(PluginWarning, match=f"graph passes: 'broken' of plug-in 'acme'.*{cause}"):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(2,))
+    np.testing.assert_allclose(executor.forward(a=np.ones(2))[0].asnumpy(), np.tanh([1, 1]), rtol=1e-5)
+
+
+def test_an_error_of_mx_in_a_pass_is_the_graphs(register):
+    def refuse(graph):
+        raise ArgumentError("no such layout")
+
+    register(refuse=spec(refuse))
+    with pytest.raises(ArgumentError, match="no such layout"):
+        sym.exp(sym.Variable("a")).simple_bind(a=(2,))
 
 
 def test_passes_are_switched_by_argument_and_environment(register, monkeypatch):

@@ -16,6 +16,8 @@ import click
 from mx_core import environment, plugins, services
 from mx_core.cli.table import table
 from mx_core.errors import MXNetError
+from mx_core.plugins.discovery import unknown_disabled
+from mx_core.plugins.examine import examine as examine_plugins
 
 Report = dict[str, dict[str, str]]
 
@@ -39,7 +41,14 @@ def doctor(context: click.Context, as_json: bool) -> None:
 def examine() -> Report:
     """The report; section `problems` is empty when all is well."""
     problems: dict[str, str] = {}
+    examine_plugins()
     records = plugins.plugins()
+    for fault in plugins.faults():
+        problems[f"plug-in {fault.entry.plugin}: {fault.entry.kind} {fault.entry.name}"] = fault.error
+    for name, close in unknown_disabled(records).items():
+        problems[f"MX_DISABLE_PLUGINS {name}"] = "no such plug-in" + (
+            f"; did you mean {close}?" if close else ""
+        )
     for record in records:
         if record.state in ("broken", "incompatible"):
             problems[f"plug-in {record.name}"] = record.error or record.state
@@ -53,7 +62,7 @@ def examine() -> Report:
         "versions": _versions(),
         "interfaces": _interfaces(devices, problems),
         "devices": devices,
-        "plug-ins": {r.name: f"{r.state}  {r.distribution} {r.version}" for r in records},
+        "plug-ins": {r.name: f"{r.state}  {r.distribution} {r.version}  {r.seconds:.3f} s" for r in records},
     }
     for plugin, lines in plugins.diagnostics().items():
         report[f"plug-in {plugin}"] = lines

@@ -11,6 +11,7 @@ import click
 from mx_core import plugins
 from mx_core.cli.table import table
 from mx_core.plugins.discovery import PluginRecord
+from mx_core.plugins.examine import examine
 
 FAILED = ("broken", "incompatible")
 
@@ -19,9 +20,10 @@ FAILED = ("broken", "incompatible")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 @click.pass_context
 def plugins_command(context: click.Context, as_json: bool) -> None:
-    """List plug-ins; exit status 1 if any is broken or incompatible."""
+    """List plug-ins; exit status 1 if any is broken or incompatible, or part of one is set aside."""
     if context.invoked_subcommand is not None:
         return
+    examine()
     records = plugins.plugins()
     if as_json:
         click.echo(json.dumps([as_dict(record) for record in records], indent=2))
@@ -29,21 +31,29 @@ def plugins_command(context: click.Context, as_json: bool) -> None:
         click.echo(table((r.name, r.state, r.distribution, r.version, _summary(r)) for r in records))
     else:
         click.echo("no plug-ins are installed")
-    context.exit(int(any(record.state in FAILED for record in records)))
+    context.exit(int(bool(plugins.faults()) or any(record.state in FAILED for record in records)))
 
 
 @plugins_command.command()
 @click.argument("name")
 def show(name: str) -> None:
     """Tell all about a plug-in: what it registered, or why it failed."""
+    examine()
     for record in _records(name):
         click.echo(record.describe())
         rows = [("summary", record.info.summary), ("url", record.info.url), ("module", record.module)]
         rows.append(("hooks", ", ".join(record.hooks)))
+        rows.append(("loaded in", f"{record.seconds:.3f} s"))
         click.echo(table((f"  {key}", value) for key, value in rows if value))
         verb = "registered" if record.state == "loaded" else "was about to register"
         for kind, names in _by_kind(record).items():
             click.echo(f"  {verb} {kind}: {', '.join(names)}")
+        for fault in plugins.faults(record.name):
+            click.echo(
+                f"  set aside {fault.entry.kind}: {fault.entry.name} at {fault.entry.origin}: {fault.error}"
+            )
+            if fault.traceback:
+                click.echo(fault.traceback.rstrip())
         if record.traceback:
             click.echo(record.traceback.rstrip())
 
@@ -76,6 +86,8 @@ def as_dict(record: PluginRecord) -> dict[str, object]:
         "version": record.version,
         "module": record.module,
         "error": record.error,
+        "seconds": round(record.seconds, 3),
+        "set_aside": [[f.entry.kind, f.entry.name, f.error] for f in plugins.faults(record.name)],
         "contributions": _by_kind(record),
     }
 
@@ -99,4 +111,8 @@ def _summary(record: PluginRecord) -> str:
     if record.error:
         return record.error.splitlines()[0]
     counts = Counter(kind for kind, _ in record.contributions)
-    return ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())
+    parts = [f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()]
+    parts += [f"SET ASIDE {fault.entry.name}: {fault.error}" for fault in plugins.faults(record.name)]
+    if record.seconds >= 1 and not record.is_first_party:
+        parts.append(f"loaded in {record.seconds:.1f} s")
+    return ", ".join(parts)

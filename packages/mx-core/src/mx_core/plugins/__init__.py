@@ -6,6 +6,7 @@ and, for annotations, `hookspecs` and `registrars`. The other modules are the lo
 which it uses them: `discovery`, `loading`, `registries`, `loaded`.
 """
 
+from mx_core.plugins.aside import Fault, faults, is_aside, set_aside
 from mx_core.plugins.discovery import PluginRecord, discover
 from mx_core.plugins.loaded import (
     diagnostics,
@@ -21,15 +22,19 @@ from mx_core.plugins.registries import Entry, Registry
 
 __all__ = [
     "Entry",
+    "Fault",
     "PluginRecord",
     "Registry",
     "diagnostics",
     "discover",
+    "faults",
+    "is_aside",
     "missing_hint",
     "plugins",
     "read_graph",
     "registry",
     "reset",
     "select_kernel",
+    "set_aside",
     "stub_modules",
 ]

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 
 from mx_core.build_info import __version__
 from mx_core.errors import PluginError
 from mx_core.plugins.hookspecs import GROUP, HOOK_API, PluginInfo
-from mx_core.plugins.registries import Provenance
+from mx_core.plugins.registries import FIRST_PARTY, Provenance
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class PluginRecord:
         What it registered; for a broken plug-in what it was about to register.
     hooks : tuple of str
         Hooks its module implements; empty when the module could not be imported.
+    seconds : float
+        Time that importing it and its hooks took.
     """
 
     name: str
@@ -40,6 +43,12 @@ class PluginRecord:
     contributions: tuple[tuple[str, str], ...] = ()
     hooks: tuple[str, ...] = ()
     info: PluginInfo = field(default_factory=PluginInfo)
+    seconds: float = 0.0
+
+    @property
+    def is_first_party(self) -> bool:
+        """True for the plug-ins of this project."""
+        return self.distribution in FIRST_PARTY
 
     @property
     def source(self) -> Provenance:
@@ -55,13 +64,15 @@ class PluginRecord:
 def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
     """Installed plug-ins in an order that does not depend on how they were installed.
 
-    Sorted by plug-in name, then distribution. A distribution found twice on `sys.path` counts
+    Those of this project come first; within both groups they are sorted by plug-in name, then distribution. A
+    distribution found twice on `sys.path` counts
     once; the second of two distributions that use one plug-in name is broken.
     """
     blocked = disabled()
     owner: dict[str, str] = {}
     result = []
-    for (name, distribution), point in sorted(_installed().items()):
+    installed = sorted(_installed().items(), key=lambda item: (item[0][1] not in FIRST_PARTY, item[0]))
+    for (name, distribution), point in installed:
         version = point.dist.version if point.dist else "unknown"
         record = PluginRecord(name, "found", distribution, version, point.value)
         if name in blocked or distribution in blocked:
@@ -93,6 +104,13 @@ def disabled() -> frozenset[str]:
     """Plug-in or distribution names in MX_DISABLE_PLUGINS (comma-separated)."""
     names = os.environ.get("MX_DISABLE_PLUGINS", "").split(",")
     return frozenset(name.strip() for name in names if name.strip())
+
+
+def unknown_disabled(records: Iterable[PluginRecord]) -> dict[str, str]:
+    """Names in MX_DISABLE_PLUGINS that nothing installed has, each with the closest one that is, or ''."""
+    known = {name for record in records for name in (record.name, record.distribution)}
+    unknown = sorted(disabled() - known)
+    return {name: next(iter(difflib.get_close_matches(name, known, 1)), "") for name in unknown}
 
 
 def check_hook_api(wanted: object) -> str | None:

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import PluginError, PluginWarning
-from mx_core.plugins.discovery import PluginRecord, discover
-from mx_core.plugins.registries import Registry
+from mx_core.plugins import aside
+from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
+from mx_core.plugins.registries import Entry, Registry
 
 if TYPE_CHECKING:
+    import pluggy
+
     from mx_core.kernels import KernelCall, KernelSpec
     from mx_core.operator.declaration import Operator
     from mx_core.plugins.loading import Manager
+
+
+#: Seconds from which a stranger's plug-in is said to load slowly.
+_SLOW = 3.0
 
 
 class _State:
@@ -60,8 +69,10 @@ def _load() -> _State:
             records = []
             for record, point in discover():
                 _loading = record.name
-                records.append(_load_one(state, record, point))
-            state.records = tuple(records)
+                begun = time.monotonic()
+                loaded = _load_one(state, record, point)
+                records.append(replace(loaded, seconds=time.monotonic() - begun))
+            state.records = tuple(sorted(records, key=lambda record: (record.name, record.distribution)))
             _publish(state)
             _state = state
         finally:
@@ -69,6 +80,14 @@ def _load() -> _State:
     for record in state.records:
         if record.state in ("broken", "incompatible"):
             warnings.warn(_advice(record), PluginWarning, stacklevel=4)
+        if record.seconds > _SLOW and not record.is_first_party:
+            warnings.warn(f"{record.source} took {record.seconds:.1f} s to load", PluginWarning, stacklevel=4)
+    for name, close in unknown_disabled(state.records).items():
+        hint = f"; did you mean {close}?" if close else ""
+        warnings.warn(
+            f"MX_DISABLE_PLUGINS: no plug-in or distribution {name!r} is installed{hint}",
+            PluginWarning, stacklevel=4,
+        )  # fmt: skip
     return state
 
 
@@ -125,6 +144,9 @@ def missing_hint(kind: str, name: str) -> str:
     if _loading is not None:
         return ""
     absent = [record for record in _get().records if record.state != "loaded"]
+    broken = [f for f in aside.faults() if f.entry.kind == kind and name in (f.entry.name, *f.entry.aliases)]
+    if broken:
+        return " ".join(f"{fault}. See: mx plugins show {fault.entry.plugin}." for fault in broken)
     certain = [record for record in absent if _brings(record, kind, name)]
     possible = [r for r in absent if not r.hooks or f"mx_register_{kind}" in r.hooks]
     return " ".join(
@@ -141,12 +163,31 @@ def _brings(record: PluginRecord, kind: str, name: str) -> bool:
 
 
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
-    """The first answer of hook `mx_select_kernel`, or None."""
+    """The first answer of hook `mx_select_kernel`, or None; a hook that raises is warned of and not asked."""
     state = _get()
     if not state.selects:
         return None
-    chosen: KernelSpec | None = state.manager.hook.mx_select_kernel(op=op, call=call, candidates=candidates)
-    return chosen
+    given = {"op": op, "call": call, "candidates": candidates}
+    for implementation in reversed(state.manager.hook.mx_select_kernel.get_hookimpls()):
+        try:
+            chosen: KernelSpec | None = implementation.function(
+                *(given[name] for name in implementation.argnames)
+            )
+        except Exception as error:
+            aside.set_aside(_hook_entry(state, implementation), error)
+            continue
+        if chosen is not None:
+            return chosen
+    return None
+
+
+def _hook_entry(state: _State, implementation: pluggy.HookImpl) -> Entry:
+    """A hook as a contribution of its plug-in."""
+    record = next(record for record in state.records if record.name == implementation.plugin_name)
+    code = implementation.function.__code__
+    origin = f"{code.co_filename}:{code.co_firstlineno}"
+    name = implementation.function.__name__
+    return Entry("hooks", name, implementation.function, record.source, origin)
 
 
 def read_graph(graph: str) -> Any:
@@ -188,6 +229,7 @@ def reset() -> None:
     global _state
     with _lock:
         _state = None
+    aside.reset()
 
 
 def _after_fork_in_child() -> None:

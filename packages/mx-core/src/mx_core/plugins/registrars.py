@@ -28,9 +28,15 @@ class _Registrar:
         self._transaction = transaction
 
     def _stage(self, name: str, value: Any, aliases: Sequence[str] = ()) -> None:
-        if isinstance(aliases, str):
-            raise PluginError(f"{self.kind}: {name!r}: aliases must be a sequence, got {aliases!r}")
+        self._check_names(name, "aliases", aliases)
+        priority = getattr(value, "priority", 0)
+        if type(priority) is not int:
+            raise PluginError(f"{self.kind}: {name!r}: priority must be a whole number, got {priority!r}")
         self._transaction.stage(self.kind, name, value, tuple(aliases), calling_line(3))
+
+    def _check_names(self, name: str, what: str, given: Any) -> None:
+        if isinstance(given, str) or not all(isinstance(each, str) and each for each in given):
+            raise PluginError(f"{self.kind}: {name!r}: {what} must be a sequence of names, got {given!r}")
 
 
 class DeviceRegistrar(_Registrar):
@@ -96,10 +102,14 @@ class OperatorRegistrar(_Registrar):
 
     def add(self, operator: type[Operator]) -> None:
         """An operator: the class that declares it."""
-        name = getattr(operator, "name", None)
-        if not isinstance(operator, type) or not isinstance(name, str):
+        from mx_core.operator.declaration import Operator
+
+        if not (isinstance(operator, type) and issubclass(operator, Operator)):
             raise PluginError(f"operators: expected an Operator class, got {operator!r}")
-        self._stage(name, operator, tuple(operator.aliases))
+        name = getattr(operator, "name", None)
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"operators: {operator!r} has no name; expected a text `name`, got {name!r}")
+        self._stage(name, operator, operator.aliases)
 
 
 class KernelRegistrar(_Registrar):
@@ -119,8 +129,9 @@ class KernelRegistrar(_Registrar):
         """A kernel: portable native 10, vendor library 20, user 100; the reference is 0."""
         from mx_core.kernels import KernelSpec
 
-        if isinstance(make, str):
-            specs.Target(make)
+        for function in (make, supports):
+            if function is not None:
+                specs.target(function)
         spec = KernelSpec(op, device, variant, make, priority, supports)
         self._stage(f"{op}/{device}/{variant}", spec)
 
@@ -152,6 +163,8 @@ class GraphPassRegistrar(_Registrar):
         """A graph pass (`mx_core.graph.GraphPass`); `after` and `before` name passes of the same stage."""
         if stage not in STAGES:
             raise PluginError(f"graph pass {name!r}: expected a stage of {', '.join(STAGES)}, got {stage!r}")
+        for what, names in (("after", after), ("before", before)):
+            self._check_names(name, what, names)
         spec = specs.PassSpec(name, stage, specs.target(apply), tuple(after), tuple(before))
         self._stage(name, spec)
 
@@ -171,6 +184,7 @@ class ImageCodecRegistrar(_Registrar):
         priority: int = 10,
     ) -> None:
         """An image codec; `sniff(head)` recognises it by the first bytes."""
+        self._check_names(name, "extensions", extensions)
         writer = None if encode is None else specs.target(encode)
         spec = specs.CodecSpec(
             name, tuple(extensions), specs.target(sniff), specs.target(decode), writer, priority

@@ -11,6 +11,12 @@ from typing import Any
 
 from mx_core.errors import PluginError
 
+#: Distributions of this project. Their plug-ins load first: a stranger's duplicate hurts the stranger.
+FIRST_PARTY = frozenset(
+    ("mx-core", "mx-engine", "mx-storage", "mx-operators", "mx-operators-cpu", "mx-operators-cuda", "mx-ndarray",
+     "mx-symbol", "mx-kvstore", "mx-io", "mx-train", "mx-gluon")
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -48,6 +54,11 @@ class Entry:
     def distribution(self) -> str:
         """Name of the distribution that ships the plug-in."""
         return self.source.distribution
+
+    @property
+    def is_first_party(self) -> bool:
+        """True for contributions of this project."""
+        return self.source.distribution in FIRST_PARTY
 
     @property
     def version(self) -> str:
@@ -99,6 +110,10 @@ class Registry:
         if known is None:
             known = self._sorted = tuple(self._entries[name] for name in self.names())
         return known
+
+    def in_order(self) -> tuple[Entry, ...]:
+        """Entries, each once, in the order of loading: the project's own first."""
+        return tuple(self._entries.values())
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._key(name) in self._by_key

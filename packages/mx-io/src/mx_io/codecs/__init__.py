@@ -77,13 +77,25 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
         raise ArgumentError(f"[decode] color: expected 1, 0 or -1, got {color!r}")
     head = bytes(memoryview(data)[:HEAD_BYTES])
     for codec in codecs():
-        if codec.sniff(head):
+        if _recognises(codec, head):
             return _decode_with(codec, data, color)
     known = ", ".join(codec.name for codec in codecs()) or "none"
     raise FileFormatError(
         f"[decode] expected an image of an installed codec ({known}), "
         f"got {len(data)} bytes beginning with {head[:8]!r}"
     )
+
+
+def _recognises(codec: CodecSpec, head: bytes) -> bool:
+    """What `sniff` says; a codec whose `sniff` raises is set aside, and the next one is asked."""
+    entry = plugins.registry("image_codecs").get(codec.name)
+    if plugins.is_aside(entry):
+        return False
+    try:
+        return bool(codec.sniff(head))
+    except Exception as error:
+        plugins.set_aside(entry, error)
+        return False
 
 
 def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core import plugins
-from mx_core.errors import ArgumentError, PluginError
+from mx_core.errors import ArgumentError, MXNetError, PluginError
 from mx_core.kernels import resolve
+from mx_core.plugins import Entry as Contribution
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.ir import Graph
 
@@ -120,20 +121,53 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
     ----------
     observe : function of (stage, name of a pass, graph before, graph after), optional
 
+    Notes
+    -----
+    A pass that is missing, raises, or returns something else than a graph with the same heads on the same
+    variables is set aside with a warning, and the graph goes on without it.
+
     Raises
     ------
-    PluginError  a pass returns something else than a graph with the same heads on the same variables
+    MXNetError  a pass refuses the graph with an error of mx
     """
-    entries = {entry.name: entry for entry in plugins.registry("graph_passes").items()}
-    specs = {name: entry.value for name, entry in entries.items()}
-    for name in ordered(specs, stage):
+    registered = plugins.registry("graph_passes").items()
+    entries = {entry.name: entry for entry in registered if not plugins.is_aside(entry)}
+    for name in _order(entries, stage):
         if not chosen.has(name):
             continue
-        after = _applied(f"graph pass {name!r} of {entries[name]}", resolve(specs[name].apply), graph)
+        try:
+            after = _applied(f"graph pass {name!r}", resolve(entries[name].value.apply), graph)
+        except PluginError as error:
+            plugins.set_aside(entries[name], error)
+            continue
+        except (MXNetError, MemoryError):
+            raise
+        except Exception as error:
+            plugins.set_aside(entries[name], error)
+            continue
         if observe is not None:
             observe(stage, name, graph, after)
         graph = after
     return graph
+
+
+def _order(entries: dict[str, Contribution], stage: str) -> list[str]:
+    """The passes of a stage in order; strangers' that ask for a circle are set aside."""
+    try:
+        return ordered({name: entry.value for name, entry in entries.items()}, stage)
+    except PluginError as error:
+        strangers = [
+            entry for entry in entries.values() if entry.value.stage == stage and not entry.is_first_party
+        ]
+        if not strangers:
+            raise
+        for entry in strangers:
+            if entry.value.after or entry.value.before:
+                plugins.set_aside(entry, error)
+        kept = {name: entry for name, entry in entries.items() if not plugins.is_aside(entry)}
+        if len(kept) == len(entries):
+            raise
+        return _order(kept, stage)
 
 
 def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:

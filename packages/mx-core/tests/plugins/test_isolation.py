@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stranger's plug-in does wrong hurts that contribution or that plug-in alone, and is said."""
+
+import warnings
+
+import pytest
+
+from mx_core import context, kernels, operators, plugins
+from mx_core.errors import NoKernelError, PluginError, PluginWarning, UnknownOperatorError
+from mx_core.plugins import aside, loaded
+from mx_core.plugins.examine import examine
+
+OPERATOR = """
+    from mx_core.operator import SimpleOp
+
+    class {kind}(SimpleOp):
+        name = "{name}"
+        aliases = {aliases}
+        def function(self, p, data):
+            return data + data
+
+    def mx_register_operators(registry):
+        registry.add({kind})
+"""
+
+
+def operator(name, aliases=()):
+    return OPERATOR.format(kind="Op", name=name, aliases=aliases)
+
+
+def said(action):
+    """Messages of the warnings during an action, and its result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = action()
+    return [str(w.message) for w in caught if w.category is PluginWarning], result
+
+
+@pytest.mark.parametrize("wrong", [("twice",), ("other", ("twice",))])
+def test_a_duplicate_hurts_the_newcomer_though_it_sorts_first(site, wrong):
+    site.add("zoo", operator("twice"), distribution="mx-operators")
+    site.add("acme", operator(*wrong), distribution="acme-ops")
+    messages, op = said(lambda: operators.get("twice"))
+    assert type(op).__module__.startswith("fake_mx_operators")
+    (message,) = messages
+    assert "plug-in 'acme' (acme-ops 0.1.0) is broken" in message and "'zoo' (mx-operators 0.1.0)" in message
+    assert {r.name: r.state for r in plugins.plugins()} == {"acme": "broken", "zoo": "loaded"}
+
+
+def test_a_plugin_named_like_one_of_ours_hurts_itself(site):
+    site.add("operators", operator("twice"), distribution="mx-operators")
+    site.add("operators", operator("thrice"), distribution="acme-ops")
+    messages, op = said(lambda: operators.get("twice"))
+    assert op.name == "twice" and "distribution 'mx-operators' brings a plug-in of this name" in messages[0]
+
+
+TAKEN = """
+    from mx_core.operator import Operator, SimpleOp
+
+    class Clash(Operator):
+        name = "_backward_twice"
+        differentiable = False
+
+    class Own(SimpleOp):
+        name = "aaa"
+        def function(self, p, data):
+            return data + 1
+        def backward_operator(self):
+            return Clash()
+
+    class Good(SimpleOp):
+        name = "good"
+        def function(self, p, data):
+            return data + 2
+
+    def mx_register_operators(registry):
+        registry.add(Own)
+        registry.add(Good)
+"""
+
+
+def test_an_operator_whose_backward_operator_is_taken_is_set_aside_alone(site):
+    site.add("zoo", operator("twice"), distribution="mx-operators")
+    site.add("acme", TAKEN, distribution="acme-ops")
+    messages, op = said(lambda: operators.get("twice"))
+    assert operators.get("good") and operators.get("_backward_twice").backward_of is op
+    (message,) = messages
+    for part in ("operators: 'aaa'", "plug-in 'acme' (acme-ops 0.1.0)", ".py:", "'_backward_twice'"):
+        assert part in message
+    with pytest.raises(UnknownOperatorError, match=r"'aaa' of plug-in 'acme'.*is set aside"):
+        operators.get("aaa")
+
+
+def test_an_operator_that_cannot_be_made_is_set_aside_alone(site):
+    source = operator("wrong").replace('name = "wrong"', 'name = "wrong"; arguments = ("lhs", "rhs")')
+    site.add("acme", source, distribution="acme-ops")
+    site.add("good", operator("good"), distribution="good-ops")
+    messages, op = said(lambda: operators.get("good"))
+    assert op.name == "good" and len(messages) == 1 and "function takes ['data']" in messages[0]
+    assert said(lambda: operators.get("good"))[0] == []  # once
+
+
+KERNELS = """
+    from mx_core.operator import SimpleOp
+
+    class Op(SimpleOp):
+        name = "twice"
+        def function(self, p, data):
+            return data + data
+
+    def good(call):
+        return lambda ctx, inputs: [inputs[0] * 2]
+
+    def bad(*arguments):
+        raise RuntimeError("no licence")
+
+    def mx_register_operators(registry):
+        registry.add(Op)
+
+    def mx_register_kernels(registry):
+        {kernels}
+        registry.add("twice", "cpu", "good", good, 10)
+"""
+
+
+def prepared():
+    op = operators.get("twice")
+    spec = kernels.TensorSpec((3,), 0)
+    return kernels.prepare(op, op.Param(), [spec], [spec], context.cpu())
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            'registry.add("twice", "cpu", "bad", "no_such_module:make", 100)',
+            "No module named 'no_such_module'",
+        ),
+        ('registry.add("twice", "cpu", "bad", "json:no_such_function", 100)', "no_such_function"),
+        ('registry.add("twice", "cpu", "bad", bad, 100)', "RuntimeError: no licence"),
+        ('registry.add("twice", "cpu", "bad", good, 100, supports=bad)', "RuntimeError: no licence"),
+        ('registry.add("twice", "cpu", "bad", lambda call: 3, 100)', "made a int; expected a plan"),
+    ],
+)
+def test_a_kernel_that_does_not_work_is_passed_over(site, line, cause):
+    site.add("acme", KERNELS.format(kernels=line), distribution="acme-ops")
+    messages, chosen = said(prepared)
+    assert chosen.variant == "good"
+    (message,) = messages
+    for part in (
+        "kernels: 'twice/cpu/bad'",
+        "plug-in 'acme' (acme-ops 0.1.0)",
+        ".py:",
+        cause,
+        "mx plugins show",
+    ):
+        assert part in message
+    assert said(prepared)[0] == []
+    (fault,) = plugins.faults("acme")
+    assert fault.entry.name == "twice/cpu/bad" and plugins.is_aside(fault.entry)
+
+
+def test_the_warning_is_at_the_line_that_registered(site):
+    site.add(
+        "acme", KERNELS.format(kernels='registry.add("twice", "cpu", "bad", bad, 100)'), distribution="acme"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepared()
+    assert caught[0].filename.endswith("fake_acme_acme.py") and caught[0].lineno > 10
+
+
+def test_strict_mode_raises_what_is_set_aside(site, monkeypatch):
+    monkeypatch.setenv("MX_STRICT_PLUGINS", "1")
+    site.add(
+        "acme", KERNELS.format(kernels='registry.add("twice", "cpu", "bad", bad, 100)'), distribution="acme"
+    )
+    with pytest.raises(PluginError, match="no licence"):
+        prepared()
+
+
+def test_without_another_candidate_the_error_has_the_cause(site, quiet, monkeypatch):
+    monkeypatch.setattr(kernels, "reference_kernel", None)
+    source = KERNELS.replace('registry.add("twice", "cpu", "good", good, 10)', "")
+    site.add(
+        "acme", source.format(kernels='registry.add("twice", "gpu", "bad", bad, 100)'), distribution="acme"
+    )
+    op = operators.get("twice")
+    spec = kernels.TensorSpec((3,), 0)
+    with pytest.raises(NoKernelError, match=r"'bad' of plug-in 'acme' failed: RuntimeError\('no licence'\)"):
+        kernels.prepare(op, op.Param(), [spec], [spec], context.Context("gpu"))
+
+
+def test_a_selection_hook_that_raises_is_not_asked(site):
+    source = (
+        KERNELS.format(kernels="pass")
+        + "\n    def mx_select_kernel(op, call):\n        raise RuntimeError('no mood')"
+    )
+    site.add("acme", source, distribution="acme-ops")
+    messages, chosen = said(prepared)
+    assert chosen.variant == "good" and "hooks: 'mx_select_kernel' of plug-in 'acme'" in messages[0]
+
+
+def test_kernels_for_what_is_not_there_are_said(site):
+    lines = 'registry.add("twicee", "cpu", "k", good); registry.add("twice", "tpu", "k", good)'
+    site.add("acme", KERNELS.format(kernels=lines), distribution="acme-ops")
+    examine()
+    errors = [fault.error for fault in plugins.faults()]
+    assert errors == [
+        "there is no operator 'twicee'; did you mean 'twice'?", "there is no device 'tpu'; there are cpu, gpu",
+    ]  # fmt: skip
+
+
+def test_a_name_to_disable_that_nothing_has_is_said(site, monkeypatch):
+    monkeypatch.setenv("MX_DISABLE_PLUGINS", "acmee, good")
+    site.add("acme", operator("one"), distribution="acme-ops")
+    site.add("good", operator("two"), distribution="good-ops")
+    messages, _ = said(plugins.plugins)
+    assert messages == [
+        "MX_DISABLE_PLUGINS: no plug-in or distribution 'acmee' is installed; did you mean acme?"
+    ]
+
+
+def test_a_slow_plugin_is_said_and_its_time_is_kept(site, monkeypatch):
+    monkeypatch.setattr(loaded, "_SLOW", 0.05)
+    site.add("acme", "import time\ntime.sleep(0.1)", distribution="acme-ops")
+    messages, records = said(plugins.plugins)
+    assert records[0].seconds >= 0.1 and "'acme' (acme-ops 0.1.0) took 0." in messages[0]
+
+
+def test_what_was_set_aside_is_forgotten_with_the_plugins(site, quiet):
+    site.add(
+        "acme", KERNELS.format(kernels='registry.add("twice", "cpu", "bad", bad, 100)'), distribution="acme"
+    )
+    prepared()
+    assert aside.faults()
+    plugins.reset()
+    assert not aside.faults()
