@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
 from mx_operators.nn.base import wide
 
 
-@param
-class AllcloseParam:
+class AllcloseParam(Params):
     """Tolerances."""
 
     rtol: float = opt(1e-5, "tolerance relative to b", runtime=True)
@@ -22,28 +17,23 @@ class AllcloseParam:
     equal_nan: bool = opt(True, "NaN equals NaN")
 
 
-class Allclose(OperatorProperty):
+class Allclose(Operator[AllcloseParam]):
     """1 if |a − b| ≤ atol + rtol·|b| everywhere, else 0: one uint8."""
 
     name = "_contrib_allclose"
-    Param = AllcloseParam
     arguments = ("a", "b")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """A scalar."""
+    def infer_shape(self, p: AllcloseParam, s: Shapes) -> None:
         s.unify(["a", "b"])
         s.assign("output", ())
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """uint8."""
+    def infer_type(self, p: AllcloseParam, t: Types) -> None:
         t.unify(["a", "b"])
         t.assign("output", np.uint8)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: AllcloseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's."""
         a, b = (wide(x) for x in inputs)
         with np.errstate(invalid="ignore"):
             return (np.array(np.allclose(a, b, p.rtol, p.atol, p.equal_nan), np.uint8),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Allclose,)

@@ -3,34 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
 
 
-@param
-class BooleanMaskParam:
+class BooleanMaskParam(Params):
     """Axis."""
 
     axis: int = opt(0, "the axis that is masked; only the first one", lower=0, upper=0)
 
 
-class BooleanMask(Differentiable):
+class BooleanMask(Operator[BooleanMaskParam]):
     """The rows of data (N, …) where index (N,) is not zero: (n, …), n known when it has run."""
 
     name = "_contrib_boolean_mask"
     aliases = ("_npi_boolean_mask",)
-    Param = BooleanMaskParam
     arguments = ("data", "index")
-    read = ("index",)
+    without_gradient = ("index",)
     dynamic_output = True
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BooleanMaskParam, s: Shapes) -> None:
         """One index per row."""
         data = s.get("data")
         if data is None:
@@ -40,21 +33,18 @@ class BooleanMask(Differentiable):
         s.assign("index", data[:1])
         s.assign("output", (-1, *data[1:]))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: BooleanMaskParam, t: Types) -> None:
         """As data; index of any type."""
         t.unify(["data", "output"])
         if t.get("index") is None:
             t.assign("index", t.get("data"))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BooleanMaskParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Indexing."""
         return (inputs[0][inputs[1] != 0],)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: BooleanMaskParam, out_grad: Array, data: ShapeOnly, index: Array) -> Array:
         """Back to the rows they came from."""
-        grad = np.zeros(inputs[0].shape, heads[0].dtype)
-        grad[inputs[1] != 0] = heads[0]
-        return (grad,)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BooleanMask,)
+        grad = np.zeros(data.shape, out_grad.dtype)
+        grad[index != 0] = out_grad
+        return grad

@@ -10,13 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.nn.base import out_extent, pad_spatial, per_axis, wide, windows
 
 
-@param
-class Im2colParam:
+class Im2colParam(Params):
     """The windows."""
 
     kernel: Shape = required("window, one extent per spatial axis", lower=1)
@@ -25,25 +36,20 @@ class Im2colParam:
     pad: Shape = opt((), "padding on both sides; () is 0", lower=0)
 
 
-@param
-class Col2imParam:
+class Col2imParam(Im2colParam, leading=True):
     """The image, and the windows."""
 
     output_size: Shape = required("spatial extents of the image", lower=0)
-    kernel: Shape = required("window, one extent per spatial axis", lower=1)
-    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
-    dilate: Shape = opt((), "distance of a window's elements; () is 1", lower=1)
-    pad: Shape = opt((), "padding on both sides; () is 0", lower=0)
 
 
-def _geometry(p: Any) -> list[tuple[int, int, int, int]]:
+def _geometry(p: Im2colParam) -> list[tuple[int, int, int, int]]:
     """Per axis kernel, stride, pad, dilate."""
     rank = len(p.kernel)
     parts = (per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), per_axis(p.dilate, rank, 1))
     return list(zip(p.kernel, *parts, strict=True))
 
 
-def _check(p: Any, s: Any) -> int:
+def _check(p: Im2colParam, s: Shapes) -> int:
     rank = len(p.kernel)
     if not 1 <= rank <= 3:
         raise s.error(f"kernel: expected 1 to 3 values, got {p.kernel}")
@@ -54,24 +60,24 @@ def _check(p: Any, s: Any) -> int:
     return rank
 
 
-def _extents(p: Any, spatial: Sequence[int]) -> tuple[int, ...]:
+def _extents(p: Im2colParam, spatial: Sequence[int]) -> tuple[int, ...]:
     return tuple(
         out_extent(size, k, stride, pad, dilate)
         for size, (k, stride, pad, dilate) in zip(spatial, _geometry(p), strict=True)
     )
 
 
-def _columns(p: Any, x: Any) -> Any:
+def _columns(p: Im2colParam, x: Array) -> Array:
     """(N, C, …) as (N, C·∏kernel, ∏out)."""
     rank = len(p.kernel)
     kernel, stride, pad, dilate = zip(*_geometry(p), strict=True)
     view = windows(pad_spatial(x, [(q, q) for q in pad]), kernel, stride, dilate)
     order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-    turned = view.transpose(order)
-    return turned.reshape(x.shape[0], x.shape[1] * prod(kernel), prod(turned.shape[2 + rank :]))
+    transposed = view.transpose(order)
+    return transposed.reshape(x.shape[0], x.shape[1] * prod(kernel), prod(transposed.shape[2 + rank :]))
 
 
-def _image(p: Any, columns: Any, spatial: Sequence[int]) -> Any:
+def _image(p: Im2colParam, columns: Array, spatial: Sequence[int]) -> Any:
     """The adjoint of `_columns`: overlapping windows add up."""
     geometry, out = _geometry(p), _extents(p, spatial)
     n, channels = columns.shape[0], columns.shape[1] // prod(p.kernel)
@@ -83,18 +89,18 @@ def _image(p: Any, columns: Any, spatial: Sequence[int]) -> Any:
             slice(i * dilate, i * dilate + stride * (extent - 1) + 1, stride)
             for i, extent, (_, stride, _, dilate) in zip(place, out, geometry, strict=True)
         )
-        image[(slice(None), slice(None), *cut)] += parts[(slice(None), slice(None), *place)]
+        image[:, :, *cut] += parts[:, :, *place]
     inner = (slice(pad, pad + size) for size, (_, _, pad, _) in zip(spatial, geometry, strict=True))
-    return image[(slice(None), slice(None), *inner)]
+    return image[:, :, *inner]
 
 
-class Im2col(OperatorProperty):
+class Im2col(Operator[Im2colParam]):
     """Windows of data (N, C, …) as columns: (N, C·∏kernel, windows), as a convolution reads them."""
 
     name = "im2col"
-    Param = Im2colParam
+    linear = True
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: Im2colParam, s: Shapes) -> None:
         """One column per window."""
         rank = _check(p, s)
         data = s.get("data")
@@ -108,48 +114,21 @@ class Im2col(OperatorProperty):
         rows = data[1] * prod(p.kernel) if data[1] >= 0 else -1
         s.assign("output", (data[0], rows, -1 if -1 in out else prod(out)))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Windows add up where they overlap."""
-        return g.op("_backward_im2col", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardIm2col(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: Im2colParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A transposed view of the windows."""
         return (_columns(p, inputs[0]),)
 
-
-class BackwardIm2col(OperatorProperty):
-    """Gradient of im2col."""
-
-    name = "_backward_im2col"
-    Param = Im2colParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-    shape_only_inputs = frozenset((1,))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """The columns of the gradient."""
-        return (g.op("im2col", (g.out_grad(),), params=p)[0], None)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Columns back to where they came from."""
-        return (_image(p, wide(inputs[0]), inputs[1].shape[2:]).astype(inputs[0].dtype),)
+    def backward(self, p: Im2colParam, out_grad: Array, data: ShapeOnly) -> Array:
+        """Windows add up where they overlap."""
+        return _image(p, out_grad, data.shape[2:])
 
 
-class Col2im(OperatorProperty):
+class Col2im(Operator[Col2imParam]):
     """Columns (N, C·∏kernel, windows) added up in an image (N, C, output_size): im2col's adjoint."""
 
     name = "col2im"
-    Param = Col2imParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: Col2imParam, s: Shapes) -> None:
         """As many columns as there are windows."""
         rank = _check(p, s)
         if len(p.output_size) != rank:
@@ -167,14 +146,11 @@ class Col2im(OperatorProperty):
         s.assign("data", (data[0], data[1], prod(out)))
         s.assign("output", (data[0], data[1] // size if data[1] >= 0 else -1, *p.output_size))
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: Col2imParam, g: GradientBuilder) -> Gradients:
         """The columns of the out-gradient."""
         parts = {name: getattr(p, name) for name in ("kernel", "stride", "dilate", "pad")}
         return g.op("im2col", (g.out_grad(),), **parts)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: Col2imParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """One addition per element of the window."""
         return (_image(p, wide(inputs[0]), p.output_size).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Im2col, Col2im)

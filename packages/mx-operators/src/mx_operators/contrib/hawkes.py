@@ -7,19 +7,14 @@ with exponential decay, as Ogata, 1981, has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import Array, Arrays, NoParams, Operator, ReferenceContext, Shapes, Types
 from mx_operators.nn.base import wide
 
 
-class HawkesLogLikelihood(Differentiable):
+class HawkesLogLikelihood(Operator):
     """Log likelihood (N,) of sequences of events with marks 0 … K − 1, and states (N, K) at their end.
 
     Mark k has the intensity ldaₖ + alphaₖ·betaₖ·sₖ(t): background lda (N, K), branching ratio alpha
@@ -31,11 +26,9 @@ class HawkesLogLikelihood(Differentiable):
     name = "_contrib_hawkesll"
     arguments = ("lda", "alpha", "beta", "state", "lags", "marks", "valid_length", "max_time")
     results = ("output", "out_state")
-    varied = ("lda", "alpha", "beta")
-    read = arguments
-    heads = 1
+    without_gradient = arguments[3:]
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """N sequences of T events, K marks."""
         background, lags = s.get("lda"), s.get("lags")
         if background is not None:
@@ -50,26 +43,26 @@ class HawkesLogLikelihood(Differentiable):
         if lags is not None:
             s.unify(["lags", "marks"])
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: NoParams, t: Types) -> None:
         """One floating type; marks are int32 unless told."""
         t.unify([name for name in (*self.arguments, *self.results) if name != "marks"])
         if t.get("marks") is None:
             t.assign("marks", np.int32)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Event by event, all sequences at once."""
         likelihood, state, _ = _run([wide(x) for x in inputs])
         return likelihood.astype(inputs[0].dtype), state.astype(inputs[0].dtype)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: NoParams, out_grad: Array, inputs: Arrays) -> Arrays:
         """Sums that run along with the likelihood; that of the end state is not passed on."""
-        _, _, slopes = _run([wide(x) for x in inputs])
-        head = wide(heads[0])[:, None]
+        _, _, slopes = _run(inputs)
+        head = out_grad[:, None]
         by_background, by_branching, by_decay = slopes
         return by_background * head, (by_branching * head).sum(0), (by_decay * head).sum(0)
 
 
-def _run(inputs: Sequence[Any]) -> tuple[Any, Any, tuple[Any, Any, Any]]:
+def _run(inputs: Arrays) -> tuple[Array, Array, tuple[Array, Array, Array]]:
     """Likelihoods, states at the end, and slopes (N, K) by lda, alpha and beta."""
     background, alpha, beta, state, lags, marks, lengths, end = inputs
     sequences, kinds = background.shape
@@ -108,7 +101,15 @@ def _run(inputs: Sequence[Any]) -> tuple[Any, Any, tuple[Any, Any, Any]]:
 
 
 def _settle(
-    at: Any, now: Any, state: Any, last: Any, by_decay: Any, alpha: Any, beta: Any, total: Any, slopes: Any
+    at: tuple[Array, Array],
+    now: Array,
+    state: Array,
+    last: Array,
+    by_decay: Array,
+    alpha: Array,
+    beta: Array,
+    total: Array,
+    slopes: Arrays,
 ) -> None:
     """Lets states decay until now, and takes what their intensity added up to from the likelihood."""
     mark = at[1]
@@ -122,6 +123,3 @@ def _settle(
     by_decay[at] = by_decay[at] * decay - state[at] * lag * decay
     state[at] *= decay
     last[at] = now
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (HawkesLogLikelihood,)

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import (
+    Array,
+    Arrays,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    Types,
+    opt,
+)
 
 
-class IndexCopy(Differentiable):
+class IndexCopy(Operator):
     """old_tensor (N, …) with row index_vector[i] replaced by row i of new_tensor (n, …).
 
     Of rows with the same index the last one counts.
@@ -22,10 +29,9 @@ class IndexCopy(Differentiable):
 
     name = "_contrib_index_copy"
     arguments = ("old_tensor", "index_vector", "new_tensor")
-    varied = ("old_tensor", "new_tensor")
-    read = ("index_vector",)
+    without_gradient = ("index_vector",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """Rows of one shape; one index per new row."""
         s.unify(["old_tensor", "output"])
         old = s.get("old_tensor")
@@ -43,32 +49,39 @@ class IndexCopy(Differentiable):
         elif index is not None and old is not None:
             s.assign("new_tensor", (*index, *old[1:]))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: NoParams, t: Types) -> None:
         """One type; indices are integers (int64 unless told)."""
         t.unify(["old_tensor", "new_tensor", "output"])
         if t.get("index_vector") is None:
             t.assign("index_vector", np.int64)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """One assignment."""
         old, index, new = inputs
         result = old.copy()
         result[_checked(index, old.shape[0])] = new
         return (result,)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(
+        self,
+        p: NoParams,
+        out_grad: Array,
+        old_tensor: ShapeOnly,
+        index_vector: Array,
+        new_tensor: ShapeOnly,
+    ) -> Arrays:
         """Replaced rows have none; new rows get that of their place."""
-        index = _checked(inputs[1], inputs[0].shape[0])
-        old = heads[0].copy()
+        index = _checked(index_vector, old_tensor.shape[0])
+        old = out_grad.copy()
         old[index] = 0
-        new = heads[0][index]
+        new = out_grad[index]
         winner = dict(zip(index.tolist(), range(index.size), strict=True))
         lost = [i for i, place in enumerate(index.tolist()) if winner[place] != i]
         new[lost] = 0
         return old, new
 
 
-def _checked(index: Any, rows: int) -> Any:
+def _checked(index: Array, rows: int) -> Array:
     places = index.astype(np.int64)
     wrong = places[(places < 0) | (places >= rows)]
     if wrong.size:
@@ -78,21 +91,20 @@ def _checked(index: Any, rows: int) -> Any:
     return places
 
 
-@param
-class IndexArrayParam:
+class IndexArrayParam(Params):
     """Axes."""
 
     axes: Shape | None = opt(None, "axes whose indices are given, in this order; None: all")
 
 
-class IndexArray(OperatorProperty):
+class IndexArray(Operator[IndexArrayParam]):
     """For every element of data its indices along `axes`: data.shape + (number of axes,), int64."""
 
     name = "_contrib_index_array"
-    Param = IndexArrayParam
-    shape_only_inputs = frozenset((0,))
+    shape_only = ("data",)
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: IndexArrayParam, s: Shapes) -> None:
         """One axis more."""
         data = s.get("data")
         if data is None:
@@ -102,15 +114,11 @@ class IndexArray(OperatorProperty):
                 raise s.error(f"axes: expected −{len(data)} to {len(data) - 1}, got {p.axes}")
         s.assign("output", (*data, len(data) if p.axes is None else len(p.axes)))
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """int64."""
+    def infer_type(self, p: IndexArrayParam, t: Types) -> None:
         t.assign("output", np.int64)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: IndexArrayParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's `indices`, the axes last."""
         grid = np.indices(inputs[0].shape, np.int64)
         chosen = grid if p.axes is None else grid[list(p.axes)]
         return (np.moveaxis(chosen, 0, -1),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (IndexCopy, IndexArray)

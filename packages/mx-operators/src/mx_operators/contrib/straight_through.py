@@ -7,37 +7,34 @@ Source: Bengio, Léonard, Courville, Estimating or Propagating Gradients Through
 
 from __future__ import annotations
 
-from typing import Any
-
 from mx_core import expression as X
-from mx_core.operator import OperatorProperty, SimpleOp, opt, param
+from mx_core.expression import Traced
+from mx_core.operator import NoParams, Params, SimpleOp, opt
 
 
-@param
-class GradientMultiplierParam:
+class GradientMultiplierParam(Params):
     """The factor."""
 
     scalar: float = opt(1.0, "factor of the gradient", runtime=True)
     is_int: bool = opt(True, "accepted for compatibility")
 
 
-class GradientMultiplier(SimpleOp):
+class GradientMultiplier(SimpleOp[GradientMultiplierParam]):
     """data; its gradient is that of the output times `scalar` (−1 reverses it)."""
 
     name = "_contrib_gradientmultiplier"
-    Param = GradientMultiplierParam
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: GradientMultiplierParam, data: Traced) -> Traced:
         """The identity."""
         return data
 
-    def gradient_function(self, p: Any, out_grad: Any) -> Any:
+    def gradient_function(self, p: GradientMultiplierParam, out_grad: Traced) -> Traced:
         """Scaled."""
         return out_grad * p.scalar
 
 
 class _StraightThrough(SimpleOp):
-    def gradient_function(self, p: Any, out_grad: Any) -> Any:
+    def gradient_function(self, p: NoParams, out_grad: Traced) -> Traced:
         """As if it were the identity."""
         return out_grad
 
@@ -48,7 +45,7 @@ class RoundStraightThrough(_StraightThrough):
     name = "_contrib_round_ste"
     aliases = ("_sparse__contrib_round_ste",)
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: NoParams, data: Traced) -> Traced:
         """round."""
         return X.round(data)
 
@@ -59,11 +56,6 @@ class SignStraightThrough(_StraightThrough):
     name = "_contrib_sign_ste"
     aliases = ("_sparse__contrib_sign_ste",)
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: NoParams, data: Traced) -> Traced:
         """sign."""
         return X.where(X.isnan(data), 0.0, X.sign(data))
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    GradientMultiplier, RoundStraightThrough, SignStraightThrough,
-)  # fmt: skip
