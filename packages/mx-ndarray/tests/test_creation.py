@@ -115,3 +115,13 @@ def test_only_native_bytes_are_shared() -> None:
     assert nd.array(swapped).asnumpy().tolist() == [1, 2]
     with pytest.raises(TypeError, match="NumPy array"):
         nd.from_numpy([1, 2])  # type: ignore[arg-type]
+
+
+def test_numpy_arrays_are_shapes() -> None:
+    shape = np.array([2, 3])
+    for made in (nd.empty(shape), nd.zeros(shape), nd.ones(shape), nd.full(shape, 1)):
+        assert made.shape == (2, 3)
+    assert nd.empty(np.array([2])).shape == (2,) and nd.empty(np.int64(2)).shape == (2,)
+    assert nd.ones((6,)).reshape(shape).shape == nd.ones((6,)).reshape(shape=shape).shape == (2, 3)
+    assert nd.ones((1, 3)).broadcast_to(shape).shape == (2, 3)
+    assert nd.broadcast_to(nd.ones((1, 3)), shape=shape).shape == (2, 3)

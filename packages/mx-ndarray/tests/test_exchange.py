@@ -101,3 +101,41 @@ def test_results_of_numpy_go_into_an_array() -> None:
 def test_a_copy_is_not_changed_in_place_of_the_array() -> None:
     with pytest.raises(TypeError, match=r"add\.at"):
         np.add.at(nd.ones((3,)), [0], 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_functions_that_write_their_argument_write_the_array(dtype: str) -> None:
+    x = nd.zeros((3,), dtype=dtype)
+    mask = np.array([True, False, True])
+    np.copyto(x, nd.ones((3,), dtype=dtype))
+    np.testing.assert_array_equal(x.asnumpy(), [1, 1, 1])
+    np.copyto(dst=x, src=np.array([4, 5, 6], dtype), where=mask)
+    np.testing.assert_array_equal(x.asnumpy(), [4, 1, 6])
+    np.put(x, nd.array([0]).astype("int32"), 5)
+    np.testing.assert_array_equal(x.asnumpy(), [5, 1, 6])
+    np.place(x, mask, [7, 8])
+    np.testing.assert_array_equal(x.asnumpy(), [7, 1, 8])
+    np.putmask(x, x.asnumpy() > 7, 9)
+    np.testing.assert_array_equal(x.asnumpy(), [7, 1, 9])
+    np.put_along_axis(x, np.array([1]), 3, 0)
+    np.testing.assert_array_equal(x.asnumpy(), [7, 3, 9])
+    square = nd.zeros((2, 2), dtype=dtype)
+    np.fill_diagonal(square, 2)
+    np.testing.assert_array_equal(square.asnumpy(), [[2, 0], [0, 2]])
+
+
+def test_functions_write_through_to_out() -> None:
+    x = nd.zeros((3,))
+    assert np.take(np.arange(5.0), [1, 2, 3], out=x, mode="clip") is x
+    np.testing.assert_array_equal(x.asnumpy(), [1, 2, 3])
+    np.concatenate([np.zeros(2, "f4"), nd.ones((1,))], out=x)
+    np.testing.assert_array_equal(x.asnumpy(), [0, 0, 1])
+    x[0] = np.nan
+    np.nan_to_num(x, copy=False)
+    np.testing.assert_array_equal(x.asnumpy(), [0, 0, 1])
+
+
+def test_a_numpy_array_is_written_from_an_ndarray() -> None:
+    target = np.zeros(3)
+    np.copyto(target, nd.ones((3,)))
+    np.testing.assert_array_equal(target, 1)

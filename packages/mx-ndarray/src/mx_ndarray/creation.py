@@ -13,6 +13,7 @@ from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError
 from mx_ndarray import _core
+from mx_ndarray.extents import extents
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 
@@ -32,8 +33,7 @@ def _shape(shape: ShapeLike, name: str) -> tuple[int, ...]:
     ArgumentError  it is neither an integer nor a sequence of them, or one of them is negative
     """
     try:
-        dims = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        made = tuple(operator.index(d) for d in dims)
+        made = tuple(operator.index(d) for d in extents(shape))
     except TypeError:
         raise ArgumentError(f"[{name}] shape: expected integers, got {shape!r}") from None
     if any(d < 0 for d in made):

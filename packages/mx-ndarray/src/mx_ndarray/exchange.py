@@ -28,6 +28,11 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _UNARY = {"absolute": "abs", "conjugate": "identity"}
 #: functions of NumPy that call a method with arguments which only its own arrays take
 _METHODS: dict[Callable[..., Any], str] = {np.mean: "mean", np.reshape: "reshape"}
+#: functions of NumPy that write an argument: their first one, and its name
+_WRITTEN: dict[Callable[..., Any], str] = {
+    np.copyto: "dst", np.put: "a", np.place: "arr", np.putmask: "a", np.put_along_axis: "arr",
+    np.fill_diagonal: "a", np.nan_to_num: "x",
+}  # fmt: skip
 _DEFAULTS = {"dtype": None, "out": None, "order": "C", "copy": None}
 
 
@@ -68,8 +73,13 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
 def apply_function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`np.mean(array)`, `np.concatenate([array, ...])`: with the method it calls, else through NumPy.
 
-    Results of methods are NDArrays; NumPy's own results stay NumPy arrays.
+    Results of methods are NDArrays; NumPy's own results stay NumPy arrays. What the function writes,
+    its first argument or `out`, is written through to the NDArray.
     """
+    if func in _WRITTEN and not (func is np.nan_to_num and kwargs.get("copy", True)):
+        return _write_through(func, args, kwargs, _WRITTEN[func])
+    if isinstance(kwargs.get("out"), NDArray) and func not in _METHODS:
+        return _write_through(func, args, kwargs, "out")
     name = _METHODS.get(func)
     rest = {k: v for k, v in kwargs.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
     if name is not None and args and isinstance(args[0], NDArray) and rest.keys() <= {"axis", "keepdims"}:
@@ -83,6 +93,21 @@ def apply_function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         ValueError,
     ):  # it expects attributes of arrays, or methods, that mean something else here
         return func(*_plain(args), **_plain(kwargs))
+
+
+def _write_through(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    """Calls a function that writes to a copy in main memory, and copies that back."""
+    target = kwargs[name] if name in kwargs else args[0]
+    if not isinstance(target, NDArray):
+        return func(*_plain(args), **_plain(kwargs))
+    written = target.asnumpy()
+    arguments = _plain({key: value for key, value in kwargs.items() if key != name})
+    if name in kwargs:
+        result = func(*_plain(args), **arguments, **{name: written})
+    else:
+        result = func(written, *_plain(args[1:]), **arguments)
+    target[...] = written
+    return target if result is written else result
 
 
 def _plain(tree: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_core.operator.methods import METHODS
+from mx_ndarray.extents import extents
 from mx_ndarray.operator_functions import function, keep
 
 
@@ -51,7 +52,7 @@ class OperatorMethods:
         shape : tuple of int
             0 keeps the extent of an axis that the array has.
         """
-        wanted = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        wanted = extents(shape)
         missing = len(wanted) - self.ndim
         fitting = self.reshape((*(1,) * missing, *self.shape)) if missing > 0 and self.size else self
         return function("broadcast_to")(fitting, shape=wanted, **kwargs)

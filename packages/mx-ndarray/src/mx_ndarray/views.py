@@ -12,6 +12,7 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, ShapeError
 from mx_core.operator import Params, infer_shapes
 from mx_ndarray import _core
+from mx_ndarray.extents import extents
 from mx_ndarray.ndarray import NDArray
 
 
@@ -37,7 +38,7 @@ def reshape(array: NDArray, args: tuple[Any, ...], **kwargs: Any) -> NDArray:
     if kwargs:
         raise ArgumentError(f"[reshape] cannot find argument {next(iter(kwargs))!r}, possible "
                             "arguments: shape, reverse")  # fmt: skip
-    target = args[0] if len(args) == 1 and not hasattr(args[0], "__index__") else args
+    target = extents(args[0]) if len(args) == 1 else args
     wanted = tuple(int(d.__index__()) for d in target)
     shape, params = _resolved(array.shape, wanted, reverse)
     view = _core.view(array, 0, array._dtype_code, shape)

@@ -2,6 +2,7 @@
 #include "indexing/strided_copy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "elementwise/broadcast.h"
@@ -275,7 +276,7 @@ MovePlan::MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
 void MovePlan::paint(const Call& call, const Background& background, char* out) const {
   const Spec& spec = outputs_[background.output];
   const double number = background.scalar ? call.scalar(*background.scalar) : background.number;
-  if (number == 0.0) {
+  if (number == 0.0 && !std::signbit(number)) {
     if (spec.bytes > 0) std::memset(out, 0, spec.bytes);
     return;
   }

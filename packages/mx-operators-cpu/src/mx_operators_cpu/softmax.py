@@ -24,6 +24,8 @@ def supported(call: KernelCall) -> bool:
 
 def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:
     p: Any = call.params
+    if p.temperature == 0:  # NaN everywhere, which is the reference's to say
+        return None
     shape = call.outputs[0].shape or (1,)
     make = native.softmax_backward if backward else native.softmax
     return make(
@@ -32,7 +34,7 @@ def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: floa
         view=shape,
         axis=p.axis % len(shape),
         logarithm=logarithm,
-        temperature=sign * (p.temperature or 1.0),
+        temperature=sign * (1.0 if p.temperature is None else p.temperature),
     )
 
 

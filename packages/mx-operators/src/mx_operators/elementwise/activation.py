@@ -25,6 +25,7 @@ from mx_core.operator import (
     required,
 )
 from mx_core.operator.derivative import Derivative
+from mx_operators.nn.base import wide
 
 _SQRT_HALF = 0.7071067811865476
 _INV_SQRT_2PI = 0.3989422804014327
@@ -97,11 +98,31 @@ def _leaky_gradient(p: LeakyReLUParam, g: Traced, x: Traced) -> Traced:
     return g * (cdf + x * _INV_SQRT_2PI * X.exp(-0.5 * X.square(x)))
 
 
-def _along_channels(gamma: Array, ndim: int) -> Array:
-    """gamma (C,) or (1,), shaped to broadcast over (N, C, …)."""
-    if gamma.ndim != 1 or ndim < 2:
-        return gamma
-    return gamma.reshape((1, -1) + (1,) * (ndim - 2))
+def _slopes_shape(gamma: Sequence[int], data: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape in which gamma broadcasts over data, its last axes first over channels, then over examples.
+
+    None where it does not.
+    """
+    shape, left = [1] * len(data), list(gamma)
+    for axis in range(min(2, len(data)) - 1, -1, -1):
+        if left and left[-1] in (data[axis], 1):
+            shape[axis] = left.pop()
+    return None if left else tuple(shape)
+
+
+def _slopes(gamma: Array, data: Array) -> Array:
+    shape = _slopes_shape(gamma.shape, data.shape)
+    assert shape is not None, "checked when shapes are inferred"
+    return gamma.reshape(shape)
+
+
+def _check_slopes(data: Sequence[int] | None, gamma: Sequence[int] | None, s: Shapes) -> None:
+    if data is None or gamma is None or min((*data, *gamma), default=0) < 0:
+        return
+    if _slopes_shape(gamma, data) is None:
+        raise s.error(
+            f"gamma: cannot broadcast {tuple(gamma)} over the examples and channels of {tuple(data)}"
+        )
 
 
 class LeakyReLU(Elementwise[LeakyReLUParam]):
@@ -138,6 +159,8 @@ class LeakyReLU(Elementwise[LeakyReLUParam]):
         data = s.get("data")
         if p.act_type == "prelu" and s.get("gamma") is None and data is not None:
             s.assign("gamma", (data[1] if len(data) > 1 else 1,))
+        if p.act_type == "prelu":
+            _check_slopes(data, s.get("gamma"), s)
 
     def random_blocks(self, p: LeakyReLUParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Four slopes a block, for rrelu."""
@@ -158,7 +181,7 @@ class LeakyReLU(Elementwise[LeakyReLUParam]):
         """The function."""
         x = inputs[0]
         if p.act_type == "prelu":
-            return (np.where(x > 0, x, x * _along_channels(inputs[1], x.ndim)).astype(x.dtype),)
+            return (np.where(x > 0, x, x * _slopes(inputs[1], x)).astype(x.dtype),)
         if p.act_type == "rrelu":
             return self._random(p, x, ctx)
         return super().reference(p, inputs, ctx)
@@ -205,17 +228,18 @@ class BackwardLeakyReLU(Derivative[LeakyReLUParam]):
         s.unify(["out_grad", "data", "data_grad"])
         if p.act_type == "prelu":
             s.unify(["gamma", "gamma_grad"])
+            _check_slopes(s.get("data"), s.get("gamma"), s)
 
     def reference(self, p: LeakyReLUParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The derivative; gamma's gradient is summed over all but the channels."""
         if p.act_type != "prelu":
             return super().reference(p, inputs, ctx)
-        g, x, gamma = inputs
-        data_grad = np.where(x > 0, g, g * _along_channels(gamma, x.ndim)).astype(x.dtype)
-        each = np.where(x > 0, 0, g * x)
-        channels = min(1, x.ndim - 1)
-        axes = tuple(a for a in range(x.ndim) if a != channels or gamma.size == 1)
-        return data_grad, each.sum(axes).reshape(gamma.shape).astype(gamma.dtype)
+        g, x, gamma = (wide(a) for a in inputs)
+        slopes = _slopes(gamma, x)
+        data_grad = np.where(x > 0, g, g * slopes).astype(inputs[1].dtype)
+        axes = tuple(axis for axis, extent in enumerate(slopes.shape) if extent == 1)
+        each = np.where(x > 0, 0, g * x).sum(axes)
+        return data_grad, each.reshape(gamma.shape).astype(inputs[2].dtype)
 
 
 def _traced(p: LeakyReLUParam, function: Callable[..., Traced], n_inputs: int) -> Expression:

@@ -105,6 +105,11 @@ class HardSigmoid(SimpleOp[HardSigmoidParam]):
         return X.where(X.logical_and(output > 0, output < 1), out_grad * p.alpha, 0.0)
 
 
+def _rint(p: Params, data: Traced) -> Traced:
+    below, above = X.floor(data), X.ceil(data)
+    return X.where(data - below <= above - data, below, above)
+
+
 def _flat(name: str, function: Callable[..., Traced], doc: str) -> type[SimpleOp]:
     return op(name, function, doc=doc, differentiable=False)
 
@@ -155,7 +160,7 @@ FUNCTIONS = (
        lambda p, out_grad, output: X.where(output > 0, out_grad, 0.0), doc="max(x, 0)."),
     _flat("sign", lambda p, data: X.sign(data), "−1, 0 or 1."),
     _flat("round", lambda p, data: X.round(data), "Nearest integer, halves away from zero."),
-    _flat("rint", lambda p, data: X.ceil(data - 0.5), "Nearest integer, halves downwards."),
+    _flat("rint", _rint, "Nearest integer, halves downwards."),
     _flat("ceil", lambda p, data: X.ceil(data), "Smallest integer not below x."),
     _flat("floor", lambda p, data: X.floor(data), "Largest integer not above x."),
     _flat("trunc", lambda p, data: X.trunc(data), "Integer part."),

@@ -60,7 +60,7 @@ class _Softmax(Operator[SoftmaxParam]):
         if data is None:
             return
         axis = positive_axis(p.axis, len(data))
-        if not 0 <= axis < max(len(data), 1):
+        if not 0 <= axis < max(len(data), 1) and (data or p.axis != -1):
             raise s.error(f"axis: expected −{len(data)} to {len(data) - 1}, got {p.axis}")
         if p.use_length:
             s.assign("length", data[:axis] + data[axis + 1 :])
@@ -96,7 +96,7 @@ class _Softmax(Operator[SoftmaxParam]):
         x = x if x.dtype.kind == "f" else x.astype(np.float64)
         axis = positive_axis(p.axis, x.ndim)
         if p.temperature is not None:
-            x = x / x.dtype.type(p.temperature)
+            x = x / x.dtype.type(p.temperature) if p.temperature else np.full_like(x, np.nan)
         dtype = dtypes.numpy_dtype(dtypes.code(p.dtype)) if p.dtype else inputs[0].dtype
         if not p.use_length:
             return (self._values(x, axis).astype(dtype),)
@@ -113,7 +113,9 @@ class _Softmax(Operator[SoftmaxParam]):
         dx = self.sign * self._jacobian(g, output, axis)
         if inside is not None:
             dx = np.where(inside, dx, 0)
-        return dx if p.temperature is None else dx / dx.dtype.type(p.temperature)
+        if p.temperature is None:
+            return dx
+        return dx / dx.dtype.type(p.temperature) if p.temperature else np.full_like(dx, np.nan)
 
     def backward_inplace(self, p: SoftmaxParam) -> tuple[tuple[int, int], ...]:
         """Row by row."""

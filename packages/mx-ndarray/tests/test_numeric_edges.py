@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values at the edges of types and of parameters, as MXNet has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_ndarray import autograd, nd
+
+TYPES = ("float32", "float64", "float16", "bfloat16")
+
+
+def _values(array: Any) -> np.ndarray:
+    values: np.ndarray = array.astype("float64").asnumpy()
+    return values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rint_keeps_integers(dtype: str) -> None:
+    data = np.array([2**23 + 1, 2**23 + 3, 2**24 - 1, -(2**23) - 1], dtype)
+    np.testing.assert_array_equal(nd.rint(nd.array(data, dtype=dtype)).asnumpy(), data)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rint_takes_halves_downwards_and_keeps_the_sign_of_floor_or_ceil(dtype: str) -> None:
+    data = [0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, np.nan]
+    want = [0.0, -0.0, 0.0, -0.0, 0.0, -1.0, 1.0, 2.0, -3.0, np.inf, np.nan]
+    got = _values(nd.rint(nd.array(data).astype(dtype)))
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got)[:-1], np.signbit(want)[:-1])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_full_of_negative_zero(dtype: str) -> None:
+    assert np.signbit(_values(nd.full((70,), -0.0, dtype=dtype))).all()
+    assert not np.signbit(_values(nd.full((70,), 0.0, dtype=dtype))).any()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_a_temperature_of_zero_gives_nan(name: str, dtype: str) -> None:
+    data = nd.array([[1, 2, -3.0]]).astype(dtype)
+    data.attach_grad()
+    with autograd.record():
+        output = getattr(nd, name)(data, temperature=0)
+    output.backward()
+    assert np.isnan(_values(output)).all() and np.isnan(_values(data.grad)).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("name", "value"), [("softmax", 1.0), ("log_softmax", 0.0), ("softmin", 1.0)])
+def test_softmax_of_a_scalar(name: str, value: float, dtype: str) -> None:
+    data = nd.array(3.0).reshape(()).astype(dtype)
+    data.attach_grad()
+    with autograd.record():
+        output = getattr(nd, name)(data)
+    output.backward()
+    assert output.shape == () and _values(output) == value and _values(data.grad) == 0
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("data", "gamma", "axes"),
+    [
+        ((3, 4), (1,), (0, 1)), ((3, 4), (4,), 0), ((3, 4), (3,), 1), ((3, 4), (3, 4), ()), ((3, 4), (3, 1), 1),
+        ((3, 4), (1, 1), (0, 1)), ((2, 3, 5), (2,), (1, 2)), ((2, 3, 5), (2, 3), 2), ((4,), (4,), ()),
+        ((4,), (1,), 0), ((2, 3, 5), (), (0, 1, 2)),
+    ],
+)  # fmt: skip
+def test_prelu_broadcasts_slopes_over_examples_and_channels(
+    data: tuple[int, ...], gamma: tuple[int, ...], axes: Any, dtype: str
+) -> None:
+    x = nd.array(-np.arange(1, 1 + np.prod(data)).reshape(data)).astype(dtype)
+    slopes = (nd.ones(gamma) * 0.5).astype(dtype)
+    slopes.attach_grad()
+    with autograd.record():
+        y = nd.LeakyReLU(x, slopes, act_type="prelu")
+    y.backward()
+    np.testing.assert_array_equal(_values(y), _values(x) / 2)
+    np.testing.assert_allclose(_values(slopes.grad), _values(x).sum(axes).reshape(gamma), rtol=4e-3)
+
+
+def test_prelu_refuses_slopes_that_fit_nothing() -> None:
+    with pytest.raises(ValueError, match=r"gamma: cannot broadcast \(5,\) over the examples and channels"):
+        nd.LeakyReLU(nd.ones((2, 3, 5)), nd.ones((5,)), act_type="prelu")
