@@ -4,24 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+)
+from mx_core.operator.declaration import P
 from mx_operators.array.join import checked_axis
 from mx_operators.nn.base import wide
 
 
-class Unbroadcast(OperatorProperty):
+class Unbroadcast(Operator):
     """data summed to the shape of `like`, of which only the shape is read."""
 
     name = "_unbroadcast"
     arguments = ("data", "like")
-    shape_only_inputs = frozenset((1,))
+    shape_only = ("like",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """As like, which broadcasts to data."""
         s.unify(["like", "output"])
         data, like = s.known("data"), s.known("like")
@@ -31,19 +42,17 @@ class Unbroadcast(OperatorProperty):
         if len(like) > len(data) or any(b not in (1, a) for a, b in zip(tail, like, strict=True)):
             raise s.error(f"like: {like} does not broadcast to data {data}")
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As data."""
+    def infer_type(self, p: NoParams, t: Types) -> None:
         t.unify(["data", "output"])
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
+    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
         """When nothing was broadcast the values stay where they are."""
         return ((0, 0),)
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Broadcast again."""
-        return (g.op("broadcast_like", (g.out_grad(), g.input(0)))[0], None)
+    def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
+        return {"data": g.op("broadcast_like", (g.out_grad(), g.input("data")))[0]}
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A sum over the repeated axes."""
         data, like = inputs
         x = wide(data)
@@ -54,45 +63,38 @@ class Unbroadcast(OperatorProperty):
         return (x.sum(axes).reshape(like.shape).astype(data.dtype),)
 
 
-class _Broadcast(OperatorProperty):
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Summed back."""
-        back = g.op("_unbroadcast", (g.out_grad(), g.input(0)))
-        return (*back, *[None] * (len(self.inputs(p)) - 1))
+class _Broadcast(Operator[P]):
+    def gradient(self, p: P, g: GradientBuilder) -> Gradients:
+        first = self.arguments[0]
+        return {first: g.op("_unbroadcast", (g.out_grad(), g.input(first)))[0]}
 
-    def target(self, p: Any, shapes: Sequence[Any], s: Any) -> tuple[int, ...] | None:
+    def target(self, p: P, shapes: Sequence[tuple[int, ...]], s: Shapes) -> tuple[int, ...]:
         """Shape of the result."""
         raise NotImplementedError
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward."""
-        shapes = [s.get(name) for name in self.inputs(p)]
-        if all(shape is not None for shape in shapes):
+    def infer_shape(self, p: P, s: Shapes) -> None:
+        shapes = [shape for name in self.inputs(p) if (shape := s.get(name)) is not None]
+        if len(shapes) == len(self.inputs(p)):
             s.assign("output", self.target(p, shapes, s))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's broadcast_to."""
-        from mx_core.operator.infer import Shapes
-
-        s = Shapes(f"[{self.name}]", [], [])
-        shape: Any = self.target(p, [x.shape for x in inputs], s)
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        nothing = Shapes(f"[{self.name}]", [], [])
+        shape = self.target(p, [x.shape for x in inputs], nothing)
         return (np.broadcast_to(inputs[0], shape).copy(),)
 
 
-@param
-class BroadcastToParam:
+class BroadcastToParam(Params):
     """Target."""
 
     shape: Shape = opt((), "shape of the result; 0 keeps an axis", lower=0)
 
 
-class BroadcastTo(_Broadcast):
+class BroadcastTo(_Broadcast[BroadcastToParam]):
     """Axes of extent 1 repeated to a shape; 0 in the shape keeps an axis."""
 
     name = "broadcast_to"
-    Param = BroadcastToParam
 
-    def target(self, p: Any, shapes: Sequence[Any], s: Any) -> tuple[int, ...] | None:
+    def target(self, p: BroadcastToParam, shapes: Sequence[tuple[int, ...]], s: Shapes) -> tuple[int, ...]:
         """The parameter, zeros filled in."""
         data = shapes[0]
         if len(p.shape) != len(data):
@@ -103,23 +105,20 @@ class BroadcastTo(_Broadcast):
         return tuple(wanted or size for size, wanted in zip(data, p.shape, strict=True))
 
 
-@param
-class BroadcastAxisParam:
+class BroadcastAxisParam(Params):
     """Which axes to which extents."""
 
     axis: Shape = opt((), "axes of extent 1 to repeat")
     size: Shape = opt((), "their new extents", lower=0)
 
 
-class BroadcastAxis(_Broadcast):
+class BroadcastAxis(_Broadcast[BroadcastAxisParam]):
     """Given axes of extent 1 repeated to given extents."""
 
     name = "broadcast_axis"
     aliases = ("broadcast_axes",)
-    Param = BroadcastAxisParam
 
-    def target(self, p: Any, shapes: Sequence[Any], s: Any) -> tuple[int, ...] | None:
-        """Extents replaced."""
+    def target(self, p: BroadcastAxisParam, shapes: Sequence[tuple[int, ...]], s: Shapes) -> tuple[int, ...]:
         data = list(shapes[0])
         if len(p.axis) != len(p.size):
             raise s.error(f"axis {p.axis} and size {p.size} differ in length")
@@ -131,28 +130,24 @@ class BroadcastAxis(_Broadcast):
         return tuple(data)
 
 
-@param
-class BroadcastLikeParam:
+class BroadcastLikeParam(Params):
     """Which axes follow which."""
 
     lhs_axes: Shape | None = opt(None, "axes of lhs; None: all")
     rhs_axes: Shape | None = opt(None, "axes of rhs they follow")
 
 
-class BroadcastLike(_Broadcast):
+class BroadcastLike(_Broadcast[BroadcastLikeParam]):
     """lhs repeated to the extents of rhs, of which only the shape is read."""
 
     name = "broadcast_like"
-    Param = BroadcastLikeParam
     arguments = ("lhs", "rhs")
-    shape_only_inputs = frozenset((1,))
+    shape_only = ("rhs",)
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As lhs."""
+    def infer_type(self, p: BroadcastLikeParam, t: Types) -> None:
         t.unify(["lhs", "output"])
 
-    def target(self, p: Any, shapes: Sequence[Any], s: Any) -> tuple[int, ...] | None:
-        """Extents of rhs."""
+    def target(self, p: BroadcastLikeParam, shapes: Sequence[tuple[int, ...]], s: Shapes) -> tuple[int, ...]:
         lhs, rhs = shapes
         if p.lhs_axes is None:
             if len(lhs) > len(rhs):
@@ -171,6 +166,3 @@ class BroadcastLike(_Broadcast):
             if size not in (1, target, -1) and target != -1:
                 raise s.error(f"cannot broadcast lhs {lhs} to rhs {rhs}")
         return tuple(wanted)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Unbroadcast, BroadcastTo, BroadcastAxis, BroadcastLike)

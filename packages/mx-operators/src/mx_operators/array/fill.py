@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -13,34 +12,44 @@ from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.errors import ArgumentError
 from mx_core.expression import Expression
-from mx_core.operator import Elementwise, OperatorProperty, Params, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Elementwise,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+    required,
+)
 
 #: numbers made at a time: few enough to stay in a cache
 PIECE = 1 << 16
 
 
-@param
-class FillParam:
-    """Shape, type, place."""
+class PlaceParam(Params):
+    """Place, type."""
 
-    shape: Shape = opt((), "shape of the result")
     ctx: str = opt("", "context of the result, `cpu(0)`")
     dtype: str = opt("float32", "type of the result")
 
 
-@param
-class FullParam:
-    """Shape, type, place, value."""
+class FillParam(PlaceParam, leading=True):
+    """Shape, place, type."""
 
     shape: Shape = opt((), "shape of the result")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str = opt("float32", "type of the result")
+
+
+class FullParam(FillParam):
+    """Shape, place, type, value."""
+
     value: float = required("the value", runtime=True)
 
 
-@param
-class RangeParam:
+class RangeParam(PlaceParam, leading=True):
     """An arithmetic progression."""
 
     start: float = required("first value")
@@ -48,12 +57,9 @@ class RangeParam:
     step: float = opt(1.0, "difference")
     repeat: int = opt(1, "how often each value appears", lower=1)
     infer_range: bool = opt(False, "take the length from the output")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str = opt("float32", "type of the result")
 
 
-@param
-class LinspaceParam:
+class LinspaceParam(PlaceParam, leading=True):
     """Evenly spaced values."""
 
     start: float = required("first value")
@@ -63,89 +69,88 @@ class LinspaceParam:
     infer_range: bool = opt(False, "accepted for compatibility")
     num: int = opt(50, "how many", lower=0)
     endpoint: bool = opt(True, "stop is the last value")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str = opt("float32", "type of the result")
 
 
-@param
-class EyeParam:
+class EyeParam(PlaceParam, leading=True):
     """A diagonal of ones."""
 
     N: int = required("rows", lower=0)
     M: int = opt(0, "columns; 0 is N", lower=0)
     k: int = opt(0, "which diagonal; positive is above the main one")
-    ctx: str = opt("", "context of the result, `cpu(0)`")
-    dtype: str = opt("float32", "type of the result")
 
 
-class _Fill(OperatorProperty):
+F = TypeVar("F", bound=PlaceParam)
+
+
+class _Fill(Operator[F]):
     arguments = ()
+    differentiable = False
 
-    def shape(self, p: Any) -> tuple[int, ...] | None:
-        """Shape of the result."""
-        return tuple(p.shape)
+    def shape(self, p: F) -> tuple[int, ...] | None:
+        """Shape of the result; None where the output's use says it."""
+        raise NotImplementedError
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: F, s: Shapes) -> None:
         """From the parameters; 0 in `shape` may be filled in by the output's use."""
         s.assign("output", self.shape(p))
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """From the parameters."""
+    def infer_type(self, p: F, t: Types) -> None:
         t.assign("output", p.dtype)
 
-    def values(self, p: Any) -> Any:
+    def values(self, p: F) -> Array:
         """The result, in any type."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The values, converted."""
+    def reference(self, p: F, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         with np.errstate(over="ignore", invalid="ignore"):
             return (X.convert(np.asarray(self.values(p)), dtypes.numpy_dtype(dtypes.code(p.dtype))),)
 
 
-class Zeros(_Fill):
+class Zeros(_Fill[FillParam]):
     """Zeros."""
 
     name = "_zeros"
-    Param = FillParam
 
-    def values(self, p: Any) -> Any:
-        """0."""
+    def shape(self, p: FillParam) -> tuple[int, ...]:
+        return p.shape
+
+    def values(self, p: FillParam) -> Array:
         return np.zeros(p.shape)
 
 
-class Ones(_Fill):
+class Ones(_Fill[FillParam]):
     """Ones."""
 
     name = "_ones"
-    Param = FillParam
 
-    def values(self, p: Any) -> Any:
-        """1."""
+    def shape(self, p: FillParam) -> tuple[int, ...]:
+        return p.shape
+
+    def values(self, p: FillParam) -> Array:
         return np.ones(p.shape)
 
 
-class Full(_Fill):
+class Full(_Fill[FullParam]):
     """One value everywhere."""
 
     name = "_full"
-    Param = FullParam
 
-    def values(self, p: Any) -> Any:
-        """The value."""
+    def shape(self, p: FullParam) -> tuple[int, ...]:
+        return p.shape
+
+    def values(self, p: FullParam) -> Array:
         return np.full(p.shape, p.value)
 
 
-class Arange(_Fill):
+class Arange(_Fill[RangeParam]):
     """start, start + step, … up to stop; each `repeat` times."""
 
     name = "_arange"
-    Param = RangeParam
 
-    def _bounds(self, p: Any) -> tuple[float, float]:
+    def _bounds(self, p: RangeParam) -> tuple[float, float]:
         return (0.0, p.start) if p.stop is None else (p.start, p.stop)
 
-    def shape(self, p: Any) -> tuple[int, ...] | None:
+    def shape(self, p: RangeParam) -> tuple[int, ...] | None:
         """Length from the bounds."""
         if p.infer_range and p.stop is None:
             return None
@@ -157,7 +162,7 @@ class Arange(_Fill):
             raise ArgumentError(f"[_arange] there are not finitely many from {start} to {stop} by {p.step}")
         return (max(math.ceil(length), 0) * p.repeat,)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: RangeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """start + i·step; piece by piece, since numbers in float64 may need eight times the result."""
         dtype = dtypes.numpy_dtype(dtypes.code(p.dtype))
         total = (self.shape(p) or (0,))[0]
@@ -170,34 +175,28 @@ class Arange(_Fill):
         return (values.reshape(-1),)
 
 
-class Linspace(_Fill):
+class Linspace(_Fill[LinspaceParam]):
     """`num` values from start to stop."""
 
     name = "_linspace"
-    Param = LinspaceParam
 
-    def shape(self, p: Any) -> tuple[int, ...]:
-        """num."""
+    def shape(self, p: LinspaceParam) -> tuple[int, ...]:
         return (p.num,)
 
-    def values(self, p: Any) -> Any:
-        """Evenly spaced."""
+    def values(self, p: LinspaceParam) -> Array:
         stop = p.start if p.stop is None else p.stop
         return np.linspace(p.start, stop, p.num, endpoint=p.endpoint)
 
 
-class Eye(_Fill):
+class Eye(_Fill[EyeParam]):
     """Ones on a diagonal, zeros elsewhere."""
 
     name = "_eye"
-    Param = EyeParam
 
-    def shape(self, p: Any) -> tuple[int, ...]:
-        """(N, M)."""
+    def shape(self, p: EyeParam) -> tuple[int, ...]:
         return (p.N, p.M or p.N)
 
-    def values(self, p: Any) -> Any:
-        """A shifted identity."""
+    def values(self, p: EyeParam) -> Array:
         return np.eye(p.N, p.M or p.N, p.k)
 
 
@@ -209,7 +208,6 @@ class _Like(Elementwise):
     value: ClassVar[float]
 
     def expression(self, p: Params) -> Expression:
-        """A constant."""
         return X.trace(lambda data: self.value, 1)
 
     def inplace(self, p: Params) -> tuple[tuple[int, int], ...]:
@@ -229,8 +227,3 @@ class OnesLike(_Like):
 
     name = "ones_like"
     value = 1.0
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    Zeros, Ones, Full, Arange, Linspace, Eye, ZerosLike, OnesLike,
-)  # fmt: skip

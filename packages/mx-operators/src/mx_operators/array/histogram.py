@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
-
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
 from mx_operators.nn.base import wide
 
 
-@param
-class HistogramParam:
+class HistogramParam(Params):
     """Equal intervals, or none: their edges are an input then."""
 
     bin_cnt: int | None = opt(
@@ -24,22 +19,22 @@ class HistogramParam:
     range: tuple[float, ...] | None = opt(None, "lower and upper end of equal intervals")
 
 
-class Histogram(OperatorProperty):
+class Histogram(Operator[HistogramParam]):
     """How many values are in each interval, and the edges; the last interval has its upper end.
 
     Values outside and NaN are not counted.
     """
 
     name = "_histogram"
-    Param = HistogramParam
-    arguments: ClassVar[tuple[str, ...]] = ("data", "bins")
+    arguments = ("data", "bins")
     results = ("output0", "output1")
+    differentiable = False
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: HistogramParam) -> tuple[str, ...]:
         """bins only without bin_cnt."""
         return ("data",) if p.bin_cnt is not None else ("data", "bins")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: HistogramParam, s: Shapes) -> None:
         """Counts, and one edge more."""
         if p.bin_cnt is not None:
             ends = p.range
@@ -56,21 +51,16 @@ class Histogram(OperatorProperty):
         s.assign("output0", (n,))
         s.assign("output1", (n + 1 if n >= 0 else -1,))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: HistogramParam, t: Types) -> None:
         """int64 counts; edges as data."""
         t.assign("output0", "int64")
         t.unify([*self.inputs(p), "output1"])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's histogram."""
+    def reference(self, p: HistogramParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = wide(inputs[0]).ravel()
-        edges = (
-            np.linspace(p.range[0], p.range[1], p.bin_cnt + 1) if p.bin_cnt is not None else wide(inputs[1])
-        )
+        ends = p.range or (0.0, 0.0)
+        edges = np.linspace(ends[0], ends[1], p.bin_cnt + 1) if p.bin_cnt is not None else wide(inputs[1])
         if not (edges[1:] >= edges[:-1]).all():
             raise ArgumentError(f"[{self.name}] bins: expected ascending edges, got {edges[:8].tolist()}")
         counts = np.histogram(x[~np.isnan(x)] if x.dtype.kind == "f" else x, edges)[0]
         return counts.astype(np.int64), edges.astype(inputs[0].dtype)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Histogram,)

@@ -3,41 +3,54 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mx_core import expression as X
 from mx_core.expression import Expression
-from mx_core.operator import Elementwise, OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import MAX_TENSORS, ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Elementwise,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    opt,
+    required,
+)
+from mx_core.operator.declaration import MAX_TENSORS
 
 
-def checked_axis(axis: int, rank: int, s: Any, name: str = "axis") -> int:
+def checked_axis(axis: int, rank: int, s: Shapes, name: str = "axis") -> int:
     """A negative axis counted from the front; ShapeError when it does not exist."""
     if not -rank <= axis < rank:
         raise s.error(f"{name}: expected −{rank} to {rank - 1}, got {axis}")
     return axis % rank
 
 
-@param
-class ConcatParam:
+class ConcatParam(Params):
     """How many, where."""
 
     num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
     dim: int = opt(1, "the axis along which they are put together")
 
 
-class Concat(OperatorProperty):
+class Concat(Operator[ConcatParam]):
     """Arrays put together along an existing axis."""
 
     name = "Concat"
     aliases = ("concat",)
-    Param = ConcatParam
     variadic = "num_args"
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ConcatParam, s: Shapes) -> None:
         """Other axes are equal; one unknown extent follows from the output."""
         names = self.inputs(p)
         shapes = [s.get(name) for name in names]
@@ -52,75 +65,39 @@ class Concat(OperatorProperty):
                 raise s.error(f"{name}: expected {len(common)} dimensions, got {shape}")
             own = -1 if shape is None else shape[axis]
             s.assign(name, (*common[:axis], own, *common[axis + 1 :]))
-        extents = [s.get(name)[axis] for name in names]
-        total = s.get("output")[axis]
+        extents = [s.ranked(name)[axis] for name in names]
+        total = s.ranked("output")[axis]
         if -1 not in extents:
             s.assign("output", (*common[:axis], sum(extents), *common[axis + 1 :]))
         elif extents.count(-1) == 1 and total >= 0:
             rest = total - sum(e for e in extents if e >= 0)
             s.assign(names[extents.index(-1)], (*common[:axis], rest, *common[axis + 1 :]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Slices of out_grad; only shapes of the inputs are needed."""
-        n = p.num_args
-        return g.op("_backward_Concat", (g.out_grad(), *(g.input(i) for i in range(n))), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardConcat(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's concatenate."""
+    def reference(self, p: ConcatParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.concatenate(inputs, p.dim),)
 
+    def backward(self, p: ConcatParam, out_grad: Array, inputs: Sequence[ShapeOnly]) -> Arrays:
+        ends = np.cumsum([x.shape[p.dim] for x in inputs])[:-1]
+        return np.split(out_grad, ends, p.dim)
 
-class BackwardConcat(OperatorProperty):
-    """out_grad cut into the pieces that were put together."""
-
-    name = "_backward_Concat"
-    Param = ConcatParam
-    shape_only_inputs = frozenset(range(1, 4096))
-
-    def inputs(self, p: Any) -> tuple[str, ...]:
-        """out_grad, then the arrays, for their shapes."""
-        return ("out_grad", *(f"arg{i}" for i in range(p.num_args)))
-
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """One per array."""
-        return tuple(f"arg{i}_grad" for i in range(p.num_args))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the arrays."""
-        for i in range(p.num_args):
-            s.unify([f"arg{i}", f"arg{i}_grad"])
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Put together again."""
-        heads = [g.out_grad(i) for i in range(p.num_args)]
-        return g.op("Concat", heads, params=p)[0], *([None] * p.num_args)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's split."""
-        ends = np.cumsum([x.shape[p.dim] for x in inputs[1:]])[:-1]
-        return np.split(inputs[0], ends, p.dim)
+    def backward_gradient(self, p: ConcatParam, g: GradientBuilder) -> Gradients:
+        return {"out_grad": g.op("Concat", g.out_grads, params=p)[0]}
 
 
-@param
-class StackParam:
+class StackParam(Params):
     """How many, where."""
 
     axis: int = opt(0, "where the new axis goes")
     num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
 
 
-class Stack(OperatorProperty):
+class Stack(Operator[StackParam]):
     """Arrays of one shape put together along a new axis."""
 
     name = "stack"
-    Param = StackParam
     variadic = "num_args"
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: StackParam, s: Shapes) -> None:
         """All inputs are equal."""
         s.unify(self.inputs(p))
         shape = s.get("arg0")
@@ -128,17 +105,14 @@ class Stack(OperatorProperty):
             axis = checked_axis(p.axis, len(shape) + 1, s)
             s.assign("output", (*shape[:axis], p.num_args, *shape[axis:]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Slices of out_grad."""
+    def gradient(self, p: StackParam, g: GradientBuilder) -> Gradients:
         return g.op("SliceChannel", (g.out_grad(),), num_outputs=p.num_args, axis=p.axis, squeeze_axis=True)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's stack."""
+    def reference(self, p: StackParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.stack(inputs, p.axis),)
 
 
-@param
-class SliceChannelParam:
+class SliceChannelParam(Params):
     """How many, where, and whether the axis stays."""
 
     num_outputs: int = required("pieces", lower=1, upper=MAX_TENSORS)
@@ -146,18 +120,16 @@ class SliceChannelParam:
     squeeze_axis: bool = opt(False, "drop the axis, whose extent is then 1")
 
 
-class SliceChannel(OperatorProperty):
+class SliceChannel(Operator[SliceChannelParam]):
     """An array cut into equal pieces along an axis."""
 
     name = "SliceChannel"
     aliases = ("split",)
-    Param = SliceChannelParam
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """output0, output1, …"""
+    def outputs(self, p: SliceChannelParam) -> tuple[str, ...]:
         return tuple(f"output{i}" for i in range(p.num_outputs))
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: SliceChannelParam, s: Shapes) -> None:
         """Pieces from data and back."""
         s.unify(self.outputs(p))
         data, piece = s.get("data"), s.get(self.outputs(p)[0])
@@ -178,21 +150,17 @@ class SliceChannel(OperatorProperty):
         for name in self.outputs(p):
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Pieces put together."""
-        heads = [g.out_grad(i) for i in range(p.num_outputs)]
+    def gradient(self, p: SliceChannelParam, g: GradientBuilder) -> Gradients:
         if p.squeeze_axis:
-            return g.op("stack", heads, num_args=p.num_outputs, axis=p.axis)
-        return g.op("Concat", heads, num_args=p.num_outputs, dim=p.axis)
+            return g.op("stack", g.out_grads, num_args=p.num_outputs, axis=p.axis)
+        return g.op("Concat", g.out_grads, num_args=p.num_outputs, dim=p.axis)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's split."""
+    def reference(self, p: SliceChannelParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         parts = np.split(inputs[0], p.num_outputs, p.axis)
         return [part.squeeze(p.axis) for part in parts] if p.squeeze_axis else parts
 
 
-@param
-class SplitV2Param:
+class SplitV2Param(Params):
     """Where to cut."""
 
     indices: Shape = required("first index of every piece")
@@ -201,20 +169,18 @@ class SplitV2Param:
     sections: int = opt(0, "number of pieces, instead of indices", lower=0, upper=MAX_TENSORS)
 
 
-class SplitV2(OperatorProperty):
+class SplitV2(Operator[SplitV2Param]):
     """An array cut along an axis: at given indices, or into sections, the first of which are longer
     by 1 where the extent does not divide.
     """
 
     name = "_split_v2"
-    Param = SplitV2Param
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """output0, output1, …"""
+    def outputs(self, p: SplitV2Param) -> tuple[str, ...]:
         n = p.sections or len(p.indices)
         return ("output",) if n == 1 else tuple(f"output{i}" for i in range(n))
 
-    def _ends(self, p: Any, extent: int) -> list[tuple[int, int]]:
+    def _ends(self, p: SplitV2Param, extent: int) -> list[tuple[int, int]]:
         if p.sections:
             size, longer = divmod(extent, p.sections)
             bounds = [i * size + min(i, longer) for i in range(p.sections + 1)]
@@ -222,8 +188,7 @@ class SplitV2(OperatorProperty):
         starts = [min(max(i + extent if i < 0 else i, 0), extent) for i in p.indices]
         return list(zip(starts, [*starts[1:], extent], strict=True))
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Pieces from data."""
+    def infer_shape(self, p: SplitV2Param, s: Shapes) -> None:
         data = s.get("data")
         if data is None:
             return
@@ -239,50 +204,35 @@ class SplitV2(OperatorProperty):
             middle = () if p.squeeze_axis else (last - first,)
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Pieces put together."""
+    def gradient(self, p: SplitV2Param, g: GradientBuilder) -> Gradients:
         n = len(self.outputs(p))
-        heads = [g.out_grad(i) for i in range(n)]
         if p.squeeze_axis:
-            return g.op("stack", heads, num_args=n, axis=p.axis)
-        return g.op("Concat", heads, num_args=n, dim=p.axis)
+            return g.op("stack", g.out_grads, num_args=n, axis=p.axis)
+        return g.op("Concat", g.out_grads, num_args=n, dim=p.axis)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Slices."""
+    def reference(self, p: SplitV2Param, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = np.moveaxis(inputs[0], p.axis, 0)
         parts = [np.moveaxis(x[a:b], 0, p.axis) for a, b in self._ends(p, len(x))]
         return [part.squeeze(p.axis) for part in parts] if p.squeeze_axis else parts
 
 
-@param
-class AddNParam:
+class AddNParam(Params):
     """How many."""
 
     num_args: int = required("how many arrays", lower=1, upper=MAX_TENSORS)
 
 
-class AddN(Elementwise):
+class AddN(Elementwise[AddNParam]):
     """The sum of arrays of one shape."""
 
     name = "add_n"
     aliases = ("ElementWiseSum",)
-    Param = AddNParam
     variadic = "num_args"
 
-    def expression(self, p: Any) -> Expression:
+    def expression(self, p: AddNParam) -> Expression:
         """A chain of additions."""
 
-        def total(*values: Any) -> Any:
-            result = values[0]
-            for value in values[1:]:
-                result = result + value
-            return result
+        return X.trace(lambda *values: functools.reduce(operator.add, values), p.num_args)
 
-        return X.trace(total, p.num_args)
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """out_grad for each."""
+    def gradient(self, p: AddNParam, g: GradientBuilder) -> Gradients:
         return [g.out_grad()] * p.num_args
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Concat, Stack, SliceChannel, SplitV2, AddN)

@@ -3,33 +3,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.array.join import checked_axis
-from mx_operators.backward import BackwardOfData, linear_gradient
 
 
-@param
-class RepeatParam:
+class RepeatParam(Params):
     """How often, where."""
 
     repeats: int = required("how often each element appears", lower=0)
     axis: int | None = opt(None, "the axis; None: of the flattened array")
 
 
-class Repeat(OperatorProperty):
+class Repeat(Operator[RepeatParam]):
     """Every element repeated in place."""
 
     name = "repeat"
-    Param = RepeatParam
+    linear = True
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward."""
+    def infer_shape(self, p: RepeatParam, s: Shapes) -> None:
         data = s.known("data")
         if data is None:
             return
@@ -39,54 +43,30 @@ class Repeat(OperatorProperty):
         axis = checked_axis(p.axis, len(data), s)
         s.assign("output", (*data[:axis], data[axis] * p.repeats, *data[axis + 1 :]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Summed; only the shape of data is needed."""
-        return g.op("_backward_repeat", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardRepeat(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's repeat."""
+    def reference(self, p: RepeatParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.repeat(inputs[0], p.repeats, p.axis),)
 
-
-class BackwardRepeat(BackwardOfData):
-    """Gradient of repeat."""
-
-    name = "_backward_repeat"
-    Param = RepeatParam
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Repeated again."""
-        return linear_gradient(self, p, g)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Sums of runs."""
-        g, data = inputs
+    def backward(self, p: RepeatParam, out_grad: Array, data: ShapeOnly) -> Array:
         if p.axis is None:
-            return (g.reshape(*data.shape, p.repeats).sum(-1).astype(g.dtype),)
+            return out_grad.reshape(*data.shape, p.repeats).sum(-1)
         axis = p.axis % data.ndim
-        runs = g.reshape(*data.shape[: axis + 1], p.repeats, *data.shape[axis + 1 :])
-        return (runs.sum(axis + 1).astype(g.dtype),)
+        runs = out_grad.reshape(*data.shape[: axis + 1], p.repeats, *data.shape[axis + 1 :])
+        return runs.sum(axis + 1)
 
 
-@param
-class TileParam:
+class TileParam(Params):
     """How often per axis."""
 
     reps: Shape = required("copies per axis", lower=0)
 
 
-class Tile(OperatorProperty):
+class Tile(Operator[TileParam]):
     """The whole array repeated."""
 
     name = "tile"
-    Param = TileParam
+    linear = True
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward."""
+    def infer_shape(self, p: TileParam, s: Shapes) -> None:
         data = s.known("data")
         if data is not None:
             rank = max(len(data), len(p.reps))
@@ -94,38 +74,12 @@ class Tile(OperatorProperty):
             reps = (1,) * (rank - len(p.reps)) + p.reps
             s.assign("output", [e * r for e, r in zip(shape, reps, strict=True)])
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Summed; only the shape of data is needed."""
-        return g.op("_backward_tile", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardTile(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's tile."""
+    def reference(self, p: TileParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.tile(inputs[0], p.reps),)
 
-
-class BackwardTile(BackwardOfData):
-    """Gradient of tile."""
-
-    name = "_backward_tile"
-    Param = TileParam
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Tiled again."""
-        return linear_gradient(self, p, g)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Sums of copies."""
-        g, data = inputs
-        rank = g.ndim
+    def backward(self, p: TileParam, out_grad: Array, data: ShapeOnly) -> Array:
+        rank = out_grad.ndim
         shape = (1,) * (rank - data.ndim) + data.shape
         reps = (1,) * (rank - len(p.reps)) + p.reps
         split = [x for pair in zip(reps, shape, strict=True) for x in pair]
-        total = g.reshape(split).sum(tuple(range(0, 2 * rank, 2)))
-        return (total.reshape(data.shape).astype(g.dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Repeat, Tile)
+        return out_grad.reshape(split).sum(tuple(range(0, 2 * rank, 2))).reshape(data.shape)

@@ -3,24 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
-
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Arrays, NoParams, Operator, ReferenceContext, Shapes
 
 
-class OneHotEncode(OperatorProperty):
+class OneHotEncode(Operator):
     """1 at (i, lhs[i]), 0 elsewhere, in the shape of rhs; an index outside marks nothing."""
 
     name = "_onehot_encode"
-    arguments: ClassVar[tuple[str, ...]] = ("lhs", "rhs")
-    shape_only_inputs = frozenset((1,))
+    arguments = ("lhs", "rhs")
+    shape_only = ("rhs",)
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """lhs (N,), rhs (N, K)."""
         s.unify(["rhs", "output"])
         rhs = s.get("rhs")
@@ -29,20 +26,21 @@ class OneHotEncode(OperatorProperty):
                 raise s.error(f"rhs: expected 2 dimensions, got {rhs}")
             s.assign("lhs", rhs[:1])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A comparison with positions."""
         index = np.trunc(inputs[0].astype(np.float64))
         columns = np.arange(inputs[1].shape[1])
         return ((index[:, None] == columns).astype(inputs[1].dtype),)
 
 
-class FillElement(OperatorProperty):
+class FillElement(Operator):
     """lhs with lhs[i, rhs[i]] = mhs[i]."""
 
     name = "fill_element_0index"
-    arguments: ClassVar[tuple[str, ...]] = ("lhs", "mhs", "rhs")
+    arguments = ("lhs", "mhs", "rhs")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """lhs (N, K), a value and an index per row."""
         s.unify(["lhs", "output"])
         s.unify(["mhs", "rhs"])
@@ -52,11 +50,10 @@ class FillElement(OperatorProperty):
                 raise s.error(f"lhs: expected 2 dimensions, got {lhs}")
             s.assign("mhs", lhs[:1])
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """lhs."""
+    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """An assignment by row."""
         result = inputs[0].copy()
         index = np.trunc(inputs[2].astype(np.float64))
@@ -67,6 +64,3 @@ class FillElement(OperatorProperty):
             )
         result[np.arange(len(result)), index.astype(np.int64)] = inputs[1]
         return (result,)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (OneHotEncode, FillElement)

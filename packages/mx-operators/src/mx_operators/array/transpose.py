@@ -3,30 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.array.join import checked_axis
 
 
-@param
-class TransposeParam:
+class TransposeParam(Params):
     """Order."""
 
     axes: Shape = opt((), "axis of data that each axis of the result is; () reverses")
 
 
-class Transpose(OperatorProperty):
+class Transpose(Operator[TransposeParam]):
     """Axes permuted."""
 
     name = "transpose"
-    Param = TransposeParam
 
-    def order(self, p: Any, rank: int, s: Any = None) -> tuple[int, ...]:
+    def order(self, p: TransposeParam, rank: int, s: Shapes | None = None) -> tuple[int, ...]:
         """The permutation."""
         if not p.axes:
             return tuple(reversed(range(rank)))
@@ -35,8 +40,7 @@ class Transpose(OperatorProperty):
             raise s.error(f"axes {p.axes} are not a permutation of {rank} axes")
         return axes
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Both ways."""
+    def infer_shape(self, p: TransposeParam, s: Shapes) -> None:
         data, output = s.get("data"), s.get("output")
         if data is not None:
             s.assign("output", [data[a] for a in self.order(p, len(data), s)])
@@ -44,8 +48,7 @@ class Transpose(OperatorProperty):
             order = self.order(p, len(output), s)
             s.assign("data", [output[order.index(i)] for i in range(len(output))])
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """The inverse permutation."""
+    def gradient(self, p: TransposeParam, g: GradientBuilder) -> Gradients:
         if not p.axes:
             return g.op("transpose", (g.out_grad(),))
         rank = len(p.axes)
@@ -53,28 +56,24 @@ class Transpose(OperatorProperty):
         inverse = tuple(axes.index(i) if i in axes else i for i in range(rank))
         return g.op("transpose", (g.out_grad(),), axes=inverse)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's transpose."""
+    def reference(self, p: TransposeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].transpose(self.order(p, inputs[0].ndim)),)
 
 
-@param
-class SwapAxisParam:
+class SwapAxisParam(Params):
     """Which two."""
 
     dim1: int = opt(0, "one axis")
     dim2: int = opt(0, "the other axis")
 
 
-class SwapAxis(OperatorProperty):
+class SwapAxis(Operator[SwapAxisParam]):
     """Two axes exchanged."""
 
     name = "SwapAxis"
     aliases = ("swapaxes",)
-    Param = SwapAxisParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Both ways."""
+    def infer_shape(self, p: SwapAxisParam, s: Shapes) -> None:
         for source, target in (("data", "output"), ("output", "data")):
             shape = s.get(source)
             if shape is not None:
@@ -84,61 +83,51 @@ class SwapAxis(OperatorProperty):
                 swapped[a], swapped[b] = swapped[b], swapped[a]
                 s.assign(target, swapped)
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """The same exchange."""
+    def gradient(self, p: SwapAxisParam, g: GradientBuilder) -> Gradients:
         return g.op("SwapAxis", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's swapaxes."""
+    def reference(self, p: SwapAxisParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].swapaxes(p.dim1, p.dim2),)
 
 
-@param
-class ReverseParam:
+class ReverseParam(Params):
     """Which axes."""
 
     axis: Shape = required("axes to reverse")
 
 
-class Reverse(OperatorProperty):
+class Reverse(Operator[ReverseParam]):
     """Order along axes reversed."""
 
     name = "reverse"
     aliases = ("flip",)
-    Param = ReverseParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Unchanged."""
+    def infer_shape(self, p: ReverseParam, s: Shapes) -> None:
         s.unify(["data", "output"])
         data = s.get("data")
         if data is not None:
             for axis in p.axis:
                 checked_axis(axis, len(data), s)
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Reversed again."""
+    def gradient(self, p: ReverseParam, g: GradientBuilder) -> Gradients:
         return g.op("reverse", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's flip."""
+    def reference(self, p: ReverseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.flip(inputs[0], p.axis),)
 
 
-@param
-class BlockParam:
+class BlockParam(Params):
     """Block."""
 
     block_size: int = required("extent of a block", lower=1)
 
 
-class DepthToSpace(OperatorProperty):
+class DepthToSpace(Operator[BlockParam]):
     """(N, C, H, W) to (N, C/b², H·b, W·b): channels laid out as b×b blocks."""
 
     name = "depth_to_space"
-    Param = BlockParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward."""
+    def infer_shape(self, p: BlockParam, s: Shapes) -> None:
         data, b = s.known("data"), p.block_size
         if data is not None:
             if len(data) != 4 or data[1] % (b * b):
@@ -146,11 +135,10 @@ class DepthToSpace(OperatorProperty):
             n, c, h, w = data
             s.assign("output", (n, c // (b * b), h * b, w * b))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """The inverse."""
+    def gradient(self, p: BlockParam, g: GradientBuilder) -> Gradients:
         return g.op("space_to_depth", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BlockParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A transpose of a reshaped view."""
         n, c, h, w = inputs[0].shape
         b = p.block_size
@@ -158,14 +146,12 @@ class DepthToSpace(OperatorProperty):
         return (view.reshape(n, c // (b * b), h * b, w * b),)
 
 
-class SpaceToDepth(OperatorProperty):
+class SpaceToDepth(Operator[BlockParam]):
     """(N, C, H, W) to (N, C·b², H/b, W/b): the inverse of depth_to_space."""
 
     name = "space_to_depth"
-    Param = BlockParam
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Forward."""
+    def infer_shape(self, p: BlockParam, s: Shapes) -> None:
         data, b = s.known("data"), p.block_size
         if data is not None:
             if len(data) != 4 or data[2] % b or data[3] % b:
@@ -173,18 +159,12 @@ class SpaceToDepth(OperatorProperty):
             n, c, h, w = data
             s.assign("output", (n, c * b * b, h // b, w // b))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """The inverse."""
+    def gradient(self, p: BlockParam, g: GradientBuilder) -> Gradients:
         return g.op("depth_to_space", (g.out_grad(),), params=p)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BlockParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A transpose of a reshaped view."""
         n, c, h, w = inputs[0].shape
         b = p.block_size
         view = inputs[0].reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
         return (view.reshape(n, c * b * b, h // b, w // b),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (
-    Transpose, SwapAxis, Reverse, DepthToSpace, SpaceToDepth,
-)  # fmt: skip

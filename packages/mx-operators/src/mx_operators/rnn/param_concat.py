@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mx_core.operator import GradientBuilder, Gradients, Operator
+from mx_core.operator import GradientBuilder, Gradients
 from mx_operators.array.join import Concat, ConcatParam
 
 
@@ -19,6 +19,3 @@ class RNNParamConcat(Concat):
 
     def backward_operator(self) -> None:
         """None of its own."""
-
-    def companions(self) -> tuple[Operator, ...]:
-        return ()
