@@ -46,6 +46,32 @@ def value_of(store: Any, key: Any) -> float:
 
 
 @KINDS
+def test_init_push_and_pull(kind: str) -> None:
+    store = mx_kvstore.create(kind)
+    store.init([3, 5], [full(3), full(5)])
+    outs = [full(0), full(0)]
+    store.pull([3, 5], out=outs)
+    assert [float(out.asnumpy()[0, 0]) for out in outs] == [3.0, 5.0]
+    store.push(3, [full(2), full(3), full(4)])
+    assert value_of(store, 3) == 9
+    with pytest.raises(MXNetError, match="3"):
+        store.init(3, full(2))
+    with pytest.raises(MXNetError, match="7"):
+        store.pull(7, out=full(0))
+    with pytest.raises(MXNetError, match="7"):
+        store.push(7, full(0))
+    seen: list[Any] = []
+
+    def update(key: Any, received: Any, stored: Any) -> None:
+        seen.append(key)
+        stored += received * 2
+
+    store.set_updater(update)
+    store.push(5, [full(1), full(2)])
+    assert value_of(store, 5) == 5 + 2 * 3 and seen == [5]
+
+
+@KINDS
 def test_arrays_of_several_devices_are_summed(kind: str) -> None:
     store = mx_kvstore.create(kind)
     store.init(3, full(0))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mx_kvstore
 from mx_core import cpu
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
 from mx_io import io
@@ -299,3 +300,42 @@ def test_a_label_of_another_name_is_named() -> None:
     data = io.NDArrayIter(np.zeros((8, 5)), np.zeros(8), 4, label_name="lab")
     with pytest.raises(ArgumentError, match="nothing takes 'lab', and 'softmax_label' is missing"):
         Module(network()).fit(data, num_epoch=1)
+
+
+class Summing(mx_kvstore.KVStoreBase):
+    """A store of three workers that does no more than the contract asks: it stands for gradients of all."""
+
+    type, rank, num_workers = "dist_acme_sync", 0, 3
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        for array in out:
+            value.copyto(array)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        total = nd.add_n(*value) * self.num_workers
+        for array in value if out is None else out:
+            total.copyto(array)
+
+
+@pytest.mark.parametrize("contexts", [[cpu()], [cpu(0), cpu(1)]])
+def test_any_store_that_keeps_the_contract_trains(contexts: list[Any]) -> None:
+    """Of three workers with the same batch the sum is scaled by 1 / (3 · batch): as if there was one."""
+    x, y = problem(60)
+    weights = []
+    for store in (None, Summing()):
+        random.seed(3)
+        np.random.seed(3)
+        module = Module(network(), context=contexts)
+        data = io.NDArrayIter(x, y, 30)
+        module.fit(data, num_epoch=2, kvstore=store, optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        weights.append({name: array.asnumpy() for name, array in module.get_params()[0].items()})
+    for name, array in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], array, rtol=1e-4, atol=1e-6)
+
+
+def test_states_of_an_optimizer_that_runs_in_the_store(tmp_path: Path) -> None:
+    module, _ = fitted("local", [cpu(0), cpu(1)])
+    module.save_optimizer_states(str(tmp_path / "a.states"))
+    module.load_optimizer_states(str(tmp_path / "a.states"))
+    module.save_optimizer_states(str(tmp_path / "b.states"))
+    assert (tmp_path / "a.states").read_bytes() == (tmp_path / "b.states").read_bytes()

@@ -32,48 +32,65 @@ class Store:
     type, rank, num_workers = "dictionary", 0, 1
 
     def __init__(self):
-        self.table, self.updater = {}, None
+        self.table, self.optimizer = {}, None
 
-    def init(self, keys, values):
-        for key, value in zip(listed(keys), listed(values), strict=True):
-            if key in self.table:
-                raise MXNetError(f"duplicate init of key {key}")
-            self.table[key] = value.asnumpy()
+    def is_capable(self, capability):
+        return capability == "optimizer"
 
     def find(self, key):
         if key not in self.table:
             raise MXNetError(f"key {key} doesn't exist")
         return self.table[key]
 
+    def broadcast(self, keys, values, out, priority=0):
+        outs = out if isinstance(keys, list) else [out]
+        for key, value, targets in zip(listed(keys), listed(values), outs, strict=True):
+            if key in self.table:
+                raise MXNetError(f"duplicate init of key {key}")
+            self.table[key] = value.asnumpy()
+            self.copy(key, targets)
+
+    def copy(self, key, targets):
+        for target in listed(targets):
+            target.values[...] = self.find(key)
+
+    def pushpull(self, keys, values, out=None, priority=0):
+        if not isinstance(keys, list):
+            keys, values, out = [keys], [values], None if out is None else [out]
+        for key, value, targets in zip(keys, values, values if out is None else out, strict=True):
+            self.push(key, listed(value))
+            self.copy(key, targets)
+
     def total(self, values):
         return sum(v.asnumpy() for v in values)
 
-    def push(self, key, values, priority=0):
-        stored, total = self.find(key), self.total(listed(values))
+    def push(self, key, values):
+        stored, total = self.find(key), self.total(values)
         if total.shape != stored.shape:
             raise ShapeError(f"{key}: expected {stored.shape}, got {total.shape}")
-        if self.updater is None:
+        if self.optimizer is None:
             self.table[key] = total
         else:
-            self.updater(key, Array(total), Array(stored))
+            self.optimizer.update_multi_precision(key, Array(stored), Array(total), None)
 
-    def pull(self, keys, out, priority=0):
-        keys = listed(keys)
-        outs = [[o] for o in out] if len(keys) > 1 else [listed(out)]
-        for key, targets in zip(keys, outs, strict=True):
-            for target in targets:
-                target.values[...] = self.find(key)
+    def set_optimizer(self, optimizer):
+        self.optimizer = optimizer
 
-    def pushpull(self, key, value, out):
-        self.push(key, value)
-        self.pull(key, out)
+    def save_optimizer_states(self, fname):
+        raise MXNetError("no states")
 
-    def broadcast(self, key, value, out):
-        self.init(key, value)
-        self.pull(key, out)
+    def set_gradient_compression(self, params):
+        raise MXNetError("not here")
 
-    def _set_updater(self, updater):
-        self.updater = updater
+
+class Plain(Store):
+    """Leaves optimizers to whoever uses it."""
+
+    def is_capable(self, capability):
+        return False
+
+    def set_optimizer(self, optimizer):
+        raise MXNetError("not here")
 
 
 class TestDictionaryStore(KVStoreContract):
@@ -93,23 +110,53 @@ class Aliasing(Store):
         return values[0].values
 
 
+class TestPlainStore(TestDictionaryStore):
+    def make_store(self):
+        return Plain()
+
+
 class Adding(Store):
     """Adds to the stored value where MXNet replaces it."""
 
-    def push(self, key, values, priority=0):
-        self.table[key] = self.find(key) + self.total(listed(values))
+    def push(self, key, values):
+        self.table[key] = self.find(key) + self.total(values)
+
+
+class Foreign(Store):
+    """Raises what is no error of mx."""
+
+    def find(self, key):
+        return self.table[key]
+
+
+class First(Store):
+    """Copies to the first array only."""
+
+    def copy(self, key, targets):
+        super().copy(key, listed(targets)[0])
+
+
+class Silent(Plain):
+    """Takes an optimizer and forgets it."""
+
+    def set_optimizer(self, optimizer):
+        pass
 
 
 @pytest.mark.parametrize(
     ("store", "test"),
     [
         (Aliasing, "pushed_arrays_are_left_alone"),
-        (Adding, "without_an_updater_a_push_replaces_the_value_by_the_sum"),
+        (Adding, "pushpull_gives_the_sum"),
         (Adding, "a_wrong_shape_is_refused"),
+        (Foreign, "an_unknown_key_is_named"),
+        (First, "broadcast_fills_every_array_given"),
+        (First, "pushpull_without_out_fills_the_values"),
+        (Silent, "an_optimizer_runs_in_the_store_or_is_refused"),
     ],
 )
 def test_faults_are_found(store, test):
     contract = TestDictionaryStore()
     contract.make_store = store
-    with pytest.raises((AssertionError, ValueError)):
+    with pytest.raises((AssertionError, ValueError, KeyError)):
         getattr(contract, f"test_{test}")()

@@ -10,8 +10,9 @@ from typing import Any
 import mx_kvstore
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
-from mx_core.files import atomic_write
+from mx_core.files import atomic_write, read_bytes
 from mx_io.io import DataBatch, DataDesc
+from mx_kvstore import KVStoreBase
 from mx_ndarray import NDArray, nd
 from mx_train import model
 from mx_train.initializer import InitDesc, Initializer, Uniform
@@ -354,32 +355,47 @@ class Module(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Connects optimizer and KVStore; gradients are scaled by 1 / batch size unless said."""
+        """Connects optimizer and KVStore.
+
+        Gradients are scaled by 1 / batch size unless said, where the batch is that of all workers whose
+        gradients the store sums (an asynchronous store, with `async` in its type, sums none).
+
+        Parameters
+        ----------
+        kvstore : str, `mx_kvstore.KVStoreBase` or None
+            A store that is capable of `optimizer` runs it. With any other, gradients are summed by `pushpull`
+            and this module updates.
+        """
         self._require(params=True)
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         group = self._bound()
+        if isinstance(kvstore, str):
+            alone = len(self._contexts) == 1 and kvstore.startswith(("local", "device"))
+            kvstore = None if alone else mx_kvstore.create(kvstore)  # there is nothing to sum
+        batch_size = group.batch_size
+        if kvstore is not None and "async" not in kvstore.type:
+            batch_size *= kvstore.num_workers
         if isinstance(optimizer, str):
             settings = dict(optimizer_params)
-            settings.setdefault("rescale_grad", 1.0 / group.batch_size)
+            settings.setdefault("rescale_grad", 1.0 / batch_size)
             names = {self._index[name]: name for name in self._trained()}
             optimizer = create(optimizer, sym=self._symbol, param_idx2name=names, **settings)
         elif not optimizer.idx2name:
             optimizer.idx2name = {self._index[name]: name for name in self._trained()}
         self._optimizer = optimizer
-        self._updater = get_updater(optimizer)
-        if isinstance(kvstore, str):
-            alone = len(self._contexts) == 1 and kvstore.startswith(("local", "device"))
-            kvstore = None if alone else mx_kvstore.create(kvstore)  # there is nothing to sum
         self._kvstore = kvstore
-        if self._kvstore is not None:
+        in_store = kvstore is not None and kvstore.is_capable(KVStoreBase.OPTIMIZER)
+        self._updater = None if in_store else get_updater(optimizer)
+        if kvstore is not None:
             if self._compression:
-                self._kvstore.set_gradient_compression(self._compression)
+                kvstore.set_gradient_compression(self._compression)
             trained = self._trained()
             for name, arrays in zip(trained, group.arrays(trained, "arg_dict"), strict=True):
-                self._kvstore.init(self._index[name], arrays[0])
-            self._kvstore.set_updater(self._updater)
+                kvstore.broadcast(self._index[name], arrays[0].copy(), out=arrays)
+            if in_store:
+                kvstore.set_optimizer(optimizer)
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
@@ -398,29 +414,37 @@ class Module(BaseModule):
             i = self._index[name]
             if any(g is None for g in grad):
                 continue  # nobody asked for it (grad_req)
+            if self._updater is None:
+                self._kvstore.pushpull(i, grad, out=weight, priority=-i)
+                continue
             if self._kvstore is not None:
-                self._kvstore.push(i, grad, priority=-i)
-                self._kvstore.pull(i, out=weight, priority=-i)
+                self._kvstore.pushpull(i, grad, priority=-i)
+                total = grad[0]
             else:
                 total = (
                     grad[0] if len(grad) == 1 else nd.add_n(*(g.as_in_context(grad[0].context) for g in grad))
                 )
-                self._updater(i, total, weight[0])
-                for other in weight[1:]:
-                    weight[0].copyto(other)
+            self._updater(i, total, weight[0])
+            for other in weight[1:]:
+                weight[0].copyto(other)
         self._stale = True
 
     def save_optimizer_states(self, fname: str) -> None:
         """Writes the optimizer's states, atomically."""
         self._require(optimizer=True)
+        if self._updater is None:
+            self._kvstore.save_optimizer_states(fname)
+            return
         with atomic_write(fname) as file:
             file.write(self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes states that `save_optimizer_states` (or MXNet) wrote."""
         self._require(optimizer=True)
-        with open(fname, "rb") as file:
-            self._updater.set_states(file.read())
+        if self._updater is None:
+            self._kvstore.load_optimizer_states(fname)
+        else:
+            self._updater.set_states(read_bytes(fname))
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Uses another module's optimizer, KVStore and states.
