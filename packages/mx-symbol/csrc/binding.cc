@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
-#include <new>
+
+#include "profile_span.hpp"
 
 namespace mx::symbol {
 namespace {
-
-// Between the first and the last operation of a part nobody else may push one on the same arena.  A child
-// of a fork begins with its own, since who held it may be gone.
-struct PushMutex {
-  PushMutex() {
-    ::pthread_atfork(nullptr, nullptr, [] { new (&of_all().mutex) std::mutex; });
-  }
-  static PushMutex& of_all() {
-    static auto* made = new PushMutex;  // leaked: threads may push until the process ends
-    return *made;
-  }
-  std::mutex mutex;
-};
 
 // In place of a segment: the entrance of a part, which does nothing.
 constexpr uint32_t kEntrance = UINT32_MAX;
@@ -96,6 +81,7 @@ Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_ar
   segments_.reserve(program_->segments().size());
   for (const Segment& segment : program_->segments()) bind_segment(segment);
   if (!tokens_.empty()) bind_entrances();
+  stripes_ = PushLocks::of(variables(arena_numbers()));
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
 }
@@ -162,13 +148,18 @@ void Binding::bind_segment(const Segment& segment) {
   segments_.push_back(std::move(bound));
 }
 
-// A part enters the arenas when nobody else is there, and not after a failure of an earlier part, of
-// which it may need what is there.
-void Binding::bind_entrances() {
+std::vector<uint32_t> Binding::arena_numbers() const {
   std::vector<uint32_t> arenas;
   for (uint32_t i = 0; i < arrays_.size(); ++i) {
     if (program_->arenas()[i]) arenas.push_back(i);
   }
+  return arenas;
+}
+
+// A part enters the arenas when nobody else is there, and not after a failure of an earlier part, of
+// which it may need what is there.
+void Binding::bind_entrances() {
+  const std::vector<uint32_t> arenas = arena_numbers();
   for (const Part& part : program_->parts()) {
     std::vector<mx_variable*> earlier;
     for (uint32_t i = 0; i < part.begin; ++i) earlier.push_back(tokens_[program_->segments()[i].strand]);
@@ -182,11 +173,10 @@ void Binding::bind_entrances() {
 void Binding::push(uint32_t part, int32_t priority) {
   const Part& range = program_->part(part);
   const mx_engine_api* engine = program_->tables().engine;
-  std::unique_lock<std::mutex> alone;
-  // A naive engine runs what it gets, which may push in turn.
-  if (range.end - range.begin > 1 && engine->is_naive(engine->self) == 0) {
-    alone = std::unique_lock<std::mutex>(PushMutex::of_all().mutex);
-  }
+  // Also of one segment: it may not come between two of another part.  A naive engine runs what it gets, which may
+  // push in turn.
+  const bool shared = engine->is_naive(engine->self) == 0;
+  const PushLocks::Held alone = shared ? PushLocks::hold(stripes_) : PushLocks::Held(nullptr);
   if (!entrances_.empty()) push_entrance(part, priority);
   Random random = reserve(range.random_blocks);
   for (uint32_t i = range.begin; i < range.end; ++i) {
@@ -281,52 +271,6 @@ void Binding::locate(uint32_t index) {
   }
 }
 
-// What a prepared segment's results depend on, as it is now; nobody writes it meanwhile.
-Memo::Stamp Binding::stamp(uint32_t segment, size_t position) const {
-  const Tables& tables = program_->tables();
-  const Memory& memory = segments_[segment].memory[position];
-  mx_array* array = arrays_[memory.array];
-  const Segment& known = program_->segments()[segment];
-  if (position < known.writes.size() + known.shares.size()) return {array, memory.address, 0};
-  mx_variable* variable = tables.invoke->array_variable(tables.invoke->self, array);
-  return {array, memory.address, tables.engine->variable_version(tables.engine->self, variable)};
-}
-
-bool Binding::has_current_stamps(uint32_t segment) const {
-  const std::vector<Memo::Stamp>& known = memo_->stamps(segment);
-  const size_t n = segments_[segment].memory.size();
-  if (known.size() != n) return false;
-  for (size_t i = 0; i < n; ++i) {
-    if (!(known[i] == stamp(segment, i))) return false;
-  }
-  return true;
-}
-
-// The first prepared segment stands for all of its part: what they hand to each other does not last.
-bool Binding::is_current(uint32_t segment) const {
-  if (!has_current_stamps(segment)) return false;
-  for (const Part& part : program_->parts()) {
-    if (segment != part.begin) continue;
-    for (uint32_t i = part.begin + 1; i < part.prepared_end; ++i) {
-      if (memo_->stamps(i).empty()) return false;
-    }
-  }
-  return true;
-}
-
-// Half a run holds nothing.
-void Binding::forget_prepared() {
-  for (const Part& part : program_->parts()) {
-    for (uint32_t i = part.begin; i < part.prepared_end; ++i) memo_->record(i, {});
-  }
-}
-
-void Binding::remember(uint32_t segment) {
-  std::vector<Memo::Stamp> now;
-  for (size_t i = 0; i < segments_[segment].memory.size(); ++i) now.push_back(stamp(segment, i));
-  memo_->record(segment, std::move(now));
-}
-
 mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) {
   mx_failure* failure = failing([&] { locate(job.segment); });
   if (failure != nullptr) return failure;
@@ -342,47 +286,6 @@ mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) 
   return failing([&] { remember(job.segment); });
 }
 
-namespace {
-
-// Tells a profiler, if one listens, of the node that runs while this lives.
-class Span {
- public:
-  Span(const Tables& tables, const Node& node, const mx_run_context& run) noexcept
-      : tables_(tables), node_(node), run_(run) {
-    constexpr size_t kNeeded = offsetof(mx_run_context, reporter) + sizeof run.reporter;
-    if (run.size >= kNeeded && run.report != nullptr) started_ = now();
-  }
-  Span(const Span&) = delete;
-  Span& operator=(const Span&) = delete;
-  ~Span() {
-    if (started_ == 0) return;
-    const mx_engine_api* engine = tables_.engine;
-    mx_engine_event event{};
-    event.size = sizeof event;
-    event.name = tables_.invoke->call_name(tables_.invoke->self, node_.call);
-    event.label = engine->intern(engine->self, node_.name.c_str());
-    event.context = run_.context;
-    event.pushed = event.started = started_;
-    event.finished = now();
-    event.failed = failed_ ? 1 : 0;
-    run_.report(run_.reporter, &event);
-  }
-  void fail() noexcept { failed_ = true; }
-
- private:
-  static int64_t now() noexcept {
-    const auto time = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  }
-  const Tables& tables_;
-  const Node& node_;
-  const mx_run_context& run_;
-  int64_t started_ = 0;
-  bool failed_ = false;
-};
-
-}  // namespace
-
 mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
   const mx_invoke_api* invoke = program_->tables().invoke;
   const Segment& segment = program_->segments()[job.segment];
@@ -393,7 +296,7 @@ mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
     const Step& step = steps_[i];
-    Span span(program_->tables(), node, context);
+    ProfileSpan span(program_->tables(), node, context);
     mx_failure* failure = invoke->run(
         invoke->self, node.call, &context, step.inputs.data(),
         static_cast<uint32_t>(step.inputs.size()), step.outputs.data(), node.req.data(),

@@ -5,48 +5,15 @@
 
 #include <mutex>
 
+#include "memo.hpp"
 #include "program.hpp"
+#include "push_locks.hpp"
 
 namespace mx::symbol {
 
 // What a naive engine's push found out.
 struct FailureError {
   FailureRef failure;
-};
-
-// From what the prepared segments of a program were computed last.  Written by their runs, which
-// the engine orders, as all of them write the same arrays.
-class Memo {
- public:
-  // Of the reads the version counts too, of the others only which arrays they are.
-  struct Stamp {
-    mx_array* array;
-    void* address;
-    uint64_t version;
-    bool operator==(const Stamp& other) const noexcept {
-      return array == other.array && address == other.address && version == other.version;
-    }
-  };
-
-  explicit Memo(const Program& program)
-      : invoke_(program.tables().invoke), stamps_(program.segments().size()) {}
-  Memo(const Memo&) = delete;
-  Memo& operator=(const Memo&) = delete;
-  ~Memo() {
-    for (size_t i = 0; i < stamps_.size(); ++i) record(i, {});
-  }
-
-  const std::vector<Stamp>& stamps(size_t segment) const { return stamps_[segment]; }
-  // Keeps the arrays, so that no other can take the place of one that was freed.
-  void record(size_t segment, std::vector<Stamp> now) noexcept {
-    for (const Stamp& stamp : now) invoke_->array_retain(invoke_->self, stamp.array);
-    for (const Stamp& stamp : stamps_[segment]) invoke_->array_release(invoke_->self, stamp.array);
-    stamps_[segment] = std::move(now);
-  }
-
- private:
-  const mx_invoke_api* invoke_;
-  std::vector<std::vector<Stamp>> stamps_;  // per segment
 };
 
 // Cheap to make beside a program, so that one program may run on other arrays at every call.
@@ -62,8 +29,9 @@ class Binding : public std::enable_shared_from_this<Binding> {
   ~Binding();
 
   // Pushes a part to the engine, an operation per segment.  Of a program with strands the first operation
-  // takes the arenas, so that what other programs left there is over; no other part comes between its operations.  Never blocks, except under a naive engine, whose failure is
-  // thrown as FailureError.  Throws Error.
+  // takes the arenas, so that what other programs left there is over.  No other part on the same arena comes
+  // between its operations.  Never blocks but for such a push of another thread, and under a naive engine,
+  // whose failure is thrown as FailureError.  Throws Error.
   void push(uint32_t part, int32_t priority);
 
  private:
@@ -87,6 +55,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   void check_arrays() const;
   std::vector<mx_variable*> variables(const std::vector<uint32_t>& arrays) const;
   void bind_segment(const Segment& segment);
+  std::vector<uint32_t> arena_numbers() const;
   void bind_entrances();
   mx_tensor describe(uint32_t slot) const;
   // Random numbers that were reserved.
@@ -113,6 +82,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::shared_ptr<Memo> memo_;
   std::vector<mx_variable*> tokens_;  // per strand, written when it has run; owned
   std::vector<Bound> entrances_;      // per part, if there are strands
+  PushLocks::Stripes stripes_;        // of the arenas
   // A segment's memory and steps are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;

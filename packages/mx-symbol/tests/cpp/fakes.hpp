@@ -109,11 +109,13 @@ class Fakes {
   std::atomic<uint64_t> drawn{100};
   std::atomic<int> variables{0};  // that the engine made and that were not deleted
   bool naive = false;
+  std::function<void()> before_push;  // called by whoever pushes
 
  private:
   int32_t push(const mx_operation& operation, mx_failure** failure) {
     const std::vector<mx_variable*> reads(operation.reads, operation.reads + operation.n_reads);
     const std::vector<mx_variable*> writes(operation.writes, operation.writes + operation.n_writes);
+    if (before_push) before_push();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       pushed.push_back({operation.flags, reads, writes});
