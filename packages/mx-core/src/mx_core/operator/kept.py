@@ -73,6 +73,8 @@ def check(cls: type[Operator[Any]]) -> None:
     """
     allowed = {"ctx", "out_grad", *SEVERAL, *cls.arguments, *cls.auxiliaries, *cls.results}
     allowed |= {f"{name}_grad" for name in cls.results}
+    if cls.variadic is not None:
+        allowed |= {a.name for a in cls.kept_arguments if re.fullmatch(r"arg\d+", a.name)}
     unknown = [a.name for a in cls.kept_arguments if a.name not in allowed]
     if unknown:
         raise PluginError(

@@ -89,7 +89,8 @@ def _image(p: Im2colParam, columns: Array, spatial: Sequence[int]) -> Any:
             slice(i * dilate, i * dilate + stride * (extent - 1) + 1, stride)
             for i, extent, (_, stride, _, dilate) in zip(place, out, geometry, strict=True)
         )
-        image[:, :, *cut] += parts[:, :, *place]
+        element: tuple[int | slice, ...] = (slice(None), slice(None), *place)
+        image[:, :, *cut] += parts[element]
     inner = (slice(pad, pad + size) for size, (_, _, pad, _) in zip(spatial, geometry, strict=True))
     return image[:, :, *inner]
 

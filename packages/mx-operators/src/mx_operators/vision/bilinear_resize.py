@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_operators.vision.base import BackwardResample, Resample, mixing
+from mx_core.operator import Array, Params, Types, opt
+from mx_operators.vision.base import Resample, mixing
 
 MODES = ("like", "odd_scale", "size", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up")
 
 
-@param
-class BilinearResize2DParam:
+class BilinearResize2DParam(Params):
     """How the extents of the result are chosen, and where samples lie."""
 
     height: int = opt(1, "output height with mode size", lower=1, upper=10000)
@@ -29,7 +27,7 @@ class BilinearResize2DParam:
     align_corners: bool = opt(True, "the corners' centres stay; else the image's borders do")
 
 
-def _resized(p: Any, extent: int, given: int, scale: float | None, like: int | None) -> int:
+def _resized(p: BilinearResize2DParam, extent: int, given: int, scale: float | None, like: int | None) -> int:
     odd = extent % 2
     if p.mode == "like":
         return extent if like is None else like
@@ -43,7 +41,7 @@ def _resized(p: Any, extent: int, given: int, scale: float | None, like: int | N
     return extent + (1 - odd if p.mode.endswith("up") else odd - 1)
 
 
-class BilinearResize2D(Resample):
+class BilinearResize2D(Resample[BilinearResize2DParam]):
     """data (N, C, H, W) sampled bilinearly at H′ · W′ positions.
 
     Row i is sampled at i·(H − 1)/(H′ − 1) with align_corners, else at (i + ½)·H/H′ − ½, at least 0;
@@ -51,21 +49,21 @@ class BilinearResize2D(Resample):
     """
 
     name = "_contrib_BilinearResize2D"
-    Param = BilinearResize2DParam
     arguments = ("data", "like")
-    shape_only_inputs = frozenset((1,))
+    without_gradient = ("like",)
+    shape_only = ("like",)
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: BilinearResize2DParam) -> tuple[str, ...]:
         """like with mode like."""
         return ("data", "like") if p.mode == "like" else ("data",)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: BilinearResize2DParam, t: Types) -> None:
         """As data; like of any type."""
         t.unify(["data", "output"])
         if p.mode == "like" and t.get("like") is None:
             t.assign("like", t.get("data"))
 
-    def extents(self, p: Any, shapes: Sequence[Sequence[int]]) -> tuple[int, int]:
+    def extents(self, p: BilinearResize2DParam, shapes: Sequence[Sequence[int]]) -> tuple[int, int]:
         """By mode."""
         like = shapes[1][2:] if p.mode == "like" else (None, None)
         height, width = shapes[0][2:]
@@ -74,7 +72,7 @@ class BilinearResize2D(Resample):
             _resized(p, width, p.width, p.scale_width, like[1]),
         )
 
-    def weights(self, p: Any, extent: int, new: int) -> Any:
+    def weights(self, p: BilinearResize2DParam, extent: int, new: int) -> Array:
         """Two neighbours a row."""
         i = np.arange(new)
         if p.align_corners or new == 1:
@@ -85,23 +83,3 @@ class BilinearResize2D(Resample):
         share = position - low
         high = np.minimum(low + 1, extent - 1)
         return mixing((new, extent), ((low, 1 - share), (high, share)))
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Needs the shape of data only."""
-        grads = g.op("_backward_contrib_BilinearResize2D", (g.out_grad(), g.input(0)), params=p)
-        return [*grads, *([None] if p.mode == "like" else [])]
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardBilinearResize2D(),)
-
-
-class BackwardBilinearResize2D(BackwardResample):
-    """Gradient of BilinearResize2D with respect to data."""
-
-    name = "_backward_contrib_BilinearResize2D"
-    Param = BilinearResize2DParam
-    forward = BilinearResize2D()
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BilinearResize2D,)

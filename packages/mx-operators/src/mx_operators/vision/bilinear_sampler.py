@@ -6,26 +6,23 @@ Source: Jaderberg et al., Spatial Transformer Networks, NIPS 2015.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardOperator
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 
 
-@param
-class BilinearSamplerParam:
+class BilinearSamplerParam(Params):
     """Nothing that counts here."""
 
     cudnn_off: bool | None = opt(None, "accepted for compatibility")
 
 
-def sampler_shapes(s: Any) -> None:
+def sampler_shapes(s: Shapes) -> None:
     """The grid has the batch of data and two channels."""
     data, grid = image_shape(s), image_shape(s, "grid")
     if data is not None and 0 in data[2:]:
@@ -35,7 +32,9 @@ def sampler_shapes(s: Any) -> None:
         s.assign("data", (grid[0], -1, -1, -1))
 
 
-def _corners(grid: Any, height: int, width: int) -> Iterator[tuple[Any, ...]]:
+def _corners(
+    grid: Array, height: int, width: int
+) -> Iterator[tuple[Array, Array, Array, Array, Array, float, float]]:
     """Per corner around the sampling points: row, column, whether inside, and weights.
 
     The weights are w_y, w_x, and their derivatives by the row and by the column.
@@ -51,11 +50,11 @@ def _corners(grid: Any, height: int, width: int) -> Iterator[tuple[Any, ...]]:
             yield r, c, inside, wy, wx, dy, dx
 
 
-def _batch(grid: Any) -> Any:
+def _batch(grid: Array) -> Array:
     return np.arange(grid.shape[0])[:, None, None]
 
 
-def sample(data: Any, grid: Any) -> Any:
+def sample(data: Array, grid: Array) -> Array:
     """data (N, C, H, W) at the points of grid (N, 2, H′, W′); zero outside the image."""
     out = np.zeros((*grid.shape[:1], *grid.shape[2:], data.shape[1]), data.dtype)
     for row, column, inside, wy, wx, _, _ in _corners(grid, *data.shape[2:]):
@@ -63,7 +62,7 @@ def sample(data: Any, grid: Any) -> Any:
     return np.moveaxis(out, -1, 1)
 
 
-class BilinearSampler(OperatorProperty):
+class BilinearSampler(Operator[BilinearSamplerParam]):
     """data (N, C, H, W) at the points of grid (N, 2, H′, W′) gives (N, C, H′, W′).
 
     Channel 0 of grid is x, channel 1 is y, −1 to 1 across the centres of the outer pixels; pixels
@@ -71,42 +70,23 @@ class BilinearSampler(OperatorProperty):
     """
 
     name = "BilinearSampler"
-    Param = BilinearSamplerParam
     arguments = ("data", "grid")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BilinearSamplerParam, s: Shapes) -> None:
         """Channels of data, extents of grid."""
         sampler_shapes(s)
-        data, grid = s.get("data"), s.get("grid")
+        data = s.get("data")
         if data is not None:
-            s.assign("output", (*data[:2], *grid[2:]))
+            s.assign("output", (*data[:2], *s.ranked("grid")[2:]))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One operator for both."""
-        return g.op("_backward_BilinearSampler", (g.out_grad(), g.input(0), g.input(1)))
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardBilinearSampler(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BilinearSamplerParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Four weighted corners."""
         return (sample(wide(inputs[0]), wide(inputs[1])).astype(inputs[0].dtype),)
 
-
-class BackwardBilinearSampler(BackwardOperator):
-    """Gradients of BilinearSampler with respect to data and grid."""
-
-    name = "_backward_BilinearSampler"
-    arguments = ("out_grad", "data", "grid")
-    results = ("data_grad", "grid_grad")
-    gradient_of = {"data_grad": "data", "grid_grad": "grid"}
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(self, p: BilinearSamplerParam, out_grad: Array, data: Array, grid: Array) -> Arrays:
         """Out-gradients spread over corners; the weights' derivatives."""
-        g, data, grid = (wide(x) for x in inputs)
         height, width = data.shape[2:]
-        heads = np.moveaxis(g, 1, -1)
+        heads = np.moveaxis(out_grad, 1, -1)
         data_grad, grid_grad = np.zeros_like(data), np.zeros_like(grid)
         for row, column, inside, wy, wx, dy, dx in _corners(grid, height, width):
             weight = np.where(inside, wy * wx, 0)[..., None]
@@ -115,7 +95,4 @@ class BackwardBilinearSampler(BackwardOperator):
             value = np.where(inside, (data[_batch(grid), :, row, column] * heads).sum(-1), 0)
             grid_grad[:, 0] += value * wy * dx * (width - 1) / 2
             grid_grad[:, 1] += value * wx * dy * (height - 1) / 2
-        return data_grad.astype(inputs[1].dtype), grid_grad.astype(inputs[2].dtype)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BilinearSampler,)
+        return data_grad, grid_grad

@@ -6,19 +6,15 @@ Source: Girshick et al., Rich Feature Hierarchies for Accurate Object Detection,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, NoParams, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.vision.boxes import to_center
 
 
-def encoded(boxes: Any, anchors: Any) -> Any:
+def encoded(boxes: Array, anchors: Array) -> Array:
     """((x − x_a)/w_a, (y − y_a)/h_a, log w/w_a, log h/h_a) of boxes in corner form."""
     box, anchor = to_center(boxes), to_center(anchors)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -26,7 +22,7 @@ def encoded(boxes: Any, anchors: Any) -> Any:
         return np.concatenate((shift, np.log(box[..., 2:] / anchor[..., 2:])), -1)
 
 
-def decoded(offsets: Any, anchors: Any, limit: float | None = None) -> Any:
+def decoded(offsets: Array, anchors: Array, limit: float | None = None) -> Array:
     """Corner form of boxes that `offsets` describe, relative to anchors in centre form."""
     middle = offsets[..., :2] * anchors[..., 2:] + anchors[..., :2]
     growth = offsets[..., 2:] if limit is None else np.minimum(offsets[..., 2:], limit)
@@ -34,7 +30,7 @@ def decoded(offsets: Any, anchors: Any, limit: float | None = None) -> Any:
     return np.concatenate((middle - half, middle + half), -1)
 
 
-class BoxEncode(OperatorProperty):
+class BoxEncode(Operator):
     """Targets for boxes: refs[matches] relative to anchors, minus means, over stds; and a mask.
 
     samples (B, N) above ½ are positive, matches (B, N) index refs (B, M, 4), anchors (B, N, 4);
@@ -44,8 +40,9 @@ class BoxEncode(OperatorProperty):
     name = "_contrib_box_encode"
     arguments = ("samples", "matches", "anchors", "refs", "means", "stds")
     results = ("output0", "output1")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """As the anchors."""
         for name in ("anchors", "refs"):
             shape = s.get(name)
@@ -60,7 +57,7 @@ class BoxEncode(OperatorProperty):
         for name in ("means", "stds"):
             s.assign(name, (4,))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """All at once."""
         samples, matches, anchors, refs, means, stds = (wide(x) for x in inputs)
         positive = samples > 0.5
@@ -78,8 +75,7 @@ class BoxEncode(OperatorProperty):
         return np.where(mask, targets, 0).astype(inputs[2].dtype), mask.astype(inputs[2].dtype)
 
 
-@param
-class BoxDecodeParam:
+class BoxDecodeParam(Params):
     """Scales, limit, form."""
 
     std0: float = opt(1.0, "scale of x", runtime=True)
@@ -90,14 +86,14 @@ class BoxDecodeParam:
     format: str = opt("center", "form of the anchors", choices=("center", "corner"))
 
 
-class BoxDecode(OperatorProperty):
+class BoxDecode(Operator[BoxDecodeParam]):
     """Boxes in corner form from offsets data (B, N, 4) relative to anchors (1, N, 4); no gradient."""
 
     name = "_contrib_box_decode"
-    Param = BoxDecodeParam
     arguments = ("data", "anchors")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BoxDecodeParam, s: Shapes) -> None:
         """As data."""
         data = s.get("data")
         if data is not None:
@@ -106,13 +102,10 @@ class BoxDecode(OperatorProperty):
             s.assign("anchors", (1, data[1], 4))
         s.unify(["data", "output"])
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BoxDecodeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """All at once."""
         data, anchors = (wide(x) for x in inputs)
         scale = np.array([p.std0, p.std1, p.std2, p.std3], data.dtype)
         center = to_center(anchors) if p.format == "corner" else anchors
         limit = data.dtype.type(p.clip) if p.clip > 0 else None
         return (decoded(data * scale, center, limit).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BoxEncode, BoxDecode)

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
 from mx_operators.vision.boxes import iou, to_corner
 
 
-@param
-class BoxIouParam:
+class BoxIouParam(Params):
     """Form of the boxes."""
 
     format: str = opt(
@@ -23,17 +18,17 @@ class BoxIouParam:
     )
 
 
-class BoxIou(OperatorProperty):
+class BoxIou(Operator[BoxIouParam]):
     """Intersection over union of every box of lhs (…, 4) with every one of rhs (…, 4); no gradient.
 
     The result has the shape lhs.shape[:-1] + rhs.shape[:-1].
     """
 
     name = "_contrib_box_iou"
-    Param = BoxIouParam
     arguments = ("lhs", "rhs")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BoxIouParam, s: Shapes) -> None:
         """All pairs."""
         lhs, rhs = s.get("lhs"), s.get("rhs")
         for name, shape in (("lhs", lhs), ("rhs", rhs)):
@@ -42,7 +37,7 @@ class BoxIou(OperatorProperty):
         if lhs is not None and rhs is not None:
             s.assign("output", (*lhs[:-1], *rhs[:-1]))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BoxIouParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """All pairs at once."""
         lhs, rhs = (wide(x) for x in inputs)
         if p.format == "center":
@@ -50,8 +45,7 @@ class BoxIou(OperatorProperty):
         return (iou(lhs, rhs).astype(inputs[0].dtype),)
 
 
-@param
-class BipartiteMatchingParam:
+class BipartiteMatchingParam(Params):
     """Order, limit, number."""
 
     is_ascend: bool = opt(False, "small scores are good ones")
@@ -59,7 +53,7 @@ class BipartiteMatchingParam:
     topk: int = opt(-1, "no match after that many and one more; −1: no limit")
 
 
-class BipartiteMatching(OperatorProperty):
+class BipartiteMatching(Operator[BipartiteMatchingParam]):
     """Greedy one-to-one matching of rows and columns of scores data (…, R, C), best pair first.
 
     The first output (…, R) has the column matched to each row, the second (…, C) the row matched
@@ -67,10 +61,10 @@ class BipartiteMatching(OperatorProperty):
     """
 
     name = "_contrib_bipartite_matching"
-    Param = BipartiteMatchingParam
     results = ("output0", "output1")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BipartiteMatchingParam, s: Shapes) -> None:
         """A value per row, and per column."""
         data = s.get("data")
         if data is None:
@@ -80,7 +74,7 @@ class BipartiteMatching(OperatorProperty):
         s.assign("output0", data[:-1])
         s.assign("output1", (*data[:-2], data[-1]))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BipartiteMatchingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Pairs in the order of their scores."""
         data = wide(inputs[0])
         rows, columns = data.shape[-2:]
@@ -93,7 +87,7 @@ class BipartiteMatching(OperatorProperty):
         return by_row, by_column
 
 
-def _match(scores: Any, p: Any, row_match: Any, column_match: Any) -> None:
+def _match(scores: Array, p: BipartiteMatchingParam, row_match: Array, column_match: Array) -> None:
     order = np.argsort(scores if p.is_ascend else -scores, axis=None, kind="stable")
     found = 0
     for flat in order.tolist():
@@ -107,6 +101,3 @@ def _match(scores: Any, p: Any, row_match: Any, column_match: Any) -> None:
         found += 1
         if 0 < p.topk < found or found == min(scores.shape):
             return
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BoxIou, BipartiteMatching)

@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
 from mx_operators.nn.base import wide
 from mx_operators.vision.boxes import suppress, to_center, to_corner
 
 _FORMS = ("center", "corner")
 
 
-@param
-class BoxNmsParam:
+class BoxNmsParam(Params):
     """Thresholds, and where in a row things lie."""
 
     overlap_thresh: float = opt(0.5, "boxes that overlap a better one by more are suppressed")
@@ -33,7 +27,7 @@ class BoxNmsParam:
     out_format: str = opt("corner", "form of the boxes returned", choices=_FORMS)
 
 
-class BoxNms(Differentiable):
+class BoxNms(Operator[BoxNmsParam]):
     """Surviving rows of data (…, n, k), best first, then rows of −1; see overlap_thresh.
 
     A row holds a class, a score and a box at the indices given, and whatever else. The gradient
@@ -42,15 +36,10 @@ class BoxNms(Differentiable):
 
     name = "_contrib_box_nms"
     aliases = ("_contrib_box_non_maximum_suppression",)
-    Param = BoxNmsParam
     results = ("output0", "source")
-    kept_outputs = (1,)
+    hidden = ("source",)
 
-    def num_visible_outputs(self, p: Any) -> int:
-        """Where rows came from is kept for backward."""
-        return 1
-
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: BoxNmsParam, s: Shapes) -> None:
         """As data."""
         s.unify(["data", "output0"])
         data = s.get("data")
@@ -66,12 +55,12 @@ class BoxNms(Differentiable):
                 raise s.error(f"{name}: rows of {width} elements are too short for {getattr(p, name)}")
         s.assign("source", data[:-1])
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: BoxNmsParam, t: Types) -> None:
         """Rows are counted in int64."""
         t.unify(["data", "output0"])
         t.assign("source", np.int64)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: BoxNmsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Batch by batch."""
         data = inputs[0]
         rows, width = data.shape[-2:]
@@ -89,20 +78,19 @@ class BoxNms(Differentiable):
                 box[:] = turn(wide(box))
         return output.reshape(data.shape), source.reshape(data.shape[:-1])
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: BoxNmsParam, out_grad: Array, source: Array, data: ShapeOnly) -> Array:
         """Rows back to where they came from."""
-        head, source = heads[0], outputs[0]
-        rows, width = head.shape[-2:]
-        grad = np.zeros(head.shape, head.dtype)
-        batches = int(np.prod(head.shape[:-2]))
-        flat, places = head.reshape(batches, rows, width), source.reshape(batches, rows)
+        rows, width = out_grad.shape[-2:]
+        grad = np.zeros(out_grad.shape, out_grad.dtype)
+        batches = int(np.prod(out_grad.shape[:-2]))
+        flat, places = out_grad.reshape(batches, rows, width), source.reshape(batches, rows)
         target = grad.reshape(batches, rows, width)
         batch, row = np.nonzero(places >= 0)
         target[batch, places[batch, row]] = flat[batch, row]
-        return (grad,)
+        return grad
 
 
-def _survivors(rows: Any, p: Any) -> Any:
+def _survivors(rows: Array, p: BoxNmsParam) -> Array:
     """Indices of the rows that survive, best first."""
     score = rows[:, p.score_index]
     valid = score > p.valid_thresh
@@ -118,6 +106,3 @@ def _survivors(rows: Any, p: Any) -> Any:
         boxes = to_corner(boxes)
     competing = None if classes is None or p.force_suppress else classes[order]
     return order[suppress(boxes, competing, p.overlap_thresh)]
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (BoxNms,)

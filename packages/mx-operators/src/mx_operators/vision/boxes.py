@@ -3,30 +3,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from mx_core.operator import Array
 
-def to_corner(boxes: Any) -> Any:
+
+def to_corner(boxes: Array) -> Array:
     """Corner form from centre form, of the last axis."""
     middle, half = boxes[..., :2], boxes[..., 2:] / 2
     return np.concatenate((middle - half, middle + half), -1)
 
 
-def to_center(boxes: Any) -> Any:
+def to_center(boxes: Array) -> Array:
     """Centre form from corner form, of the last axis."""
     low, high = boxes[..., :2], boxes[..., 2:]
     return np.concatenate(((low + high) / 2, high - low), -1)
 
 
-def areas(corners: Any) -> Any:
+def areas(corners: Array) -> Array:
     """Areas; 0 where a side is negative."""
     sides = corners[..., 2:] - corners[..., :2]
     return np.where((sides < 0).any(-1), 0, sides[..., 0] * sides[..., 1])
 
 
-def iou(a: Any, b: Any) -> Any:
+def iou(a: Array, b: Array) -> Array:
     """Intersection over union of every box of a (…, 4) with every one of b (…, 4), corner form.
 
     Returns
@@ -42,7 +42,7 @@ def iou(a: Any, b: Any) -> Any:
     return ratio.reshape(*a.shape[:-1], *b.shape[:-1])
 
 
-def suppress(boxes: Any, classes: Any | None, threshold: float, closed: bool = False) -> Any:
+def suppress(boxes: Array, classes: Array | None, threshold: float, closed: bool = False) -> Array:
     """Greedy non-maximum suppression of boxes that are sorted, best first.
 
     A box survives unless a surviving better one of its class overlaps it by more than `threshold`
@@ -70,6 +70,6 @@ def suppress(boxes: Any, classes: Any | None, threshold: float, closed: bool = F
     return alive
 
 
-def clipped(boxes: Any) -> Any:
+def clipped(boxes: Array) -> Array:
     """Boxes cut to the unit square."""
     return np.clip(boxes, 0, 1)

@@ -7,19 +7,16 @@ Source: Dosovitskiy et al., FlowNet: Learning Optical Flow with Convolutional Ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardOperator
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import pad_spatial, wide
 from mx_operators.vision.base import image_shape
 
 
-@param
-class CorrelationParam:
+class CorrelationParam(Params):
     """Patches, displacements, steps."""
 
     kernel_size: int = opt(1, "extent of a patch, odd", lower=1)
@@ -30,19 +27,22 @@ class CorrelationParam:
     is_multiply: bool = opt(True, "products; otherwise absolute differences")
 
 
-def _extents(p: Any, shape: Sequence[int]) -> tuple[int, int]:
+Place = tuple[EllipsisType, slice, slice]
+
+
+def _extents(p: CorrelationParam, shape: Sequence[int]) -> tuple[int, int]:
     border = p.max_displacement + p.kernel_size // 2
     height, width = (e + 2 * p.pad_size - 2 * border for e in shape[2:])
     return -(-height // p.stride1), -(-width // p.stride1)
 
 
-def _terms(p: Any, shape: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
+def _terms(p: CorrelationParam, shape: Sequence[int]) -> Iterator[tuple[int, Place, Place]]:
     """Per displacement and position in the patch: channel of the result, the views that meet."""
     height, width = _extents(p, shape)
     radius = p.max_displacement // p.stride2
     steps = [d * p.stride2 for d in range(-radius, radius + 1)]
 
-    def view(top: int, left: int) -> tuple[Any, ...]:
+    def view(top: int, left: int) -> Place:
         rows = slice(top, top + (height - 1) * p.stride1 + 1, p.stride1)
         return (..., rows, slice(left, left + (width - 1) * p.stride1 + 1, p.stride1))
 
@@ -53,11 +53,11 @@ def _terms(p: Any, shape: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
                 yield channel, view(y, x), view(y + dy, x + dx)
 
 
-def _padded(p: Any, x: Any) -> Any:
+def _padded(p: CorrelationParam, x: Array) -> Array:
     return pad_spatial(wide(x), ((p.pad_size, p.pad_size),) * 2)
 
 
-class Correlation(OperatorProperty):
+class Correlation(Operator[CorrelationParam]):
     """data1, data2 (N, C, H, W) give (N, D², H′, W′), D = 2·⌊max_displacement/stride2⌋ + 1.
 
     Channel i·D + j is the mean over a patch around (y, x) of data1 and the channels of
@@ -66,10 +66,9 @@ class Correlation(OperatorProperty):
     """
 
     name = "Correlation"
-    Param = CorrelationParam
     arguments = ("data1", "data2")
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: CorrelationParam, s: Shapes) -> None:
         """Displacements as channels."""
         if p.kernel_size % 2 == 0:
             raise s.error(f"kernel_size: expected an odd number, got {p.kernel_size}")
@@ -82,15 +81,7 @@ class Correlation(OperatorProperty):
             raise s.error(f"data1: patches and displacements do not fit in {data}")
         s.assign("output", (data[0], (2 * (p.max_displacement // p.stride2) + 1) ** 2, *new))
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """One operator for both."""
-        return g.op("_backward_Correlation", (g.out_grad(), g.input(0), g.input(1)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardCorrelation(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: CorrelationParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A sum over displaced views."""
         a, b = (_padded(p, x) for x in inputs)
         n, channels = a.shape[:2]
@@ -101,29 +92,16 @@ class Correlation(OperatorProperty):
             out[:, channel] += met.sum(1)
         return ((out / (channels * p.kernel_size**2)).astype(inputs[0].dtype),)
 
-
-class BackwardCorrelation(BackwardOperator):
-    """Gradients of Correlation."""
-
-    name = "_backward_Correlation"
-    Param = CorrelationParam
-    arguments = ("out_grad", "data1", "data2")
-    results = ("data1_grad", "data2_grad")
-    gradient_of = {"data1_grad": "data1", "data2_grad": "data2"}
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(self, p: CorrelationParam, out_grad: Array, data1: Array, data2: Array) -> Arrays:
         """Out-gradients added to displaced views."""
-        a, b = (_padded(p, x) for x in inputs[1:])
-        g = wide(inputs[0]) / (a.shape[1] * p.kernel_size**2)
+        a, b = _padded(p, data1), _padded(p, data2)
+        g = out_grad / (a.shape[1] * p.kernel_size**2)
         grads = np.zeros_like(a), np.zeros_like(b)
-        for channel, one, two in _terms(p, inputs[1].shape):
+        for channel, one, two in _terms(p, data1.shape):
             head = g[:, channel, None]
             sign = np.where(a[one] >= b[two], 1, -1)
             grads[0][one] += head * (b[two] if p.is_multiply else sign)
             grads[1][two] += head * (a[one] if p.is_multiply else -sign)
-        height, width = inputs[1].shape[2:]
+        height, width = data1.shape[2:]
         inside = (..., slice(p.pad_size, p.pad_size + height), slice(p.pad_size, p.pad_size + width))
-        return tuple(grad[inside].astype(x.dtype) for grad, x in zip(grads, inputs[1:], strict=True))
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Correlation,)
+        return tuple(grad[inside] for grad in grads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position-sensitive pooling of regions whose bins are moved by the data.
+"""Position-sensitive pooling of regions whose bins are shift by the data.
 
 Source: Dai et al., Deformable Convolutional Networks, ICCV 2017.
 """
@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 from mx_operators.vision.psroi_pooling import rounded
@@ -23,8 +21,7 @@ from mx_operators.vision.psroi_pooling import rounded
 SMALLEST = 0.1
 
 
-@param
-class DeformablePSROIPoolingParam:
+class DeformablePSROIPoolingParam(Params):
     """Scale, channels, bins, samples, offsets."""
 
     spatial_scale: float = required("extent of the feature map over that of the image", lower=0.0)
@@ -37,9 +34,9 @@ class DeformablePSROIPoolingParam:
     no_trans: bool = opt(False, "bins stay where they are; trans is not taken")
 
 
-def parts(p: Any) -> int:
+def parts(p: DeformablePSROIPoolingParam) -> int:
     """Offsets per side."""
-    return p.part_size or p.pooled_size  # type: ignore[no-any-return]
+    return p.part_size or p.pooled_size
 
 
 class Bins(NamedTuple):
@@ -47,19 +44,19 @@ class Bins(NamedTuple):
 
     region: int
     image: int
-    y: Any
-    x: Any
-    inside: Any
+    y: Array
+    x: Array
+    inside: Array
     extent: tuple[float, float]  # height and width of the region
 
 
-def _corners(positions: Any) -> tuple[Any, Any, Any]:
+def _corners(positions: Array) -> tuple[Array, Array, Array]:
     """Cells on both sides, and how far behind the first one."""
     low = np.floor(positions)
     return low.astype(np.int64), np.ceil(positions).astype(np.int64), positions - low
 
 
-class DeformablePSROIPooling(Differentiable):
+class DeformablePSROIPooling(Operator[DeformablePSROIPoolingParam]):
     """Means of samples of data (N, D·G², H, W) in the bins of regions rois (R, 5): (R, D, P, P).
 
     Every bin reads the D channels of its group, bilinearly at sample_per_part² places from its corner
@@ -69,16 +66,14 @@ class DeformablePSROIPooling(Differentiable):
     """
 
     name = "_contrib_DeformablePSROIPooling"
-    Param = DeformablePSROIPoolingParam
     arguments = ("data", "rois", "trans")
-    varied = ("data", "trans")
-    read = ("data", "rois", "trans")
+    without_gradient = ("rois",)
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: DeformablePSROIPoolingParam) -> tuple[str, ...]:
         """trans unless no_trans."""
         return self.arguments[:2] if p.no_trans else self.arguments
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: DeformablePSROIPoolingParam, s: Shapes) -> None:
         """One result per region."""
         data, channels = image_shape(s), p.output_dim * p.group_size**2
         if data is not None and data[1] not in (channels, -1):
@@ -91,16 +86,18 @@ class DeformablePSROIPooling(Differentiable):
         s.assign("rois", (-1, 5))
         if not p.no_trans:
             s.assign("trans", (-1, -1, parts(p), parts(p)))
-            rows = s.get("trans")[1]
+            rows = s.ranked("trans")[1]
             if rows >= 0 and (rows == 0 or rows % 2 or p.output_dim % (rows // 2)):
                 raise s.error(
                     f"trans: expected 2 rows for each of as many classes as divide {p.output_dim}, got {rows}"
                 )
-            s.assign("trans", (s.get("rois")[0], -1, -1, -1))
-            s.assign("rois", (s.get("trans")[0], -1))
-        s.assign("output", (s.get("rois")[0], p.output_dim, p.pooled_size, p.pooled_size))
+            s.assign("trans", (s.ranked("rois")[0], -1, -1, -1))
+            s.assign("rois", (s.ranked("trans")[0], -1))
+        s.assign("output", (s.ranked("rois")[0], p.output_dim, p.pooled_size, p.pooled_size))
 
-    def bins(self, p: Any, shape: Sequence[int], rois: Any, trans: Any) -> Iterator[Bins]:
+    def bins(
+        self, p: DeformablePSROIPoolingParam, shape: Sequence[int], rois: Array, trans: Array | None
+    ) -> Iterator[Bins]:
         """Region by region."""
         side, samples = np.arange(p.pooled_size), np.arange(p.sample_per_part)
         part = side * parts(p) // p.pooled_size
@@ -113,18 +110,18 @@ class DeformablePSROIPooling(Differentiable):
             x0, y0 = (rounded(v) * p.spatial_scale - 0.5 for v in region[1:3])
             x1, y1 = ((rounded(v) + 1) * p.spatial_scale - 0.5 for v in region[3:5])
             width, height = max(x1 - x0, SMALLEST), max(y1 - y0, SMALLEST)
-            moved = np.zeros((1, 2, p.pooled_size, p.pooled_size))
+            shift = np.zeros((1, 2, p.pooled_size, p.pooled_size))
             if trans is not None:
-                moved = trans[i].reshape(-1, 2, parts(p), parts(p))[:, :, part[:, None], part] * p.trans_std
+                shift = trans[i].reshape(-1, 2, parts(p), parts(p))[:, :, part[:, None], part] * p.trans_std
             step_x, step_y = width / p.pooled_size, height / p.pooled_size
-            left = x0 + side * step_x + moved[:, 0] * width
-            top = y0 + side[:, None] * step_y + moved[:, 1] * height
+            left = x0 + side * step_x + shift[:, 0] * width
+            top = y0 + side[:, None] * step_y + shift[:, 1] * height
             x = left[..., None, None] + samples * (step_x / p.sample_per_part)
             y = top[..., None, None] + samples[:, None] * (step_y / p.sample_per_part)
             inside = (x >= -0.5) & (x <= shape[3] - 0.5) & (y >= -0.5) & (y <= shape[2] - 0.5)
             yield Bins(i, image, y.clip(0, shape[2] - 1), x.clip(0, shape[3] - 1), inside, (height, width))
 
-    def reads(self, p: Any, bins: Bins) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    def reads(self, p: DeformablePSROIPoolingParam, bins: Bins) -> tuple[Array, ...]:
         """Channels (K, D/K, P, P, 1, 1), rows and columns of the four cells around samples, and places between."""
         side = np.arange(p.pooled_size) * p.group_size // p.pooled_size
         group = side[:, None] * p.group_size + side
@@ -133,7 +130,7 @@ class DeformablePSROIPooling(Differentiable):
         x0, x1, dx = (v[:, None] for v in _corners(bins.x))
         return channels[..., None, None], y0, y1, dy, x0, x1, dx
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: DeformablePSROIPoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """All bins of a region at once."""
         data, rois, *more = (wide(x) for x in inputs)
         output = np.zeros((len(rois), p.output_dim, p.pooled_size, p.pooled_size), data.dtype)
@@ -147,23 +144,29 @@ class DeformablePSROIPooling(Differentiable):
             output[bins.region] = (values.sum((-2, -1)) / count).reshape(output.shape[1:])
         return (output.astype(inputs[0].dtype),)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(
+        self,
+        p: DeformablePSROIPoolingParam,
+        out_grad: Array,
+        data: Array,
+        rois: Array,
+        trans: Array | None = None,
+    ) -> Arrays:
         """To the cells around samples by their weights; to offsets by the slopes between those cells."""
-        data, rois, *more = (wide(x) for x in inputs)
-        head, grad = wide(heads[0]), np.zeros(data.shape, data.dtype)
-        d_trans = [np.zeros_like(x) for x in more]
+        grad = np.zeros(data.shape, data.dtype)
+        d_trans = [] if trans is None else [np.zeros_like(trans)]
         side = np.arange(p.pooled_size) * parts(p) // p.pooled_size
         part: Any = (slice(None), side[:, None], side)
-        for bins in self.bins(p, data.shape, rois, more[0] if more else None):
+        for bins in self.bins(p, data.shape, rois, trans):
             c, y0, y1, dy, x0, x1, dx = self.reads(p, bins)
             image, into = data[bins.image], grad[bins.image]
             count = np.maximum(bins.inside.sum((-2, -1)), 1)[:, None]
-            share = head[bins.region].reshape(len(bins.y), -1, *head.shape[2:]) / count
+            share = out_grad[bins.region].reshape(len(bins.y), -1, *out_grad.shape[2:]) / count
             d = np.where(bins.inside[:, None], share[..., None, None], 0)
             for y, wy in ((y0, 1 - dy), (y1, dy)):
                 for x, wx in ((x0, 1 - dx), (x1, dx)):
                     np.add.at(into, tuple(np.broadcast_arrays(c, y, x)), d * wy * wx)
-            if not more:
+            if not d_trans:
                 continue
             right = (image[c, y0, x1] - image[c, y0, x0]) * (1 - dy) + (
                 image[c, y1, x1] - image[c, y1, x0]
@@ -173,9 +176,6 @@ class DeformablePSROIPooling(Differentiable):
             ) * dx
             slots = d_trans[0][bins.region].reshape(-1, 2, parts(p), parts(p))
             for axis, slope, extent in ((0, right, bins.extent[1]), (1, down, bins.extent[0])):
-                moved = (d * slope).sum((1, -2, -1)) * extent * p.trans_std
-                np.add.at(slots[:, axis], part, moved)
+                shift = (d * slope).sum((1, -2, -1)) * extent * p.trans_std
+                np.add.at(slots[:, axis], part, shift)
         return (grad, *d_trans)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (DeformablePSROIPooling,)

@@ -6,13 +6,9 @@ Source: Liu et al., SSD: Single Shot MultiBox Detector, ECCV 2016.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.nn.softmax import softmax
 from mx_operators.vision.base import image_shape
@@ -22,8 +18,7 @@ from mx_operators.vision.boxes import clipped, iou, suppress, to_center
 Floats = tuple[float, ...]
 
 
-@param
-class MultiBoxPriorParam:
+class MultiBoxPriorParam(Params):
     """Sizes and places of the anchors."""
 
     sizes: Floats = opt((1.0,), "sizes relative to the image")
@@ -33,7 +28,7 @@ class MultiBoxPriorParam:
     offsets: Floats = opt((0.5, 0.5), "place of the first anchor (y, x), in steps")
 
 
-class MultiBoxPrior(OperatorProperty):
+class MultiBoxPrior(Operator[MultiBoxPriorParam]):
     """Anchors for every position of a feature map data (N, C, H, W): (1, H·W·A, 4), corner form.
 
     A position has A = sizes + ratios − 1 anchors: all sizes with the first ratio, then the first
@@ -42,10 +37,10 @@ class MultiBoxPrior(OperatorProperty):
 
     name = "_contrib_MultiBoxPrior"
     aliases = ("_npx_multibox_prior",)
-    Param = MultiBoxPriorParam
-    shape_only_inputs = frozenset((0,))
+    shape_only = ("data",)
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: MultiBoxPriorParam, s: Shapes) -> None:
         """From the extents of the map."""
         data = image_shape(s)
         for name in ("steps", "offsets"):
@@ -57,7 +52,7 @@ class MultiBoxPrior(OperatorProperty):
             count = len(p.sizes) + len(p.ratios) - 1
             s.assign("output", (1, -1 if -1 in data[2:] else data[2] * data[3] * count, 4))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: MultiBoxPriorParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Centres times half extents."""
         height, width = inputs[0].shape[2:]
         shapes = [(size, p.ratios[0]) for size in p.sizes]
@@ -74,8 +69,7 @@ class MultiBoxPrior(OperatorProperty):
         return ((clipped(anchors) if p.clip else anchors).astype(inputs[0].dtype),)
 
 
-@param
-class MultiBoxTargetParam:
+class MultiBoxTargetParam(Params):
     """When anchors match, and which negatives count."""
 
     overlap_threshold: float = opt(0.5, "anchors that overlap an object by more are positive")
@@ -86,7 +80,7 @@ class MultiBoxTargetParam:
     variances: Floats = opt((0.1, 0.1, 0.2, 0.2), "divisors of the location targets")
 
 
-class MultiBoxTarget(OperatorProperty):
+class MultiBoxTarget(Operator[MultiBoxTargetParam]):
     """Training targets of anchors (1, A, 4) for objects label (B, M, ≥5) = (class, corner box, …).
 
     Objects end at class −1. Outputs: location targets and their mask (B, 4A), class targets (B, A)
@@ -96,11 +90,11 @@ class MultiBoxTarget(OperatorProperty):
 
     name = "_contrib_MultiBoxTarget"
     aliases = ("_npx_multibox_target",)
-    Param = MultiBoxTargetParam
     arguments = ("anchor", "label", "cls_pred")
     results = ("loc_target", "loc_mask", "cls_target")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: MultiBoxTargetParam, s: Shapes) -> None:
         """By batch and anchors."""
         anchor, label, predicted = (s.get(name) for name in self.arguments)
         if len(p.variances) != 4:
@@ -118,7 +112,7 @@ class MultiBoxTarget(OperatorProperty):
         s.assign("loc_mask", flat)
         s.assign("cls_target", (label[0], anchor[1]))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: MultiBoxTargetParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Image by image."""
         anchor, labels, predicted = (wide(x) for x in inputs)
         batch, count = labels.shape[0], anchor.shape[1]
@@ -141,7 +135,7 @@ class MultiBoxTarget(OperatorProperty):
         return location.reshape(flat).astype(kind), mask.reshape(flat).astype(kind), classes.astype(kind)
 
 
-def _matched(anchors: Any, objects: Any, threshold: float) -> tuple[Any, Any, Any]:
+def _matched(anchors: Array, objects: Array, threshold: float) -> tuple[Array, Array, Array]:
     """Per anchor the object it is matched with, their overlap, and whether it is positive."""
     overlaps = iou(anchors, objects)
     match, best = overlaps.argmax(1), overlaps.max(1)
@@ -158,7 +152,7 @@ def _matched(anchors: Any, objects: Any, threshold: float) -> tuple[Any, Any, An
     return match, best, positive
 
 
-def _negatives(predicted: Any, overlap: Any, positive: Any, p: Any) -> Any:
+def _negatives(predicted: Array, overlap: Array, positive: Array, p: MultiBoxTargetParam) -> Array:
     """Indices of the anchors that count as background."""
     if p.negative_mining_ratio <= 0:
         return np.flatnonzero(~positive)
@@ -169,8 +163,7 @@ def _negatives(predicted: Any, overlap: Any, positive: Any, p: Any) -> Any:
     return candidates[np.argsort(background, kind="stable")[:many]]
 
 
-@param
-class MultiBoxDetectionParam:
+class MultiBoxDetectionParam(Params):
     """Thresholds, and how boxes are decoded."""
 
     clip: bool = opt(True, "cut boxes to the image")
@@ -185,7 +178,7 @@ class MultiBoxDetectionParam:
     nms_topk: int = opt(-1, "only the best ones are kept; −1: all")
 
 
-class MultiBoxDetection(OperatorProperty):
+class MultiBoxDetection(Operator[MultiBoxDetectionParam]):
     """Detections (B, A, 6) = (class, probability, corner box), best first; class −1 is none.
 
     cls_prob (B, classes, A) with class 0 the background, loc_pred (B, 4A), anchor (1, A, 4).
@@ -194,10 +187,10 @@ class MultiBoxDetection(OperatorProperty):
 
     name = "_contrib_MultiBoxDetection"
     aliases = ("_npx_multibox_detection",)
-    Param = MultiBoxDetectionParam
     arguments = ("cls_prob", "loc_pred", "anchor")
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: MultiBoxDetectionParam, s: Shapes) -> None:
         """By batch and anchors."""
         prob = s.get("cls_prob")
         if len(p.variances) != 4:
@@ -210,7 +203,7 @@ class MultiBoxDetection(OperatorProperty):
         s.assign("anchor", (1, prob[2], 4))
         s.assign("output", (prob[0], prob[2], 6))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: MultiBoxDetectionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Image by image."""
         prob, offsets, anchors = (wide(x) for x in inputs)
         batch, _, count = prob.shape
@@ -235,6 +228,3 @@ class MultiBoxDetection(OperatorProperty):
             top[~suppress(top[:, 2:], classes, p.nms_threshold, closed=True), 0] = -1
             output[i, : len(order)] = top
         return (output.astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (MultiBoxPrior, MultiBoxTarget, MultiBoxDetection)

@@ -7,21 +7,16 @@ NIPS 2015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 
 Floats = tuple[float, ...]
 
 
-@param
-class ProposalParam:
+class ProposalParam(Params):
     """Anchors, thresholds, numbers."""
 
     rpn_pre_nms_top_n: int = opt(6000, "how many of the best boxes are considered; not above 0: all")
@@ -35,7 +30,7 @@ class ProposalParam:
     iou_loss: bool = opt(False, "bbox_pred are offsets of corners, not of centre and log extents")
 
 
-def anchors(p: Any) -> Any:
+def anchors(p: ProposalParam) -> Array:
     """The anchors of position (0, 0): (ratios · scales, 4), corners in whole pixels, both included."""
     side = p.feature_stride
     made = []
@@ -48,7 +43,7 @@ def anchors(p: Any) -> Any:
     return np.array(made)
 
 
-def regressed(boxes: Any, offsets: Any, by_corners: bool) -> Any:
+def regressed(boxes: Array, offsets: Array, by_corners: bool) -> Array:
     """Boxes moved by predicted offsets; all (…, 4)."""
     if by_corners:
         return boxes + offsets
@@ -58,14 +53,14 @@ def regressed(boxes: Any, offsets: Any, by_corners: bool) -> Any:
     return np.concatenate((middle - half, middle + half), -1)
 
 
-def _overlaps(box: Any, others: Any) -> Any:
+def _overlaps(box: Array, others: Array) -> Array:
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]) + 1
     common = np.maximum(sides, 0).prod(1)
     area, rest = (box[2:] - box[:2] + 1).prod(), (others[:, 2:] - others[:, :2] + 1).prod(1)
     return common / (area + rest - common)
 
 
-def _kept(boxes: Any, threshold: float, most: int) -> list[int]:
+def _kept(boxes: Array, threshold: float, most: int) -> list[int]:
     alive = np.ones(len(boxes), bool)
     kept: list[int] = []
     for i in range(len(boxes)):
@@ -78,7 +73,7 @@ def _kept(boxes: Any, threshold: float, most: int) -> list[int]:
     return kept
 
 
-def propose(p: Any, scores: Any, offsets: Any, info: Any) -> tuple[Any, Any]:
+def propose(p: ProposalParam, scores: Array, offsets: Array, info: Array) -> tuple[Array, Array]:
     """Boxes (post, 4) and scores (post,) of one image.
 
     Parameters
@@ -110,7 +105,7 @@ def propose(p: Any, scores: Any, offsets: Any, info: Any) -> tuple[Any, Any]:
     return boxes[chosen], score[chosen]
 
 
-class MultiProposal(OperatorProperty):
+class MultiProposal(Operator[ProposalParam]):
     """Boxes that may hold an object, from a region proposal network: (B·post, 5), rows (image, box).
 
     cls_prob (B, 2A, H, W) has the backgrounds' probabilities first, bbox_pred (B, 4A, H, W),
@@ -120,15 +115,15 @@ class MultiProposal(OperatorProperty):
     """
 
     name = "_contrib_MultiProposal"
-    Param = ProposalParam
     arguments = ("cls_prob", "bbox_pred", "im_info")
     results = ("output", "score")
+    differentiable = False
 
-    def num_visible_outputs(self, p: Any) -> int:
+    def num_visible_outputs(self, p: ProposalParam) -> int:
         """Scores if wanted."""
         return 2 if p.output_score else 1
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ProposalParam, s: Shapes) -> None:
         """Fixed numbers of boxes."""
         prob = image_shape(s, "cls_prob")
         count = len(p.ratios) * len(p.scales)
@@ -144,7 +139,7 @@ class MultiProposal(OperatorProperty):
         s.assign("output", (rows, 5))
         s.assign("score", (rows, 1))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: ProposalParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Image by image, in the type of cls_prob."""
         prob, offsets, info = (wide(x) for x in inputs)
         kind, rows = inputs[0].dtype, p.rpn_post_nms_top_n
@@ -163,12 +158,9 @@ class Proposal(MultiProposal):
 
     name = "_contrib_Proposal"
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ProposalParam, s: Shapes) -> None:
         """One image."""
         prob = image_shape(s, "cls_prob")
         if prob is not None and prob[0] not in (1, -1):
             raise s.error(f"cls_prob: expected one image, got {prob}; use MultiProposal")
         super().infer_shape(p, s)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Proposal, MultiProposal)

@@ -6,21 +6,27 @@ Source: Dai et al., R-FCN: Object Detection via Region-based Fully Convolutional
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    ShapeOnly,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 
 
-@param
-class PSROIPoolingParam:
+class PSROIPoolingParam(Params):
     """Scale, channels, bins."""
 
     spatial_scale: float = required("extent of the feature map over that of the image", lower=0.0)
@@ -29,9 +35,12 @@ class PSROIPoolingParam:
     group_size: int = opt(0, "groups of channels per side; 0: one per bin", lower=0)
 
 
-def groups(p: Any) -> int:
+Index = tuple[int | slice, ...]
+
+
+def groups(p: PSROIPoolingParam) -> int:
     """Groups of channels per side."""
-    return p.group_size or p.pooled_size  # type: ignore[no-any-return]
+    return p.group_size or p.pooled_size
 
 
 def _edges(start: float, extent: float, bins: int, limit: int) -> list[tuple[int, int]]:
@@ -41,12 +50,12 @@ def _edges(start: float, extent: float, bins: int, limit: int) -> list[tuple[int
     return [(int(np.clip(a, 0, limit)), int(np.clip(b, 0, limit))) for a, b in ends]
 
 
-def rounded(x: Any) -> float:
+def rounded(x: float) -> float:
     """The nearest integer, halves away from zero."""
     return float(np.sign(x) * np.floor(abs(float(x)) + 0.5))
 
 
-class PSROIPooling(Differentiable):
+class PSROIPooling(Operator[PSROIPoolingParam]):
     """Means of data (N, D·G², H, W) in the bins of regions rois (R, 5): (R, D, P, P).
 
     Every bin reads the D channels of its group. A region is (image, x₀, y₀, x₁, y₁) in pixels of
@@ -54,11 +63,10 @@ class PSROIPooling(Differentiable):
     """
 
     name = "_contrib_PSROIPooling"
-    Param = PSROIPoolingParam
     arguments = ("data", "rois")
-    read = ("rois",)
+    without_gradient = ("rois",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: PSROIPoolingParam, s: Shapes) -> None:
         """One result per region."""
         data, rois = image_shape(s), s.get("rois")
         channels = p.output_dim * groups(p) ** 2
@@ -71,7 +79,7 @@ class PSROIPooling(Differentiable):
         if rois is not None:
             s.assign("output", (rois[0], p.output_dim, p.pooled_size, p.pooled_size))
 
-    def bins(self, p: Any, data: Any, rois: Any) -> Iterator[tuple[Any, Any, int]]:
+    def bins(self, p: PSROIPoolingParam, data: Array, rois: Array) -> Iterator[tuple[Index, Index, int]]:
         """Per bin its place (region, :, row, column), its part of data, and its elements."""
         _, _, height, width = data.shape
         count = groups(p)
@@ -98,7 +106,7 @@ class PSROIPooling(Differentiable):
                         )
                         yield (i, slice(None), r, c), part, elements
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: PSROIPoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Bin by bin."""
         data, rois = (wide(x) for x in inputs)
         output = np.zeros((len(rois), p.output_dim, p.pooled_size, p.pooled_size), data.dtype)
@@ -106,13 +114,9 @@ class PSROIPooling(Differentiable):
             output[place] = data[part].sum((1, 2)) / elements
         return (output.astype(inputs[0].dtype),)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: PSROIPoolingParam, out_grad: Array, data: ShapeOnly, rois: Array) -> Array:
         """Shared equally among a bin's elements."""
-        head = wide(heads[0])
-        grad = np.zeros(inputs[0].shape, head.dtype)
-        for place, part, elements in self.bins(p, grad, wide(inputs[1])):
-            grad[part] += (head[place] / elements)[:, None, None]
-        return (grad,)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (PSROIPooling,)
+        grad = np.zeros(data.shape, out_grad.dtype)
+        for place, part, elements in self.bins(p, grad, rois):
+            grad[part] += (out_grad[place] / elements)[:, None, None]
+        return grad

@@ -1,47 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of a feature map sampled bilinearly.
 
-Source: He et al., Mask R-CNN, ICCV 2017; for turned regions Ma et al., Arbitrary-Oriented Scene Text
+Source: He et al., Mask R-CNN, ICCV 2017; for rotated regions Ma et al., Arbitrary-Oriented Scene Text
 Detection via Rotation Proposals, 2018.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.contrib.differentiable import Differentiable
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.nn.base import wide
 from mx_operators.vision.base import image_shape
 
 
-@param
-class ROIAlignParam:
-    """Extents, scale, samples."""
+class RegionParam(Params):
+    """Extents and scale."""
 
     pooled_size: Shape = required("(height, width) of the result", lower=1)
     spatial_scale: float = required("extent of the feature map over that of the image")
+
+
+class ROIAlignParam(RegionParam):
+    """Extents, scale, samples."""
+
     sample_ratio: int = opt(-1, "samples per bin and axis; not above 0: one per element")
     position_sensitive: bool = opt(False, "every bin has channels of its own")
     aligned: bool = opt(False, "pixels' centres lie at ½")
 
 
-@param
-class RROIAlignParam:
+class RROIAlignParam(RegionParam):
     """Extents, scale, samples."""
 
-    pooled_size: Shape = required("(height, width) of the result", lower=1)
-    spatial_scale: float = required("extent of the feature map over that of the image")
     sampling_ratio: int = opt(-1, "samples per bin and axis; not above 0: one per element")
 
 
-def corners(y: Any, x: Any, height: int, width: int) -> Iterator[tuple[Any, Any, Any]]:
+P = TypeVar("P", bound=RegionParam)
+
+
+Corner = tuple[Array, Array, Array]
+
+
+def corners(y: Array, x: Array, height: int, width: int) -> Iterator[Corner]:
     """The four (row, column, weight) of bilinear samples; outside by more than 1 weights are 0."""
     inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
     y, x = np.maximum(y, 0), np.maximum(x, 0)
@@ -56,14 +72,16 @@ def corners(y: Any, x: Any, height: int, width: int) -> Iterator[tuple[Any, Any,
             yield row, column, np.where(inside, weight_y * weight_x, 0)
 
 
-def grid(extent: float, bins: int, wanted: int) -> Any:
+def grid(extent: float, bins: int, wanted: int) -> Array:
     """Positions (bins, samples) along a side of a region, from its beginning."""
     bin_extent = extent / bins
     samples = wanted if wanted > 0 else max(math.ceil(bin_extent), 0)
     return (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / max(samples, 1)) * bin_extent
 
 
-def region_shapes(p: Any, s: Any, columns: int) -> tuple[Any, Any]:
+def region_shapes(
+    p: RegionParam, s: Shapes, columns: int
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """Shapes of data and rois, checked."""
     data, rois = image_shape(s), s.get("rois")
     if len(p.pooled_size) != 2:
@@ -76,47 +94,39 @@ def region_shapes(p: Any, s: Any, columns: int) -> tuple[Any, Any]:
     return data, rois
 
 
-class ROIAlign(Differentiable):
-    """Means of bilinear samples of data (N, C, H, W) in the bins of regions rois (R, 5).
+def _all_pairs(y: Array, x: Array) -> tuple[Array, Array]:
+    """Rows (h, m) and columns (w, n) as (h, w, m·n) each."""
+    shape = (y.shape[0], x.shape[0], y.shape[1], x.shape[1])
+    pair = np.broadcast_to(y[:, None, :, None], shape), np.broadcast_to(x[None, :, None, :], shape)
+    rows, columns = (a.reshape(*shape[:2], shape[2] * shape[3]) for a in pair)
+    return rows, columns
 
-    A region is (image, x₀, y₀, x₁, y₁) in pixels of the image; those of image −1 give zeros. The
-    result is (R, C, *pooled_size), or (R, C / bins, *pooled_size) when position_sensitive. Regions
-    have no gradient.
-    """
 
-    name = "_contrib_ROIAlign"
-    Param = ROIAlignParam
+def _own_channels(shape: tuple[int, ...]) -> Array:
+    """The channel (c, h, w, 1) of each bin: c·h·w in order."""
+    return np.arange(math.prod(shape)).reshape(*shape, 1)
+
+
+def _own(image: Array, row: Array, column: Array) -> Array:
+    channels = image.shape[0] // (row.shape[0] * row.shape[1])
+    return image[_own_channels((channels, *row.shape[:2])), row[None], column[None]]
+
+
+class _Align(Operator[P]):
+    """What kinds of regions share: where their samples lie is up to them."""
+
     arguments = ("data", "rois")
-    read = ("rois",)
+    without_gradient = ("rois",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """One result per region."""
-        data, rois = region_shapes(p, s, 5)
-        if data is None or rois is None:
-            return
-        channels, bins = data[1], math.prod(p.pooled_size)
-        if p.position_sensitive and channels >= 0:
-            if channels % bins:
-                raise s.error(f"data: expected a multiple of {bins} channels, got {data}")
-            channels //= bins
-        s.assign("output", (rois[0], channels, *p.pooled_size))
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """One type."""
-        t.unify(["data", "rois", "output"])
-
-    def samples(self, p: Any, region: Any) -> tuple[Any, Any]:
+    def samples(self, p: P, region: Array) -> tuple[Array, Array]:
         """Positions y (h, w, m), x (h, w, m) of the samples of every bin."""
-        offset = 0.5 if p.aligned else 0.0
-        x0, y0, x1, y1 = (float(v) * p.spatial_scale - offset for v in region[1:5])
-        width, height = x1 - x0, y1 - y0
-        if not p.aligned:
-            width, height = max(width, 1.0), max(height, 1.0)
-        y = y0 + grid(height, p.pooled_size[0], p.sample_ratio)
-        x = x0 + grid(width, p.pooled_size[1], p.sample_ratio)
-        return _all_pairs(y, x)
+        raise NotImplementedError
 
-    def gather(self, p: Any, data: Any, rois: Any) -> Iterator[tuple[int, int, Any]]:
+    def position_sensitive(self, p: P) -> bool:
+        """Whether every bin has channels of its own."""
+        return False
+
+    def gather(self, p: P, data: Array, rois: Array) -> Iterator[tuple[int, int, list[Corner]]]:
         """Per region its number, its image, and its samples' corners with weights of their mean."""
         for i, region in enumerate(rois):
             image = int(region[0])
@@ -130,11 +140,11 @@ class ROIAlign(Differentiable):
             count = max(y.shape[2], 1)
             yield i, image, [(r, c, w / count) for r, c, w in corners(y, x, *data.shape[2:])]
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Region by region, all channels and bins at once."""
         data, rois = (wide(x) for x in inputs)
         height, width = p.pooled_size
-        sensitive = getattr(p, "position_sensitive", False)
+        sensitive = self.position_sensitive(p)
         channels = data.shape[1] // (height * width) if sensitive else data.shape[1]
         output = np.zeros((len(rois), channels, height, width), data.dtype)
         for i, image, parts in self.gather(p, data, rois):
@@ -143,52 +153,69 @@ class ROIAlign(Differentiable):
                 output[i] += (taken * weight).sum(-1)
         return (output.astype(inputs[0].dtype),)
 
-    def pull(self, p: Any, heads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def backward(self, p: P, out_grad: Array, data: ShapeOnly, rois: Array) -> Array:
         """Every sample gives its share back."""
-        head, rois = wide(heads[0]), wide(inputs[1])
-        grad = np.zeros(inputs[0].shape, head.dtype)
-        sensitive = getattr(p, "position_sensitive", False)
+        grad = np.zeros(data.shape, out_grad.dtype)
+        sensitive = self.position_sensitive(p)
         for i, image, parts in self.gather(p, grad, rois):
             for row, column, weight in parts:
-                share = head[i][..., None] * weight
+                share = out_grad[i][..., None] * weight
                 channel: Any = _own_channels(share.shape[:3]) if sensitive else slice(None)
                 place: Any = (channel, row[None], column[None]) if sensitive else (channel, row, column)
                 np.add.at(grad[image], place, share)
-        return (grad,)
+        return grad
 
 
-def _all_pairs(y: Any, x: Any) -> tuple[Any, Any]:
-    """Rows (h, m) and columns (w, n) as (h, w, m·n) each."""
-    shape = (y.shape[0], x.shape[0], y.shape[1], x.shape[1])
-    pair = np.broadcast_to(y[:, None, :, None], shape), np.broadcast_to(x[None, :, None, :], shape)
-    rows, columns = (a.reshape(*shape[:2], shape[2] * shape[3]) for a in pair)
-    return rows, columns
+class ROIAlign(_Align[ROIAlignParam]):
+    """Means of bilinear samples of data (N, C, H, W) in the bins of regions rois (R, 5).
+
+    A region is (image, x₀, y₀, x₁, y₁) in pixels of the image; those of image −1 give zeros. The
+    result is (R, C, *pooled_size), or (R, C / bins, *pooled_size) when position_sensitive. Regions
+    have no gradient.
+    """
+
+    name = "_contrib_ROIAlign"
+
+    def infer_shape(self, p: ROIAlignParam, s: Shapes) -> None:
+        """One result per region."""
+        data, rois = region_shapes(p, s, 5)
+        if data is None or rois is None:
+            return
+        channels, bins = data[1], math.prod(p.pooled_size)
+        if p.position_sensitive and channels >= 0:
+            if channels % bins:
+                raise s.error(f"data: expected a multiple of {bins} channels, got {data}")
+            channels //= bins
+        s.assign("output", (rois[0], channels, *p.pooled_size))
+
+    def samples(self, p: ROIAlignParam, region: Array) -> tuple[Array, Array]:
+        """Positions y (h, w, m), x (h, w, m) of the samples of every bin."""
+        offset = 0.5 if p.aligned else 0.0
+        x0, y0, x1, y1 = (float(v) * p.spatial_scale - offset for v in region[1:5])
+        width, height = x1 - x0, y1 - y0
+        if not p.aligned:
+            width, height = max(width, 1.0), max(height, 1.0)
+        y = y0 + grid(height, p.pooled_size[0], p.sample_ratio)
+        x = x0 + grid(width, p.pooled_size[1], p.sample_ratio)
+        return _all_pairs(y, x)
+
+    def position_sensitive(self, p: ROIAlignParam) -> bool:
+        return p.position_sensitive
 
 
-def _own_channels(shape: tuple[int, ...]) -> Any:
-    """The channel (c, h, w, 1) of each bin: c·h·w in order."""
-    return np.arange(math.prod(shape)).reshape(*shape, 1)
-
-
-def _own(image: Any, row: Any, column: Any) -> Any:
-    channels = image.shape[0] // (row.shape[0] * row.shape[1])
-    return image[_own_channels((channels, *row.shape[:2])), row[None], column[None]]
-
-
-class RROIAlign(ROIAlign):
-    """ROIAlign of turned regions rois (R, 6): (image, centre x, centre y, width, height, degrees)."""
+class RROIAlign(_Align[RROIAlignParam]):
+    """ROIAlign of rotated regions rois (R, 6): (image, centre x, centre y, width, height, degrees)."""
 
     name = "_contrib_RROIAlign"
-    Param = RROIAlignParam  # type: ignore[assignment]
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: RROIAlignParam, s: Shapes) -> None:
         """One result per region."""
         data, rois = region_shapes(p, s, 6)
         if data is not None and rois is not None:
             s.assign("output", (rois[0], data[1], *p.pooled_size))
 
-    def samples(self, p: Any, region: Any) -> tuple[Any, Any]:
-        """A grid around the centre, turned."""
+    def samples(self, p: RROIAlignParam, region: Array) -> tuple[Array, Array]:
+        """A grid around the centre, rotated."""
         x0, y0, width, height = (float(v) * p.spatial_scale for v in region[1:5])
         width, height = max(width, 1.0), max(height, 1.0)
         angle = float(region[5]) * math.pi / 180
@@ -197,6 +224,3 @@ class RROIAlign(ROIAlign):
         dy, dx = _all_pairs(y, x)
         cos, sin = math.cos(angle), math.sin(angle)
         return dy * cos - dx * sin + y0, dy * sin + dx * cos + x0
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (ROIAlign, RROIAlign)

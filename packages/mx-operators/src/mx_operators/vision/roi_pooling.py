@@ -6,21 +6,25 @@ Source: Girshick, Fast R-CNN, ICCV 2015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import OperatorProperty, Shape, param, required
-from mx_core.operator.property import ReferenceContext
-from mx_operators.backward import BackwardOperator
-from mx_operators.nn.base import wide
+from mx_core.operator import (
+    Array,
+    Arrays,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    ShapeOnly,
+    Shapes,
+    Types,
+    required,
+)
 from mx_operators.vision.base import image_shape
 
 
-@param
-class ROIPoolingParam:
+class ROIPoolingParam(Params):
     """Grid and scale."""
 
     pooled_size: Shape = required("(height, width) of the grid of windows", lower=1)
@@ -43,7 +47,7 @@ def _rounded(x: float) -> int:
     return int(np.floor(abs(x) + 0.5)) * (1 if x >= 0 else -1)
 
 
-def image_of(roi: Any, n_images: int, op: str) -> int:
+def image_of(roi: Array, n_images: int, op: str) -> int:
     """The image a region lies in; a negative index marks padding, which reads image 0."""
     if not np.isfinite(roi).all():
         raise IndexOutOfBoundsError(f"[{op}] rois: expected numbers, got {roi.tolist()}")
@@ -52,7 +56,7 @@ def image_of(roi: Any, n_images: int, op: str) -> int:
     return max(int(roi[0]), 0)
 
 
-class ROIPooling(OperatorProperty):
+class ROIPooling(Operator[ROIPoolingParam]):
     """data (N, C, H, W) and rois (R, 5) give (R, C, H′, W′).
 
     A region is (image, x1, y1, x2, y2), both ends included, in units of 1/spatial_scale pixels; it is
@@ -61,41 +65,29 @@ class ROIPooling(OperatorProperty):
     """
 
     name = "ROIPooling"
-    Param = ROIPoolingParam
     arguments = ("data", "rois")
+    without_gradient = ("rois",)
     results = ("output", "maxidx")
+    hidden = ("maxidx",)
 
-    def num_visible_outputs(self, p: Any) -> int:
-        """The maxima."""
-        return 1
-
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ROIPoolingParam, s: Shapes) -> None:
         """Regions, channels, windows."""
         if len(p.pooled_size) != 2:
             raise s.error(f"pooled_size: expected 2 values, got {p.pooled_size}")
         s.assign("rois", (-1, 5))
-        data, rois = image_shape(s), s.get("rois")
+        data, rois = image_shape(s), s.ranked("rois")
         if data is not None:
             if 0 in data[:1]:
                 raise s.error(f"data: no images in {data}")
             s.assign("output", (rois[0], data[1], *p.pooled_size))
         s.unify(["output", "maxidx"])
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: ROIPoolingParam, t: Types) -> None:
         """As data; positions are int32."""
         t.unify(["data", "rois", "output"])
         t.assign("maxidx", "int32")
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Needs the positions and the shape of data; regions have none."""
-        kept = (g.out_grad(), g.input(0), g.input(1), g.output(1))
-        return (g.op("_backward_ROIPooling", kept, params=p)[0], None)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardROIPooling(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: ROIPoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Region by region, window by window."""
         data, rois = inputs[0], np.asarray(inputs[1], np.float64)
         channels, height, width = data.shape[1:]
@@ -115,27 +107,14 @@ class ROIPooling(OperatorProperty):
                     position[n, :, i, j] = (row + top) * width + column + left
         return out, position
 
-
-class BackwardROIPooling(BackwardOperator):
-    """Gradient of ROIPooling with respect to data."""
-
-    name = "_backward_ROIPooling"
-    Param = ROIPoolingParam
-    arguments = ("out_grad", "data", "rois", "maxidx")
-    results = ("data_grad",)
-    gradient_of = {"data_grad": "data"}
-    shape_only_inputs = frozenset((1,))
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def backward(
+        self, p: ROIPoolingParam, out_grad: Array, data: ShapeOnly, rois: Array, maxidx: Array
+    ) -> Array:
         """Out-gradients added up where the maxima were."""
-        g, data, rois, position = inputs
         n, channels, height, width = data.shape
-        grad = np.zeros((n, channels, height * width), wide(g).dtype)
-        for head, roi, where in zip(g, np.asarray(rois, np.float64), position, strict=True):
+        grad = np.zeros((n, channels, height * width), out_grad.dtype)
+        for head, roi, where in zip(out_grad, np.asarray(rois, np.float64), maxidx, strict=True):
             channel, *window = np.nonzero(where >= 0)
-            target = where[(channel, *window)]
-            np.add.at(grad[image_of(roi, n, self.name)], (channel, target), head[(channel, *window)])
-        return (grad.reshape(data.shape).astype(data.dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (ROIPooling,)
+            place = (channel, *window)
+            np.add.at(grad[image_of(roi, n, self.backward_name)], (channel, where[place]), head[place])
+        return grad.reshape(data.shape)

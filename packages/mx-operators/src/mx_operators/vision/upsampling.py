@@ -4,19 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from mx_core.operator import OperatorProperty, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    opt,
+    required,
+)
 from mx_operators.nn.base import wide
 from mx_operators.nn.deconvolution import Deconvolution, DeconvolutionParam
 from mx_operators.vision.base import image_shape
 
 
-@param
-class UpSamplingParam:
+class UpSamplingParam(Params):
     """Scale, and how."""
 
     scale: int = required("factor of height and width", lower=1, upper=1000)
@@ -30,7 +38,7 @@ class UpSamplingParam:
     workspace: int = opt(512, "upper bound of scratch memory, MiB", lower=0)
 
 
-def filter_param(p: Any) -> Any:
+def filter_param(p: UpSamplingParam) -> DeconvolutionParam:
     """The Deconvolution of sample_type bilinear: kernel 2·scale − scale mod 2, one group per channel."""
     kernel, pad = 2 * p.scale - p.scale % 2, p.scale // 2
     return DeconvolutionParam(
@@ -39,7 +47,7 @@ def filter_param(p: Any) -> Any:
     )  # fmt: skip
 
 
-def infer_repetition(p: Any, s: Any, names: Sequence[str], result: str) -> None:
+def infer_repetition(p: UpSamplingParam, s: Shapes, names: Sequence[str], result: str) -> None:
     """Extents of images that are repeated and joined: the first one decides."""
     shapes = [image_shape(s, name) for name in names]
     first = shapes[0]
@@ -56,7 +64,7 @@ def infer_repetition(p: Any, s: Any, names: Sequence[str], result: str) -> None:
     s.assign(result, (first[0], total, *new))
 
 
-class UpSampling(OperatorProperty):
+class UpSampling(Operator[UpSamplingParam]):
     """data (N, C, H, W) gives (N, C, scale·H, scale·W).
 
     nearest repeats pixels; further inputs are brought to the extents of the first one's result.
@@ -65,18 +73,17 @@ class UpSampling(OperatorProperty):
     """
 
     name = "UpSampling"
-    Param = UpSamplingParam
     variadic = "num_args"
     #: of the second input, whatever it is: MXNet's files say so
     input_attrs = dict.fromkeys(("weight", "arg1"), {"__init__": '["bilinear", {}]'})
 
-    def inputs(self, p: Any) -> tuple[str, ...]:
+    def inputs(self, p: UpSamplingParam) -> tuple[str, ...]:
         """arg0, arg1, …, or data and weight."""
         if p.sample_type == "bilinear":
             return ("data", "weight")
         return super().inputs(p)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: UpSamplingParam, s: Shapes) -> None:
         """The first input decides the extents."""
         if p.sample_type == "bilinear":
             if p.num_filter < 1:
@@ -86,57 +93,30 @@ class UpSampling(OperatorProperty):
             return
         infer_repetition(p, s, self.inputs(p), "output")
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: UpSamplingParam, g: GradientBuilder) -> Gradients:
         """That of the Deconvolution, or sums over the repeated pixels."""
         if p.sample_type == "bilinear":
-            kept = (g.out_grad(), g.input(0), g.input(1))
-            return g.op("_backward_Deconvolution", kept, params=filter_param(p))
-        return g.op("_backward_UpSampling", [g.out_grad(), *map(g.input, range(p.num_args))], params=p)
+            return g.op("_backward_Deconvolution", (g.out_grad(), *g.inputs), params=filter_param(p))
+        return g.backward()
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardUpSampling(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: UpSamplingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's repeat."""
         if p.sample_type == "bilinear":
             return Deconvolution().reference(filter_param(p), inputs, ctx)
         height, width = (p.scale * e for e in inputs[0].shape[2:])
         parts = [x.repeat(height // x.shape[2], 2).repeat(width // x.shape[3], 3) for x in inputs]
-        joined: Any = sum(map(wide, parts)) if p.multi_input_mode == "sum" else np.concatenate(parts, 1)
+        joined = (
+            np.asarray(sum(map(wide, parts))) if p.multi_input_mode == "sum" else np.concatenate(parts, 1)
+        )
         return (joined.astype(inputs[0].dtype),)
 
-
-class BackwardUpSampling(OperatorProperty):
-    """Gradients of UpSampling by repetition."""
-
-    name = "_backward_UpSampling"
-    Param = UpSamplingParam
-
-    def inputs(self, p: Any) -> tuple[str, ...]:
-        """out_grad, then the forward inputs."""
-        return ("out_grad", *(f"arg{i}" for i in range(p.num_args)))
-
-    def outputs(self, p: Any) -> tuple[str, ...]:
-        """One per forward input."""
-        return tuple(f"arg{i}_grad" for i in range(p.num_args))
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As the forward inputs, whose result has the shape of out_grad."""
-        infer_repetition(p, s, self.inputs(p)[1:], "out_grad")
-        for name in self.inputs(p)[1:]:
-            s.unify([name, f"{name}_grad"])
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """Sums over blocks of pixels."""
-        head, grads, begin = wide(inputs[0]), [], 0
-        for x in inputs[1:]:
+    def backward(self, p: UpSamplingParam, out_grad: Array, inputs: Arrays) -> Arrays:
+        """Sums over blocks of pixels, of nearest."""
+        grads, begin = [], 0
+        for x in inputs:
             n, c, h, w = x.shape
-            part = head if p.multi_input_mode == "sum" else head[:, begin : begin + c]
+            part = out_grad if p.multi_input_mode == "sum" else out_grad[:, begin : begin + c]
             begin += c
-            blocks = part.reshape(n, c, h, head.shape[2] // h, w, head.shape[3] // w)
-            grads.append(blocks.sum((3, 5)).astype(x.dtype))
+            blocks = part.reshape(n, c, h, out_grad.shape[2] // h, w, out_grad.shape[3] // w)
+            grads.append(blocks.sum((3, 5)))
         return grads
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (UpSampling,)
