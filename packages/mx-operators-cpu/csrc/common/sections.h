@@ -29,16 +29,19 @@ class Sections {
   size_t total_ = 0;
 };
 
-// Whether tensors hold floats, else BFloat16; throws Unsupported where they differ.  `apart`: inputs that
-// are float32 always.
-inline bool all_float(const Signature& s, std::initializer_list<size_t> apart) {
+// Whether tensors hold floats, else BFloat16; throws Unsupported where they differ.  `inputs_apart` and
+// `outputs_apart` are float32 always.
+inline bool all_float(const Signature& s, std::initializer_list<size_t> inputs_apart,
+                      std::initializer_list<size_t> outputs_apart = {}) {
   const DataType type = s.outputs[0].type;
-  for (const Spec& spec : s.outputs)
-    if (spec.type != type) throw Unsupported{};
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    const bool fixed = std::find(apart.begin(), apart.end(), i) != apart.end();
-    if (s.inputs[i].type != (fixed ? DataType::f32 : type)) throw Unsupported{};
-  }
+  const auto check = [type](const std::vector<Spec>& specs, std::initializer_list<size_t> apart) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const bool fixed = std::find(apart.begin(), apart.end(), i) != apart.end();
+      if (specs[i].type != (fixed ? DataType::f32 : type)) throw Unsupported{};
+    }
+  };
+  check(s.inputs, inputs_apart);
+  check(s.outputs, outputs_apart);
   return type == DataType::f32;
 }
 

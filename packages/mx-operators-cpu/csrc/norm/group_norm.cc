@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GroupNorm (Wu and He, arXiv:1803.08494) and InstanceNorm, whose groups are single channels.  A
-// group of one example is one contiguous run.  T: float or BFloat16, which all tensors hold.
+// group of one example is one contiguous run.  T: float or BFloat16, of all tensors
+// but the statistics, which are float.
 #include <cmath>
 
 #include "norm/norm.h"
@@ -52,8 +53,8 @@ class GroupNorm final : public Plan {
     const auto mean = static_cast<float>(result / count);
     squared_deviations(x, &mean, run, &result);
     const double std = std::sqrt(result / count + eps_);
-    if (call.wanted(1)) store(call.output<T>(1) + r, mean, call.adds(1));
-    if (call.wanted(2)) store(call.output<T>(2) + r, std, call.adds(2));
+    if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
+    if (call.wanted(2)) store(call.output<float>(2) + r, std, call.adds(2));
     if (!call.wanted(0)) return;
     const int64_t group = r % v_.groups;
     const float gamma(call.input<T>(1)[group]), shift(call.input<T>(2)[group]);
@@ -97,7 +98,7 @@ class GroupNormBackward final : public Plan {
     const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
     const T *g = call.input<T>(0) + r * v_.length, *x = call.input<T>(1) + r * v_.length;
-    const float mean(call.input<T>(3)[r]), std(call.input<T>(4)[r]);
+    const float mean = call.input<float>(3)[r], std = call.input<float>(4)[r];
     const double inverse = 1 / static_cast<double>(std);
     double total, moment;
     gradient_sums(g, x, &mean, run, &total, &moment);
@@ -116,12 +117,12 @@ class GroupNormBackward final : public Plan {
 }  // namespace
 
 PlanPtr group_norm(const Signature& s, const GroupNormOptions& options) {
-  if (all_float(counted(s, 3, 3), {})) return std::make_unique<GroupNorm<float>>(s, options);
+  if (all_float(counted(s, 3, 3), {}, {1, 2})) return std::make_unique<GroupNorm<float>>(s, options);
   return std::make_unique<GroupNorm<BFloat16>>(s, options);
 }
 
 PlanPtr group_norm_backward(const Signature& s, const GroupNormOptions& options) {
-  if (all_float(counted(s, 5, 3), {})) return std::make_unique<GroupNormBackward<float>>(s, options);
+  if (all_float(counted(s, 5, 3), {3, 4})) return std::make_unique<GroupNormBackward<float>>(s, options);
   return std::make_unique<GroupNormBackward<BFloat16>>(s, options);
 }
 

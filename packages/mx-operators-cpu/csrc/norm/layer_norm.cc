@@ -117,8 +117,8 @@ class LowLayerNorm final : public Plan {
     const auto mean = static_cast<float>(result / static_cast<double>(n));
     squared_deviations(x, &mean, run_of(n), &result);
     const double std = std::sqrt(result / static_cast<double>(n) + eps_);
-    show(call, 1, r, mean);
-    show(call, 2, r, static_cast<float>(std));
+    if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
+    if (call.wanted(2)) store(call.output<float>(2) + r, static_cast<float>(std), call.adds(2));
     if (!call.wanted(0)) return;
     BFloat16* to = call.output<BFloat16>(0) + r * n;
     if (call.adds(0)) convert(to, y, n);
@@ -126,11 +126,6 @@ class LowLayerNorm final : public Plan {
     convert(y, to, n);
   }
 
-  static void show(const Call& call, size_t output, int64_t r, float value) {
-    if (!call.wanted(output)) return;
-    BFloat16* to = call.output<BFloat16>(output) + r;
-    *to = BFloat16(call.adds(output) ? float(*to) + value : value);
-  }
 
   const AxisView v_;
   const double eps_;
@@ -216,7 +211,7 @@ class LayerNormBackward final : public Plan {
 
 PlanPtr layer_norm(const Signature& signature, const LayerNormOptions& options) {
   counted(signature, 3, 3);
-  if (all_float(signature, {})) return std::make_unique<LayerNorm>(signature, options);
+  if (all_float(signature, {}, {1, 2})) return std::make_unique<LayerNorm>(signature, options);
   return std::make_unique<LowLayerNorm>(signature, options);
 }
 

@@ -57,6 +57,9 @@ class _Region:
             if made is None:
                 continue
             for i, low in enumerate(made):
+                if self._graph.specs[low].dtype != _LOW:  # statistics stay float32
+                    self._mapping[Entry(node, i)] = low
+                    continue
                 self._low[Entry(node, i)] = low
                 self._mapping[Entry(node, i)] = self._cast(low, "float32", node.name)
         return self._graph.replace(self._mapping)
@@ -110,7 +113,7 @@ class _Region:
     def _with_kernel(self, node: Node, inputs: list[Entry]) -> tuple[Entry, ...] | None:
         assert node.op is not None and node.params is not None
         made = self._graph.apply(node.op, inputs, node.name, node.params, node.attrs)
-        if any(self._graph.specs[entry].dtype != _LOW for entry in made):
+        if self._graph.specs[made[0]].dtype != _LOW:
             return None
         specs = [self._graph.specs[e] for e in inputs], [self._graph.specs[e] for e in made]
         return made if self._graph.has_kernel(node.op, node.params, *specs) else None

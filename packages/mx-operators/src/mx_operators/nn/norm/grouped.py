@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
-from mx_operators.nn.base import along, wide
+from mx_operators.nn.base import along, statistics_type, wide
 
 
 class GroupedNormParam(Params):
@@ -49,8 +49,10 @@ class GroupedNorm(Operator[Q]):
             s.assign(name, (data[0], groups))
 
     def infer_type(self, p: Q, t: Types) -> None:
-        """One type."""
-        t.unify(["data", "gamma", "beta", "output", "mean", "std"])
+        """One type, but for statistics: float32 for 16-bit data."""
+        t.unify(["data", "gamma", "beta", "output"])
+        for name in ("mean", "std"):
+            t.assign(name, statistics_type(t.get("data")))
 
     def reference(self, p: Q, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Statistics per group, then a scaled shift per group."""
@@ -60,8 +62,8 @@ class GroupedNorm(Operator[Q]):
         mean = flat.mean(2, keepdims=True)
         std = np.sqrt(flat.var(2, keepdims=True) + p.eps)
         y = ((flat - mean) / std * along(gamma, 1, 3) + along(beta, 1, 3)).reshape(x.shape)
-        stats = (mean.reshape(n, groups), std.reshape(n, groups))
-        return tuple(a.astype(inputs[0].dtype) for a in (y, *stats))
+        stats = (mean.reshape(n, groups).astype(x.dtype), std.reshape(n, groups).astype(x.dtype))
+        return y.astype(inputs[0].dtype), *stats
 
     def backward(self, p: Q, out_grad: Array, data: Array, gamma: Array, mean: Array, std: Array) -> Arrays:
         """The chain rule through the groups' statistics."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
-from mx_operators.nn.base import along, positive_axis, wide
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
+from mx_operators.nn.base import along, positive_axis, statistics_type, wide
 
 
 class LayerNormParam(Params):
@@ -20,7 +20,8 @@ class LayerNormParam(Params):
 class LayerNorm(Operator[LayerNormParam]):
     """(x − mean) / √(var + eps) · gamma + beta along one axis.
 
-    mean and std = √(var + eps) have extent 1 on that axis and are hidden unless output_mean_var.
+    mean and std = √(var + eps) have extent 1 on that axis and are hidden unless output_mean_var; of
+    16-bit data they are float32.
 
     Source: Ba, Kiros and Hinton, Layer Normalization, 2016.
     """
@@ -47,6 +48,12 @@ class LayerNorm(Operator[LayerNormParam]):
         for name in ("mean", "std"):
             s.assign(name, (*data[:axis], 1, *data[axis + 1 :]))
 
+    def infer_type(self, p: LayerNormParam, t: Types) -> None:
+        """One type, but for statistics: float32 for 16-bit data."""
+        t.unify(["data", "gamma", "beta", "output"])
+        for name in ("mean", "std"):
+            t.assign(name, statistics_type(t.get("data")))
+
     def reference(self, p: LayerNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Statistics, then a scaled shift."""
         x, gamma, beta = (wide(a) for a in inputs)
@@ -54,7 +61,7 @@ class LayerNorm(Operator[LayerNormParam]):
         mean = x.mean(axis, keepdims=True)
         std = np.sqrt(x.var(axis, keepdims=True) + p.eps)
         y = (x - mean) / std * along(gamma, axis, x.ndim) + along(beta, axis, x.ndim)
-        return tuple(a.astype(inputs[0].dtype) for a in (y, mean, std))
+        return y.astype(inputs[0].dtype), mean.astype(x.dtype), std.astype(x.dtype)
 
     def backward(
         self, p: LayerNormParam, out_grad: Array, data: Array, gamma: Array, mean: Array, std: Array
