@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Offsets of blocks of memory that live for some steps of a schedule: blocks whose lives overlap get
-// disjoint ranges.  mx_symbol/memory/plan.py says which heuristics these are and where they come from.
+// disjoint ranges.  mx_symbol/memory/placement.py says which heuristics these are and where they come from.
 #pragma once
 
 #include <cstddef>

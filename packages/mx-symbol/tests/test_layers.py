@@ -26,7 +26,7 @@ LATE = {
     ("symbol.fluent", "symbol.creation"),
     ("symbol.fluent", "symbol.functions"),
     # an executor that is reshaped is bound again
-    ("runtime.executor", "runtime.bind"),
+    ("runtime.executor", "runtime.reshape"),
     # a CachedOp may run as pieces, of which most are CachedOps of a smaller symbol
     ("runtime.pieces", "runtime.cached_op"),
     ("runtime.pieces", "symbol"),

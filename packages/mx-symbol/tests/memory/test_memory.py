@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core.errors import MXNetError
-from mx_symbol.memory import plan as memory
+from mx_symbol.memory import placement as memory
 from mx_symbol.memory.check import check_any_order, check_plan
 from mx_symbol.memory.order import Order, masks_of, reuse_edges, users_of
-from mx_symbol.memory.plan import DataFlow, MemoryPlan, Placement, Step, plan_memory
+from mx_symbol.memory.placement import DataFlow, plan_memory
+from mx_symbol.memory.plan import MemoryPlan, Placement, Step
 
 
 @st.composite

@@ -115,7 +115,7 @@ def test_the_memory_plan_is_of_what_runs_and_says_what_is_prepared():
     executor.forward()
     nd.waitall()
     assert executor._arena.n_bytes == plan.total_bytes  # what runs, and no other
-    (preparation,) = executor._programs[executor._last].preparations
+    (preparation,) = executor._modes[executor._last].program.preparations
     kept = sum(array.size * np.dtype(array.dtype).itemsize for array in preparation.arrays.values())
     assert plan.kept_bytes == kept > 0
     text = str(plan).splitlines()

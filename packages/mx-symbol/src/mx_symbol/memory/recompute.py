@@ -23,7 +23,7 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.gradient import apply_plain
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.cost import cost
-from mx_symbol.memory.plan import ALIGNMENT
+from mx_symbol.memory.placement import ALIGNMENT
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph
 

@@ -12,7 +12,8 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.cost import microseconds
 from mx_symbol.memory.order import ORDER_LIMIT, Order, masks_of, reuse_edges, users_of
-from mx_symbol.memory.plan import DataFlow, MemoryPlan, PlacedPlan, Step, plan_memory
+from mx_symbol.memory.placement import DataFlow, plan_memory
+from mx_symbol.memory.plan import MemoryPlan, PlacedPlan, Step
 from mx_symbol.memory.strands import Strand, make_strands, may_pay, pays
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
 

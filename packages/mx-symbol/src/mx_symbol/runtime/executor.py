@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,26 @@ class Mode(NamedTuple):
 
     with_backward: bool
     is_train: bool
+
+
+@dataclass
+class _Compiled:
+    """What is made of a graph for one mode, each part when it is first needed.
+
+    Attributes
+    ----------
+    graph : after the passes
+    schedule : its nodes in order, and their memory
+    program : what `forward` and `backward` start
+    separate : the same with a part per node
+    prepared : arrays of what prepared nodes keep in `separate`
+    """
+
+    graph: BoundGraph | None = None
+    schedule: Schedule | None = None
+    program: Launch | None = None
+    separate: Launch | None = None
+    prepared: dict[Entry, NDArray] | None = None
 
 
 class Executor:
@@ -69,11 +90,7 @@ class Executor:
         self.arg_dict, self.grad_dict, self.aux_dict = dict(arrays[0]), dict(arrays[1]), dict(arrays[2])
         self._arena = Arena(ctx) if arena is None else arena
         self._calls = Calls(ctx)
-        self._graphs: dict[Mode, BoundGraph] = {}
-        self._schedules: dict[Mode, Schedule] = {}
-        self._programs: dict[Mode, Launch] = {}
-        self._separate: dict[Mode, Launch] = {}
-        self._prepared: dict[Mode, dict[Entry, NDArray]] = {}
+        self._modes: dict[Mode, _Compiled] = {}
         self._last: Mode | None = None
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
@@ -175,10 +192,10 @@ class Executor:
         n = self._timeline(mode).n_forward
         if not 0 <= step < n:
             raise IndexOutOfBoundsError(f"[partial_forward] step: expected 0 to {n - 1}, got {step}")
-        program = self._separate.get(mode)
-        if program is None:
-            program = self._separate[mode] = self._compiled(mode, separate=True)
-        program.push(step)
+        compiled = self._of(mode)
+        if compiled.separate is None:
+            compiled.separate = self._compiled(mode, separate=True)
+        compiled.separate.push(step)
         self._last = mode
         return n - step - 1
 
@@ -255,25 +272,24 @@ class Executor:
                 )
             grad.copyto(target)
 
+    def _of(self, mode: Mode) -> _Compiled:
+        return self._modes.setdefault(mode, _Compiled())
+
     def _optimized(self, mode: Mode) -> BoundGraph:
         """The graph that is run in a mode."""
-        if mode.with_backward:
-            mode = Mode(True, True)
-        made = self._graphs.get(mode)
-        if made is None:
-            made = optimized(self._graph, mode.with_backward, mode.is_train, self._context)
-            if mode.with_backward:
-                made = within_budget(made, self._memory_budget)
-            self._graphs[mode] = made
-        return made
+        compiled = self._of(_graph_mode(mode))
+        if compiled.graph is None:
+            made = optimized(
+                self._graph, mode.with_backward, mode.is_train or mode.with_backward, self._context
+            )
+            compiled.graph = within_budget(made, self._memory_budget) if mode.with_backward else made
+        return compiled.graph
 
     def _schedule(self, mode: Mode) -> Schedule:
-        if mode.with_backward:
-            mode = Mode(True, True)
-        made = self._schedules.get(mode)
-        if made is None:
-            made = self._schedules[mode] = make_schedule(self._optimized(mode), mode.with_backward)
-        return made
+        compiled = self._of(_graph_mode(mode))
+        if compiled.schedule is None:
+            compiled.schedule = make_schedule(self._optimized(mode), mode.with_backward)
+        return compiled.schedule
 
     def _arrays_of(self, graph: BoundGraph) -> dict[Entry, NDArray]:
         """The arrays by the entries of an optimised graph."""
@@ -288,10 +304,11 @@ class Executor:
         return self._schedule(mode)
 
     def _program(self, mode: Mode) -> Launch:
-        program = self._programs.get(mode)
-        if program is None:
-            program = self._programs[mode] = self._compiled(mode)
-        return program
+        compiled = self._modes.get(mode)
+        if compiled is not None and compiled.program is not None:
+            return compiled.program
+        made = self._of(mode).program = self._compiled(mode)
+        return made
 
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
         graph = self._optimized(mode)
@@ -299,9 +316,10 @@ class Executor:
         if front and not separate:
             return self._behind_preparations(mode, front, rest)
         schedule = self._schedule(mode)
-        if mode not in self._prepared:
-            self._prepared[mode] = prepared_arrays(graph, schedule, self._context)
-        arrays = self._arrays_of(graph) | self._prepared[mode]
+        made = self._of(mode)
+        if made.prepared is None:
+            made.prepared = prepared_arrays(graph, schedule, self._context)
+        arrays = self._arrays_of(graph) | made.prepared
         ends = range(1, len(schedule.nodes) + 1) if separate else None
         compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
@@ -355,7 +373,7 @@ class Executor:
         allow_up_sizing : bool
             Allow arrays to grow, which gives them new memory.
         """
-        from mx_symbol.runtime.bind import rebind
+        from mx_symbol.runtime.reshape import rebind
 
         return rebind(self, partial_shaping, allow_up_sizing, kwargs)
 
@@ -427,6 +445,11 @@ class Executor:
     def get_optimized_symbol(self) -> Symbol:
         """The symbol that is run: what the graph passes made of the bound one."""
         return type(self._symbol)(self._graph.heads)
+
+
+def _graph_mode(mode: Mode) -> Mode:
+    """The mode whose graph a mode runs: with gradients there is one, that of training."""
+    return Mode(True, True) if mode.with_backward else mode
 
 
 def _copy_checked(name: str, value: NDArray, target: NDArray) -> None:
