@@ -17,7 +17,7 @@ import pytest
 import mx_ndarray
 from mx_core import operators
 from mx_core.context import Context
-from mx_core.operator import Operator, opt, param
+from mx_core.operator import Operator, Params, opt
 from mx_core.testing.sample_operators import Counter, Fails, Positive
 from mx_ndarray import _core
 from testkit import device_plugin
@@ -26,8 +26,7 @@ DATA = Path(__file__).parent / "data"
 gate = threading.Event()
 
 
-@param
-class _ScaleParam:
+class _ScaleParam(Params):
     """A run-time factor."""
 
     factor: float = opt(1.0, "the factor", runtime=True)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mx_core.cli import cli
 from mx_core.cli import stub_text as stubs
-from mx_core.operator import Operator, opt, param, required
+from mx_core.operator import Operator, Params, opt, required
 
 SOURCE = '''
 from __future__ import annotations
@@ -30,8 +30,7 @@ def __getattr__(name: str) -> object:
 '''
 
 
-@param
-class ThingParam:
+class ThingParam(Params):
     """Of every kind."""
 
     mode: str = opt("same", "how", choices=("same", "full"))

@@ -4,11 +4,10 @@ from typing import Any
 import pytest
 
 from mx_core import expression as X
-from mx_core.operator import Operator, SimpleOp, opt, param
+from mx_core.operator import Operator, Params, SimpleOp, opt
 
 
-@param
-class QuadraticParam:
+class QuadraticParam(Params):
     """Coefficients."""
 
     a: float = opt(0.0, "of the square", runtime=True)

@@ -12,7 +12,7 @@ import pytest
 from mx_core import errors, kernels, operators
 from mx_core.context import Context
 from mx_core.kernels import KernelSpec, TensorSpec
-from mx_core.operator import Array, Operator, Params, ReferenceContext, infer_shapes, infer_types, opt, param
+from mx_core.operator import Array, Operator, Params, ReferenceContext, infer_shapes, infer_types, opt
 
 
 class HalfParam(Params):
@@ -117,8 +117,7 @@ def test_a_kernel_that_cannot_be_prepared_is_named(half: Operator, monkeypatch: 
 
 
 def test_an_operator_of_any_number_of_inputs_has_a_limit() -> None:
-    @param
-    class ManyParam:
+    class ManyParam(Params):
         """How many."""
 
         num_args: int = opt(1, "how many")

@@ -2,11 +2,10 @@
 import pytest
 
 from mx_core.errors import ArgumentError, DTypeError
-from mx_core.operator import Shape, opt, param, required
+from mx_core.operator import Params, Shape, opt, required
 
 
-@param
-class WindowParam:
+class WindowParam(Params):
     """A made-up operator's parameters."""
 
     kernel: Shape = required("window, one int per axis", lower=1)
@@ -72,8 +71,7 @@ def test_parameters_are_immutable() -> None:
 def test_numpy_types_name_an_element_type() -> None:
     import numpy as np
 
-    @param
-    class CastParam:
+    class CastParam(Params):
         dtype: str = required("target type")
 
     assert CastParam(dtype=np.float16).dtype == "float16"
@@ -88,8 +86,7 @@ def test_parameters_that_were_refused_can_be_shown() -> None:
     assert repr(refused) == "WindowParam()"
 
 
-@param
-class _Numbers:
+class _Numbers(Params):
     values: tuple[float, ...] = opt((), "numbers")
 
 
@@ -105,3 +102,40 @@ def test_tuples_of_any_numbers_come_back_from_text(values: tuple[float, ...]) ->
 def test_text_that_is_no_tuple_of_numbers(text: str) -> None:
     with pytest.raises(ArgumentError, match="values: expected tuple of float"):
         _Numbers.parse({"values": text}, op="x")
+
+
+class UpdateParam(Params):
+    """What updates share."""
+
+    wd: float = opt(0.0, "weight decay", runtime=True)
+    clip: float = opt(-1.0, "limit", runtime=True)
+
+
+def names(cls: type[Params]) -> list[str]:
+    return [info.name for info in cls.fields()]
+
+
+def test_parameters_are_inherited() -> None:
+    class Behind(UpdateParam):
+        clip: float = opt(2.0, "limit", runtime=True)  # stays where it was
+        lr: float = required("learning rate", runtime=True)
+
+    class First(UpdateParam, leading=True):
+        lr: float = required("learning rate", runtime=True)
+
+    assert names(Behind) == ["wd", "clip", "lr"] and names(First) == ["lr", "wd", "clip"]
+    assert Behind(lr=1).scalars == (0.0, 2.0, 1.0) and First(lr=1).scalars == (1.0, 0.0, -1.0)
+    assert names(UpdateParam) == ["wd", "clip"]
+
+
+def test_members_that_are_no_parameters() -> None:
+    class Held(Params):
+        size: int
+
+        def __init__(self, size: int) -> None:
+            self._hold(size=size, key=("held", size))
+
+    held = Held(3)
+    assert held.size == 3 and held == Held(3) and held != Held(4) and held.attrs_all() == {}
+    with pytest.raises(AttributeError, match="cannot assign to parameter 'size'"):
+        held.size = 4

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 
 from mx_core import operators
-from mx_core.operator import Operator, SimpleOp, opt, param
+from mx_core.operator import Operator, Params, SimpleOp, opt
 from mx_core.testing import check_operator
 
 
-@param
-class Factor:
+class Factor(Params):
     """A factor."""
 
     factor: float = opt(2.0, "of the square")

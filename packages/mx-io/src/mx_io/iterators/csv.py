@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import FileFormatError
-from mx_core.operator import Params, Shape, opt, param, required
+from mx_core.operator import Params, Shape, opt, required
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
 
-@param
 class CSVParams(Params):
     """Of `CSVIter`."""
 

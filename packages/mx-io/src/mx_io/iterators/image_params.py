@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core.errors import ArgumentError
-from mx_core.operator import Params, Shape, opt, param, required
+from mx_core.operator import Params, Shape, opt, required
 from mx_io import _core
 
 _NORMALISING = (
@@ -15,7 +15,6 @@ _NORMALISING = (
 )  # fmt: skip
 
 
-@param
 class ImageRecordParams(Params):
     """Of `ImageRecordIter`."""
 

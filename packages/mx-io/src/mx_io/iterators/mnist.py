@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core.errors import ArgumentError, FileFormatError
-from mx_core.operator import Params, opt, param
+from mx_core.operator import Params, opt
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
 
 
-@param
 class MNISTParams(Params):
     """Of `MNISTIter`."""
 

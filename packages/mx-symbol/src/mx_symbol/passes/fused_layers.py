@@ -11,14 +11,13 @@ import numpy as np
 from mx_core import operators
 from mx_core.expression import evaluate, trace
 from mx_core.expression import functions as f
-from mx_core.operator import Operator, Shape, infer_shapes, opt, param, required
+from mx_core.operator import Operator, Params, Shape, infer_shapes, opt, required
 from mx_core.operator.declaration import ReferenceContext
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softrelu", "leaky", "clip", "gelu")
 
 
-@param
-class FusedConvolutionParam:
+class FusedConvolutionParam(Params):
     """Those of Convolution, and what follows."""
 
     kernel: Shape = required("window")
@@ -36,8 +35,7 @@ class FusedConvolutionParam:
     packed: Shape = opt((), "shape of the weight, where it comes in the order that the kernel wants")
 
 
-@param
-class FusedFullyConnectedParam:
+class FusedFullyConnectedParam(Params):
     """Those of FullyConnected, and what follows."""
 
     num_hidden: int = required("columns of the result", lower=1)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""operators_in finds what a package declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mx_core.operator import operators_in
+
+FILES = {
+    "__init__.py": "",
+    "base.py": """
+from mx_core.operator import Operator
+
+class Base(Operator):
+    differentiable = False
+""",
+    "sub/__init__.py": "",
+    "sub/one.py": """
+from found_by_test.base import Base
+from mx_core.operator import SimpleOp
+from mx_core.testing.sample_operators import Fails  # another package's
+
+class One(Base):
+    name = "test_one"
+
+FAMILY = tuple(type(f"Made{i}", (Base,), {"name": f"test_made{i}", "__module__": __name__}) for i in range(2))
+""",
+    "two.py": "from found_by_test.sub.one import One\n",
+}
+
+
+def test_classes_with_a_name_and_members_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in FILES.items():
+        path = tmp_path / "found_by_test" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [op.name for op in operators_in("found_by_test")] == ["test_one", "test_made0", "test_made1"]
