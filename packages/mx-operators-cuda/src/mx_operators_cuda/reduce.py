@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import Expression, Opcode
-from mx_operators.reduce.sums import kept_shape, reduced_axes
+from mx_operators.reduce.base import kept_shape, reduced_axes
 from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen.reduction import Runs, fold_type, runs_of, write_reduction
 from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
