@@ -4,47 +4,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.expression import Expression
-from mx_core.operator import Elementwise, Operator, OperatorProperty, SimpleOp, param, required
+from mx_core.expression import Expression, Traced
+from mx_core.operator import (
+    Elementwise,
+    GradientBuilder,
+    Gradients,
+    NoParams,
+    Operator,
+    Params,
+    SimpleOp,
+    Types,
+    required,
+)
+from mx_core.operator.declaration import P
 
 
-@param
-class CastParam:
+class CastParam(Params):
     """Target."""
 
     dtype: str = required("type of the result")
 
 
-class Cast(Elementwise):
+class Conversion(Elementwise[P]):
+    """The values in another element type; loading and storing convert."""
+
+    def expression(self, p: P) -> Expression:
+        return X.trace(lambda data: data, 1)
+
+    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
+        return ()
+
+    def gradient(self, p: P, g: GradientBuilder) -> Gradients:
+        """Converted back, to the type of data."""
+        return {"data": g.op("_backward_Cast", (g.out_grad(), g.input("data")))[0]}
+
+
+class Cast(Conversion[CastParam]):
     """The values in another element type; floats to integers truncate towards zero."""
 
     name = "Cast"
     aliases = ("cast",)
-    Param = CastParam
 
-    def expression(self, p: Any) -> Expression:
-        """The identity; loading and storing convert."""
-        return X.trace(lambda data: data, 1)
-
-    def infer_type(self, p: Any, t: Any) -> None:
-        """From the parameter."""
+    def infer_type(self, p: CastParam, t: Types) -> None:
         t.assign("output", p.dtype)
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Sizes differ."""
-        return ()
-
-    def backward_operator(self) -> Operator[Any]:
-        """A cast to the type of an array."""
+    def backward_operator(self) -> Operator[NoParams]:
         return BackwardCast()
-
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Cast back, to the type of data."""
-        return g.op("_backward_Cast", (g.out_grad(), g.input(0)))
 
 
 class BackwardCast(Elementwise):
@@ -55,24 +63,22 @@ class BackwardCast(Elementwise):
     results = ("data_grad",)
     shape_only = ("data",)
 
-    def expression(self, p: Any) -> Expression:
+    def expression(self, p: NoParams) -> Expression:
         """The identity of the first input."""
         return X.trace(lambda out_grad, data: out_grad, 2)
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """As data."""
+    def infer_type(self, p: NoParams, t: Types) -> None:
         t.unify(["data", "data_grad"])
 
-    def output_types(self, p: Any, input_types: Sequence[int]) -> tuple[int, ...]:
+    def output_types(self, p: NoParams, input_types: Sequence[int]) -> tuple[int, ...]:
         """As data."""
         return (dtypes.code(input_types[1]),)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         """In the type of out_grad."""
-        return g.op(self.name, (g.out_grad(), g.input(0)))[0], None
+        return {"out_grad": g.op(self.name, (g.out_grad(), g.input("out_grad")))[0]}
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Sizes differ."""
+    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
         return ()
 
 
@@ -81,7 +87,7 @@ class CopyTo(SimpleOp):
 
     name = "_copyto"
 
-    def function(self, p: Any, data: Any) -> Any:
+    def function(self, p: NoParams, data: Traced) -> Traced:
         """The identity."""
         return data
 
@@ -91,9 +97,6 @@ class IdentityWithAttrLikeRhs(SimpleOp):
 
     name = "_identity_with_attr_like_rhs"
 
-    def function(self, p: Any, lhs: Any, rhs: Any) -> Any:  # type: ignore[override]
+    def function(self, p: NoParams, lhs: Traced, rhs: Traced) -> Traced:
         """lhs."""
         return lhs
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Cast, CopyTo, IdentityWithAttrLikeRhs)

@@ -3,28 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.operator import OperatorProperty, opt, param
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Array,
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shapes,
+    Types,
+    opt,
+)
 from mx_operators.array.join import checked_axis
 
 
-@param
-class SortParam:
+class SortParam(Params):
     """Axis and direction."""
 
     axis: int | None = opt(-1, "the axis; None: of the flattened array")
     is_ascend: bool = opt(True, "smallest first")
 
 
-@param
-class ArgsortParam:
+class ArgsortParam(Params):
     """Axis, direction, type."""
 
     axis: int | None = opt(-1, "the axis; None: of the flattened array")
@@ -32,8 +39,7 @@ class ArgsortParam:
     dtype: str = opt("float32", "type of the indices")
 
 
-@param
-class TopkParam:
+class TopkParam(Params):
     """How many, of what, as what."""
 
     axis: int | None = opt(-1, "the axis; None: of the flattened array")
@@ -43,15 +49,14 @@ class TopkParam:
     dtype: str = opt("float32", "type of the indices")
 
 
-@param
-class ArgParam:
+class ArgParam(Params):
     """Axis."""
 
     axis: int | None = opt(None, "the axis; None: of the flattened array")
     keepdims: bool = opt(False, "keep the axis with extent 1")
 
 
-def order(x: Any, ascending: bool) -> Any:
+def order(x: Array, ascending: bool) -> Array:
     """Stable order along the last axis, NaN last."""
     if x.dtype.kind == "V":  # bfloat16
         x = x.astype(np.float32)
@@ -61,57 +66,37 @@ def order(x: Any, ascending: bool) -> Any:
     return np.argsort(key, -1, kind="stable")
 
 
-def _axis_last(x: Any, axis: int | None) -> Any:
+def _axis_last(x: Array, axis: int | None) -> Array:
     return x.reshape(-1) if axis is None else np.moveaxis(x, axis, -1)
 
 
-class Sort(OperatorProperty):
+def _axis_back(x: Array, axis: int | None) -> Array:
+    return x if axis is None else np.moveaxis(x, -1, axis)
+
+
+class Sort(Operator[SortParam]):
     """Values in order along an axis."""
 
     name = "sort"
-    Param = SortParam
     results = ("output0",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: SortParam, s: Shapes) -> None:
         """As data, or flat."""
         _ordered_shape(p, s, "output0")
 
-    def gradient(self, p: Any, g: Any) -> Any:
-        """Scattered back to where the values came from."""
-        return g.op("_backward_sort", (g.out_grad(), g.input(0)), params=p)
-
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardSort(),)
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """A stable sort."""
+    def reference(self, p: SortParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = _axis_last(inputs[0], p.axis)
         y = np.take_along_axis(x, order(x, p.is_ascend), -1)
-        return (y if p.axis is None else np.moveaxis(y, -1, p.axis),)
+        return (_axis_back(y, p.axis),)
 
-
-class BackwardSort(OperatorProperty):
-    """Gradient of sort."""
-
-    name = "_backward_sort"
-    Param = SortParam
-    arguments = ("out_grad", "data")
-    results = ("data_grad",)
-
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
-        s.unify(["data", "data_grad"])
-
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """The inverse permutation."""
-        g, x = _axis_last(inputs[0], p.axis), _axis_last(inputs[1], p.axis)
+    def backward(self, p: SortParam, out_grad: Array, data: Array) -> Array:
+        g, x = _axis_last(out_grad, p.axis), _axis_last(data, p.axis)
         out = np.empty_like(g)
         np.put_along_axis(out, order(x, p.is_ascend), g, -1)
-        return ((out if p.axis is None else np.moveaxis(out, -1, p.axis)).reshape(inputs[1].shape),)
+        return _axis_back(out, p.axis).reshape(data.shape)
 
 
-def _ordered_shape(p: Any, s: Any, output: str = "output") -> None:
+def _ordered_shape(p: SortParam | ArgsortParam, s: Shapes, output: str = "output") -> None:
     data = s.known("data")
     if p.axis is not None:
         s.unify(["data", output])
@@ -121,38 +106,34 @@ def _ordered_shape(p: Any, s: Any, output: str = "output") -> None:
         s.assign(output, (int(np.prod(data)),))
 
 
-class Argsort(OperatorProperty):
+class Argsort(Operator[ArgsortParam]):
     """Indices that would sort an axis."""
 
     name = "argsort"
-    Param = ArgsortParam
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ArgsortParam, s: Shapes) -> None:
         """As data, or flat."""
         _ordered_shape(p, s)
 
-    def infer_type(self, p: Any, t: Any) -> None:
-        """From the parameter."""
+    def infer_type(self, p: ArgsortParam, t: Types) -> None:
         t.assign("output", p.dtype)
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """A stable argsort."""
+    def reference(self, p: ArgsortParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         index = order(_axis_last(inputs[0], p.axis), p.is_ascend)
-        index = index if p.axis is None else np.moveaxis(index, -1, p.axis)
-        return (index.astype(dtypes.numpy_dtype(dtypes.code(p.dtype))),)
+        return (_axis_back(index, p.axis).astype(dtypes.numpy_dtype(dtypes.code(p.dtype))),)
 
 
-class Topk(OperatorProperty):
+class Topk(Operator[TopkParam]):
     """The k largest (or smallest) along an axis: indices, values, both, or a 0/1 mask."""
 
     name = "topk"
-    Param = TopkParam
 
-    def outputs(self, p: Any) -> tuple[str, ...]:
+    def outputs(self, p: TopkParam) -> tuple[str, ...]:
         """Values and indices with ret_typ both; values keep their name alone."""
         return {"both": ("output0", "output1"), "value": ("output0",)}.get(p.ret_typ, ("output",))
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: TopkParam, s: Shapes) -> None:
         """k along the axis."""
         data = s.known("data")
         if data is None:
@@ -161,7 +142,7 @@ class Topk(OperatorProperty):
         for name in self.outputs(p):
             s.assign(name, data if p.ret_typ == "mask" else values)
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: TopkParam, t: Types) -> None:
         """Values as data, indices from the parameter."""
         names = self.outputs(p)
         if p.ret_typ != "indices":
@@ -169,76 +150,71 @@ class Topk(OperatorProperty):
         if p.ret_typ in ("both", "indices"):
             t.assign(names[-1], p.dtype)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: TopkParam, g: GradientBuilder) -> Gradients:
         """Of values, scattered back; indices and masks have none."""
         if p.ret_typ not in ("both", "value"):
-            return None
-        return g.op("_backward_topk", (g.out_grad(0), g.input(0)), params=p)
+            return {}
+        return {"data": g.op("_backward_topk", (g.out_grad(), g.input("data")), params=p)[0]}
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardTopk(),)
+    def backward_operator(self) -> Operator[TopkParam]:
+        return BackwardTopk()
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: TopkParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """The head of a stable order."""
         x = _axis_last(inputs[0], p.axis)
         index = _head(p, x)
         if p.ret_typ == "mask":
             mask = np.zeros_like(x)
             np.put_along_axis(mask, index, 1, -1)
-            mask = mask if p.axis is None else np.moveaxis(mask, -1, p.axis)
-            return (mask.reshape(inputs[0].shape),)
-
-        def back(a: Any) -> Any:
-            return a if p.axis is None else np.moveaxis(a, -1, p.axis)
-
-        indices = back(index).astype(dtypes.numpy_dtype(dtypes.code(p.dtype)))
-        values = back(np.take_along_axis(x, index, -1))
+            return (_axis_back(mask, p.axis).reshape(inputs[0].shape),)
+        indices = _axis_back(index, p.axis).astype(dtypes.numpy_dtype(dtypes.code(p.dtype)))
+        values = _axis_back(np.take_along_axis(x, index, -1), p.axis)
         return {"indices": (indices,), "value": (values,), "both": (values, indices)}[p.ret_typ]
 
 
-def _top_shape(p: Any, data: tuple[int, ...], s: Any) -> tuple[int, ...]:
-    flat = p.axis is None
-    shape = (prod(data),) if flat else data
-    axis = 0 if flat else checked_axis(p.axis, len(data), s)
+def _top_shape(p: TopkParam, data: tuple[int, ...], s: Shapes) -> tuple[int, ...]:
+    shape = (prod(data),) if p.axis is None else data
+    axis = 0 if p.axis is None else checked_axis(p.axis, len(data), s)
     k = p.k if p.k >= 1 else shape[axis]
     if k > shape[axis]:
         raise s.error(f"k: expected at most {shape[axis]} for data {data}, got {p.k}")
     return (*shape[:axis], k, *shape[axis + 1 :])
 
 
-def _head(p: Any, x: Any) -> Any:
+def _head(p: TopkParam, x: Array) -> Array:
     k = p.k if p.k >= 1 else x.shape[-1]
     return order(x, p.is_ascend)[..., :k]
 
 
-class BackwardTopk(OperatorProperty):
+class BackwardTopk(Operator[TopkParam]):
     """Gradient of the values of topk."""
 
     name = "_backward_topk"
-    Param = TopkParam
     arguments = ("out_grad", "data")
     results = ("data_grad",)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: TopkParam, s: Shapes) -> None:
         """As data; out_grad as the values."""
         s.unify(["data", "data_grad"])
         data = s.known("data")
         if data is not None:
             s.assign("out_grad", _top_shape(p, data, s))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def gradient(self, p: TopkParam, g: GradientBuilder) -> Gradients:
+        return g.not_differentiable()
+
+    def reference(self, p: TopkParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Written where the values came from."""
         g, x = _axis_last(inputs[0], p.axis), _axis_last(inputs[1], p.axis)
         out = np.zeros_like(x)
         np.put_along_axis(out, _head(p, x), g, -1)
-        return ((out if p.axis is None else np.moveaxis(out, -1, p.axis)).reshape(inputs[1].shape),)
+        return (_axis_back(out, p.axis).reshape(inputs[1].shape),)
 
 
-class _Arg(OperatorProperty):
-    Param = ArgParam
+class _Arg(Operator[ArgParam]):
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ArgParam, s: Shapes) -> None:
         """The axis is dropped, or 1; of a flattened array one element stays."""
         data = s.get("data")
         if data is None:
@@ -254,15 +230,15 @@ class _Arg(OperatorProperty):
         kept = (1,) if p.keepdims else ()
         s.assign("output", (*data[:axis], *kept, *data[axis + 1 :]) or (1,))
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: ArgParam, t: Types) -> None:
         """As data, MXNet's convention."""
         t.unify(["data", "output"])
 
-    def index(self, x: Any, axis: int) -> Any:
+    def index(self, x: Array, axis: int) -> Array:
         """The index along an axis."""
         raise NotImplementedError
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
+    def reference(self, p: ArgParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's argmax or argmin."""
         x = inputs[0]
         if p.axis is None:
@@ -278,8 +254,7 @@ class Argmax(_Arg):
 
     name = "argmax"
 
-    def index(self, x: Any, axis: int) -> Any:
-        """The first largest."""
+    def index(self, x: Array, axis: int) -> Array:
         return x.argmax(axis)
 
 
@@ -288,18 +263,17 @@ class Argmin(_Arg):
 
     name = "argmin"
 
-    def index(self, x: Any, axis: int) -> Any:
-        """The first smallest."""
+    def index(self, x: Array, axis: int) -> Array:
         return x.argmin(axis)
 
 
-class ArgmaxChannel(OperatorProperty):
+class ArgmaxChannel(Operator):
     """argmax along axis 1 of (N, C, …)."""
 
     name = "argmax_channel"
+    differentiable = False
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """Without axis 1."""
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         data = s.get("data")
         if data is not None:
             if len(data) < 2:
@@ -308,9 +282,5 @@ class ArgmaxChannel(OperatorProperty):
                 raise s.error(f"data: {data} has no channels")
             s.assign("output", (data[0], *data[2:]))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """NumPy's argmax."""
+    def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].argmax(1).astype(inputs[0].dtype),)
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Sort, Argsort, Topk, Argmax, Argmin, ArgmaxChannel)

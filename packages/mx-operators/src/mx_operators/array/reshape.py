@@ -5,15 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from mx_core.errors import ShapeError
-from mx_core.operator import OperatorProperty, Shape, opt, param, required
-from mx_core.operator.property import ReferenceContext
+from mx_core.operator import (
+    Arrays,
+    GradientBuilder,
+    Gradients,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+    required,
+)
+from mx_core.operator.declaration import P
 
 
-@param
-class ReshapeParam:
+class ReshapeParam(Params):
     """Target, in MXNet's codes."""
 
     shape: Shape = opt((), "target: sizes, or 0 copy, -1 infer, -2 copy the rest, -3 merge two, -4 split")
@@ -109,50 +120,46 @@ def _split(size: int, parts: Sequence[int], codes: Sequence[int]) -> list[int]:
     return [first, second]
 
 
-class _SameElements(OperatorProperty):
-    """Elements in the same order under another shape; the gradient goes back."""
+class _SameElements(Operator[P]):
+    """Elements of the first input in the same order under another shape; the gradient goes back."""
 
-    def inplace(self, p: Any) -> tuple[tuple[int, int], ...]:
-        """Nothing moves."""
+    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
         return ((0, 0),)
 
-    def gradient(self, p: Any, g: Any) -> Any:
+    def gradient(self, p: P, g: GradientBuilder) -> Gradients:
         """Only the shape of the input is needed."""
-        back = g.op("_backward_reshape", (g.out_grad(), g.input(0)))
-        return (*back, *[None] * (len(self.inputs(p)) - 1))
+        first = self.arguments[0]
+        return {first: g.op("_backward_reshape", (g.out_grad(), g.input(first)))[0]}
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    def target(self, p: P, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Shape of the result from complete shapes of the inputs."""
         raise NotImplementedError
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: P, s: Shapes) -> None:
         """Forward, once the inputs are complete."""
-        shapes = [s.known(name) for name in self.inputs(p)]
-        if all(shape is not None for shape in shapes):
+        shapes = [shape for name in self.inputs(p) if (shape := s.known(name)) is not None]
+        if len(shapes) == len(self.inputs(p)):
             s.assign("output", self.target(p, shapes))
 
-    def reference(self, p: Any, inputs: Sequence[Any], ctx: ReferenceContext) -> Sequence[Any]:
-        """A reshape."""
+    def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].reshape(self.target(p, [x.shape for x in inputs])),)
 
 
-class BackwardReshape(_SameElements):
+class BackwardReshape(_SameElements[NoParams]):
     """out_grad in the shape of data."""
 
     name = "_backward_reshape"
     arguments = ("out_grad", "data")
-    shape_only_inputs = frozenset((1,))
+    shape_only = ("data",)
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """As data."""
+    def target(self, p: NoParams, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         return shapes[1]
 
-    def infer_shape(self, p: Any, s: Any) -> None:
-        """As data."""
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         s.unify(["data", "output"])
 
 
-class Reshape(_SameElements):
+class Reshape(_SameElements[ReshapeParam]):
     """data under another shape; `shape` may hold codes 0, −1, −2, −3, −4.
 
     Examples of (2, 3, 4): (4, 0, 2) gives (4, 3, 2); (6, −1) gives (6, 4); (−2,) gives (2, 3, 4);
@@ -161,14 +168,8 @@ class Reshape(_SameElements):
 
     name = "Reshape"
     aliases = ("reshape",)
-    Param = ReshapeParam
 
-    def companions(self) -> tuple[OperatorProperty, ...]:
-        """Its backward operator."""
-        return (BackwardReshape(),)
-
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """By the codes."""
+    def target(self, p: ReshapeParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         source = shapes[0]
         if p.shape:
             return reshape(source, p.shape, p.reverse)
@@ -179,7 +180,7 @@ class Reshape(_SameElements):
             wanted[0] = source[0]
         return reshape(source, wanted)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ReshapeParam, s: Shapes) -> None:
         """Forward, as far as data is known; backwards where the codes leave one unknown size."""
         super().infer_shape(p, s)
         data = s.get("data")
@@ -193,47 +194,43 @@ class Reshape(_SameElements):
                 s.assign("data", tuple(prod(output) // rest if d == -1 else d for d in data))
 
 
-class Flatten(_SameElements):
+class Flatten(_SameElements[NoParams]):
     """(N, …) as (N, D)."""
 
     name = "Flatten"
     aliases = ("flatten",)
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    def target(self, p: NoParams, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Everything behind the first axis in one."""
         return (shapes[0][0], prod(shapes[0][1:])) if shapes[0] else (1, 1)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """The batch size is known even when the rest is not."""
         data = s.get("data")
         if data:
             s.assign("output", (data[0], -1 if -1 in data[1:] else prod(data[1:])))
-            output = s.get("output")
-            s.assign("data", (output[0], *data[1:]))
+            s.assign("data", (s.ranked("output")[0], *data[1:]))
 
 
-@param
-class ExpandDimsParam:
+class ExpandDimsParam(Params):
     """Place."""
 
     axis: int = required("where the new axis goes; negative counts from the end")
 
 
-class ExpandDims(_SameElements):
+class ExpandDims(_SameElements[ExpandDimsParam]):
     """A new axis of extent 1."""
 
     name = "expand_dims"
-    Param = ExpandDimsParam
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """1 inserted."""
+    def target(self, p: ExpandDimsParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         shape = list(shapes[0])
         if not -len(shape) - 1 <= p.axis <= len(shape):
             raise ShapeError(f"[expand_dims] axis {p.axis} does not fit {tuple(shape)}")
         shape.insert(p.axis if p.axis >= 0 else len(shape) + 1 + p.axis, 1)
         return tuple(shape)
 
-    def infer_shape(self, p: Any, s: Any) -> None:
+    def infer_shape(self, p: ExpandDimsParam, s: Shapes) -> None:
         """Both ways, partial shapes included."""
         data, output = s.get("data"), s.get("output")
         if data is not None:
@@ -243,21 +240,18 @@ class ExpandDims(_SameElements):
             s.assign("data", output[:axis] + output[axis + 1 :])
 
 
-@param
-class SqueezeParam:
+class SqueezeParam(Params):
     """Which axes."""
 
     axis: Shape | None = opt(None, "axes of extent 1 to drop; None drops all")
 
 
-class Squeeze(_SameElements):
+class Squeeze(_SameElements[SqueezeParam]):
     """Axes of extent 1 dropped; at least one axis stays."""
 
     name = "squeeze"
-    Param = SqueezeParam
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Without the axes."""
+    def target(self, p: SqueezeParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         shape = shapes[0]
         if p.axis is None:
             return tuple(e for e in shape if e != 1) or ((1,) if shape else ())
@@ -269,8 +263,7 @@ class Squeeze(_SameElements):
         return tuple(e for i, e in enumerate(shape) if i not in drop) or (1,)
 
 
-@param
-class ReshapeLikeParam:
+class ReshapeLikeParam(Params):
     """Which axes are replaced by which."""
 
     lhs_begin: int | None = opt(None, "first axis of lhs to replace")
@@ -279,15 +272,14 @@ class ReshapeLikeParam:
     rhs_end: int | None = opt(None, "behind the last axis of rhs to take")
 
 
-class ReshapeLike(_SameElements):
+class ReshapeLike(_SameElements[ReshapeLikeParam]):
     """lhs with (some of) the axes of rhs, which may be of any type."""
 
     name = "reshape_like"
-    Param = ReshapeLikeParam
     arguments = ("lhs", "rhs")
-    shape_only_inputs = frozenset((1,))
+    shape_only = ("rhs",)
 
-    def target(self, p: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    def target(self, p: ReshapeLikeParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Slices of both shapes put together."""
         lhs, rhs = shapes
         if (p.lhs_begin, p.lhs_end, p.rhs_begin, p.rhs_end) == (None,) * 4:
@@ -299,11 +291,8 @@ class ReshapeLike(_SameElements):
             raise ShapeError(f"[reshape_like] lhs {lhs} cannot take shape {result} from rhs {rhs}")
         return result
 
-    def infer_type(self, p: Any, t: Any) -> None:
+    def infer_type(self, p: ReshapeLikeParam, t: Types) -> None:
         """As lhs; rhs has the same one unless another is known."""
         t.unify(["lhs", "output"])
         if t.get("rhs") is None:
             t.assign("rhs", t.get("lhs"))
-
-
-OPERATORS: tuple[type[OperatorProperty], ...] = (Reshape, Flatten, ExpandDims, Squeeze, ReshapeLike)
