@@ -2,7 +2,7 @@
 """Question: what does the profiler cost, off and on?
 
 Microseconds per empty Python operation, per pair of allocation and release, and per call, best of several in
-turns; the ratio is to the same with no profiler in the process (first line, which is 1 by definition).
+turns; the ratio is of speeds, to the same with no profiler in the process, which is 1 by definition.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from mx_core import services
+from mx_core.testing.benchmark import record
 from mx_engine import profiler
 
 OPERATIONS = 5_000
@@ -67,13 +68,11 @@ def main() -> None:
                 best[configuration, name] = min(best[configuration, name], measured(work))
             profiler.set_state("stop")
             profiler.dumps(reset=True)
-    print(f"{'profiler':>14}" + "".join(f"{name + ' µs':>10}{'ratio':>7}" for name in works))
     for configuration in configurations:
-        line = f"{configuration:>14}"
         for name in works:
             ours = best[configuration, name]
-            line += f"{ours:>10.3f}{ours / best['never started', name]:>7.2f}"
-        print(line)
+            ratio = best["never started", name] / ours
+            record(f"{name}, profiler {configuration}", ours, "us", baseline="no profiler", ratio=ratio)
 
 
 if __name__ == "__main__":

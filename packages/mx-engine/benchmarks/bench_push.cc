@@ -10,10 +10,12 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine.h"
 #include "measure.h"
+#include "mx_core/benchmark.hpp"
 
 #ifdef MX_BENCH_TBB
 #include <oneapi/tbb/flow_graph.h>
@@ -23,6 +25,7 @@
 namespace {
 
 using namespace mx::engine;
+using mx::record;
 
 constexpr int kWorkers = 2;
 constexpr int kOperations = 100000;
@@ -119,13 +122,14 @@ int main() {
     measures.push_back([&] { return run_baseline(c.workload, c.chained); });
 #endif
     const std::vector<double> times = medians(measures);
-    std::printf("%-14s %6.2f M/s   inline %4.0f ns   bulks of 15 %5.2f M/s", c.name,
-                millions(times[0]), times[1] / kOperations * 1e9, millions(times[2]));
+    const std::string name = c.name;
 #ifdef MX_BENCH_TBB
-    std::printf("   oneTBB flow graph %5.2f M/s   ratio %.2f", millions(times[3]),
-                times[3] / times[0]);
+    record(name, millions(times[0]), "M/s", "oneTBB flow graph", times[3] / times[0]);
+#else
+    record(name, millions(times[0]), "M/s");
 #endif
-    std::printf("\n");
+    record(name + ", inline", times[1] / kOperations * 1e9, "ns");
+    record(name + ", bulks of 15", millions(times[2]), "M/s");
   }
   engine->attach_device(engine->self, instant_device(), nullptr);
   const mx_context device{MX_FIRST_PLUGIN_DEVICE, 0};
@@ -134,8 +138,8 @@ int main() {
       [&] { return run(engine, cases[0].workload, 0, device); },
       [&] { return run(engine, cases[1].workload, 0, device); },
   });
-  std::printf("push and wait  %6.2f us\n", rest[0] * 1e6);
-  std::printf("launched on a device, the device's part aside: independent %.2f us, one variable %.2f us\n",
-              rest[1] / kOperations * 1e6, rest[2] / kOperations * 1e6);
+  record("push and wait", rest[0] * 1e6, "us");
+  record("launched on a device, its part aside, independent", rest[1] / kOperations * 1e6, "us");
+  record("launched on a device, its part aside, one variable", rest[2] / kOperations * 1e6, "us");
   engine->release(engine->self);
 }

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import mx_engine
+from mx_core.testing.benchmark import record
 from mx_engine.measure import chain, independent, nothing, round_trip
 
 OPERATIONS = 10_000
@@ -62,9 +63,9 @@ def main() -> None:
             ("push and wait", round_trip, round_trip_futures),
         ):
             us, baseline = medians(partial(ours, engine, OPERATIONS), partial(theirs, pool))
-            print(f"{name:14} {us:6.2f} us   futures {baseline:6.2f} us   ratio {baseline / us:.2f}")
+            record(name, us, "us", baseline="concurrent.futures", ratio=baseline / us)
     naive = mx_engine.create("NaiveEngine")
-    print(f"naive          {medians(partial(chain, naive, OPERATIONS))[0]:6.2f} us")
+    record("naive", medians(partial(chain, naive, OPERATIONS))[0], "us")
 
 
 if __name__ == "__main__":

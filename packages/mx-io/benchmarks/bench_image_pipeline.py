@@ -85,10 +85,8 @@ def main() -> None:
         ]
     decoding, pipeline = (max(rates) for rates in zip(*pairs, strict=True))
     size = sum(map(len, jpegs)) / len(jpegs) / 1000
-    print(
-        f"{arguments.threads} threads, JPEGs of {size:.0f} kB: decoder alone {decoding:.0f} images/s, "
-        f"ImageRecordIter {pipeline:.0f} images/s, ratio {pipeline / decoding:.2f}"
-    )
+    name = f"ImageRecordIter, {arguments.threads} threads, {size:.0f} kB"
+    record(name, pipeline, "images/s", baseline="decoder alone", ratio=pipeline / decoding)
 
 
 if __name__ == "__main__":

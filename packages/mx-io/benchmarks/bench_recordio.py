@@ -73,12 +73,9 @@ def compare(path: str, size: int, count: int) -> None:
         offsets = record.offsets()
     file, limit, batched, single = (best_time(f) for f in (whole_file, pieces, batches, one_by_one))
     total = os.path.getsize(path) / 1e9
-    print(
-        f"records of {size:>9,} B: file {total / file:5.2f} GB/s, pieces {total / limit:5.2f} GB/s;\n  "
-        f"read_batch {total / batched:5.2f} GB/s ({file / batched:.2f} of file, "
-        f"{limit / batched:.2f} of pieces); "
-        f"read {total / single:5.2f} GB/s ({file / single:.2f}, {limit / single:.2f})"
-    )
+    for way, seconds in (("read_batch", batched), ("read", single)):
+        for name, other in (("reading the file", file), ("reading pieces", limit)):
+            record(f"{way}, {size:,} B", total / seconds, "GB/s", baseline=name, ratio=other / seconds)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 import mx_kvstore
 from mx_core import cpu
+from mx_core.testing.benchmark import record, spread
 from mx_ndarray import nd, waitall
 
 SIZES = [2048 * 1000, *([512 * 512 * 9] * 6), *([256 * 256 * 9] * 10), *([1024] * 60)]  # floats
@@ -64,12 +65,11 @@ def main() -> None:
         "copy": 2 * total / median["copy"],
     }
     print(f"{len(SIZES)} keys, {total / 1e6:.0f} MB per device, 2 devices")
-    for name, value in bandwidth.items():
-        print(
-            f"{name:>6} {median[name] * 1e3:8.1f} ms {value / 1e9:7.1f} GB/s "
-            f"{value / bandwidth['copy']:6.2f} of copy"
-        )
-    print(f"store / numpy: {median['numpy'] / median['store']:.2f} times as fast")
+    rate = bandwidth["store"]
+    for name in ("numpy", "copy"):
+        noise = sum(spread(taken[way][2:]) for way in ("store", name))
+        ratio = rate / bandwidth[name]
+        record("push and pull", rate / 1e9, "GB/s", baseline=name, ratio=ratio, spread=noise * ratio)
 
 
 if __name__ == "__main__":

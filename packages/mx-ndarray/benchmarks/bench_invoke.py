@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mx_core.testing.benchmark import record
+
 TURNS = 3
 BASELINES = ("NumPy", "PyTorch", "MXNet 1.9.1")
 _CASES = Path(__file__).parent / "imperative" / "cases.py"
@@ -42,13 +44,12 @@ def main() -> None:
             figures = best.setdefault(framework, {})
             for name, value in measure(framework).items():
                 figures[name] = min(value, figures.get(name, value))
-    print("microseconds per call, and the ratio to each baseline")
     for name, value in best["mx"].items():
-        line = f"{name:30} {value * 1e6:8.2f} us"
         for baseline in BASELINES:
             if other := best[baseline].get(name):
-                line += f"   {value / other:5.2f} x {baseline} ({other * 1e6:.2f})"
-        print(line)
+                record(name, value * 1e6, "us", baseline=baseline, ratio=other / value)
+        if not any(best[baseline].get(name) for baseline in BASELINES):
+            record(name, value * 1e6, "us")
     for baseline in BASELINES:
         if not best[baseline]:
             print(f"{baseline} is not installed")

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mx_core.testing.benchmark import record
 from mx_ndarray import autograd, nd
 
 try:
@@ -310,8 +311,8 @@ def report(name: str, run: Callable[[], object], other: Callable[[], object] | N
             times[i] = min(times[i], clock() - start)
         if turn > 1 and time.perf_counter() - began > SECONDS:
             break
-    versus = f"{times[1] / times[0]:8.2f} x PyTorch" if other is not None else ""
-    print(f"{name:34}{times[0] * 1e3:9.2f} ms{versus}", flush=True)
+    ratio = times[1] / times[0] if other is not None else None
+    record(name, times[0] * 1e3, "ms", baseline=None if other is None else "PyTorch", ratio=ratio)
 
 
 def main(wanted: Sequence[str]) -> None:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from pathlib import Path
 
 import numpy as np
-
-from mx_core import operators
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "onednn"))
-import plans
+from calls import NULL, WRITE, caller
 from limits import best, library
+
+from mx_core.testing.benchmark import record
 
 #: channels, size, filters, kernel, stride: one of each kind in ResNet-50
 LAYERS = [
@@ -31,14 +28,11 @@ LAYERS = [
 
 def ours(x: np.ndarray, w: np.ndarray, y: np.ndarray, attrs: dict) -> list[float]:
     """Seconds of forward, data gradient and weight gradient."""
-    forward, backward = operators.get("Convolution"), operators.get("_backward_Convolution")
-    p = forward.Param.parse(attrs)
-    plan = plans.prepare(forward, p, [x, w], [y])
-    times = [best(lambda: plans.run(plan, [x, w], [y]))]
-    dx, dw = np.empty_like(x), np.empty_like(w)
-    plan = plans.prepare(backward, p, [y, x, w], [dx, dw])
-    for req in ([plans.WRITE, plans.NULL], [plans.NULL, plans.WRITE]):
-        times.append(best(lambda req=req: plans.run(plan, [y, x, w], [dx, dw], req)))  # type: ignore[misc]
+    times = [best(caller("Convolution", attrs, [x, w], into=[y])[0])]
+    grads = [np.empty_like(x), np.empty_like(w)]
+    for requests in ([WRITE, NULL], [NULL, WRITE]):
+        run, _, _ = caller("_backward_Convolution", attrs, [y, x, w], into=grads, requests=requests)
+        times.append(best(run))
     return times
 
 
@@ -54,9 +48,8 @@ def torch_forward(x: np.ndarray, w: np.ndarray, stride: int, pad: int) -> float 
 
 
 def main(batch: int) -> None:
-    """Prints the table."""
-    print(f"batch {batch}, float32, GFLOP/s (share of bare oneDNN)")
-    print(f"{'layer':>24} {'forward':>15} {'data gradient':>15} {'weight gradient':>15} {'PyTorch fwd':>12}")
+    """Prints the records."""
+    print(f"batch {batch}, float32")
     totals = np.zeros(2)
     limit = library()
     for c, size, filters, kernel, stride in LAYERS:
@@ -72,13 +65,16 @@ def main(batch: int) -> None:
         limit.convolution_limit(*sizes, 7, bare)
         got = ours(x, w, y, attrs)
         flops = 2 * y.size * c * kernel**2 / 1e9
-        cells = [f"{flops / t:6.0f} ({b / t:4.0%})" for t, b in zip(got, bare, strict=True)]
         theirs = torch_forward(x, w, stride, pad)
-        cells.append(f"{flops / theirs:6.0f}" if theirs else "-")
         layer = f"{c}x{size} -> {filters} k{kernel} s{stride}"
-        print(f"{layer:>24} " + " ".join(f"{cell:>15}" for cell in cells))
+        for part, took, limit_of in zip(
+            ("forward", "data gradient", "weight gradient"), got, bare, strict=True
+        ):
+            record(f"{layer}, {part}", flops / took, "GFLOP/s", baseline="bare oneDNN", ratio=limit_of / took)
+        if theirs:
+            record(f"{layer}, forward", flops / got[0], "GFLOP/s", baseline="PyTorch", ratio=theirs / got[0])
         totals += (sum(bare), sum(got))
-    print(f"sum of bare oneDNN / sum of ours: {totals[0] / totals[1]:.0%}")
+    record("all layers", totals[1] * 1e3, "ms", baseline="bare oneDNN", ratio=totals[0] / totals[1])
 
 
 if __name__ == "__main__":

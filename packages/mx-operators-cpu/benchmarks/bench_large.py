@@ -17,6 +17,8 @@ import numpy as np
 from beside import seconds, torch
 from calls import THREADS, aligned, caller
 
+from mx_core.testing.benchmark import record
+
 ROUNDS = 3
 
 #: name, operator, attributes, inputs, PyTorch's function
@@ -75,11 +77,9 @@ def main() -> None:
         run, _, _ = caller(op, attrs, inputs, threads=options.threads, into=[out])
         times = seconds([run, copy, theirs(other, inputs, attrs, out)], options.threads, ROUNDS)
         speed, copied = (k + 1) * x.nbytes / times[0] / 1e9, 2 * x.nbytes / times[1] / 1e9
-        versus = f"{times[2] / times[0]:8.2f} x PyTorch" if times[2] < float("inf") else ""
-        print(
-            f"{name:22}{times[0] * 1e3:9.1f} ms{speed:8.1f} GB/s{speed / copied:7.2f} x copy{versus}",
-            flush=True,
-        )
+        record(name, speed, "GB/s", baseline="copy", ratio=speed / copied)
+        if times[2] < float("inf"):
+            record(name, speed, "GB/s", baseline="PyTorch", ratio=times[2] / times[0])
 
 
 if __name__ == "__main__":

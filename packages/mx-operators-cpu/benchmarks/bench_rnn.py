@@ -15,6 +15,7 @@ from limits import best
 
 from mx_core import operators
 from mx_core.operator import infer_shapes
+from mx_core.testing.benchmark import record
 
 try:
     import torch
@@ -75,11 +76,12 @@ def main() -> None:
         data = np.random.default_rng(1).standard_normal((steps, batch, inputs)).astype(np.float32)
         forward, backward = ours(mode, layers, both, data, units)
         f, b = milliseconds(forward), milliseconds(backward)
-        line = f"{name:24} forward {f:8.2f}  training step {f + b:8.2f}"
+        others: list[float | None] = [None, None]
         if torch is not None:
-            t_forward, t_step = map(milliseconds, theirs(mode, layers, both, data, units))
-            line += f"   ratio {t_forward / f:5.2f} {t_step / (f + b):5.2f}"
-        print(line)
+            others = [milliseconds(run) for run in theirs(mode, layers, both, data, units)]
+        for part, ours_ms, other in (("forward", f, others[0]), ("training step", f + b, others[1])):
+            baseline, ratio = (None, None) if other is None else ("PyTorch", other / ours_ms)
+            record(f"{name}, {part}", ours_ms, "ms", baseline=baseline, ratio=ratio)
 
 
 if __name__ == "__main__":

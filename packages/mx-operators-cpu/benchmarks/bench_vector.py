@@ -18,6 +18,7 @@ import numpy as np
 
 from mx_core import _native
 from mx_core import expression as X
+from mx_core.testing.benchmark import record
 from mx_operators_cpu.library import native
 
 Function = Callable[..., Any]
@@ -68,8 +69,9 @@ def plan_run(
 def report(name: str, size: float, seconds: float, copy: float, other: float | None) -> None:
     """One line: bandwidth and the two ratios."""
     speed = size / seconds / 1e9
-    versus = "" if other is None else f"{other / seconds:8.2f} x NumPy"
-    print(f"{name:22}{speed:8.1f} GB/s {speed / copy:6.2f} x copy {versus}")
+    record(name, speed, "GB/s", baseline="copy", ratio=speed / copy)
+    if other is not None:
+        record(name, speed, "GB/s", baseline="NumPy", ratio=other / seconds)
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from calls import THREADS, aligned, caller, referee
 
+from mx_core.testing.benchmark import record
+
 try:
     import torch
 except ImportError:
@@ -77,13 +79,13 @@ def report(case: Case, copy: float, threads: int, reference: bool) -> None:
         theirs = partial(function, *given)
     ours, other = seconds([run, theirs], threads)
     size = sum(a.nbytes for a in (*inputs, *outputs))
-    versus = f"{other / ours:8.2f} x PyTorch" if theirs is not None else ""
+    name, speed = f"{case.name} ({variant})", size / ours / 1e9
+    record(name, speed, "GB/s", baseline="copy", ratio=speed / copy)
+    if theirs is not None:
+        record(name, ours * 1e3, "ms", baseline="PyTorch", ratio=other / ours)
     if reference:
-        versus += f"{seconds([referee(case.op, case.attrs, inputs)], threads, 0)[0] / ours:10.1f} x reference"
-    speed = size / ours / 1e9
-    print(
-        f"{case.name:22}{variant:10}{ours * 1e3:9.2f} ms{speed:8.1f} GB/s{speed / copy:7.2f} x copy{versus}"
-    )
+        slow = seconds([referee(case.op, case.attrs, inputs)], threads, 0)[0]
+        record(name, ours * 1e3, "ms", baseline="reference", ratio=slow / ours)
 
 
 def keep_freed_memory() -> None:

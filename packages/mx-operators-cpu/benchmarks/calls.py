@@ -15,6 +15,7 @@ from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
 
+NULL, WRITE = 0, 1
 THREADS = len(os.sched_getaffinity(0))
 
 
@@ -40,8 +41,12 @@ def caller(
     is_train: bool = True,
     threads: int = THREADS,
     into: Sequence[np.ndarray] | None = None,
+    requests: Sequence[int] | None = None,
 ) -> tuple[Callable[[], object], list[np.ndarray], str]:
-    """A function that runs the operator once, its outputs (`into`, else new ones), and the kernel's variant."""
+    """A function that runs the operator once, its outputs (`into`, else new ones), and the kernel's variant.
+
+    `requests` are WRITE unless they are given.
+    """
     op = operators.get(name)
     p = op.Param.parse(attrs, op=name)
     shapes = infer_shapes(op, p, [x.shape for x in inputs])[1]
@@ -52,11 +57,11 @@ def caller(
     made = prepare(op, p, *specs, cpu(), is_train)
     if made.plan is None:
         return referee(name, attrs, inputs, is_train=is_train), outputs, made.variant
-    given, taken, requests = _buffers(inputs), _buffers(outputs), [1] * len(outputs)
+    given, taken, asked = _buffers(inputs), _buffers(outputs), requests or [WRITE] * len(outputs)
 
     def run() -> None:
         _native.run_plan(
-            made.plan, given, taken, requests, is_train=is_train, scalars=p.scalars, threads=threads
+            made.plan, given, taken, asked, is_train=is_train, scalars=p.scalars, threads=threads
         )
 
     return run, outputs, made.variant

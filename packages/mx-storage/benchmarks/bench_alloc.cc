@@ -2,7 +2,7 @@
 //
 // What an allocation and its release cost in a steady state, the same sizes again and again, beside malloc
 // and, where its library is given, PyTorch's allocator for the CPU: threads that allocate for themselves,
-// and pairs of threads of which one allocates what the other frees.  0.9 times as long is ratio 0.9.
+// and pairs of threads of which one allocates what the other frees.  Ratios are of speeds.
 //
 //   bench_alloc [libc10.so]
 #include <dlfcn.h>
@@ -11,10 +11,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "manager.h"
+#include "mx_core/benchmark.hpp"
 
 namespace {
 
@@ -136,8 +138,6 @@ int main(int argc, char** argv) {
   const mx::storage::Manager manager(mx::storage::PoolType::kPooled);
   const Pool pool{manager.table()};
   const Torch torch = argc > 1 ? load(argv[1]) : Torch{};
-  std::printf("%10s %12s %10s %10s %10s %15s %15s\n", "bytes", "threads", "pool ns", "malloc ns",
-              "torch ns", "ratio malloc", "ratio torch");
   const struct { Shape shape; const char* name; } shapes[] = {
       {Shape::kOne, "1"}, {Shape::kTwo, "2"}, {Shape::kFour, "4"}, {Shape::kRelay, "one to other"}};
   for (const size_t bytes : {64UL, 1000UL, 16'000UL, 200'000UL, 1UL << 20, 4UL << 20, 64UL << 20}) {
@@ -146,12 +146,9 @@ int main(int argc, char** argv) {
       const double ours = pair_ns(pool, bytes, shape, pairs);
       const double heap = pair_ns(Malloc{}, bytes, shape, pairs);
       const double theirs = torch.take == nullptr ? 0 : pair_ns(torch, bytes, shape, pairs);
-      std::printf("%10zu %12s %10.1f %10.1f %10.1f %15.2f ", bytes, name, ours, heap, theirs, ours / heap);
-      if (torch.take == nullptr) {
-        std::printf("%15s\n", "-");
-      } else {
-        std::printf("%15.2f\n", ours / theirs);
-      }
+      const std::string label = std::to_string(bytes) + " bytes, threads: " + name;
+      mx::record(label, ours, "ns", "malloc", heap / ours);
+      if (torch.take != nullptr) mx::record(label, ours, "ns", "PyTorch", theirs / ours);
     }
   }
 }

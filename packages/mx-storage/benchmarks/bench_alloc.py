@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mx_core.testing.benchmark import record
 from mx_storage import StorageManager
 
 MANAGER = StorageManager("bench")
@@ -42,11 +43,11 @@ def microseconds(function: Callable[[int, bool], None], n: int, touch: bool) -> 
 
 
 def main() -> None:
-    print(f"{'bytes':>10} {'touched':>8} {'pool µs':>10} {'numpy µs':>10} {'ratio':>7}")
     for n in (1000, 100_000, 4 << 20, 64 << 20):
         for touch in (False, True):
             ours, theirs = microseconds(pooled, n, touch), microseconds(numpy, n, touch)
-            print(f"{n:>10} {touch!s:>8} {ours:>10.2f} {theirs:>10.2f} {ours / theirs:>7.2f}")
+            name = f"{n:,} bytes{', touched' if touch else ''}"
+            record(name, ours, "us", baseline="NumPy", ratio=theirs / ours)
 
 
 if __name__ == "__main__":

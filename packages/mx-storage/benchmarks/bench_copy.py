@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import mx
+from mx_core.testing.benchmark import record
 
 
 def seconds(copies: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
@@ -55,11 +56,9 @@ def main() -> None:
     for n in (4 << 20, 64 << 20, 512 << 20):
         times = seconds(candidates(n))
         bandwidth = {name: 2 * n / t / 1e9 for name, t in times.items()}
-        figures = ", ".join(f"{name} {rate:.1f} GB/s" for name, rate in bandwidth.items())
-        ratios = ", ".join(
-            f"{bandwidth['mx'] / rate:.2f} of {name}" for name, rate in bandwidth.items() if name != "mx"
-        )
-        print(f"{n >> 20} MiB: {figures}; ratio {ratios}")
+        ours = bandwidth.pop("mx")
+        for name, rate in bandwidth.items():
+            record(f"{n >> 20} MiB", ours, "GB/s", baseline=name, ratio=ours / rate)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import services
+from mx_core.testing.benchmark import record
 from mx_ndarray import nd
 from mx_symbol import Symbol, sym
 from mx_symbol.graph.planning import n_cores
@@ -73,9 +74,6 @@ def main() -> None:
     """Every graph, in turns."""
     engine: Any = services.engine()
     print(f"{n_cores()} cores, {engine.workers} workers")
-    print(
-        "graph                  strands  auto    in turn us  side by side us  ratio  least  most parallel MiB"
-    )
     rows = [(f"{c} channels, {e} x {e}", block(f), (1, c, e, e)) for c, e, f in BLOCKS]
     rows.append(("8 towers, width 64", towers(8, 6, 64), (16, 64)))
     rows.append(("4 towers, width 256", towers(4, 6, 256), (16, 256)))
@@ -91,10 +89,9 @@ def main() -> None:
         for _ in range(TURNS):
             best = [min(known, seconds(way)) for known, way in zip(best, ways, strict=True)]
         arenas = [executor.memory_plan(False).total_bytes / MIB for executor in ways]
-        print(
-            f"{name:22} {strands:7}  {auto:6} {best[0] * 1e6:11.0f} {best[1] * 1e6:16.0f} {best[0] / best[1]:6.2f} "
-            f"{arenas[0]:6.2f} {arenas[1]:14.2f}"
-        )
+        ratio = best[0] / best[1]
+        record(f"{name}, {strands} strands", best[1] * 1e6, "us", baseline="in turn", ratio=ratio)
+        print(f"    the estimate chooses {auto}; arenas of {arenas[0]:.2f} and {arenas[1]:.2f} MiB")
 
 
 if __name__ == "__main__":

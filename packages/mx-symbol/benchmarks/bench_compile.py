@@ -8,8 +8,8 @@ memory plan and the preparation of kernels. Each framework runs in a process of 
 graph before. Frameworks that this Python has not got are run by the Pythons that MX_BENCH_MXNET_PYTHON and
 MX_BENCH_TORCH_PYTHON name, and left out where there are none.
 
-Prints seconds of wall clock and of processor time, the least of three processes, and the ratio of wall clocks: below
-1 is faster than the other framework.
+Records seconds of wall clock, the least of three processes, and the ratio of wall clocks: above 1 is faster than the
+other framework.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from compiling.cases import CASES, Case
 from contest.rivals import is_present, python_of
 from contest.task import write_task
 
+from mx_core.testing.benchmark import record
 from mx_symbol.passes.stages import written
 
 HERE = Path(__file__).parent / "compiling"
+CONTEST = Path(__file__).parent / "contest"
 PROCESSES = 3
 #: a process that takes longer is stopped, seconds
 LIMIT = 120.0
@@ -47,7 +49,10 @@ def write(folder: Path, case: Case) -> None:
 def measure(command: list[str]) -> dict[str, float] | None:
     """The least seconds of several processes; None if one fails or takes too long."""
     found = []
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or command[0] == sys.executable}
+    paths = [str(CONTEST)]
+    if command[0] == sys.executable:
+        paths += filter(None, [os.environ.get("PYTHONPATH")])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     for _ in range(PROCESSES):
         try:
             run = subprocess.run(
@@ -66,28 +71,26 @@ def main() -> None:
     """Measures and prints."""
     rivals = {
         "MXNet 1.9.1": lambda folder: [python_of("MXNet 1.9.1"), str(HERE / "run_mxnet.py"), "mxnet", folder],
-        "torch.compile": lambda folder: [python_of("torch.compile"), str(HERE / "run_torch.py"), folder],
+        "torch.compile": lambda folder: [python_of("torch.compile"), str(HERE / "compile_torch.py"), folder],
     }
     present = [name for name in rivals if is_present(name)]
     for name in rivals:
         if name not in present:
             print(f"{name} is not installed here")
     chosen = [name for name in CASES if all(word in name for word in sys.argv[1:])]
-    print(f"{'seconds to the first result':40}{'mx':>16}", *(f"{name:>16} {'ratio':>6}" for name in present))
+    print("seconds from a symbol to its first result, those of a later step taken off")
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), CASES[name]())
             ours = measure([sys.executable, str(HERE / "run_mxnet.py"), "mx", folder])
-            columns = [_shown(ours)]
             for rival in present:
                 theirs = measure(rivals[rival](folder))
-                ratio = f"{ours['wall'] / theirs['wall']:6.2f}" if ours and theirs else f"{'':6}"
-                columns += [_shown(theirs), ratio]
-        print(f"{name:40}", *columns, flush=True)
-
-
-def _shown(seconds: dict[str, float] | None) -> str:
-    return f"{'none':>16}" if seconds is None else f"{seconds['wall']:7.2f} ({seconds['processor']:5.2f})"
+                if ours and theirs:
+                    record(name, ours["wall"], "s", baseline=rival, ratio=theirs["wall"] / ours["wall"])
+                else:
+                    print(f"    {name}: no result of {'mx' if ours is None else rival}")
+        if ours and not present:
+            record(name, ours["wall"], "s")
 
 
 if __name__ == "__main__":

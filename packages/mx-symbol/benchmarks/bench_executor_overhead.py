@@ -8,23 +8,25 @@ fusion: microseconds per node, beside the same operators called one by one.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from contest import Task, start, write_task
 from contest.ours import fill
 from contest.timing import turn
 
+from mx_core.testing.benchmark import record, spread
 from mx_ndarray import nd
 from mx_symbol import CachedOp, sym
 
 NODES = 200
 ROUNDS = 200
-TURNS = 3
+TURNS, CALLS = 3, 2000
 
 
 def best(run: Callable[[], object]) -> float:
@@ -43,7 +45,7 @@ def calls() -> None:
     net = sym.Activation(net, act_type="relu")
     net = sym.FullyConnected(net, num_hidden=8)
     executor = net.simple_bind(grad_req="null", data=(4, 8))
-    arrays = fill(executor, lambda rng: rng.standard_normal((4, 8)))
+    arrays = fill(executor, lambda rng: rng.standard_normal((4, 8)), {})
     op = CachedOp(net)
     inputs = [executor.arg_dict[name] for name in op.input_names]
 
@@ -57,16 +59,19 @@ def calls() -> None:
         expected = executor.forward()[0].asnumpy()
         write_task(Path(folder), net, executor._graph.specs, arrays, ["data"], expected)
         rivals, missing = start(Task(Path(folder), False))
-        ways = {"executor": lambda: turn(bound), "CachedOp": lambda: turn(cached)}
+        ways = {"executor": partial(turn, bound), "CachedOp": partial(turn, cached)}
         ways |= {rival.name: rival.measure for rival in rivals}
-        times = {name: min(measure() for _ in range(TURNS)) for name, measure in ways.items()}
+        taken = {name: [t for _ in range(TURNS) for t in measure(CALLS)] for name, measure in ways.items()}
         for rival in rivals:
             rival.stop()
-    for name, seconds in times.items():
-        print(f"{name:14} {seconds * 1e6:8.2f} us per call")
-    quickest = min((times[rival.name] for rival in rivals), default=np.nan)
+    times = {name: statistics.median(values) for name, values in taken.items()}
     for name in ("executor", "CachedOp"):
-        print(f"ratio {quickest / times[name]:8.2f} (best other / {name})")
+        for rival in rivals:
+            ratio = times[rival.name] / times[name]
+            noise = (spread(taken[name]) + spread(taken[rival.name])) * ratio
+            record(f"a call, {name}", times[name] * 1e6, "us", baseline=rival.name, ratio=ratio, spread=noise)
+        if not rivals:
+            record(f"a call, {name}", times[name] * 1e6, "us")
     for line in missing:
         print(f"missing: {line}")
 
@@ -90,9 +95,7 @@ def nodes() -> None:
         y.wait_to_read()
 
     program, single = best(symbolic) / NODES, best(imperative) / NODES
-    print(f"program    {program * 1e6:8.3f} us per node")
-    print(f"imperative {single * 1e6:8.3f} us per node")
-    print(f"ratio      {single / program:8.2f} (imperative / program)")
+    record("a node of a program", program * 1e6, "us", baseline="an imperative call", ratio=single / program)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 
 from mx_core.context import cpu
+from mx_core.testing.benchmark import record
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory.recompute import fit_budget, least_memory
@@ -43,11 +44,12 @@ def report(
         plan = make_schedule(graph, training).plan
         seconds = time.perf_counter() - began
         foreign = mxnet[0 if training else 1] if mxnet else None
-        ratio = f"{plan.total_bytes / MIB / foreign:6.2f}" if foreign else "     -"
-        print(
-            f"{name:14} {'training' if training else 'inference':9} {plan.total_bytes / MIB:8.0f} "
-            f"{plan.live_bytes / MIB:8.0f} {plan.naive_bytes / MIB:8.0f} {foreign or '-':>6} {ratio} {seconds:8.2f}"
-        )
+        label, planned = f"{name}, {'training' if training else 'inference'}", plan.total_bytes / MIB
+        if foreign:
+            record(label, planned, "MiB", baseline="MXNet 1.9.1", ratio=foreign / planned)
+        record(label, planned, "MiB", baseline="no sharing", ratio=plan.naive_bytes / plan.total_bytes)
+        record(label, planned, "MiB", baseline="largest live set", ratio=plan.live_bytes / plan.total_bytes)
+        record(f"{label}: planning", seconds, "s")
 
 
 def report_budgets(name: str, net: sym.Symbol, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -59,8 +61,11 @@ def report_budgets(name: str, net: sym.Symbol, shapes: dict[str, tuple[int, ...]
     least = least_memory(graph)
     half = fit_budget(graph, max(planned // 2, least.total_bytes))
     seconds = time.perf_counter() - began
-    columns = "".join(f"{found.total_bytes / MIB:9.0f} {found.extra_cost:+8.1%}" for found in (half, least))
-    print(f"{name:14} {planned / MIB:8.0f}{columns} {seconds:8.2f}")
+    for aim, found in (("half", half), ("least", least)):
+        label, ratio = f"{name}, {aim} memory", planned / found.total_bytes
+        record(label, found.total_bytes / MIB, "MiB", baseline="all kept", ratio=ratio)
+        record(f"{label}: estimated cost", 100 * found.extra_cost, "%")
+    record(f"{name}: both budgets", seconds, "s")
 
 
 def report_time(name: str, net: sym.Symbol, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -86,10 +91,9 @@ def report_time(name: str, net: sym.Symbol, shapes: dict[str, tuple[int, ...]]) 
             times[executor] = min(times[executor], time.perf_counter() - began)
     estimate = fit_budget(graph, budget).extra_cost
     less = tight.memory_plan().total_bytes
-    print(
-        f"{name:14} {plan.total_bytes / MIB:8.1f} {less / MIB:8.1f} {times[free] * 1e3:9.1f} {times[tight] * 1e3:9.1f} "
-        f"{times[tight] / times[free] - 1:+9.1%} {estimate:+9.1%}"
-    )
+    label = f"{name}, {less / plan.total_bytes:.0%} of the memory"
+    record(label, times[tight] * 1e3, "ms", baseline="all kept", ratio=times[free] / times[tight])
+    record(f"{label}: estimated cost", 100 * estimate, "%")
 
 
 def main() -> None:
@@ -99,13 +103,11 @@ def main() -> None:
     }
     states = {f"{s}{layer}": (BATCH, 650) for s in "hc" for layer in range(2)}
     networks["unrolled LSTM"] = (unrolled_lstm(), {"data": (BATCH, 35), **states})
-    print("network        part       planned     live    naive  MXNet  ratio  seconds")
     for name, (net, shapes) in networks.items():
         report(name, net, shapes, MXNET.get(name))
-    print("\nnetwork         planned     half     cost    least     cost  seconds")
     for name, (net, shapes) in networks.items():
         report_budgets(name, net, shapes)
-    print(f"\nimages: batch {SMALL} planned    half    ms all   ms half      cost  estimate")
+    print(f"images: batch {SMALL}")
     for name, (net, shapes) in networks.items():
         small = name in IMAGE_NETWORKS
         report_time(name, net, {k: (SMALL, *s[1:]) if small else s for k, s in shapes.items()})

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from mx_core.context import cpu
+from mx_core.testing.benchmark import record
 from mx_symbol import sym
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import build, optimized
@@ -21,7 +22,6 @@ def residual_network(blocks: int) -> sym.Symbol:
 
 def main() -> None:
     """Measures and prints."""
-    print("forward nodes   build s   optimise s   plan s   per 1000 nodes   planned / naive")
     for blocks in (300, 1000, 3300, 10_000):
         net = residual_network(blocks)
         began = time.perf_counter()
@@ -34,7 +34,8 @@ def main() -> None:
         per = (done - began) / len(graph.schedule) * 1000
         share = plan.total_bytes / max(plan.naive_bytes, 1)
         times = f"{built - began:9.2f} {improved - built:12.2f} {done - improved:8.2f}"
-        print(f"{graph.n_forward:13d} {times} {per:16.4f} {share:17.3f}")
+        record(f"{graph.n_forward:,} nodes", per, "s/1000", baseline="no sharing (bytes)", ratio=1 / share)
+        print(f"    build, passes, plan: {times} s")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 Every measurement is a fresh process; the programs take turns, and medians are printed. Milliseconds are
 from the first statement to the last, without the interpreter's own start; MiB are resident memory at the
-end, the interpreter's included. Ratios are to `import numpy`: below 1 is cheaper.
+end, the interpreter's included. A ratio above 1 is cheaper than the baseline.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import importlib.util
 import statistics
 import subprocess
 import sys
+
+from mx_core.testing.benchmark import record, spread
 
 PROGRAMS = {
     "python": ("json", "pass"),
@@ -27,6 +29,7 @@ PROGRAMS = {
 }
 MEASURE = """
 import time
+from mx_core.testing.benchmark import record, spread
 started = time.perf_counter()
 {program}
 seconds = time.perf_counter() - started
@@ -57,12 +60,17 @@ def main() -> None:
         for name, program in present.items():
             taken[name].append(measure(program))
     medians = {name: tuple(map(statistics.median, zip(*runs, strict=True))) for name, runs in taken.items()}
-    numpy_ms, numpy_mib = medians["import numpy"]
-    print(f"{'medians of ' + str(rounds):20} {'ms':>9} {'ratio':>7} {'MiB':>9} {'ratio':>7}")
+    for baseline, other in (("import numpy", "import mx"), ("torch, first array", "mx, first array")):
+        if baseline not in medians:
+            print(f"{baseline}: no such baseline here")
+            continue
+        for i, unit in enumerate(("ms", "MiB")):
+            ours, theirs = medians[other][i], medians[baseline][i]
+            noise = sum(spread([run[i] for run in taken[name]]) for name in (other, baseline))
+            ratio = theirs / ours
+            record(other, ours, unit, baseline=baseline, ratio=ratio, spread=noise * ratio)
     for name, (ms, mib) in medians.items():
-        print(f"{name:20} {ms:9.1f} {ms / numpy_ms:7.2f} {mib:9.1f} {mib / numpy_mib:7.2f}")
-    if "import torch" not in medians:
-        print("torch is not installed: no such baseline")
+        print(f"    {name}: {ms:.1f} ms, {mib:.1f} MiB")
 
 
 if __name__ == "__main__":

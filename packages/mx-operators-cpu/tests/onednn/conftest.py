@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the helpers of this folder importable."""
-
-import sys
-from pathlib import Path
+"""What tests of this folder share."""
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ LIB = Path(mx_operators_cpu.__file__).parent / "lib"
 
 CONVOLUTION = """
     import sys
-    sys.path.insert(0, sys.argv[1])
     import numpy as np, plans
     from mx_core import operators
     op = operators.get("Convolution")
@@ -37,7 +36,7 @@ def _python(code: str, *arguments: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         timeout=60,
-        env=os.environ | environment,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)} | environment,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

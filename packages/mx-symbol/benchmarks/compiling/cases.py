@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from networks.recurrent import unrolled_lstm
-from networks.resnet import resnet50_v1
-
 from mx_symbol import sym
+from mx_symbol.testing.networks.recurrent import unrolled_lstm
+from mx_symbol.testing.networks.resnet import resnet50_v1
 
 
 class Case(NamedTuple):

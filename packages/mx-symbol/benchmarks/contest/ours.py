@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,11 @@ _LAYERS = frozenset(
 _BACKWARD = frozenset({"_backward_Convolution", "_backward_FullyConnected", "_backward_RNN"})
 
 
-def fill(executor: Executor, data: Callable[[Any], np.ndarray]) -> dict[str, np.ndarray]:
-    """Gives all arrays values at which activations keep their scale; returns them by name."""
+def fill(
+    executor: Executor, data: Callable[[Any], np.ndarray], given: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Gives all arrays those values that are given, others values at which activations keep their scale; returns
+    them by name."""
     rng = np.random.default_rng(0)
     result = {}
     for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
@@ -37,7 +40,8 @@ def fill(executor: Executor, data: Callable[[Any], np.ndarray]) -> dict[str, np.
             drawn = 1 + 0.1 * np.abs(rng.standard_normal(array.shape))
         elif len(array.shape) == 1:
             drawn = rng.uniform(-0.04, 0.04, array.shape)
-        result[name] = np.asarray(data(rng) if name == "data" else drawn, np.float32)
+        drawn = data(rng) if name == "data" else given.get(name, drawn)
+        result[name] = np.asarray(drawn, np.float32)
         array[:] = result[name]
     return result
 

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 from contest.task import Task
 
@@ -35,23 +37,34 @@ class Rival:
         part = "training" if task.training else "inference"
         self._process = subprocess.Popen(
             [python_of(framework), str(_WORKER), MODULES[framework], framework, str(task.folder), part, task.dtype],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=_environment(framework),
         )  # fmt: skip
+        threading.Thread(target=self._show, daemon=True).start()
         try:
-            self._answer()
+            #: of the framework
+            self.version = str(self._answer()["ready"])
         except BaseException:
             self.stop()
             raise
 
-    def measure(self) -> float:
-        """Seconds of the best step of a turn."""
+    def measure(self, runs: int) -> list[float]:
+        """Seconds of each step of a turn."""
         assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
+        self._process.stdin.write(f"{runs}\n")
         self._process.stdin.flush()
-        return self._answer()["seconds"]
+        return list(self._answer()["seconds"])
 
-    def _answer(self) -> dict[str, float]:
+    def _show(self) -> None:
+        """Passes on what the framework says, each line once."""
+        assert self._process.stderr is not None
+        seen = set()
+        for line in self._process.stderr:
+            if line not in seen:
+                seen.add(line)
+                print(f"    {self.name}: {line.rstrip()}", file=sys.stderr, flush=True)
+
+    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -64,7 +77,7 @@ class Rival:
     def stop(self) -> None:
         """Ends the process."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
 
 
 def variable_of(framework: str) -> str:

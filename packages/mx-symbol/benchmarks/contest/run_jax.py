@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from packed import packed_weights, pieces
 
 Attrs = dict[str, Any]
 
@@ -57,14 +58,9 @@ def _layer_norm(x: Any, a: Attrs, _: Any, training: bool) -> Any:
 
 
 def _lstm(x: Any, a: Attrs, _: Any, training: bool) -> Any:
-    data, packed, h0, c0 = x
-    hidden, layers, at = a["state_size"], a["num_layers"], 0
-    weights = []
-    for layer in range(layers):
-        for columns in (data.shape[2] if layer == 0 else hidden, hidden):
-            weights.append(packed[at : at + 4 * hidden * columns].reshape(4 * hidden, columns))
-            at += 4 * hidden * columns
-    biases = packed[at:].reshape(layers, 2, 4 * hidden).sum(1)
+    data, (weights, biases), h0, c0 = x
+    layers = a["num_layers"]
+    biases = biases.reshape(layers, 2, -1).sum(1)
     for layer in range(layers):
         gates, recurrent = data @ weights[2 * layer].T + biases[layer], weights[2 * layer + 1].T
 
@@ -77,6 +73,12 @@ def _lstm(x: Any, a: Attrs, _: Any, training: bool) -> Any:
 
         data = lax.scan(cell, (h0[layer], c0[layer]), gates)[1]
     return data
+
+
+def separate(flat: Any, shapes: Any) -> Any:
+    """Weights of a recurrent layer as arrays of their own, and all biases."""
+    weights, rest = pieces(flat, shapes)
+    return [jnp.asarray(w) for w in weights], jnp.asarray(rest)
 
 
 _ACTIVATIONS = {"relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh}
@@ -100,8 +102,8 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 def prepare(
     framework: str, folder: str, training: bool, dtype: str
-) -> tuple[Callable[[], None], Callable[[], Any]]:
-    """Step and result of a task."""
+) -> tuple[Callable[[], None], Callable[[], Any], Callable[[], Any]]:
+    """Step, result and gradients of a task."""
     with open(os.path.join(folder, "graph.json")) as file:
         graph = json.load(file)
     arrays = np.load(os.path.join(folder, "arrays.npz"))
@@ -112,6 +114,9 @@ def prepare(
         return jnp.asarray(arrays[name], jnp.float32 if exact else dtype)
 
     params = {n: value(n) for n in arrays.files if n not in graph["fixed"] and n not in graph["states"]}
+    packed = packed_weights(graph)
+    for name, shapes in packed.items():
+        params[name] = separate(params[name], shapes)
     others = {name: value(name) for name in (*graph["fixed"], *graph["states"])}
 
     def forward(params: Any, others: Any, training: bool) -> Any:
@@ -125,14 +130,21 @@ def prepare(
                 values.append(CALLS[node["op"]](inputs, node["attrs"], node["shapes"][0], training))
         return values[graph["heads"][0][0]]
 
-    def gradients(params: Any, others: Any) -> Any:
+    def with_gradients(params: Any, others: Any) -> Any:
         out, back = jax.vjp(lambda p: forward(p, others, True), params)
-        return out, back(jnp.ones_like(out))
+        return out, back(jnp.ones_like(out))[0]
 
     infer = jax.jit(lambda params, others: forward(params, others, False))
-    run = jax.jit(gradients) if training else infer
+    gradients_of = jax.jit(with_gradients)
+    run = gradients_of if training else infer
 
     def step() -> None:
         jax.block_until_ready(run(params, others))
 
-    return step, lambda: np.asarray(infer(params, others), np.float32)
+    def found() -> dict[str, Any]:
+        """Gradients by parameter, those of packed weights in one array again."""
+        grads = gradients_of(params, others)[1]
+        joined = {n: jnp.concatenate([*(w.ravel() for w in grads[n][0]), grads[n][1]]) for n in packed}
+        return {n: np.asarray(g, np.float32) for n, g in {**grads, **joined}.items()}
+
+    return step, lambda: np.asarray(infer(params, others), np.float32), found

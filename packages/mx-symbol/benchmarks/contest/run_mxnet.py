@@ -9,7 +9,7 @@ import numpy as np
 
 
 def prepare(framework, folder, training, dtype):
-    """Step and result of a task."""
+    """Step, result and gradients of a task."""
     net = mx.sym.load(os.path.join(folder, "symbol.json"))
     with open(os.path.join(folder, "graph.json")) as file:
         fixed = json.load(file)["fixed"]
@@ -34,4 +34,8 @@ def prepare(framework, folder, training, dtype):
     def result():
         return executor.forward(is_train=False)[0].asnumpy()
 
-    return step, result
+    def gradients():
+        step()
+        return {name: array.asnumpy() for name, array in executor.grad_dict.items() if array is not None}
+
+    return step, result, gradients

@@ -10,7 +10,7 @@ from onnx_model import load
 
 def prepare(
     framework: str, folder: str, training: bool, dtype: str
-) -> tuple[Callable[[], None], Callable[[], Any]]:
+) -> tuple[Callable[[], None], Callable[[], Any], None]:
     """Step and result of a task."""
     model, data = load(folder)
     precision = "f32" if dtype == "float32" else "bf16"
@@ -29,4 +29,4 @@ def prepare(
         request.infer()
         return request.get_output_tensor().data
 
-    return step, result
+    return step, result, None

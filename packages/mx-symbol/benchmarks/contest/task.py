@@ -22,7 +22,8 @@ class Task:
     Attributes
     ----------
     folder : holds `symbol.json` (MXNet's format), `graph.json` (nodes with shapes), `arrays.npz`, and
-        `expected.npy`: our first output, without training
+        `expected.npy`: our first output, without training, and for training `gradients.npz`, unless the network
+        draws random numbers
     training : a forward and backward pass for all parameters, or inference
     dtype : "float32" or "bfloat16"
     """
@@ -39,6 +40,7 @@ def write_task(
     arrays: Mapping[str, np.ndarray],
     fixed: Collection[str],
     expected: np.ndarray,
+    gradients: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Writes a network down.
 
@@ -47,10 +49,13 @@ def write_task(
     specs : shape and type of every entry
     arrays : arguments and auxiliary states by name
     fixed : arguments that are no parameters, and get no gradient
+    gradients : by parameter, of the sum of the first output
     """
     net.save(str(folder / "symbol.json"))
     np.savez(folder / "arrays.npz", **arrays)
     np.save(folder / "expected.npy", expected)
+    if gradients is not None:
+        np.savez(folder / "gradients.npz", **gradients)
     number = {node: i for i, node in enumerate(net.nodes)}
     nodes = [
         {

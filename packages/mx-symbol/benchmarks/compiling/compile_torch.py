@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a graph with `torch.compile` and runs it twice.
 
-    python run_torch.py FOLDER
+    python compile_torch.py FOLDER
 
 Prints one line of JSON as `run_mxnet.py` does.
 """
@@ -15,9 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "contest"))
-from run_torch import Network
+from run_torch import Network  # of the contest: bench_compile.py names its folder in PYTHONPATH
 
 
 def main() -> None:

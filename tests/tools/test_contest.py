@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the network benchmark concludes, without running it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mx_symbol")
+
+import bench_networks
+from contest.packed import packed_weights, pieces
+from contest.table import Row, markdown, verdict
+
+from mx_symbol.testing.networks import lstm_language_model, transformer_encoder
+
+
+def test_a_ratio_within_the_noise_is_called_equal() -> None:
+    assert verdict(1.02, 0.05) == "equal (1.02 ± 0.05)"
+    assert verdict(1.1, 0.05) == "1.10 ± 0.05"
+    assert verdict(0.9, 0.05) == "0.90 ± 0.05"
+
+
+def test_medians_decide_and_noise_comes_of_both(capsys: pytest.CaptureFixture[str]) -> None:
+    row = Row("net/1/inference/float32", 10, {"mx": [1, 1, 1, 50], "A": [2, 2, 2, 2], "B": [4, 4, 4, 4]})
+    assert row.best == "A"
+    assert row.speed("mx") == 10
+    assert row.ratio("A")[0] == 2
+    assert row.ratio("B") == (4, row.ratio("A")[1] * 2)
+    row.print_records()
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(r["baseline"], r["ratio"]) for r in records] == [("A", 2.0), ("B", 4.0)]
+
+
+def test_a_table_says_where_it_was_measured() -> None:
+    table = markdown([Row("net/1/inference/float32", 1, {"mx": [1.0, 1.0], "A": [2.0, 2.0]})], {"A": "3.1"})
+    assert "commit" in table and "cores" in table and "A 3.1" in table and "20" in table.split("-")[0]
+    assert "| net/1/inference/float32 | 1 | A | 2.00 ± 0.00 | 0.5 |" in table
+
+
+def test_a_variable_of_the_user_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MX_WINOGRAD", "1")
+    with bench_networks.environment("MX_WINOGRAD", "0"):
+        assert os.environ["MX_WINOGRAD"] == "0"
+    assert os.environ["MX_WINOGRAD"] == "1"
+    monkeypatch.delenv("MX_WINOGRAD")
+    with bench_networks.environment("MX_WINOGRAD", "0"):
+        pass
+    assert "MX_WINOGRAD" not in os.environ
+
+
+def test_packed_weights_are_taken_apart() -> None:
+    graph = {
+        "nodes": [
+            {"op": "Embedding", "name": "e", "shapes": [(5, 2, 3)], "inputs": []},
+            {"op": None, "name": "w", "shapes": [(0,)], "inputs": []},
+            {
+                "op": "RNN",
+                "name": "r",
+                "attrs": {"state_size": 2, "num_layers": 2},
+                "inputs": [[0, 0], [1, 0]],
+            },
+        ]
+    }
+    shapes = packed_weights(graph)
+    assert shapes == {"w": [(8, 3), (8, 2), (8, 2), (8, 2)]}
+    weights, biases = pieces(np.arange(8 * 9 + 32), shapes["w"])
+    assert [w.shape for w in weights] == shapes["w"]
+    assert biases.tolist() == list(range(72, 104))
+
+
+def test_a_network_of_files_is_measured(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    transformer_encoder(1, 8, 2, 16).save(str(folder / "net-symbol.json"))
+    monkeypatch.setattr(bench_networks, "start", lambda task: ([], ["all: left out here"]))
+    monkeypatch.setattr(bench_networks, "TURNS", 1)
+    monkeypatch.setattr(bench_networks, "PAUSE", 0.0)
+    net = bench_networks.network_of_files(str(folder / "net-symbol.json"), None, (2, 3, 8))
+    row, versions = bench_networks.measure("net", net, "training", "float32")
+    assert (
+        row.name == "net/training/float32"
+        and len(row.seconds["mx"]) >= bench_networks.FEWEST
+        and not versions
+    )
+
+
+def test_gradients_are_those_of_all_parameters() -> None:
+    symbol = lstm_language_model(7, 3, 1)
+    shapes = {"data": (4, 2), "begin_h": (1, 2, 3), "begin_c": (1, 2, 3)}
+    net = bench_networks.Network(symbol, 8, shapes, lambda rng: rng.integers(0, 7, (4, 2)), {})
+    request = {n: "null" if n in shapes else "write" for n in symbol.list_arguments()}
+    executor = symbol.simple_bind(grad_req=request, **shapes)
+    arrays = bench_networks.fill(executor, net.data, {})
+    found = bench_networks.gradients(net, arrays, request)
+    assert found is not None and set(found) == set(symbol.list_arguments()) - set(shapes)
+    assert all(np.abs(gradient).sum() > 0 for gradient in found.values())
