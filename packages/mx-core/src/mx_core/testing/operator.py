@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,24 +147,41 @@ def evaluate_gradient(case: Case, results: Sequence[Array], heads: Sequence[Arra
     """Gradients of the inputs through the references of the gradient's operators."""
     gradient = gradient_of(case.op, case.params)
     nodes: list[list[Array]] = []
-
-    def value(entry: Entry) -> Array:
-        match entry.kind:
-            case "out_grad":
-                return heads[entry.index]
-            case "input":
-                return case.inputs[entry.index]
-            case "output":
-                return results[entry.index]
-            case _:
-                return nodes[entry.index][entry.output]
-
-    for node in gradient.nodes:
+    for node, values in entry_values(case, gradient, results, heads, nodes):
         context = ReferenceContext(case.is_train, node.params.scalars, RANDOM_KEY, 0)
-        op = operators.get(node.op)
-        made = op.reference(node.params, [value(entry) for entry in node.inputs], context)
+        made = operators.get(node.op).reference(node.params, values, context)
         nodes.append([np.asarray(x) for x in made])
-    return [None if entry is None else value(entry) for entry in gradient.grads]
+    return [None if entry is None else _value(entry, case, results, heads, nodes) for entry in gradient.grads]
+
+
+def entry_values(
+    case: Case,
+    gradient: Any,
+    results: Sequence[Array],
+    heads: Sequence[Array],
+    nodes: Sequence[Sequence[Array]] = (),
+) -> Iterator[tuple[Any, list[Array]]]:
+    """The operator applications of a gradient with the arrays they get; `nodes` has the results so far."""
+    for node in gradient.nodes:
+        yield node, [_value(entry, case, results, heads, nodes) for entry in node.inputs]
+
+
+def _value(
+    entry: Entry,
+    case: Case,
+    results: Sequence[Array],
+    heads: Sequence[Array],
+    nodes: Sequence[Sequence[Array]],
+) -> Array:
+    match entry.kind:
+        case "out_grad":
+            return heads[entry.index]
+        case "input":
+            return case.inputs[entry.index]
+        case "output":
+            return results[entry.index]
+        case _:
+            return nodes[entry.index][entry.output]
 
 
 def _central_difference(

@@ -6,30 +6,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from mx_core import operators, plugins
 from mx_core.context import Context
+from mx_core.errors import MXNetError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.plugins import specs
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registries import Entry
+from mx_core.testing.case import Case
+from mx_core.testing.examples import example
+from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
 
 
 @dataclass(frozen=True)
 class Result:
-    """One check: `error` is None when it passed."""
+    """One check: it passed when it has neither an `error` nor `unchecked`, why nothing could be checked."""
 
     subject: str
     check: str
     error: str | None = None
+    unchecked: str | None = None
 
 
-def check_plugin(record: PluginRecord) -> Iterator[Result]:
-    """Results one by one; a contribution without a contract is imported only."""
-    for kind, name in record.contributions:
-        yield from _CHECKS.get(kind, _check_target)(plugins.registry(kind).get(name))
+def check_plugin(record: PluginRecord, number: int) -> Iterator[Result]:
+    """Results of the checks of one contribution, one by one."""
+    kind, name = record.contributions[number]
+    entry = plugins.registry(kind).get(name)
+    yield from _CHECKS.get(kind, _check_other)(entry)
+    for fault in plugins.faults(record.name):
+        if fault.entry is entry:
+            yield Result(_subject(entry), "works", f"it was set aside: {fault.error}")
 
 
 def run_contract(contract: Any, subject: str) -> Iterator[Result]:
@@ -100,23 +112,74 @@ def _check_codec(entry: Entry) -> Iterator[Result]:
 
 
 def _check_operator(entry: Entry) -> Iterator[Result]:
-    op = operators.get(entry.name)
+    op = operators.find(entry.name)
+    if op is None:
+        (fault, *_) = [f.error for f in plugins.faults(entry.plugin) if f.entry == entry] or [
+            "it is set aside"
+        ]
+        yield Result(_subject(entry), "can be made", fault)
+        return
     yield _attempt(_subject(entry), "has a signature", op.signature)
-    if _is_self_explanatory(op):
-        from mx_core.testing.operator import check_operator
+    case = example(op)
+    if case is None:
+        yield Result(
+            _subject(entry), "reference", None,
+            "no shapes and parameters were found with which it runs; call check_operator in your tests",
+        )  # fmt: skip
+        return
+    where = ", ".join(map(str, case.specs))
+    yield _attempt(_subject(entry), f"inference is stable on {where}", partial(check_inference, case))
+    yield _attempt(_subject(entry), "parameters survive their text form", partial(check_parameters, case))
+    reference = _attempt(
+        _subject(entry), "the reference gives what is inferred", partial(check_reference, case)
+    )
+    yield reference
+    if reference.error is None:
+        yield _check_its_gradient(entry, case)
 
-        def check() -> None:
-            low, high = _domain(op)
-            check_operator(op, low=low, high=high)
 
-        yield _attempt(_subject(entry), "inference, reference and gradient agree", check)
+def _check_its_gradient(entry: Entry, case: Case) -> Result:
+    what = "the gradient is that of the reference"
+    if case.op.is_loss or case.op.is_random or case.op.dynamic_output:
+        return Result(_subject(entry), what, None, "a loss, a random operator or one of dynamic shape")
+    results = case.reference()
+    try:
+        compared = check_gradient(case, results, rtol=1e-4, atol=1e-6, kinks=True)
+    except NotImplementedError as error:
+        return Result(_subject(entry), what, None, str(error))
+    except Exception as error:
+        return Result(_subject(entry), what, f"{type(error).__name__}: {error}")
+    return Result(_subject(entry), what, None, None if compared else "there is none: it is zero")
 
 
 def _check_kernel(entry: Entry) -> Iterator[Result]:
-    yield from _check_target(entry)
     op = operators.find(entry.value.op)
-    if op is not None and entry.value.device == "cpu" and _is_self_explanatory(op):
-        yield _equals_reference(entry, op, entry.value.variant)
+    device = entry.value.device
+    if op is None:
+        yield Result(_subject(entry), "has an operator", f"there is no operator {entry.value.op!r}")
+        return
+    if device != "cpu" and not _is_present(device):
+        yield Result(_subject(entry), "can be imported", None, f"there is no {device} here")
+        return
+    yield from _check_target(entry)
+    what = f"{op.name} equals the reference"
+    if device != "cpu":
+        yield Result(_subject(entry), what, None, f"kernels for {device} are checked by tests on it")
+        return
+    case = example(op)
+    if case is None and not _is_self_explanatory(op):
+        yield Result(_subject(entry), what, None, "no example was found; call check_kernel in your tests")
+        return
+    yield _equals_reference(entry, op, entry.value.variant, case)
+
+
+def _is_present(device: str) -> bool:
+    from mx_core import services
+
+    try:
+        return services.device_count(device) > 0
+    except MXNetError:
+        return False
 
 
 def _check_generator(entry: Entry) -> Iterator[Result]:
@@ -128,20 +191,28 @@ def _check_generator(entry: Entry) -> Iterator[Result]:
             yield _equals_reference(entry, op, entry.value.name, may_decline=True)
 
 
-def _equals_reference(entry: Entry, op: Operator, variant: str, may_decline: bool = False) -> Result:
+def _equals_reference(
+    entry: Entry, op: Operator, variant: str, case: Case | None = None, may_decline: bool = False
+) -> Result:
     from mx_core.testing.kernel import check_kernel
 
-    def check() -> None:
-        low, high = _domain(op)
-        check_kernel(op, variant=variant, low=low, high=high, may_decline=may_decline)
-
-    return _attempt(_subject(entry), f"{op.name} equals the reference", check)
+    what = f"{op.name} equals the reference"
+    try:
+        if _is_self_explanatory(op) or case is None:
+            low, high = _domain(op)
+            done = check_kernel(op, variant=variant, low=low, high=high, may_decline=True)
+        else:
+            done = check_kernel(
+                op, case.params.attrs_all(), list(case.inputs), variant=variant, may_decline=True
+            )
+    except Exception as error:
+        return Result(_subject(entry), what, f"{type(error).__name__}: {error}")
+    declined = None if done or may_decline else "the kernel declines the example in every type"
+    return Result(_subject(entry), what, None, declined)
 
 
 def _domain(op: Operator) -> tuple[float, float]:
     """An interval on which the operator is defined and smooth, as far as one can guess."""
-    import numpy as np
-
     from mx_core.testing.case import make_case
 
     for low, high in ((0.2, 0.8), (1.2, 1.8), (-0.8, -0.2)):
@@ -151,10 +222,109 @@ def _domain(op: Operator) -> tuple[float, float]:
 
 
 def _check_target(entry: Entry) -> Iterator[Result]:
-    for field in ("make", "apply", "command"):
-        if hasattr(entry.value, field):
-            target = getattr(entry.value, field)
+    for field in ("make", "apply", "command", "supports"):
+        target = getattr(entry.value, field, None)
+        if target is not None:
             yield _attempt(_subject(entry), f"{field} can be imported", partial(specs.resolve, target))
+
+
+def _check_other(entry: Entry) -> Iterator[Result]:
+    yield from _check_target(entry)
+    yield Result(_subject(entry), "behaviour", None, "there is no contract for this kind")
+
+
+def _check_store(entry: Entry) -> Iterator[Result]:
+    from mx_core.testing.kvstore import KVStoreContract
+
+    yield from _check_target(entry)
+    arrays = _optional("mx_ndarray")
+    if arrays is None:
+        yield Result(_subject(entry), "contract of stores", None, "mx-ndarray is not installed")
+        return
+
+    class Contract(KVStoreContract):
+        def make_store(self) -> Any:
+            return entry.value.make(entry.name)
+
+        def array(self, values: Any) -> Any:
+            return arrays.nd.array(values)
+
+    yield from run_contract(Contract(), _subject(entry))
+
+
+def _check_iterator(entry: Entry) -> Iterator[Result]:
+    from mx_core.testing.data_iter import DataIterContract
+
+    imported = list(_check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
+    try:
+        entry.value.make()
+    except Exception as error:
+        cure = f"it cannot be made without arguments ({error}); derive from DataIterContract in your tests"
+        yield Result(_subject(entry), "contract of iterators", None, cure)
+        return
+
+    class Contract(DataIterContract):
+        def make_iter(self) -> Any:
+            return entry.value.make()
+
+    yield from run_contract(Contract(), _subject(entry))
+
+
+def _check_device(entry: Entry) -> Iterator[Result]:
+    from mx_core import services
+
+    counted = _attempt(_subject(entry), "devices can be counted", partial(services.device_count, entry.name))
+    yield counted
+    if counted.error is not None:
+        return
+    if not services.device_count(entry.name):
+        yield Result(_subject(entry), "table", None, "there is no such device here")
+        return
+
+    def check_table() -> None:
+        from mx_core import _native
+
+        _native.check_table(services.device(entry.name).capsule, entry.distribution)
+
+    yield _attempt(_subject(entry), "its table is one this mx-core can use", check_table)
+    arrays = _optional("mx_ndarray")
+    if arrays is None:
+        yield Result(_subject(entry), "arrays", None, "mx-ndarray is not installed")
+        return
+
+    def copy() -> None:
+        values = np.arange(12, dtype=np.float32).reshape(3, 4)
+        there = arrays.nd.array(values, ctx=Context(entry.name))
+        np.testing.assert_array_equal(there.asnumpy(), values)
+        np.testing.assert_array_equal(there.copy().as_in_context(Context("cpu")).asnumpy(), values)
+
+    yield _attempt(_subject(entry), "arrays go there, are copied and come back", copy)
+
+
+def _check_pass(entry: Entry) -> Iterator[Result]:
+    yield from _check_target(entry)
+    symbols = _optional("mx_symbol")
+    if symbols is None or operators.find("FullyConnected") is None:
+        yield Result(_subject(entry), "graphs", None, "mx-symbol or mx-operators is not installed")
+        return
+    if entry.name in import_module("mx_symbol.passes").OPTIONAL:
+        yield Result(_subject(entry), "graphs", None, "it changes results, and runs when it is named only")
+        return
+    from mx_core.testing.graph_pass import check_graph_pass
+
+    yield _attempt(
+        _subject(entry), "sample graphs give the same with it", partial(check_graph_pass, entry.name)
+    )
+
+
+def _optional(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
 
 
 def _is_self_explanatory(op: Any) -> bool:
@@ -167,6 +337,10 @@ def _is_self_explanatory(op: Any) -> bool:
 
 
 _CHECKS: dict[str, Callable[[Entry], Iterator[Result]]] = {
+    "kvstores": _check_store,
+    "data_iters": _check_iterator,
+    "devices": _check_device,
+    "graph_passes": _check_pass,
     "engines": _check_engine,
     "storage_managers": _check_storage,
     "resources": _check_resource,

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some sixty wrong plug-ins, each in a process of its own: the rest works, and what is wrong is said.
+
+The default run takes every twelfth, the nightly one all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mx_core
+from testkit.bad_plugins import BAD, FAILING, NATIVE, install
+
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = """
+import io, numpy as np, mx
+from mx_io import codecs
+x = mx.nd.array([0.5, -1])
+assert np.allclose(mx.nd.tanh(x).asnumpy(), np.tanh([0.5, -1]))
+assert mx.nd.relu(x).asnumpy().tolist() == [0.5, 0]
+data = mx.sym.Variable("data")
+net = mx.sym.FullyConnected(mx.sym.tanh(data), num_hidden=3, name="fc")
+executor = net.simple_bind(data=(2, 4))
+executor.forward(is_train=True, data=np.ones((2, 4)))
+executor.backward(mx.nd.ones((2, 3)))
+assert executor.grad_dict["fc_weight"].asnumpy().shape == (3, 4)
+assert codecs.decode(codecs.encode(np.zeros((2, 2, 3), np.uint8), ".png")).shape == (2, 2, 3)
+assert mx.kv.create("local").type == "local"
+print("all is well")
+"""
+
+
+def names(kinds: dict[str, Any]) -> list[Any]:
+    return [
+        name if i % 12 == 0 else pytest.param(name, marks=pytest.mark.slow) for i, name in enumerate(kinds)
+    ]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("native")
+    (folder / "native.cc").write_text(NATIVE)
+    command = ["g++", "-std=c++17", "-shared", "-fPIC", "-O0", "-I", mx_core.get_include()]
+    subprocess.run([*command, "native.cc", "-o", "native.so"], cwd=folder, check=True, timeout=120)
+    return folder / "native.so"
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, PYTHONPATH=str(folder)) | {"MX_ENGINE_TYPE": ""} | variables
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def prepare(folder: Path, source: str, request: pytest.FixtureRequest, *more: str) -> None:
+    install(folder, source, *more)
+    if "native.so" in source:
+        (folder / "native.so").symlink_to(request.getfixturevalue("library"))
+
+
+@pytest.mark.parametrize("name", names(BAD))
+def test_the_rest_works_and_it_is_said(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    bad = BAD[name]
+    prepare(tmp_path, bad.source, request, bad.requires, bad.group)
+    done = run(tmp_path, "-c", PROGRAM)
+    assert done.returncode == 0 and "all is well" in done.stdout, done.stderr
+    assert bad.said in done.stderr
+    if bad.said:
+        assert "'aaa'" in done.stderr and "acme-bad 1.0" in done.stderr
+    listed = run(tmp_path, "-m", "mx_core.cli", "plugins")
+    assert listed.returncode in (0, 1) and "aaa" in listed.stdout, listed.stderr
+    if bad.checked is not None:
+        limit = "import mx_core.testing.guard as g; g.check_guarded.__defaults__ = (20.0,); "
+        code = (
+            limit
+            + "import sys; sys.argv = ['mx', 'plugins', 'check', 'aaa']; from mx_core.cli import main; main()"
+        )
+        checked = run(tmp_path, "-c", code)
+        assert checked.returncode == 1 and bad.checked in checked.stdout, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("name", names(FAILING))
+def test_a_kernel_that_fails_in_its_run_is_named(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    source, message = FAILING[name]
+    prepare(tmp_path, source, request)
+    for engine in ("", "NaiveEngine"):
+        program = "import mx; mx.nd.tanh(mx.nd.ones((3,))).wait_to_read()"
+        done = run(tmp_path, "-c", program, MX_ENGINE_TYPE=engine)
+        assert done.returncode == 1 and message in done.stderr, (done.returncode, done.stderr)

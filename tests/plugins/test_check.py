@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx plugins check` on plug-ins that are right: the template, and stores, whose contract it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def check(name: str) -> list[str]:
+    command = [sys.executable, "-m", "mx_core.cli", "plugins", "check", name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_template_passes_with_and_without_a_gpu() -> None:
+    pytest.importorskip("mx_example_operators")
+    lines = check("example_operators")
+    for line in (
+        "ok      operators 'quadratic': the gradient is that of the reference",
+        "ok      operators 'moving_average': the gradient is that of the reference",
+        "ok      kernels 'moving_average/cpu/example_native': moving_average equals the reference",
+        "ok      kernels '_backward_moving_average/cpu/example_native': "
+        "_backward_moving_average equals the reference",
+    ):
+        assert line in lines
+    unchecked = [line for line in lines if line.startswith("not checked")]
+    assert all("/gpu/" in line for line in unchecked), unchecked
+
+
+def test_stores_run_their_contract() -> None:
+    lines = check("kvstore")
+    assert "ok      kvstores 'local': pushpull gives the sum" in lines
