@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "convolution/convolution_shape.h"
 #include "onednn/primitive_program.h"
@@ -63,8 +64,20 @@ struct Problem {
     if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, s.inputs[2].type);
   }
 
-  // With the weight in the order that the primitive likes best, or as it is.
+  // With the weight in the order that the primitive likes best, or as it is.  Throws Unsupported where oneDNN has
+  // nothing but its reference, hundreds of times slower than a layer and an addition of their own.
   Descriptor descriptor(const FusedOptions& o, Residual residual, bool free) const {
+    const Descriptor made = any_descriptor(o, residual, free);
+    if (std::string_view(made.impl_info_str()).substr(0, 3) == "ref") throw Unsupported{};
+    return made;
+  }
+
+  std::unique_ptr<ConvolutionShape> shape;  // null: a product
+  MemoryDesc data, weight, bias, out;
+  Cost cost;
+
+ private:
+  Descriptor any_descriptor(const FusedOptions& o, Residual residual, bool free) const {
     const dnnl::primitive_attr attr = attributes(o, residual, out);
     const MemoryDesc w = free ? any_layout(weight) : weight;
     if (shape == nullptr) return dnnl::matmul::primitive_desc(cpu_engine(), data, w, bias, out, attr);
@@ -73,11 +86,6 @@ struct Problem {
                                                      data, w, bias, out, v.stride, v.dilate, v.pad, shape->pad_end, attr);
   }
 
-  std::unique_ptr<ConvolutionShape> shape;  // null: a product
-  MemoryDesc data, weight, bias, out;
-  Cost cost;
-
- private:
   void as_product(const Spec& x, const Spec& w) {
     const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0), rows = x.size() / depth;
     if (rows <= kFewRows) throw Unsupported{};

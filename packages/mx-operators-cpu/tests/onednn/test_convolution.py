@@ -154,3 +154,24 @@ def test_pointwise_convolution(
 ) -> None:
     attrs = {"kernel": (1,) * (len(data) - 2), "num_filter": filters, "no_bias": no_bias}
     plans.verify("Convolution", attrs, _arrays(rng, data, attrs))
+
+
+@pytest.mark.parametrize(
+    ("residual", "layout", "computed"), [(True, None, False), (False, None, True), (True, "NHWC", True)]
+)
+def test_fused_layers_are_declined_where_only_a_reference_computes_them(
+    rng: np.random.Generator, residual: bool, layout: str | None, computed: bool
+) -> None:
+    """A float16 convolution with an addition took thousands of times float32's time that way."""
+    pytest.importorskip("mx_symbol.passes.fused_layers")
+    from mx_symbol.passes.fused_layers import FUSED_CONVOLUTION
+
+    attrs = {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "num_filter": 32, "no_bias": True}
+    p = FUSED_CONVOLUTION.Param.parse(
+        {**attrs, "residual": residual, "layout": layout}, op="_fused_Convolution"
+    )
+    data, out = ((1, 16, 14, 14), (1, 32, 7, 7)) if layout is None else ((1, 14, 14, 16), (1, 7, 7, 32))
+    inputs = _arrays(rng, data, {**attrs, **({"layout": layout} if layout else {})})
+    output = np.zeros(out, np.float32)
+    inputs += [np.ones_like(output)] if residual else []
+    assert (plans.prepare(FUSED_CONVOLUTION, p, inputs, [output]) is not None) == computed

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What element types cost: time of each layer in float16, bfloat16 and float64 over its time in float32.
+
+    python bench_types.py [LAYER...]
+
+Inference and training step of a graph with one layer, the best of some runs. Marked are ratios above 3.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import mx_symbol as mx
+from mx_core.context import cpu
+from mx_ndarray import nd
+from mx_symbol import sym
+
+TYPES = ("float32", "float16", "bfloat16", "float64")
+LIMIT = 3.0
+Shapes = dict[str, tuple[int, ...]]
+
+
+def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
+    """Graphs and the shapes of their inputs."""
+    x, w = sym.Variable("data"), sym.Variable("w")
+    image, last = {"data": (2, 16, 28, 28)}, {"data": (2, 28, 28, 16)}
+    rows, square = {"data": (64, 1000)}, {"data": (500, 500)}
+
+    def conv(data: Any = x, **more: Any) -> Any:
+        given = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 16, "no_bias": True, **more}
+        return sym.Convolution(data, name="c", **given)
+
+    def pool(**more: Any) -> Any:
+        return sym.Pooling(x, kernel=(3, 3), stride=(2, 2), **more)
+
+    def relu(data: Any) -> Any:
+        return sym.Activation(data, act_type="relu")
+
+    dense = sym.FullyConnected(x, num_hidden=256, name="f")
+    wide = {"data": (32, 256)}
+    pair = {"data": (8, 64, 64), "w": (8, 64, 64)}
+    return {
+        "convolution": (conv(), image),
+        "convolution, relu": (relu(conv(no_bias=False)), image),
+        "convolution, add": (conv() + x, image),
+        "convolution, norm, add, relu": (relu(sym.BatchNorm(conv(), name="b") + x), image),
+        "convolution, stride 2, add": (conv(stride=(2, 2)) + w, {**image, "w": (2, 16, 14, 14)}),
+        "convolution NHWC, add": (conv(layout="NHWC") + x, last),
+        "convolution 1x1": (conv(kernel=(1, 1), pad=(0, 0)), image),
+        "convolution of groups": (conv(num_group=4), image),
+        "convolution of channels": (conv(num_group=16), image),
+        "convolution, dilated": (conv(dilate=(2, 2), pad=(2, 2)), image),
+        "convolution 1-D": (conv(kernel=(3,), pad=(1,)), {"data": (2, 32, 200)}),
+        "convolution 3-D": (conv(kernel=(3, 3, 3), pad=(1, 1, 1)), {"data": (1, 8, 8, 14, 14)}),
+        "deconvolution": (
+            sym.Deconvolution(x, kernel=(4, 4), stride=(2, 2), pad=(1, 1), num_filter=16, name="d"),
+            {"data": (2, 16, 14, 14)},
+        ),
+        "dense": (dense, wide),
+        "dense, add": (dense + x, wide),
+        "dense, gelu": (sym.LeakyReLU(dense, act_type="gelu"), wide),
+        "dot": (sym.dot(x, w), {"data": (128, 256), "w": (256, 128)}),
+        "batch_dot": (sym.batch_dot(x, w), pair),
+        "gemm2": (sym.linalg.gemm2(x, w), pair),
+        "pooling max": (pool(pool_type="max"), image),
+        "pooling avg": (pool(pool_type="avg"), image),
+        "pooling lp": (pool(pool_type="lp", p_value=2), image),
+        "batch norm": (sym.BatchNorm(x, fix_gamma=False, name="b"), image),
+        "layer norm": (sym.LayerNorm(x, name="l"), {"data": (64, 512)}),
+        "group norm": (sym.GroupNorm(x, num_groups=8, name="l"), image),
+        "instance norm": (sym.InstanceNorm(x, name="l"), image),
+        "LRN": (sym.LRN(x, nsize=5), image),
+        "softmax": (sym.softmax(x), rows),
+        "softmax output": (sym.SoftmaxOutput(x, name="s"), rows),
+        "tanh": (sym.tanh(x), rows),
+        "gelu": (sym.LeakyReLU(x, act_type="gelu"), rows),
+        "prelu": (sym.LeakyReLU(x, act_type="prelu", name="p"), {"data": (64, 100, 10)}),
+        "dropout": (sym.Dropout(x, p=0.5), rows),
+        "take": (sym.take(w, sym.round(x)), {"data": (64, 50), "w": (1000, 128)}),
+        "LSTM": (sym.RNN(x, mode="lstm", state_size=64, num_layers=1, name="r"), {"data": (20, 8, 64)}),
+        "GRU": (sym.RNN(x, mode="gru", state_size=64, num_layers=1, name="r"), {"data": (20, 8, 64)}),
+        "transpose": (sym.transpose(x), square),
+        "sum": (sym.sum(x, axis=1), square),
+        "broadcast_add": (sym.broadcast_add(x, w), {**square, "w": (1, 500)}),
+        "sort": (sym.sort(x), rows),
+    }
+
+
+def seconds(net: mx.Symbol, shapes: Shapes, dtype: str, is_train: bool) -> float:
+    """The best time of a step."""
+    types = dict.fromkeys(shapes, dtype)
+    executor = net.simple_bind(cpu(), grad_req="write" if is_train else "null", type_dict=types, **shapes)
+    for array in executor.arg_arrays:
+        array[:] = 0.1
+    best, begin, runs = float("inf"), time.perf_counter(), 0
+    while runs < 3 or (runs < 30 and time.perf_counter() - begin < 0.2):
+        start = time.perf_counter()
+        executor.forward(is_train=is_train)
+        if is_train:
+            executor.backward([nd.ones(o.shape, dtype=o.dtype) for o in executor.outputs])
+        for array in (*executor.outputs, *(g for g in executor.grad_arrays if g is not None)):
+            array.wait_to_read()
+        best, runs = min(best, time.perf_counter() - start), runs + 1
+    return best
+
+
+def main(chosen: list[str]) -> None:
+    """Prints a row per layer and mode."""
+    print(f"{'layer':30} {'':9} {'float32':>11}" + "".join(f"{name:>11}" for name in TYPES[1:]))
+    above = total = 0
+    for name, (net, shapes) in layers().items():
+        if chosen and name not in chosen:
+            continue
+        for is_train in (False, True):
+            base, *others = (seconds(net, shapes, dtype, is_train) for dtype in TYPES)
+            ratios = [other / base for other in others]
+            above, total = above + sum(r > LIMIT for r in ratios), total + len(ratios)
+            cells = "".join(f"{r:9.2f} {'!' if r > LIMIT else ' '}" for r in ratios)
+            print(
+                f"{name:30} {'training' if is_train else 'inference':9} {base * 1e6:8.0f} us{cells}",
+                flush=True,
+            )
+    print(f"{above} of {total} ratios are above {LIMIT:g}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
