@@ -85,7 +85,7 @@ class Square2(Operator):
         return 1
 
     def gradient(self, p: Any, g: Any) -> Any:
-        return g.op("elemwise_mul", (g.out_grad(0), g.output(1)))
+        return g.op("elemwise_mul", (g.out_grad(), g.output("slope")))
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:
         return inputs[0] ** 2, 2 * inputs[0]

@@ -50,8 +50,8 @@ class Pair(Operator):
     results = ("three", "five")
 
     def gradient(self, p: Any, g: Any) -> Any:
-        left = g.op("_mul_scalar", (g.out_grad(0),), scalar=3)
-        right = g.op("_mul_scalar", (g.out_grad(1),), scalar=5)
+        left = g.op("_mul_scalar", (g.out_grad("three"),), scalar=3)
+        right = g.op("_mul_scalar", (g.out_grad("five"),), scalar=5)
         return g.op("elemwise_add", (*left, *right))
 
     def reference(self, p: Any, inputs: Any, ctx: Any) -> Any:

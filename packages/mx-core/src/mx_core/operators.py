@@ -11,7 +11,6 @@ from typing import Any
 
 from mx_core.errors import PluginError, UnknownOperatorError
 from mx_core.operator.declaration import Operator
-from mx_core.operator.property import OperatorProperty
 from mx_core.operator.refusal import Refusal
 
 _lock = threading.RLock()
@@ -39,16 +38,10 @@ def _collect(table: dict[str, Operator[Any]], made: dict[str, Operator[Any]], op
                 f"{type(op).__module__}.{type(op).__qualname__}"
             )
         made[name] = op
-    for backward in _backward_operators(op):
+    backward = op.backward_operator()
+    if backward is not None:
         backward.backward_of = op
         _collect(table, made, backward)
-
-
-def _backward_operators(op: Operator[Any]) -> tuple[Operator[Any], ...]:
-    if isinstance(op, OperatorProperty):
-        return op.companions()
-    made = op.backward_operator()
-    return () if made is None else (made,)
 
 
 def _load() -> dict[str, Operator[Any]]:

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from mx_core.errors import PluginError
-from mx_core.operator.property import OperatorProperty
+from mx_core.operator import Operator
 from mx_core.plugins import hookspecs, registrars
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Provenance, Transaction
@@ -71,10 +71,11 @@ def test_add_stages_a_record_with_the_arguments_as_fields(add, kind, arguments, 
 
 
 def test_operators_are_classes_with_a_name(add):
-    class Op(OperatorProperty):
+    class Op(Operator):
         name, aliases = "op", ("op2",)
+        differentiable = False
 
-    class Nameless(OperatorProperty):
+    class Nameless(Operator):
         pass
 
     class Foreign:

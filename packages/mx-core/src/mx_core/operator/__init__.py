@@ -25,9 +25,7 @@ from mx_core.operator.params import FieldInfo as FieldInfo
 from mx_core.operator.params import NoParams as NoParams
 from mx_core.operator.params import Params as Params
 from mx_core.operator.params import opt as opt
-from mx_core.operator.params import param as param
 from mx_core.operator.params import required as required
-from mx_core.operator.property import OperatorProperty as OperatorProperty
 from mx_core.operator.simple import Elementwise as Elementwise
 from mx_core.operator.simple import SimpleOp as SimpleOp
 from mx_core.operator.text import Shape as Shape

@@ -121,7 +121,6 @@ def backward_class(op: Operator[P]) -> type[BackwardOperator[P]]:
         names += [] if argument.name == "ctx" else several.get(argument.name, (argument.name,))
     members = {
         "name": op.backward_name, "Param": cls.Param, "forward": op, "arguments": tuple(names),
-        "variadic": cls.variadic if {a.name for a in cls.kept_arguments} & {*kept.SEVERAL} else None,
         "results": tuple(f"{name}_grad" for name in cls.arguments if name not in cls.without_gradient),
         "needs_train_flag": cls.needs_train_flag and kept.takes_context(op),
         "__doc__": f"Gradient of {cls.name}.", "__module__": cls.__module__,
@@ -161,10 +160,10 @@ def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
     if isinstance(op, BackwardOperator):
         pairs = [(tensor.name, tensor.like) for tensor in kept.tensors(op.forward, p)]
         return pairs + [(f"{name}_grad", name) for name in op.forward.differentiable_inputs(p)]
-    return _legacy_pairs(op, p)
+    return _pairs_by_gradient(op, p)
 
 
-def _legacy_pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
+def _pairs_by_gradient(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
     """The same of a backward operator written by hand: the gradient of its forward operator tells."""
     from mx_core.operator.simple import Elementwise
 

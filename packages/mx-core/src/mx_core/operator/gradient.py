@@ -77,15 +77,15 @@ class GradientBuilder:
         self._p = p
         self._nodes: list[GradNode] = []
 
-    def out_grad(self, name: str | int = 0) -> Entry:
+    def out_grad(self, name: str | None = None) -> Entry:
         """Gradient with respect to the output of a name; by default the first."""
         return Entry("out_grad", self._index(self._op.outputs(self._p), name))
 
-    def input(self, name: str | int) -> Entry:
+    def input(self, name: str) -> Entry:
         """The input or auxiliary state of a name."""
         return Entry("input", self._index((*self._op.inputs(self._p), *self._op.aux(self._p)), name))
 
-    def output(self, name: str | int = 0) -> Entry:
+    def output(self, name: str | None = None) -> Entry:
         """The output of a name, hidden ones included; by default the first."""
         return Entry("output", self._index(self._op.outputs(self._p), name))
 
@@ -99,9 +99,9 @@ class GradientBuilder:
         """The inputs, without auxiliary states."""
         return tuple(Entry("input", i) for i in range(len(self._op.inputs(self._p))))
 
-    def _index(self, names: Sequence[str], name: str | int) -> int:
-        if isinstance(name, int):
-            return name
+    def _index(self, names: Sequence[str], name: str | None) -> int:
+        if name is None:
+            return 0
         if name not in names:
             raise MXNetError(f"[{self._op.name}] gradient: expected one of {', '.join(names)}, got {name!r}")
         return list(names).index(name)

@@ -37,13 +37,4 @@ def operators_in(package: str) -> Iterator[type[Operator[Any]]]:
 def _is_operator(value: object) -> TypeGuard[type[Operator[Any]]]:
     if not isinstance(value, type) or not issubclass(value, Operator):
         return False
-    return isinstance(getattr(value, "name", None), str) and not _brought(value)
-
-
-def _brought(value: type[Operator[Any]]) -> bool:
-    import sys
-
-    from mx_core.operator.property import OperatorProperty
-
-    module = sys.modules[value.__module__]
-    return issubclass(value, OperatorProperty) and value not in getattr(module, "OPERATORS", (value,))
+    return isinstance(getattr(value, "name", None), str)

@@ -8,13 +8,12 @@ import difflib
 import typing
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from mx_core.errors import ArgumentError
 from mx_core.operator.text import Shape as Shape
 from mx_core.operator.text import alternatives, coerce, to_text, type_name
 
-T = TypeVar("T")
 _MISSING = dataclasses.MISSING
 
 
@@ -220,16 +219,3 @@ def _unknown(where: str, name: str, possible: list[str]) -> str:
 
 class NoParams(Params):
     """Of operators without parameters."""
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def param(cls: type[T]) -> type[T]:
-    """Makes a class that does not derive from `Params` a parameter class."""
-    if issubclass(cls, Params):
-        return cls
-    members: dict[str, Any] = {}
-    notes: dict[str, Any] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        notes |= vars(base).get("__annotations__", {})
-        members |= {k: v for k, v in vars(base).items() if k not in ("__dict__", "__weakref__")}
-    return typing.cast("type[T]", type(cls.__name__, (Params,), members | {"__annotations__": notes}))

@@ -33,7 +33,6 @@ class Allclose(Operator[AllcloseParam]):
         t.assign("output", np.uint8)
 
     def reference(self, p: AllcloseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's."""
         a, b = (wide(x) for x in inputs)
         with np.errstate(invalid="ignore"):
             return (np.array(np.allclose(a, b, p.rtol, p.atol, p.equal_nan), np.uint8),)

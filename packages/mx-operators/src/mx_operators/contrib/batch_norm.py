@@ -53,7 +53,6 @@ class BatchNormWithReLU(Normalization[BatchNormParam]):
     name = "_contrib_BatchNormWithReLU"
 
     def reference(self, p: BatchNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Negative results become zero."""
         y, *rest = super().reference(p, inputs, ctx)
         return np.maximum(y, 0), *rest
 
@@ -70,6 +69,5 @@ class BatchNormWithReLU(Normalization[BatchNormParam]):
         moving_var: Array,
         output: Array,
     ) -> Arrays:
-        """Of the positive elements."""
         passed = np.where(output > 0, out_grad, np.zeros((), out_grad.dtype))
         return super().backward(p, ctx, passed, data, gamma, mean, var, moving_mean, moving_var)

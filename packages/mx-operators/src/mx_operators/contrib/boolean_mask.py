@@ -24,7 +24,6 @@ class BooleanMask(Operator[BooleanMaskParam]):
     dynamic_output = True
 
     def infer_shape(self, p: BooleanMaskParam, s: Shapes) -> None:
-        """One index per row."""
         data = s.get("data")
         if data is None:
             return
@@ -40,7 +39,6 @@ class BooleanMask(Operator[BooleanMaskParam]):
             t.assign("index", t.get("data"))
 
     def reference(self, p: BooleanMaskParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Indexing."""
         return (inputs[0][inputs[1] != 0],)
 
     def backward(self, p: BooleanMaskParam, out_grad: Array, data: ShapeOnly, index: Array) -> Array:

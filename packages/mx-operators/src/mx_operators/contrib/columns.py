@@ -102,7 +102,6 @@ class Im2col(Operator[Im2colParam]):
     linear = True
 
     def infer_shape(self, p: Im2colParam, s: Shapes) -> None:
-        """One column per window."""
         rank = _check(p, s)
         data = s.get("data")
         if data is None:

@@ -52,13 +52,11 @@ class FFT(Operator[FourierParam]):
     name = "_contrib_fft"
 
     def infer_shape(self, p: FourierParam, s: Shapes) -> None:
-        """Twice as long."""
         data = _rank(s)
         if data is not None:
             s.assign("output", (*data[:-1], 2 * data[-1] if data[-1] >= 0 else -1))
 
     def reference(self, p: FourierParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's."""
         return (_transform(inputs[0], inputs[0].dtype),)
 
     def backward(self, p: FourierParam, out_grad: Array, data: ShapeOnly) -> Array:
@@ -72,7 +70,6 @@ class IFFT(Operator[FourierParam]):
     name = "_contrib_ifft"
 
     def infer_shape(self, p: FourierParam, s: Shapes) -> None:
-        """Half as long."""
         data = _rank(s)
         if data is None:
             return
@@ -81,9 +78,7 @@ class IFFT(Operator[FourierParam]):
         s.assign("output", (*data[:-1], data[-1] // 2 if data[-1] >= 0 else -1))
 
     def reference(self, p: FourierParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's, times d."""
         return (_inverse(inputs[0], inputs[0].dtype),)
 
     def backward(self, p: FourierParam, out_grad: Array, data: ShapeOnly) -> Array:
-        """The transform."""
         return _transform(out_grad, out_grad.dtype)

@@ -56,7 +56,6 @@ class IndexCopy(Operator):
             t.assign("index_vector", np.int64)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """One assignment."""
         old, index, new = inputs
         result = old.copy()
         result[_checked(index, old.shape[0])] = new
@@ -105,7 +104,6 @@ class IndexArray(Operator[IndexArrayParam]):
     differentiable = False
 
     def infer_shape(self, p: IndexArrayParam, s: Shapes) -> None:
-        """One axis more."""
         data = s.get("data")
         if data is None:
             return

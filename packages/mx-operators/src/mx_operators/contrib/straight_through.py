@@ -25,11 +25,9 @@ class GradientMultiplier(SimpleOp[GradientMultiplierParam]):
     name = "_contrib_gradientmultiplier"
 
     def function(self, p: GradientMultiplierParam, data: Traced) -> Traced:
-        """The identity."""
         return data
 
     def gradient_function(self, p: GradientMultiplierParam, out_grad: Traced) -> Traced:
-        """Scaled."""
         return out_grad * p.scalar
 
 
@@ -46,7 +44,6 @@ class RoundStraightThrough(_StraightThrough):
     aliases = ("_sparse__contrib_round_ste",)
 
     def function(self, p: NoParams, data: Traced) -> Traced:
-        """round."""
         return X.round(data)
 
 
@@ -57,5 +54,4 @@ class SignStraightThrough(_StraightThrough):
     aliases = ("_sparse__contrib_sign_ste",)
 
     def function(self, p: NoParams, data: Traced) -> Traced:
-        """sign."""
         return X.where(X.isnan(data), 0.0, X.sign(data))

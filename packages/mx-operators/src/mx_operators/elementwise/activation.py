@@ -48,7 +48,6 @@ class Activation(SimpleOp[ActivationParam]):
     name = "Activation"
 
     def function(self, p: ActivationParam, data: Traced) -> Traced:
-        """The chosen function."""
         table = {"relu": X.relu, "sigmoid": X.sigmoid, "softrelu": X.softplus, "tanh": X.tanh}
         return data / (1 + abs(data)) if p.act_type == "softsign" else table[p.act_type](data)
 
@@ -140,7 +139,6 @@ class LeakyReLU(Elementwise[LeakyReLUParam]):
     needs_train_flag = True
 
     def inputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
-        """gamma for prelu only."""
         return ("data", "gamma") if p.act_type == "prelu" else ("data",)
 
     def outputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
@@ -178,7 +176,6 @@ class LeakyReLU(Elementwise[LeakyReLUParam]):
         return g.op("_backward_LeakyReLU", (g.out_grad(), *g.inputs), params=p)
 
     def reference(self, p: LeakyReLUParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The function."""
         x = inputs[0]
         if p.act_type == "prelu":
             return (np.where(x > 0, x, x * _slopes(inputs[1], x)).astype(x.dtype),)
@@ -210,7 +207,6 @@ class BackwardLeakyReLU(Derivative[LeakyReLUParam]):
         return g.not_differentiable() if p.act_type == "prelu" else super().gradient(p, g)
 
     def inputs(self, p: LeakyReLUParam) -> tuple[str, ...]:
-        """gamma for prelu only."""
         return ("out_grad", "data", "gamma") if p.act_type == "prelu" else ("out_grad", "data")
 
     def outputs(self, p: LeakyReLUParam) -> tuple[str, ...]:

@@ -52,7 +52,6 @@ class SmoothL1(SimpleOp[SmoothL1Param]):
     name = "smooth_l1"
 
     def function(self, p: SmoothL1Param, data: Traced) -> Traced:
-        """The loss."""
         s2 = p.scalar * p.scalar
         inner = 0.5 * s2 * X.square(data)
         return X.where(abs(data) < 1 / s2, inner, abs(data) - 0.5 / s2)
@@ -69,7 +68,6 @@ class Quadratic(SimpleOp[QuadraticParam]):
     name = "_contrib_quadratic"
 
     def function(self, p: QuadraticParam, data: Traced) -> Traced:
-        """Horner's scheme."""
         return (p.a * data + p.b) * data + p.c
 
     def gradient_function(self, p: QuadraticParam, out_grad: Traced, data: Traced) -> Traced:
@@ -97,7 +95,6 @@ class HardSigmoid(SimpleOp[HardSigmoidParam]):
     name = "hard_sigmoid"
 
     def function(self, p: HardSigmoidParam, data: Traced) -> Traced:
-        """A clipped line."""
         return X.maximum(X.minimum(p.alpha * data + p.beta, 1.0), 0.0)
 
     def gradient_function(self, p: HardSigmoidParam, out_grad: Traced, output: Traced) -> Traced:

@@ -236,7 +236,6 @@ class RandomLighting(_Color[RandomLightingParam]):
     is_random = True
 
     def random_blocks(self, p: RandomLightingParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
-        """Three normal numbers."""
         return 1
 
     def changed(self, p: RandomLightingParam, x: Array, ctx: ReferenceContext) -> Array:

@@ -72,7 +72,6 @@ class Syevd(Operator):
             s.assign("output1", a[:-1])
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """LAPACK through NumPy."""
         a = wide(inputs[0])
         try:
             values, vectors = np.linalg.eigh(a)

@@ -28,7 +28,6 @@ class Inverse(Operator):
     arguments = ("A",)
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """As A."""
         square(s)
         s.unify(["A", "output"])
 
@@ -38,7 +37,6 @@ class Inverse(Operator):
         return g.op("_linalg_gemm2", (left, g.output()), transpose_b=True, alpha=-1.0)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """LAPACK through NumPy."""
         a = wide(inputs[0])
         try:
             return (np.linalg.inv(a).astype(inputs[0].dtype, copy=False),)
@@ -70,13 +68,11 @@ class Det(Operator):
     results = ("output0",)
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """One number per matrix."""
         a = square(s)
         if a is not None:
             s.assign("output0", a[:-2] or (1,))
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """LAPACK through NumPy."""
         return (_per_matrix(np.linalg.det(wide(inputs[0])), inputs[0]),)
 
     def backward(self, p: NoParams, out_grad: Array, A: Array) -> Array:
@@ -100,7 +96,6 @@ class Slogdet(Operator):
         s.unify(["output0", "output1"])
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """LAPACK through NumPy."""
         sign, logarithm = np.linalg.slogdet(wide(inputs[0]))
         return _per_matrix(sign, inputs[0]), _per_matrix(logarithm, inputs[0])
 

@@ -40,7 +40,6 @@ class Potrf(Operator[CholeskyParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: CholeskyParam, s: Shapes) -> None:
-        """As A."""
         square(s)
         s.unify(["A", "output"])
 
@@ -71,7 +70,6 @@ class SumLogDiag(Operator):
     arguments = ("A",)
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """One number per matrix."""
         a = square(s)
         if a is not None:
             s.assign("output", a[:-2] or (1,))

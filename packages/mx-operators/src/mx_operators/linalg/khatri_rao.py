@@ -30,7 +30,6 @@ class KhatriRao(Operator[KhatriRaoParam]):
     differentiable = False
 
     def infer_shape(self, p: KhatriRaoParam, s: Shapes) -> None:
-        """Rows multiply, columns agree."""
         given = {name: shape for name in self.inputs(p) if (shape := s.get(name)) is not None}
         for name, shape in given.items():
             if len(shape) != 2:

@@ -74,17 +74,14 @@ class ExtractDiag(Operator[DiagonalParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: DiagonalParam, s: Shapes) -> None:
-        """Forward."""
         a = square(s)
         if a is not None:
             s.assign("output", (*a[:-2], _inside(p, s, a)))
 
     def gradient(self, p: DiagonalParam, g: GradientBuilder) -> Gradients:
-        """Put back."""
         return g.op("_linalg_makediag", (g.out_grad(),), params=p)
 
     def reference(self, p: DiagonalParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's diagonal."""
         return (np.diagonal(inputs[0], p.offset, -2, -1).copy(),)
 
 
@@ -96,18 +93,15 @@ class MakeDiag(Operator[DiagonalParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: DiagonalParam, s: Shapes) -> None:
-        """Forward."""
         a = _vector(s)
         if a is not None:
             n = a[-1] + abs(p.offset) if a[-1] >= 0 else -1
             s.assign("output", (*a[:-1], n, n))
 
     def gradient(self, p: DiagonalParam, g: GradientBuilder) -> Gradients:
-        """Taken out again."""
         return g.op("_linalg_extractdiag", (g.out_grad(),), params=p)
 
     def reference(self, p: DiagonalParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """An assignment."""
         a = inputs[0]
         n = a.shape[-1] + abs(p.offset)
         out = np.zeros((*a.shape[:-1], n, n), a.dtype)
@@ -127,18 +121,15 @@ class ExtractTrian(Operator[TriangleParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: TriangleParam, s: Shapes) -> None:
-        """Forward."""
         a = square(s)
         if a is not None:
             k = _inside(p, s, a)
             s.assign("output", (*a[:-2], k * (k + 1) // 2 if k >= 0 else -1))
 
     def gradient(self, p: TriangleParam, g: GradientBuilder) -> Gradients:
-        """Put back."""
         return g.op("_linalg_maketrian", (g.out_grad(),), params=p)
 
     def reference(self, p: TriangleParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Fancy indexing."""
         return (at(inputs[0], triangle(p, inputs[0].shape[-1])),)
 
 
@@ -150,7 +141,6 @@ class MakeTrian(Operator[TriangleParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: TriangleParam, s: Shapes) -> None:
-        """Forward."""
         a = _vector(s)
         if a is None:
             return
@@ -163,11 +153,9 @@ class MakeTrian(Operator[TriangleParam]):
         s.assign("output", (*a[:-1], n, n))
 
     def gradient(self, p: TriangleParam, g: GradientBuilder) -> Gradients:
-        """Taken out again."""
         return g.op("_linalg_extracttrian", (g.out_grad(),), params=p)
 
     def reference(self, p: TriangleParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """An assignment."""
         a = inputs[0]
         n = (isqrt(8 * a.shape[-1] + 1) - 1) // 2 + abs(p.offset)
         out = np.zeros((*a.shape[:-1], n, n), a.dtype)

@@ -20,7 +20,7 @@ from mx_core.operator import (
     Shapes,
     opt,
 )
-from mx_operators.backward import bilinear_gradient
+from mx_operators.bilinear import bilinear_gradient
 from mx_operators.nn.base import wide
 
 STYPES = ("csr", "default", "row_sparse", None)
@@ -89,7 +89,6 @@ class Dot(Operator[DotParam]):
         return (y.reshape(shape or (1,)).astype(inputs[0].dtype, copy=False),)
 
     def backward(self, p: DotParam, out_grad: Array, lhs: Array, rhs: Array) -> Arrays:
-        """Two matrix products."""
         left, right = _lhs(lhs, p.transpose_a), _rhs(rhs, p.transpose_b)
         head = out_grad.reshape(left.shape[0], right.shape[1])
         da, db = head @ right.T, left.T @ head
@@ -136,7 +135,6 @@ class BatchDot(Operator[DotParam]):
         return (da, db)
 
     def reference(self, p: DotParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's matmul."""
         return (_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
@@ -208,15 +206,12 @@ class Gemm2(Operator[Gemm2Param]):
     arguments = ("A", "B")
 
     def infer_shape(self, p: Gemm2Param, s: Shapes) -> None:
-        """Forward."""
         _matrix_shapes(p, s)
 
     def gradient(self, p: Gemm2Param, g: GradientBuilder) -> Gradients:
-        """Products again."""
         return _product_gradients(p, g)
 
     def reference(self, p: Gemm2Param, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's matmul."""
         return (_scaled_product(inputs, p).astype(inputs[0].dtype, copy=False),)
 
 
@@ -237,7 +232,6 @@ class Gemm(Operator[GemmParam]):
         return _product_gradients(p, g) | {"C": g.op("_mul_scalar", (g.out_grad(),), scalar=p.beta)[0]}
 
     def reference(self, p: GemmParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's matmul."""
         y = _scaled_product(inputs, p) + p.beta * wide(inputs[2])
         return (y.astype(inputs[0].dtype, copy=False),)
 
@@ -257,7 +251,6 @@ class Syrk(Operator[SyrkParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: SyrkParam, s: Shapes) -> None:
-        """Forward."""
         a = s.get("A")
         if a is not None:
             if len(a) < 2:
@@ -277,7 +270,6 @@ class Syrk(Operator[SyrkParam]):
         return g.op("elemwise_add", terms)
 
     def reference(self, p: SyrkParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's matmul."""
         a = wide(inputs[0])
         transposed = a.swapaxes(-1, -2)
         y = transposed @ a if p.transpose else a @ transposed

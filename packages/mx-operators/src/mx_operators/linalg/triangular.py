@@ -49,7 +49,6 @@ class _Triangular(Operator[TriangularParam]):
     arguments = ("A", "B")
 
     def infer_shape(self, p: TriangularParam, s: Shapes) -> None:
-        """As B."""
         s.unify(["B", "output"])
         a, b = square(s), s.get("B")
         if a is None or b is None:
@@ -88,7 +87,6 @@ class Trmm(_Triangular):
         return (_outer(g, p, g.out_grad(), g.input("B"), p.alpha), grad)
 
     def reference(self, p: TriangularParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's matmul."""
         a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
         return ((p.alpha * (b @ a if p.rightside else a @ b)).astype(inputs[0].dtype, copy=False),)
 
@@ -106,7 +104,6 @@ class Trsm(_Triangular):
         return (_outer(g, p, w, g.output(), -1.0), g.op("_mul_scalar", (w,), scalar=p.alpha)[0])
 
     def reference(self, p: TriangularParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """LAPACK through NumPy."""
         a, b = _triangle(p, wide(inputs[0])), wide(inputs[1])
         if p.rightside:
             x = solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2), self.name).swapaxes(-1, -2)
@@ -123,7 +120,6 @@ class Potri(Operator[CholeskyParam]):
     arguments = ("A",)
 
     def infer_shape(self, p: CholeskyParam, s: Shapes) -> None:
-        """As A."""
         square(s)
         s.unify(["A", "output"])
 

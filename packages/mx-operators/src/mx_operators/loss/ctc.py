@@ -47,7 +47,6 @@ class CTCLoss(Operator[CTCLossParam]):
         return tuple(name for name in self.arguments if wanted.get(name, True))
 
     def infer_shape(self, p: CTCLossParam, s: Shapes) -> None:
-        """One loss per sequence."""
         data, label = s.get("data"), s.get("label")
         if data is None:
             return

@@ -44,11 +44,9 @@ class MakeLoss(Operator[MakeLossParam]):
     is_loss = True
 
     def inplace(self, p: MakeLossParam) -> tuple[tuple[int, int], ...]:
-        """The identity."""
         return ((0, 0),)
 
     def reference(self, p: MakeLossParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The identity."""
         return (inputs[0].copy(),)
 
     def backward(self, p: MakeLossParam, data: Array) -> Array:
@@ -73,15 +71,12 @@ class MakeLossSimple(Operator):
     is_loss = True
 
     def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
-        """The identity."""
         return ((0, 0),)
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
-        """Ones."""
         return g.op("ones_like", g.inputs)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The identity."""
         return (inputs[0].copy(),)
 
 
@@ -93,7 +88,6 @@ class BlockGrad(SimpleOp):
     differentiable = False
 
     def function(self, p: NoParams, data: Traced) -> Traced:
-        """The identity."""
         return data
 
 
@@ -105,7 +99,6 @@ class SoftmaxCrossEntropy(Operator):
     without_gradient = ("label",)
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """One label per row."""
         data = s.get("data")
         if data is not None:
             if len(data) != 2:

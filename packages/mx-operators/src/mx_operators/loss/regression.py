@@ -36,11 +36,9 @@ class _Regression(Operator[RegressionParam]):
         s.assign("label", data)
 
     def inplace(self, p: RegressionParam) -> tuple[tuple[int, int], ...]:
-        """Elementwise."""
         return ((0, 0),)
 
     def reference(self, p: RegressionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The identity."""
         return (inputs[0].copy(),)
 
     def difference(self, y: Array, label: Array) -> Array:
@@ -65,7 +63,6 @@ class LogisticRegressionOutput(_Regression):
     name = "LogisticRegressionOutput"
 
     def reference(self, p: RegressionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The sigmoid."""
         with np.errstate(over="ignore"):
             return ((1 / (1 + np.exp(-wide(inputs[0])))).astype(inputs[0].dtype),)
 
@@ -96,7 +93,6 @@ class SVMOutput(Operator[SVMOutputParam]):
     is_loss = True
 
     def infer_shape(self, p: SVMOutputParam, s: Shapes) -> None:
-        """One label per row."""
         s.unify(["data", "output"])
         data = s.get("data")
         if data is not None:
@@ -105,7 +101,6 @@ class SVMOutput(Operator[SVMOutputParam]):
             s.assign("label", data[:-1])
 
     def reference(self, p: SVMOutputParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The identity."""
         return (inputs[0].copy(),)
 
     def backward(self, p: SVMOutputParam, label: Array, output: Array) -> Array:

@@ -85,7 +85,6 @@ class SoftmaxOutput(Operator[SoftmaxOutputParam]):
         return ((0, 0),)
 
     def reference(self, p: SoftmaxOutputParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """softmax over the classes."""
         x = wide(inputs[0])
         return (softmax(as_classes(x, p), 1).reshape(x.shape).astype(inputs[0].dtype),)
 

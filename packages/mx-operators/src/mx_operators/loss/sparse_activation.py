@@ -35,7 +35,6 @@ class IdentityAttachKLSparseReg(Operator[SparseActivationParam]):
     needs_train_flag = True
 
     def infer_shape(self, p: SparseActivationParam, s: Shapes) -> None:
-        """An average per unit."""
         s.unify(["data", "output"])
         s.unify(["moving_avg", "average"])
         data = s.get("data")

@@ -167,16 +167,13 @@ class DivSqrtDim(Operator):
     name = "_contrib_div_sqrt_dim"
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """As data."""
         s.unify(["data", "output"])
         if s.get("data") == ():
             raise s.error("data: expected at least 1 dimension, got ()")
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
-        """Divided likewise."""
         return g.op(self.name, [g.out_grad()])
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """A division."""
         x = wide(inputs[0])
         return ((x / x.dtype.type(np.sqrt(max(x.shape[-1], 1)))).astype(inputs[0].dtype),)

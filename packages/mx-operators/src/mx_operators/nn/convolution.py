@@ -22,7 +22,7 @@ from mx_core.operator import (
     opt,
     required,
 )
-from mx_operators.backward import bilinear_gradient
+from mx_operators.bilinear import bilinear_gradient
 from mx_operators.nn.base import at, out_extent, pad_spatial, per_axis, wide, windows
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
@@ -132,7 +132,6 @@ class Convolution(Operator[ConvolutionParam]):
     arguments = ("data", "weight", "bias")
 
     def inputs(self, p: ConvolutionParam) -> tuple[str, ...]:
-        """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: ConvolutionParam, s: Shapes) -> None:
@@ -164,7 +163,6 @@ class Convolution(Operator[ConvolutionParam]):
         s.assign("data", (s.ranked("output")[0], *data[1:]))
 
     def reference(self, p: ConvolutionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Window by window."""
         x, w = wide(inputs[0]), wide(inputs[1])
         if channels_last(p):
             x, w = to_first(x), to_first(w)

@@ -18,7 +18,7 @@ from mx_core.operator import (
     opt,
     required,
 )
-from mx_operators.backward import bilinear_gradient
+from mx_operators.bilinear import bilinear_gradient
 from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import (
     ConvolutionParam,
@@ -82,7 +82,6 @@ class Deconvolution(Operator[DeconvolutionParam]):
     arguments = ("data", "weight", "bias")
 
     def inputs(self, p: DeconvolutionParam) -> tuple[str, ...]:
-        """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: DeconvolutionParam, s: Shapes) -> None:

@@ -48,7 +48,6 @@ class Embedding(Operator[EmbeddingParam]):
             t.assign("data", "float32")
 
     def reference(self, p: EmbeddingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Fancy indexing."""
         return (inputs[1][indices_of(inputs[0], p.input_dim)],)
 
     def backward(self, p: EmbeddingParam, out_grad: Array, data: Array) -> Array:

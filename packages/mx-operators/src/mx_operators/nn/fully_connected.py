@@ -17,7 +17,7 @@ from mx_core.operator import (
     opt,
     required,
 )
-from mx_operators.backward import bilinear_gradient
+from mx_operators.bilinear import bilinear_gradient
 from mx_operators.nn.base import wide
 
 
@@ -50,7 +50,6 @@ class FullyConnected(Operator[FullyConnectedParam]):
     arguments = ("data", "weight", "bias")
 
     def inputs(self, p: FullyConnectedParam) -> tuple[str, ...]:
-        """bias unless no_bias."""
         return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: FullyConnectedParam, s: Shapes) -> None:
@@ -75,7 +74,6 @@ class FullyConnected(Operator[FullyConnectedParam]):
         s.assign("data", (*known[: len(lead)], *tail))
 
     def reference(self, p: FullyConnectedParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """A matrix product."""
         x, w = wide(inputs[0]), wide(inputs[1])
         y = rows(x, p.flatten) @ w.T
         if not p.no_bias:

@@ -163,7 +163,6 @@ class Pooling(Operator[PoolingParam]):
         s.assign("data", (s.ranked("output")[0], *data[1:]))
 
     def reference(self, p: PoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Window by window."""
         x = wide(inputs[0])
         x = to_first(x) if channels_last(p) else x
         axes = geometry(p, x.shape[2:])

@@ -50,7 +50,6 @@ class _Softmax(Operator[SoftmaxParam]):
     sign = 1.0
 
     def inputs(self, p: SoftmaxParam) -> tuple[str, ...]:
-        """length with use_length."""
         return ("data", "length") if p.use_length else ("data",)
 
     def infer_shape(self, p: SoftmaxParam, s: Shapes) -> None:

@@ -49,7 +49,6 @@ class _Finite(Operator[F]):
         s.assign("output", (1,))
 
     def infer_type(self, p: F, t: Types) -> None:
-        """float32, whatever is tested."""
         t.assign("output", "float32")
 
     def reference(self, p: F, inputs: Arrays, ctx: ReferenceContext) -> Arrays:

@@ -116,7 +116,6 @@ class Density(Operator[PdfParam]):
         return True
 
     def reference(self, p: PdfParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """An expression."""
         with np.errstate(all="ignore"):
             spread = self.spread(inputs)
             value = np.where(self.inside(spread), self.logarithm(spread), -np.inf)

@@ -75,7 +75,6 @@ class SampleMultinomial(Operator[MultinomialParam]):
         return (prod(output_shapes[0]) + 1) // 2
 
     def reference(self, p: MultinomialParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The inverse distribution function."""
         rows = np.maximum(inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64), 0)
         each = max(prod(p.shape), 1) if p.shape else 1
         u = philox.uniform(ctx.random_key, ctx.random_offset, len(rows) * each, np.float64)

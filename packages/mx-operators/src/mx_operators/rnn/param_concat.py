@@ -14,7 +14,6 @@ class RNNParamConcat(Concat):
     aliases = ()  # type: ignore[assignment]  # narrowed to one name in Concat
 
     def gradient(self, p: ConcatParam, g: GradientBuilder) -> Gradients:
-        """That of Concat."""
         return g.op("_backward_Concat", (g.out_grad(), *g.inputs), params=p)
 
     def backward_operator(self) -> None:

@@ -98,7 +98,6 @@ class RNN(Operator[RNNParam]):
         return ("output", *_last_states(p), *_kept(p))
 
     def infer_shape(self, p: RNNParam, s: Shapes) -> None:
-        """Everything from data."""
         _infer_states(p, s)
         width = directions(p) * state_width(p)
         data, batch = s.get("data"), s.ranked("state")[1]

@@ -18,7 +18,6 @@ class SequenceLast(SequenceOperator[SequenceParam]):
     linear = True
 
     def infer_shape(self, p: SequenceParam, s: Shapes) -> None:
-        """Without the time axis."""
         data, output = self.data_shape(p, s), s.get("output")
         if data is None:
             return

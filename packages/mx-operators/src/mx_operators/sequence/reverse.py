@@ -21,7 +21,6 @@ class SequenceReverse(SequenceOperator[SequenceReverseParam]):
     name = "SequenceReverse"
 
     def gradient(self, p: SequenceReverseParam, g: GradientBuilder) -> Gradients:
-        """Reversed once more."""
         return {"data": g.op(self.name, (g.out_grad(), *g.inputs[1:]), params=p)[0]}
 
     def reference(self, p: SequenceReverseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:

@@ -23,7 +23,6 @@ class AdaptiveAvgPooling2D(Resample[AdaptiveAvgPooling2DParam]):
     name = "_contrib_AdaptiveAvgPooling2D"
 
     def infer_shape(self, p: AdaptiveAvgPooling2DParam, s: Shapes) -> None:
-        """Extents from the parameter."""
         if len(p.output_size) > 2:
             raise s.error(f"output_size: expected at most 2 values, got {p.output_size}")
         super().infer_shape(p, s)

@@ -47,7 +47,6 @@ class Resample(Operator[P]):
             s.assign("output", (*data[:2], *new))
 
     def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Two matrix products."""
         x = wide(inputs[0])
         new = self.extents(p, [a.shape for a in inputs])
         rows, columns = (self.weights(p, old, e) for old, e in zip(x.shape[2:], new, strict=True))

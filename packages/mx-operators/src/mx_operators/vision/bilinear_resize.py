@@ -54,7 +54,6 @@ class BilinearResize2D(Resample[BilinearResize2DParam]):
     shape_only = ("like",)
 
     def inputs(self, p: BilinearResize2DParam) -> tuple[str, ...]:
-        """like with mode like."""
         return ("data", "like") if p.mode == "like" else ("data",)
 
     def infer_type(self, p: BilinearResize2DParam, t: Types) -> None:

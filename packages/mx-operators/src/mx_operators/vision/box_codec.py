@@ -43,7 +43,6 @@ class BoxEncode(Operator):
     differentiable = False
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
-        """As the anchors."""
         for name in ("anchors", "refs"):
             shape = s.get(name)
             if shape is not None and (len(shape) != 3 or shape[2] not in (4, -1)):
@@ -58,7 +57,6 @@ class BoxEncode(Operator):
             s.assign(name, (4,))
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """All at once."""
         samples, matches, anchors, refs, means, stds = (wide(x) for x in inputs)
         positive = samples > 0.5
         index = np.where(positive, matches, 0).astype(np.int64)
@@ -94,7 +92,6 @@ class BoxDecode(Operator[BoxDecodeParam]):
     differentiable = False
 
     def infer_shape(self, p: BoxDecodeParam, s: Shapes) -> None:
-        """As data."""
         data = s.get("data")
         if data is not None:
             if len(data) != 3 or data[2] not in (4, -1):
@@ -103,7 +100,6 @@ class BoxDecode(Operator[BoxDecodeParam]):
         s.unify(["data", "output"])
 
     def reference(self, p: BoxDecodeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """All at once."""
         data, anchors = (wide(x) for x in inputs)
         scale = np.array([p.std0, p.std1, p.std2, p.std3], data.dtype)
         center = to_center(anchors) if p.format == "corner" else anchors

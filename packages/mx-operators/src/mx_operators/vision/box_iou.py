@@ -29,7 +29,6 @@ class BoxIou(Operator[BoxIouParam]):
     differentiable = False
 
     def infer_shape(self, p: BoxIouParam, s: Shapes) -> None:
-        """All pairs."""
         lhs, rhs = s.get("lhs"), s.get("rhs")
         for name, shape in (("lhs", lhs), ("rhs", rhs)):
             if shape is not None and (not shape or shape[-1] not in (4, -1)):
@@ -38,7 +37,6 @@ class BoxIou(Operator[BoxIouParam]):
             s.assign("output", (*lhs[:-1], *rhs[:-1]))
 
     def reference(self, p: BoxIouParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """All pairs at once."""
         lhs, rhs = (wide(x) for x in inputs)
         if p.format == "center":
             lhs, rhs = to_corner(lhs), to_corner(rhs)

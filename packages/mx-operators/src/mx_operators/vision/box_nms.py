@@ -40,7 +40,6 @@ class BoxNms(Operator[BoxNmsParam]):
     hidden = ("source",)
 
     def infer_shape(self, p: BoxNmsParam, s: Shapes) -> None:
-        """As data."""
         s.unify(["data", "output0"])
         data = s.get("data")
         if data is None:
@@ -61,7 +60,6 @@ class BoxNms(Operator[BoxNmsParam]):
         t.assign("source", np.int64)
 
     def reference(self, p: BoxNmsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Batch by batch."""
         data = inputs[0]
         rows, width = data.shape[-2:]
         if p.topk == 0:

@@ -69,7 +69,6 @@ class Correlation(Operator[CorrelationParam]):
     arguments = ("data1", "data2")
 
     def infer_shape(self, p: CorrelationParam, s: Shapes) -> None:
-        """Displacements as channels."""
         if p.kernel_size % 2 == 0:
             raise s.error(f"kernel_size: expected an odd number, got {p.kernel_size}")
         s.unify(["data1", "data2"])

@@ -69,16 +69,13 @@ class Crop(Operator[CropParam]):
         s.assign("output", (*data[:2], *extents))
 
     def infer_type(self, p: CropParam, t: Types) -> None:
-        """All alike."""
         t.unify([*self.inputs(p), "output"])
 
     def reference(self, p: CropParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """A slice."""
         extents = p.h_w if p.num_args == 1 else inputs[1].shape[2:]
         return (inputs[0][_rectangle(p, inputs[0].shape, extents)].copy(),)
 
     def backward(self, p: CropParam, out_grad: Array, arg0: ShapeOnly) -> Array:
-        """Written into zeros."""
         grad = np.zeros(arg0.shape, out_grad.dtype)
         grad[_rectangle(p, grad.shape, out_grad.shape[2:])] = out_grad
         return grad

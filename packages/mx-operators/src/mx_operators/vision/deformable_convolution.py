@@ -143,7 +143,6 @@ class _Deformable(Operator[DeformableConvolutionParam]):
     fades: ClassVar[bool] = False
 
     def inputs(self, p: DeformableConvolutionParam) -> tuple[str, ...]:
-        """bias unless no_bias."""
         return self.arguments[:-1] if p.no_bias else self.arguments
 
     def infer_shape(self, p: DeformableConvolutionParam, s: Shapes) -> None:

@@ -70,11 +70,9 @@ class DeformablePSROIPooling(Operator[DeformablePSROIPoolingParam]):
     without_gradient = ("rois",)
 
     def inputs(self, p: DeformablePSROIPoolingParam) -> tuple[str, ...]:
-        """trans unless no_trans."""
         return self.arguments[:2] if p.no_trans else self.arguments
 
     def infer_shape(self, p: DeformablePSROIPoolingParam, s: Shapes) -> None:
-        """One result per region."""
         data, channels = image_shape(s), p.output_dim * p.group_size**2
         if data is not None and data[1] not in (channels, -1):
             raise s.error(

@@ -74,7 +74,6 @@ class GridGenerator(Operator[GridGeneratorParam]):
         return (grid.reshape(-1, 2, *p.target_shape).astype(inputs[0].dtype),)
 
     def backward(self, p: GridGeneratorParam, out_grad: Array) -> Array:
-        """The transposed map."""
         if p.transform_type == "warp":
             return out_grad / half_extents(out_grad.shape)
         grad = out_grad.reshape(out_grad.shape[0], 2, -1) @ affine_basis(*out_grad.shape[2:]).T

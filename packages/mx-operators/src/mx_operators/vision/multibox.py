@@ -53,7 +53,6 @@ class MultiBoxPrior(Operator[MultiBoxPriorParam]):
             s.assign("output", (1, -1 if -1 in data[2:] else data[2] * data[3] * count, 4))
 
     def reference(self, p: MultiBoxPriorParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Centres times half extents."""
         height, width = inputs[0].shape[2:]
         shapes = [(size, p.ratios[0]) for size in p.sizes]
         shapes += [(p.sizes[0], ratio) for ratio in p.ratios[1:]]
@@ -95,7 +94,6 @@ class MultiBoxTarget(Operator[MultiBoxTargetParam]):
     differentiable = False
 
     def infer_shape(self, p: MultiBoxTargetParam, s: Shapes) -> None:
-        """By batch and anchors."""
         anchor, label, predicted = (s.get(name) for name in self.arguments)
         if len(p.variances) != 4:
             raise s.error(f"variances: expected 4 values, got {p.variances}")
@@ -113,7 +111,6 @@ class MultiBoxTarget(Operator[MultiBoxTargetParam]):
         s.assign("cls_target", (label[0], anchor[1]))
 
     def reference(self, p: MultiBoxTargetParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Image by image."""
         anchor, labels, predicted = (wide(x) for x in inputs)
         batch, count = labels.shape[0], anchor.shape[1]
         location = np.zeros((batch, count, 4), anchor.dtype)
@@ -191,7 +188,6 @@ class MultiBoxDetection(Operator[MultiBoxDetectionParam]):
     differentiable = False
 
     def infer_shape(self, p: MultiBoxDetectionParam, s: Shapes) -> None:
-        """By batch and anchors."""
         prob = s.get("cls_prob")
         if len(p.variances) != 4:
             raise s.error(f"variances: expected 4 values, got {p.variances}")
@@ -204,7 +200,6 @@ class MultiBoxDetection(Operator[MultiBoxDetectionParam]):
         s.assign("output", (prob[0], prob[2], 6))
 
     def reference(self, p: MultiBoxDetectionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Image by image."""
         prob, offsets, anchors = (wide(x) for x in inputs)
         batch, _, count = prob.shape
         output = np.full((batch, count, 6), -1, prob.dtype)

@@ -120,11 +120,9 @@ class MultiProposal(Operator[ProposalParam]):
     differentiable = False
 
     def num_visible_outputs(self, p: ProposalParam) -> int:
-        """Scores if wanted."""
         return 2 if p.output_score else 1
 
     def infer_shape(self, p: ProposalParam, s: Shapes) -> None:
-        """Fixed numbers of boxes."""
         prob = image_shape(s, "cls_prob")
         count = len(p.ratios) * len(p.scales)
         if prob is None:
@@ -159,7 +157,6 @@ class Proposal(MultiProposal):
     name = "_contrib_Proposal"
 
     def infer_shape(self, p: ProposalParam, s: Shapes) -> None:
-        """One image."""
         prob = image_shape(s, "cls_prob")
         if prob is not None and prob[0] not in (1, -1):
             raise s.error(f"cls_prob: expected one image, got {prob}; use MultiProposal")

@@ -67,7 +67,6 @@ class PSROIPooling(Operator[PSROIPoolingParam]):
     without_gradient = ("rois",)
 
     def infer_shape(self, p: PSROIPoolingParam, s: Shapes) -> None:
-        """One result per region."""
         data, rois = image_shape(s), s.get("rois")
         channels = p.output_dim * groups(p) ** 2
         if data is not None and data[1] not in (channels, -1):
@@ -107,7 +106,6 @@ class PSROIPooling(Operator[PSROIPoolingParam]):
                         yield (i, slice(None), r, c), part, elements
 
     def reference(self, p: PSROIPoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Bin by bin."""
         data, rois = (wide(x) for x in inputs)
         output = np.zeros((len(rois), p.output_dim, p.pooled_size, p.pooled_size), data.dtype)
         for place, part, elements in self.bins(p, data, rois):

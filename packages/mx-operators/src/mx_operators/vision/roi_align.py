@@ -177,7 +177,6 @@ class ROIAlign(_Align[ROIAlignParam]):
     name = "_contrib_ROIAlign"
 
     def infer_shape(self, p: ROIAlignParam, s: Shapes) -> None:
-        """One result per region."""
         data, rois = region_shapes(p, s, 5)
         if data is None or rois is None:
             return
@@ -209,7 +208,6 @@ class RROIAlign(_Align[RROIAlignParam]):
     name = "_contrib_RROIAlign"
 
     def infer_shape(self, p: RROIAlignParam, s: Shapes) -> None:
-        """One result per region."""
         data, rois = region_shapes(p, s, 6)
         if data is not None and rois is not None:
             s.assign("output", (rois[0], data[1], *p.pooled_size))

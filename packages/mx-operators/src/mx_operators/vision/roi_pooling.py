@@ -71,7 +71,6 @@ class ROIPooling(Operator[ROIPoolingParam]):
     hidden = ("maxidx",)
 
     def infer_shape(self, p: ROIPoolingParam, s: Shapes) -> None:
-        """Regions, channels, windows."""
         if len(p.pooled_size) != 2:
             raise s.error(f"pooled_size: expected 2 values, got {p.pooled_size}")
         s.assign("rois", (-1, 5))

@@ -58,7 +58,6 @@ class SpatialTransformer(Operator[SpatialTransformerParam]):
         return {"data": data_grad, "loc": g.op("_backward_GridGenerator", (grid_grad,), params=generator)[0]}
 
     def reference(self, p: SpatialTransformerParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """Generate, then sample."""
         data, loc = wide(inputs[0]), wide(inputs[1])
         grid = (loc.reshape(-1, 2, 3) @ affine_basis(*p.target_shape)).astype(loc.dtype)
         return (sample(data, grid.reshape(-1, 2, *p.target_shape)).astype(inputs[0].dtype),)

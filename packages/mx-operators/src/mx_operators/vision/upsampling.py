@@ -100,7 +100,6 @@ class UpSampling(Operator[UpSamplingParam]):
         return g.backward()
 
     def reference(self, p: UpSamplingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """NumPy's repeat."""
         if p.sample_type == "bilinear":
             return Deconvolution().reference(filter_param(p), inputs, ctx)
         height, width = (p.scale * e for e in inputs[0].shape[2:])
