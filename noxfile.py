@@ -80,9 +80,17 @@ def cpp(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def sanitize(session: nox.Session) -> None:
-    """C++ tests under the thread sanitizer, then under the address and undefined-behaviour ones."""
+    """C++ tests under the thread sanitizer, then under the address and undefined-behaviour ones.
+
+    Without names also the programs of `tests/threads` on extensions built with the thread sanitizer, by
+    the Python of `.venv`.
+    """
     for kind, flags in (("thread", "thread"), ("address", "address,undefined")):
         native_tests.run(session.posargs, kind, f"-DMX_SANITIZE={flags}")
+    if not session.posargs:
+        python = str(ROOT / ".venv" / "bin" / "python")
+        parts = str(ROOT / ".nox" / "thread-sanitized-parts")
+        session.run(python, "tests/threads/sanitize.py", parts, env={"PYTHONPATH": "tests/fuzz"})
 
 
 @nox.session

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native parts built anew with AddressSanitizer, in a folder of their own, and how Python runs with them."""
+"""Native parts built anew with a sanitizer, in a folder of their own, and how Python runs with them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -15,14 +16,31 @@ PACKAGES = ROOT / "packages"
 WITHOUT = ("mx-operators-cuda",)
 #: tells a worker that a limit on addresses would stop the sanitizer, too
 MARK = "MX_FUZZ_SANITIZED"
-OPTIONS = {
-    "detect_leaks": 0,
-    "allocator_may_return_null": 1,
-    "max_allocation_size_mb": 1024,
-    "hard_rss_limit_mb": 8192,
-    "handle_segv": 1,
-    "allow_user_segv_handler": 0,
+#: how the sanitizers are told, and what
+OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
+    "address": (
+        "ASAN_OPTIONS",
+        {
+            "detect_leaks": 0,
+            "allocator_may_return_null": 1,
+            "max_allocation_size_mb": 1024,
+            "hard_rss_limit_mb": 8192,
+            "handle_segv": 1,
+            "allow_user_segv_handler": 0,
+        },
+    ),
+    "thread": (
+        "TSAN_OPTIONS",
+        {
+            "ignore_noninstrumented_modules": 1,  # Python and OpenMP synchronise in ways it does not see
+            "report_signal_unsafe": 0,
+            "exitcode": 66,
+            "halt_on_error": 0,
+            "history_size": 4,
+        },
+    ),
 }
+_LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 
 
 def native_packages() -> list[Path]:
@@ -31,8 +49,14 @@ def native_packages() -> list[Path]:
     return sorted((p for p in found if p.name not in WITHOUT), key=lambda p: (p.name != "mx-core", p.name))
 
 
-def build(target: Path) -> None:
-    """Copies the packages to `target` and builds their extensions there; what is unchanged is kept.
+def build(target: Path, sanitizer: str = "address", only: Collection[str] = ()) -> None:
+    """Copies packages to `target` and builds their extensions there; what is unchanged is kept.
+
+    Parameters
+    ----------
+    sanitizer : {"address", "thread"}
+    only : collection of str
+        Which packages; none means all.
 
     Raises
     ------
@@ -40,30 +64,36 @@ def build(target: Path) -> None:
     """
     ignored = shutil.ignore_patterns("*.cpython-*.so", "build", "__pycache__", "tests", "benchmarks")
     for folder in native_packages():
+        if only and folder.name not in only:
+            continue
         copy = target / folder.name
         shutil.rmtree(copy / "csrc", ignore_errors=True)  # what is gone is not built
         shutil.copytree(folder, copy, ignore=ignored, dirs_exist_ok=True)
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
         subprocess.run(
             command, cwd=copy, check=True,
-            env=os.environ | {"MX_BUILD_SANITIZE": "address", "PYTHONPATH": sources(target)},
+            env=os.environ | {"MX_BUILD_SANITIZE": sanitizer, "PYTHONPATH": sources(target)},
         )  # fmt: skip
 
 
 def sources(target: Path) -> str:
     """PYTHONPATH with the copies before everything else."""
-    copies = [str(target / folder.name / "src") for folder in native_packages()]
+    folders = [target / folder.name / "src" for folder in native_packages()]
+    copies = [str(folder) for folder in folders if folder.is_dir()]
     return os.pathsep.join([*copies, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def environment(target: Path) -> dict[str, str]:
+def environment(target: Path, sanitizer: str = "address") -> dict[str, str]:
     """What a Python needs to run with the copies; memory is not pooled, so that overruns show."""
-    library = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
-    runtime = subprocess.check_output(["gcc", "-print-file-name=libstdc++.so"], text=True).strip()
+    library, runtime = (
+        subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
+        for name in (_LIBRARIES[sanitizer], "libstdc++.so")
+    )
+    variable, options = OPTIONS[sanitizer]
     return {
         "PYTHONPATH": sources(target),
         "LD_PRELOAD": f"{library} {runtime}",  # libstdc++ too: the sanitizer looks for __cxa_throw at start
-        "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in OPTIONS.items()),
+        variable: ":".join(f"{name}={value}" for name, value in options.items()),
         "MX_CPU_MEM_POOL_TYPE": "Naive",
         "PYTHONMALLOC": "malloc",
         MARK: "1",

@@ -2,7 +2,8 @@
 """What an imperative call costs, from `a + b` on 4x4 to a training step, beside NumPy, PyTorch and MXNet 1.9.1.
 
 Every framework runs in processes of its own, in turns; the best turn counts. MXNet 1.9.1 needs an
-old Python, which MX_BENCH_MXNET_PYTHON names. The calls are in imperative/cases.py.
+old Python, which MX_BENCH_MXNET_PYTHON names; MX_BENCH_TORCH_PYTHON may name one that has PyTorch.
+The calls are in imperative/cases.py.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def measure(framework: str) -> dict[str, float]:
     if framework == "MXNet 1.9.1":
         python = os.environ.get("MX_BENCH_MXNET_PYTHON", "")
         environment.pop("PYTHONPATH", None)  # ours is another Python's
+    if framework == "PyTorch":
+        python = os.environ.get("MX_BENCH_TORCH_PYTHON", python)
     if not python:
         return {}
     command = [python, str(_CASES), framework]

@@ -25,14 +25,14 @@ class ModeScope {
 class Backward {
  public:
   Backward(const BackwardRequest& request, OperatorLibrary& library)
-      : request_(request), library_(library) {}
+      : request_(request), library_(library), graph_(request.heads, !request.retain_graph) {}
 
   std::vector<Value> run() {
     const ModeScope scope(request_.create_graph, request_.training);
-    sort();
+    number();
     find_needed();
     seed();
-    for (size_t position = order_.size(); position-- > 0;) {
+    for (size_t position = graph_.size(); position-- > 0;) {
       if (needed_[position]) differentiate(position);
     }
     std::vector<Value> results;
@@ -40,11 +40,7 @@ class Backward {
       const auto found = position_.find(variable.node.get());
       results.push_back(found == position_.end() ? Value{} : own(found->second, variable.index));
     }
-    if (!request_.retain_graph) {
-      for (const Ref<Node>& node : order_) {
-        if (node->kind != Node::Kind::kVariable) node->clear();
-      }
-    }
+    graph_.keep_taken();
     return results;
   }
 
@@ -55,14 +51,13 @@ class Backward {
     bool shared = false;  // others hold the array too: users get a copy
   };
 
-  void sort() {
-    order_ = in_order(request_.heads);
-    for (size_t position = 0; position < order_.size(); ++position) {
-      position_.emplace(order_[position].get(), position);
+  void number() {
+    for (size_t position = 0; position < graph_.size(); ++position) {
+      position_.emplace(&graph_.node(position), position);
     }
-    sums_.resize(order_.size());
-    uses_.assign(order_.size(), 0);
-    needed_.assign(order_.size(), false);
+    sums_.resize(graph_.size());
+    uses_.assign(graph_.size(), 0);
+    needed_.assign(graph_.size(), false);
   }
 
   // A node is needed when a gradient that is asked for lies below it.
@@ -72,18 +67,18 @@ class Backward {
       const auto found = position_.find(variable.node.get());
       if (found != position_.end()) needed_[found->second] = true;
     }
-    for (size_t position = 0; position < order_.size(); ++position) {
-      const Node& node = *order_[position];
+    for (size_t position = 0; position < graph_.size(); ++position) {
+      const Node& node = graph_.node(position);
       if (request_.variables.empty() && node.kind == Node::Kind::kVariable && node.grad) {
         needed_[position] = true;
       }
-      for (const Edge& edge : node.inputs) {
+      for (const Edge& edge : graph_.saved(position).inputs) {
         if (edge.node && needed_[position_.at(edge.node.get())]) needed_[position] = true;
       }
     }
-    for (size_t position = 0; position < order_.size(); ++position) {
+    for (size_t position = 0; position < graph_.size(); ++position) {
       if (!needed_[position]) continue;
-      for (const Edge& edge : order_[position]->inputs) {
+      for (const Edge& edge : graph_.saved(position).inputs) {
         if (edge.node) ++uses_[position_.at(edge.node.get())];
       }
     }
@@ -156,7 +151,7 @@ class Backward {
   }
 
   void differentiate(size_t position) {
-    Node& node = *order_[position];
+    Node& node = graph_.node(position);
     if (node.kind == Node::Kind::kVariable) {
       if (request_.variables.empty()) deliver(position);
       return;
@@ -186,7 +181,7 @@ class Backward {
   }
 
   Value zero_grad(size_t position, uint32_t output) {
-    const OutputSpec& spec = order_[position]->outputs.at(output);
+    const OutputSpec& spec = graph_.saved(position).outputs.at(output);
     const Ref<Array> like =
         spec.array ? spec.array : Array::create(spec.context, spec.dtype, spec.shape);
     return apply("zeros_like", {{like, nullptr, 0}});
@@ -197,7 +192,7 @@ class Backward {
   }
 
   void run_custom(size_t position) {
-    Node& node = *order_[position];
+    const Saved& node = graph_.saved(position);
     std::vector<Value> out_grads;
     for (uint32_t i = 0; i < node.outputs.size(); ++i) {
       const Value value = own(position, i);  // the function may write it
@@ -212,7 +207,7 @@ class Backward {
   }
 
   // Which gradient entries somebody wants; steps nobody needs are not run.
-  std::vector<bool> live_steps(const Node& node, const Gradient& gradient) const {
+  std::vector<bool> live_steps(const Saved& node, const Gradient& gradient) const {
     std::vector<bool> live(gradient.steps.size(), false);
     for (size_t i = 0; i < gradient.grads.size() && i < node.inputs.size(); ++i) {
       const GradientEntry& entry = gradient.grads[i];
@@ -231,7 +226,7 @@ class Backward {
 
   // The leaf gradient a step's output may be written into directly, or NULL: the only contribution
   // to that leaf, and read by nobody else.
-  Array* direct_target(const Node& node, const Gradient& gradient, uint32_t step, uint32_t output,
+  Array* direct_target(const Saved& node, const Gradient& gradient, uint32_t step, uint32_t output,
                        mx_req* req) const {
     if (request_.create_graph || !request_.variables.empty()) return nullptr;
     Array* target = nullptr;
@@ -262,8 +257,9 @@ class Backward {
   }
 
   void run_gradient(size_t position) {
-    Node& node = *order_[position];
-    const Gradient& gradient = node.op->gradient(*node.params);
+    const Node& application = graph_.node(position);
+    const Saved& node = graph_.saved(position);
+    const Gradient& gradient = application.op->gradient(*application.params);
     const std::vector<bool> live = live_steps(node, gradient);
     std::vector<std::vector<Value>> computed(gradient.steps.size());
     const auto resolve = [&](const GradientEntry& entry) -> Value {
@@ -274,7 +270,7 @@ class Backward {
           return {node.kept_inputs.at(entry.index), node.inputs.at(entry.index).node,
                   node.inputs.at(entry.index).index};
         case GradientEntry::Kind::kOutput:
-          return {node.kept_outputs.at(entry.index), order_[position], entry.index};
+          return {node.kept_outputs.at(entry.index), graph_.share(position), entry.index};
         case GradientEntry::Kind::kStep:
           return computed.at(entry.index).at(entry.output);
         default:
@@ -312,7 +308,7 @@ class Backward {
   }
 
   // Which outputs of a step anybody reads.  Derivatives of the step may read all of them.
-  std::vector<uint8_t> wanted_outputs(const Node& node, const Gradient& gradient,
+  std::vector<uint8_t> wanted_outputs(const Saved& node, const Gradient& gradient,
                                       const std::vector<bool>& live, uint32_t step) const {
     std::vector<uint8_t> wanted_here;
     const auto want = [&](const GradientEntry& entry) {
@@ -340,7 +336,7 @@ class Backward {
 
   // False when the step's result is its input.
   template <class Resolve>
-  bool run_step(const Node& node, const Gradient& gradient, const std::vector<bool>& live,
+  bool run_step(const Saved& node, const Gradient& gradient, const std::vector<bool>& live,
                 uint32_t step, const Resolve& resolve, std::vector<Value>& results,
                 std::vector<bool>& delivered) {
     const GradientStep& application = gradient.steps[step];
@@ -398,7 +394,7 @@ class Backward {
 
   // Writes or adds a leaf's gradient.
   void deliver(size_t position) {
-    Node& leaf = *order_[position];
+    Node& leaf = graph_.node(position);
     if (!leaf.grad) return;
     leaf.fresh = true;
     if (delivered_.count(&leaf) != 0) return;
@@ -412,7 +408,7 @@ class Backward {
 
   const BackwardRequest& request_;
   OperatorLibrary& library_;
-  std::vector<Ref<Node>> order_;
+  Graph graph_;
   std::unordered_map<Node*, size_t> position_;
   std::vector<std::vector<Sum>> sums_;  // per node, per output
   std::vector<uint32_t> uses_;          // per node: contributions that may come

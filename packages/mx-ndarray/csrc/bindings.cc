@@ -2,7 +2,8 @@
 //
 // The extension module: hooks into Python, services, tables.
 #include "bindings.hpp"
-#include "outside.hpp"
+#include "bindings_native_function.hpp"
+#include "interpreter_lock.hpp"
 #include "table.hpp"
 
 namespace mx::nd {
@@ -12,7 +13,9 @@ Hooks& hooks() noexcept {
   return *hooks;
 }
 
-PyObject* raise_current() noexcept {
+namespace {
+
+void raise_exception() {
   try {
     throw;
   } catch (const PythonErrorSet&) {
@@ -32,6 +35,12 @@ PyObject* raise_current() noexcept {
     raise_status(MX_ERROR, "unknown C++ exception");
   }
   if (PyErr_Occurred() == nullptr) raise_status(MX_ERROR, "an error was lost");
+}
+
+}  // namespace
+
+PyObject* raise_current() noexcept {
+  parking_if_ended([] { raise_exception(); });
   return nullptr;
 }
 
@@ -44,9 +53,9 @@ class Services final : public ServiceLoader {
   const mx_engine_api* engine() override {
     const mx_engine_api* table =
         load<mx_engine_api>("engine", -1, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR);
-    const Gil gil;
-    PyObject* watched = PyObject_CallNoArgs(hooks().watch_forks.ptr());
-    if (watched == nullptr) PyErr_WriteUnraisable(hooks().watch_forks.ptr());
+    const GilAcquire gil;
+    PyObject* watched = PyObject_CallNoArgs(hooks().watch_forks.function.ptr());
+    if (watched == nullptr) PyErr_WriteUnraisable(hooks().watch_forks.function.ptr());
     Py_XDECREF(watched);
     return table;
   }
@@ -62,7 +71,7 @@ class Services final : public ServiceLoader {
     return load<mx_device_api>("device", type, MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR, MX_DEVICE_MINOR);
   }
   std::string device_name(int32_t type) override {
-    const Gil gil;
+    const GilAcquire gil;
     return hooks().device_name(type).cast<std::string>();
   }
 
@@ -70,7 +79,7 @@ class Services final : public ServiceLoader {
   template <class T>
   static const T* load(const char* service, int32_t type, const char* capsule, uint16_t major,
                        uint16_t minor) {
-    const Gil gil;
+    const GilAcquire gil;
     const T* table = nullptr;
     try {
       const py::object ask = hooks().services.attr(service);
@@ -85,7 +94,7 @@ class Services final : public ServiceLoader {
   }
 };
 
-class GilGuard final : public OutsideGuard {
+class Gil final : public InterpreterLock {
  public:
   void* leave() noexcept override {
     return PyGILState_Check() != 0 ? static_cast<void*>(PyEval_SaveThread()) : nullptr;
@@ -99,22 +108,26 @@ void configure(const py::object& given) {
   Hooks& h = hooks();
   h.array_class =
       reinterpret_cast<PyTypeObject*>(py::object(given.attr("array_class")).release().ptr());
-  h.prepare = given.attr("prepare");
-  h.bind = given.attr("bind");
-  h.scalar_params = given.attr("scalar_params");
-  h.operand = given.attr("operand");
-  h.get_item = given.attr("get_item");
-  h.reshape = given.attr("reshape");
-  h.gradient = given.attr("gradient");
-  h.find = given.attr("find");
-  h.context = given.attr("context");
+  h.prepare.function = given.attr("prepare");
+  h.bind.function = given.attr("bind");
+  h.scalar_params.function = given.attr("scalar_params");
+  h.shaped_params.function = given.attr("shaped_params");
+  h.operand.function = given.attr("operand");
+  h.integer_operand.function = given.attr("integer_operand");
+  h.get_item.function = given.attr("get_item");
+  h.set_item.function = given.attr("set_item");
+  h.reshape.function = given.attr("reshape");
+  h.gradient.function = given.attr("gradient");
+  h.find.function = given.attr("find");
+  h.context.function = given.attr("context");
   h.context_class = given.attr("context_class");
   h.entered_contexts = given.attr("entered_contexts");
+  h.dtype_codes = given.attr("dtype_codes");
   h.services = given.attr("services");
-  h.reference_context = given.attr("reference_context");
+  h.run_kernel.function = given.attr("run_kernel");
   h.unsafe_read_warning = given.attr("unsafe_read_warning");
-  h.device_name = given.attr("device_name");
-  h.watch_forks = given.attr("watch_forks");
+  h.device_name.function = given.attr("device_name");
+  h.watch_forks.function = given.attr("watch_forks");
   h.package_folder = given.attr("package_folder").cast<std::string>();
   h.sticky_errors = given.attr("sticky_errors").cast<bool>();
 }
@@ -124,7 +137,7 @@ void configure(const py::object& given) {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Arrays, invocation and the autograd tape, natively.";
   Runtime::instance().set_loader(new Services);
-  outside_state().guard = new GilGuard;
+  interpreter_lock_state().lock = new Gil;
   module.def("configure", &configure, py::arg("hooks"), "Installs the Python side; called once.");
   module.def(
       "invoke_capsule",
@@ -133,7 +146,7 @@ PYBIND11_MODULE(_core, module) {
       },
       "The table mx.invoke.v1.");
   module.def(
-      "set_forking", [](bool on) { outside_state().forking.store(on); }, py::arg("on"),
+      "set_forking", [](bool on) { interpreter_lock_state().forking.store(on); }, py::arg("on"),
       "Whether a thread of this process is about to fork.");
   module.def(
       "set_memory_scope", [](const std::string& prefix) { translated([&] { set_memory_scope(prefix); }); },
@@ -143,6 +156,7 @@ PYBIND11_MODULE(_core, module) {
   register_dlpack(module);
   register_operator(module);
   register_function(module);
+  register_native_function(module);
   register_autograd(module);
   register_custom(module);
 }

@@ -24,7 +24,7 @@ PyObject* raise_current() noexcept;
 template <class Body>
 PyObject* protect(Body&& body) noexcept {
   try {
-    return body();
+    return parking_if_ended(body);
   } catch (...) {
     return raise_current();
   }
@@ -33,7 +33,7 @@ PyObject* protect(Body&& body) noexcept {
 template <class Body>
 auto translated(Body&& body) -> decltype(body()) {
   try {
-    return body();
+    return parking_if_ended(body);
   } catch (...) {
     raise_current();
     throw py::error_already_set();
@@ -80,6 +80,10 @@ void wait(Array& array, bool for_write);
 void wait_all();
 // The exception of a failed array as an object, or None.
 py::object error_of(Array& array);
+// Copies the values of an array in main memory to `to`, which `owner` keeps alive; blocks until the
+// array is computed and raises its failure (bindings_read.cc).
+void read_values(Array& array, void* to, const py::object& owner);
+PyObject* as_scalar(PyObject* self, PyObject* unused) noexcept;
 py::dtype numpy_dtype(int32_t dtype);
 py::tuple shape_tuple(const Shape& shape);
 Shape shape_of(const py::handle& shape);
@@ -96,9 +100,10 @@ PyObject* context_object(mx_context context);
 // The calling thread's default.  Runs no Python.
 mx_context current_context();
 
-// ---- views (bindings_views.cc) ----
+// ---- views (bindings_indexing.cc, bindings_views.cc) ----
 
 PyObject* subscript(PyObject* self, PyObject* key) noexcept;
+int assign_subscript(PyObject* self, PyObject* key, PyObject* value) noexcept;
 PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) noexcept;
 
 // ---- operators (bindings_operator.cc) ----
@@ -163,25 +168,44 @@ void register_custom(py::module_& module);
 
 // ---- hooks into Python (bindings.cc) ----
 
+// A function in Python.  Its caller's objects stay untouched when the interpreter ends meanwhile.
+struct PythonFunction {
+  py::object function;
+
+  template <class... Arguments>
+  py::object operator()(Arguments&&... arguments) const {
+    return apply(py::make_tuple(std::forward<Arguments>(arguments)...), py::handle());
+  }
+  py::object apply(const py::tuple& arguments, py::handle named) const {
+    PyObject* result = parking_if_ended(
+        [&] { return PyObject_Call(function.ptr(), arguments.ptr(), named.ptr()); });
+    return py::reinterpret_steal<py::object>(owned(result));
+  }
+};
+
 // Functions of mx_ndarray that native code calls on slow paths, given once by `configure`.
 struct Hooks {
   PyTypeObject* array_class = nullptr;
-  py::object prepare;        // (property, params, inputs, outputs, context, is_train) -> call capsule
-  py::object bind;           // (property, args, kwargs) -> Binding
-  py::object scalar_params;  // (property, value) -> params
-  py::object get_item;       // (array, key) -> NDArray
-  py::object reshape;        // (array, args, **kwargs) -> NDArray
-  py::object operand;        // (array, other) -> NDArray | NotImplemented
-  py::object gradient;       // (property, params) -> Gradient
-  py::object find;           // (name) -> property
-  py::object context;        // (type, id) -> Context
+  PythonFunction prepare;        // (property, params, inputs, outputs, context, is_train) -> call capsule
+  PythonFunction bind;           // (property, args, kwargs) -> Binding
+  PythonFunction scalar_params;  // (property, value) -> params
+  PythonFunction shaped_params;  // (property, shape, dtype code or -1) -> params
+  PythonFunction get_item;       // (array, key) -> NDArray
+  PythonFunction set_item;       // (array, key, value)
+  PythonFunction reshape;        // (array, args, **kwargs) -> NDArray
+  PythonFunction operand;        // (array, other) -> NDArray | NotImplemented
+  PythonFunction integer_operand;  // (array, int) -> NDArray
+  PythonFunction gradient;       // (property, params) -> Gradient
+  PythonFunction find;           // (name) -> property
+  PythonFunction context;        // (type, id) -> Context
   py::object context_class;
   py::object entered_contexts;   // threading.local: `stack`, the contexts of `with` blocks
+  py::object dtype_codes;    // {name or NumPy type: code}
   py::object services;       // module mx_core.services
-  py::object reference_context;  // class
+  PythonFunction run_kernel;     // calls a kernel written in Python
   py::object unsafe_read_warning;
-  py::object device_name;    // (type) -> str
-  py::object watch_forks;    // (), once the engine is there
+  PythonFunction device_name;    // (type) -> str
+  PythonFunction watch_forks;    // (), once the engine is there
   std::string package_folder;  // frames in it are not the user's
   bool sticky_errors = false;
 };

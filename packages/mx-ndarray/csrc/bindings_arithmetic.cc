@@ -138,11 +138,12 @@ PyObject* binary_checked(Binary which, PyObject* lhs, PyObject* rhs, bool in_pla
   PyObject* other = reflected ? lhs : rhs;
   PyArray* array = as_array(reflected ? rhs : lhs);
   double number = 0;
-  if (as_number(other, &number) && !is_exact_integer(*array->array, other)) {
+  const bool is_number = as_number(other, &number);
+  if (is_number && !is_exact_integer(*array->array, other)) {
     return with_scalar(which, array, number, reflected, target);
   }
-  const py::object converted = hooks().operand(py::handle(reinterpret_cast<PyObject*>(array)),
-                                               py::handle(other));
+  const PythonFunction& convert = is_number ? hooks().integer_operand : hooks().operand;
+  const py::object converted = convert(py::handle(reinterpret_cast<PyObject*>(array)), py::handle(other));
   if (!is_array(converted.ptr())) return py::object(converted).release().ptr();
   PyArray* second = as_array(converted.ptr());
   return reflected ? with_arrays(which, second, array, target)

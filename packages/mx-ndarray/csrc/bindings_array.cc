@@ -163,6 +163,9 @@ PyMethodDef array_methods[] = {
      "Blocks until the array is computed and nobody reads it."},
     {"reshape", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&reshape)),
      METH_FASTCALL | METH_KEYWORDS, kReshapeDoc},
+    {"asscalar", as_scalar, METH_NOARGS,
+     "The only element as a NumPy scalar; blocks.\n\nRaises\n------\nArgumentError\n"
+     "    The array has not exactly one element."},
     {"detach", detach, METH_NOARGS, "The same memory, outside any computational graph."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -202,6 +205,7 @@ PyType_Slot array_slots[] = {
     {Py_tp_richcompare, slot(compare)},
     {Py_tp_hash, slot(hash)},
     {Py_mp_subscript, slot(subscript)},
+    {Py_mp_ass_subscript, slot(assign_subscript)},
     {Py_nb_add, slot(number<Binary::kAdd>)},
     {Py_nb_subtract, slot(number<Binary::kSub>)},
     {Py_nb_multiply, slot(number<Binary::kMul>)},

@@ -31,9 +31,7 @@ py::object wrapped(Value value) {
 class PythonBackward final : public CustomBackward {
  public:
   explicit PythonBackward(py::object function) : function_(std::move(function)) {}
-  ~PythonBackward() override {
-    if (PyGILState_Check() == 0) Reaper::instance().drop(function_.release().ptr());
-  }
+  ~PythonBackward() override { drop(function_); }
   std::vector<Value> backward(const std::vector<Value>& out_grads) override {
     py::list grads;
     for (const Value& grad : out_grads) grads.append(wrapped(grad));
@@ -79,14 +77,16 @@ py::object run_backward(const py::list& heads, const py::object& head_grads,
 }
 
 void record_custom(const py::list& inputs, const py::list& outputs, const py::object& function) {
-  Ref<Node> node = Node::custom(std::make_unique<PythonBackward>(function));
+  Ref<Saved> saved = Ref<Saved>::adopt(new Saved);
+  saved->body = std::make_unique<PythonBackward>(function);
   for (const Value& input : values_of(inputs)) {
-    node->inputs.push_back({input.node, input.index});
+    saved->inputs.push_back({input.node, input.index});
   }
   for (const Value& output : values_of(outputs)) {
-    node->outputs.push_back(
+    saved->outputs.push_back(
         {output.array->context(), output.array->dtype(), output.array->shape(), nullptr});
   }
+  const Ref<Node> node = Node::custom(Ref<const Saved>::adopt(saved.detach()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     set_node(as_array(outputs[i].ptr()), node, static_cast<uint32_t>(i));
   }
@@ -110,25 +110,26 @@ void record_view(const py::object& property, const py::object& params, const py:
 // The graph below an array: per node (property, parameters, inputs) in the order of computation;
 // inputs are (node, output), None where the graph begins.  Leaves have no property.
 py::list graph_of(const py::object& head) {
-  const std::vector<Ref<Node>> order = in_order({value_of(head)});
+  const Graph graph({value_of(head)}, false);
   std::unordered_map<const Node*, size_t> position;
   py::list nodes;
-  for (const Ref<Node>& node : order) {
-    position.emplace(node.get(), position.size());
-    if (node->kind == Node::Kind::kCustom) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
+    position.emplace(&node, i);
+    if (node.kind == Node::Kind::kCustom) {
       throw Error(MX_ERROR, "[autograd.get_symbol] the graph holds an autograd.Function, which is no "
                             "operator");
     }
     py::list inputs;
-    for (const Edge& edge : node->inputs) {
+    for (const Edge& edge : graph.saved(i).inputs) {
       inputs.append(edge.node ? py::object(py::make_tuple(position.at(edge.node.get()), edge.index))
                               : py::object(py::none()));
     }
-    if (node->kind == Node::Kind::kVariable) {
+    if (node.kind == Node::Kind::kVariable) {
       nodes.append(py::make_tuple(py::none(), py::none(), inputs));
     } else {
-      nodes.append(py::make_tuple(static_cast<PyOperator&>(*node->op).property,
-                                  static_cast<PyParams&>(*node->params).instance, inputs));
+      nodes.append(py::make_tuple(static_cast<PyOperator&>(*node.op).property,
+                                  static_cast<PyParams&>(*node.params).instance, inputs));
     }
   }
   return nodes;

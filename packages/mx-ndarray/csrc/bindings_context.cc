@@ -49,7 +49,7 @@ mx_context context_of(PyObject* context) {
 }
 
 PyObject* context_object(mx_context context) {
-  return py::object(hooks().context(context.type, context.id)).release().ptr();
+  return hooks().context(context.type, context.id).release().ptr();
 }
 
 mx_context current_context() {

@@ -2,7 +2,7 @@
 //
 // Functions written in Python as operations of the engine.
 #include "bindings.hpp"
-#include "outside.hpp"
+#include "interpreter_lock.hpp"
 
 namespace mx::nd {
 namespace {
@@ -44,7 +44,7 @@ void push_function(const std::string& name, const py::object& function, const py
   call->brief = false;
   const char* line = origin();
   const int32_t priority = mode().priority;
-  const Outside outside(true);
+  const WithoutInterpreter without(true);
   push(*call, in.data(), static_cast<uint32_t>(in.size()), out.data(), nullptr,
        static_cast<uint32_t>(out.size()), nullptr, 0, is_train, priority, line);
 }

@@ -65,7 +65,7 @@ template <class Managed>
 void give_back(void* held) {
   auto* taken = static_cast<Managed*>(held);
   if (taken->deleter == nullptr) return;
-  const Gil gil;
+  const GilAcquire gil;
   taken->deleter(taken);
 }
 
@@ -79,7 +79,7 @@ void wait_for_producer(mx_context context) {
   check(device->record(device->self, stream, &token, &error), error);
   int32_t status = MX_OK;
   {
-    const Released released;
+    const GilRelease released;
     status = device->wait(device->self, token, &error);
   }
   device->release(device->self, token);

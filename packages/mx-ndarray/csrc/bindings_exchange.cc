@@ -21,7 +21,7 @@ void copy_memory(void* to, const void* from, size_t bytes) {
   }
   for (size_t done = 0; done < bytes; done += kUntilSignals) {
     if (done != 0 && PyErr_CheckSignals() != 0) throw PythonErrorSet{};
-    const Released released;
+    const GilRelease released;
     std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done,
                 std::min(kUntilSignals, bytes - done));
   }
@@ -86,12 +86,12 @@ py::array new_numpy(const Shape& shape, int32_t dtype) {
 
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
-  wait(array, false);
   wait_for_shape(array);
   py::array made = new_numpy(array.shape(), array.dtype());
   if (on_host(array.context())) {
-    copy_memory(made.mutable_data(), array.allocate(true), array.bytes());
+    read_values(array, made.mutable_data(), made);
   } else {
+    wait(array, false);
     const Ref<Array> host = shared(made, array.dtype());
     copy(array, *host, origin());
     wait(*host, false);

@@ -13,22 +13,29 @@ py::object owner_of(Chunk* chunk) {
   return py::capsule(chunk, [](void* held) { static_cast<Chunk*>(held)->release(); });
 }
 
+mx_failure* ended() noexcept {
+  return make_failure(MX_ERROR_SHUTDOWN, "Python has ended; a kernel written in it cannot run");
+}
+
 class PythonKernel final : public ForeignKernel {
  public:
   explicit PythonKernel(py::object function) : function_(std::move(function)) {}
-  ~PythonKernel() override { Reaper::instance().drop(function_.release().ptr()); }
+  ~PythonKernel() override {
+    PyObject* function = function_.release().ptr();
+    if (!interpreter_ends()) Reaper::instance().drop(function);
+  }
 
   mx_failure* run(const Call& call, const Execution& execution) noexcept override {
-    if (Py_IsInitialized() == 0) {
-      return make_failure(MX_ERROR_SHUTDOWN, "Python has ended; a kernel written in it cannot run");
-    }
-    const Gil gil;
+    if (interpreter_ends()) return ended();
+    const GilAcquire gil;
     try {
       run_locked(call, execution);
       return nullptr;
     } catch (...) {
-      raise_current();
-      return take_python_failure();
+      return parking_if_ended([] {
+        raise_current();
+        return take_python_failure();
+      });
     }
   }
 
@@ -47,6 +54,8 @@ class PythonKernel final : public ForeignKernel {
     return made;
   }
 
+  // Everything that runs Python code is one call: while the interpreter ends, it does not return, and
+  // what this function holds must not be let go of then.
   void run_locked(const Call& call, const Execution& execution) const {
     const auto owner = [&](uint32_t i) {
       return execution.owners == nullptr ? nullptr : execution.owners[i];
@@ -58,60 +67,37 @@ class PythonKernel final : public ForeignKernel {
     const mx_kernel_context& context = *execution.context;
     py::tuple scalars(context.n_scalars);
     for (uint32_t i = 0; i < context.n_scalars; ++i) scalars[i] = context.scalars[i];
-    const py::object about = hooks().reference_context(context.is_train != 0, scalars,
-                                                       context.random_key, context.random_offset);
-    const py::object returned = function_(about, inputs);
-    const py::sequence results = py::reinterpret_borrow<py::sequence>(returned);
-    const size_t expected = execution.n_outputs + call.mutated.size();
-    if (PySequence_Check(returned.ptr()) == 0 || py::len(results) != expected) {
-      throw Error(MX_ERROR, std::string("[") + call.name + "] the kernel returned " +
-                                std::string(py::str(py::type::of(returned).attr("__name__"))) +
-                                "; expected a sequence of " + std::to_string(expected) + " arrays");
-    }
+    const py::tuple about = py::make_tuple(context.is_train != 0, scalars, context.random_key,
+                                           context.random_offset);
+    py::list targets;  // (where a result goes: an array, how to get one, or None; whether it is added)
     for (uint32_t i = 0; i < execution.n_outputs; ++i) {
-      store_output(call, execution, i, results[i], owner(execution.n_inputs + i));
+      targets.append(py::make_tuple(target(call, execution, i, owner(execution.n_inputs + i)),
+                                    execution.req[i] == MX_REQ_ADD));
     }
-    for (size_t k = 0; k < call.mutated.size(); ++k) {
-      const uint32_t i = call.mutated[k];
-      store(call, view(execution.inputs[i], owner(i), true), results[execution.n_outputs + k],
-            MX_REQ_WRITE);
+    for (const uint32_t i : call.mutated) {
+      targets.append(py::make_tuple(view(execution.inputs[i], owner(i), true), false));
     }
+    const py::str name(call.name);
+    PyObject* arguments[] = {function_.ptr(), name.ptr(), about.ptr(), inputs.ptr(), targets.ptr()};
+    PyObject* done = parking_if_ended(
+        [&] { return PyObject_Vectorcall(hooks().run_kernel.function.ptr(), arguments, 5, nullptr); });
+    Py_DECREF(owned(done));
   }
 
-  static void store_output(const Call& call, const Execution& execution, uint32_t i,
-                           const py::object& result, Chunk* owner) {
-    if (execution.req[i] == MX_REQ_NULL) return;
-    if (!call.dynamic_output) {
-      store(call, view(execution.outputs[i], owner, true), result, execution.req[i]);
-      return;
-    }
-    const py::array values = py::array::ensure(result);
-    if (!values) throw PythonErrorSet{};
-    const std::vector<int64_t> shape(values.shape(), values.shape() + values.ndim());
-    mx_tensor tensor{};
-    mx_error error{};
-    const mx_kernel_context* context = execution.context;
-    check(context->alloc_output(context, i, static_cast<int32_t>(shape.size()), shape.data(),
-                                &tensor, &error),
-          error);
-    store(call, view(tensor, owner, true), values, MX_REQ_WRITE);
-  }
-
-  static void store(const Call& call, const py::array& target, const py::object& result,
-                    uint8_t req) {
-    const py::object numpy = py::module_::import("numpy");
-    const py::object values = numpy.attr("asarray")(result);
-    if (!target.attr("shape").equal(values.attr("shape"))) {
-      throw Error(MX_ERROR_SHAPE, std::string("[") + call.name + "] the kernel returned shape " +
-                                      std::string(py::str(values.attr("shape"))) + ", expected " +
-                                      std::string(py::str(target.attr("shape"))));
-    }
-    if (target.size() == 0) return;
-    if (req == MX_REQ_ADD) {
-      numpy.attr("add")(target, values, py::arg("out") = target, py::arg("casting") = "unsafe");
-    } else {
-      numpy.attr("copyto")(target, values, py::arg("casting") = "unsafe");
-    }
+  static py::object target(const Call& call, const Execution& execution, uint32_t i, Chunk* owner) {
+    if (execution.req[i] == MX_REQ_NULL) return py::none();
+    if (!call.dynamic_output) return view(execution.outputs[i], owner, true);
+    return py::cpp_function([&execution, i, owner](const std::vector<int64_t>& shape) {
+      mx_tensor tensor{};
+      mx_error error{};
+      const mx_kernel_context* context = execution.context;
+      return translated([&] {
+        check(context->alloc_output(context, i, static_cast<int32_t>(shape.size()), shape.data(),
+                                    &tensor, &error),
+              error);
+        return view(tensor, owner, true);
+      });
+    });
   }
 
   py::object function_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common cases of `x[i]`, `x[a:b]` and `x.reshape(shape)`; everything else is decided in Python.
+// The common case of `x.reshape(shape)`; everything else is decided in Python.
 #include "bindings.hpp"
 
 namespace mx::nd {
@@ -8,31 +8,6 @@ namespace {
 
 // Views of recorded arrays are recorded, which Python does.
 bool is_plain(const PyArray* self) noexcept { return !mode().recording || self->node == nullptr; }
-
-PyObject* rows(Array& array, int64_t first, int64_t count, bool keep_axis) {
-  const Shape& shape = array.shape();
-  const int64_t n = shape[0];
-  const size_t row = n == 0 ? 0 : array.bytes() / static_cast<size_t>(n);
-  int64_t dims[MX_MAX_NDIM];
-  std::copy(shape.data(), shape.data() + shape.ndim(), dims);
-  dims[0] = count;
-  const bool drop = !keep_axis && shape.ndim() > 1;  // a single element keeps one axis
-  return wrap({array.view(static_cast<size_t>(first) * row, array.dtype(),
-                          drop ? Shape(shape.ndim() - 1, dims + 1) : Shape(shape.ndim(), dims)),
-               nullptr, 0});
-}
-
-PyObject* row(Array& array, PyObject* key) {
-  const int64_t n = array.shape()[0];
-  int overflow = 0;
-  int64_t index = PyLong_AsLongLongAndOverflow(key, &overflow);
-  if (overflow != 0 || index < -n || index >= n) {
-    throw Error(MX_ERROR_INDEX, "[NDArray] index " + std::string(py::str(py::handle(key))) +
-                                    " is out of bounds for axis 0 with size " + std::to_string(n));
-  }
-  if (index < 0) index += n;
-  return rows(array, index, 1, false);
-}
 
 // `x.reshape(...)` with sizes, of which one may be -1; false when it is anything else.
 bool plain_target(PyObject* const* items, Py_ssize_t n, int64_t size, int64_t* dims) {
@@ -60,24 +35,6 @@ bool plain_target(PyObject* const* items, Py_ssize_t n, int64_t size, int64_t* d
 
 }  // namespace
 
-PyObject* subscript(PyObject* self, PyObject* key) noexcept {
-  return protect([&]() -> PyObject* {
-    Array& array = *as_array(self)->array;
-    const bool integer = PyLong_CheckExact(key) != 0;
-    if ((integer || PySlice_Check(key) != 0) && is_plain(as_array(self))) {
-      wait_for_shape(array);
-      if (array.shape().ndim() > 0) {
-        if (integer) return row(array, key);
-        Py_ssize_t start = 0, stop = 0, step = 0;
-        if (PySlice_Unpack(key, &start, &stop, &step) != 0) throw PythonErrorSet{};
-        const Py_ssize_t count = PySlice_AdjustIndices(array.shape()[0], &start, &stop, step);
-        if (step == 1) return rows(array, count == 0 ? 0 : start, count, true);
-      }
-    }
-    return py::object(hooks().get_item(py::handle(self), py::handle(key))).release().ptr();
-  });
-}
-
 PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) noexcept {
   return protect([&]() -> PyObject* {
     Array& array = *as_array(self)->array;
@@ -93,13 +50,13 @@ PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject*
       }
     }
     py::tuple positional(n);
-    for (Py_ssize_t i = 0; i < n; ++i) positional[i] = py::handle(args[i]);
+    for (Py_ssize_t i = 0; i < n; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
     py::dict named;
     const Py_ssize_t n_names = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
     for (Py_ssize_t i = 0; i < n_names; ++i) {
       named[py::handle(PyTuple_GET_ITEM(names, i))] = py::handle(args[n + i]);
     }
-    return py::object(hooks().reshape(py::handle(self), positional, **named)).release().ptr();
+    return hooks().reshape.apply(py::make_tuple(py::handle(self), positional), named).release().ptr();
   });
 }
 

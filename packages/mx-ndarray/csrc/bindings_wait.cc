@@ -2,6 +2,7 @@
 //
 // Waiting for arrays, and what went wrong while they were computed.
 #include "bindings.hpp"
+#include "interpreter_lock.hpp"
 
 namespace mx::nd {
 namespace {
@@ -16,7 +17,7 @@ FailureRef wait_in_slices(const Wait& wait_once) {
     mx_error error{};
     int32_t status = MX_OK;
     {
-      const Released released;
+      const GilRelease released;
       status = wait_once(&failure, &error);
     }
     if (status == MX_TIMEOUT) {
@@ -34,6 +35,21 @@ void raise_if_failed(const FailureRef& failure) {
   throw PythonErrorSet{};
 }
 
+// Ends a wait that need not block, without giving up the lock of the interpreter; raises the failure.
+// False when the wait would block.
+template <class Wait>
+bool ready(const mx_engine_api* engine, mx_variable* variable, bool for_write, const Wait& wait_at_most) {
+  if (interpreter_lock_state().forking.load(std::memory_order_relaxed)) return false;
+  if (engine->variable_ready(engine->self, variable, for_write ? 1 : 0) == 0) return false;
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  const int32_t status = wait_at_most(0, &failure, &error);
+  if (status == MX_TIMEOUT) return false;  // another thread's push came between
+  check(status, error);
+  raise_if_failed(FailureRef(failure));
+  return true;
+}
+
 }  // namespace
 
 void wait_for_shape(Array& array) {
@@ -48,10 +64,15 @@ void wait_for_shape(Array& array) {
 void wait(Array& array, bool for_write) {
   const mx_engine_api* engine = Runtime::instance().engine();
   mx_variable* variable = array.variable();
-  raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
-    return engine->wait_for_variable(engine->self, variable, for_write ? 1 : 0, kSlice, failure,
+  const auto wait_at_most = [&](int64_t nanoseconds, mx_failure** failure, mx_error* error) {
+    return engine->wait_for_variable(engine->self, variable, for_write ? 1 : 0, nanoseconds, failure,
                                      error);
-  }));
+  };
+  if (!ready(engine, variable, for_write, wait_at_most)) {
+    raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
+      return wait_at_most(kSlice, failure, error);
+    }));
+  }
   const FailureRef earlier(engine->variable_failure(engine->self, variable));
   if (!earlier) return;
   if (hooks().sticky_errors) raise_if_failed(earlier);

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "outside.hpp"
+#include "interpreter_lock.hpp"
 #include "workspace.hpp"
 
 namespace mx::nd {
@@ -43,7 +43,13 @@ Ref<Chunk> Chunk::lazy(mx_context context, size_t bytes) {
 
 Ref<Chunk> Chunk::foreign(mx_context context, void* data, size_t bytes, void* owner,
                           void (*release)(void*), bool read_only) {
-  auto* chunk = new Chunk(context, bytes);
+  Chunk* chunk = nullptr;
+  try {
+    chunk = new Chunk(context, bytes);
+  } catch (...) {
+    release(owner);  // the caller gave it away
+    throw;
+  }
   chunk->owner_ = owner;
   chunk->read_only_ = read_only;
   chunk->release_owner_ = release;
@@ -54,7 +60,7 @@ Ref<Chunk> Chunk::foreign(mx_context context, void* data, size_t bytes, void* ow
 void Chunk::release() noexcept {
   if (!drop_reference()) return;
   const mx_engine_api* engine = Runtime::instance().engine();
-  const Outside outside(false);
+  const WithoutInterpreter without(false);
   engine->delete_variable(engine->self, variable_, context_, &Chunk::destroy, this);
 }
 

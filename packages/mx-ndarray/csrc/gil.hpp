@@ -6,48 +6,70 @@
 
 #include "mx_core/python.hpp"
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 namespace mx::nd {
 
 // The process is ending and this thread may not run Python again; it goes with the process.
-[[noreturn]] inline void rest_in_peace() noexcept {
+[[noreturn]] inline void park_forever() noexcept {
   for (;;) pause();
+}
+
+// The interpreter is ending or has ended: Python code must not run on this thread.
+inline bool interpreter_ends() noexcept {
+  if (Py_IsInitialized() == 0) return true;
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Runs `body`, which runs Python code.  A thread that comes back for the lock while the interpreter ends
+// does not return from it: its stack must stay as it is, because destructors would touch Python.
+template <class Body>
+auto parking_if_ended(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const abi::__forced_unwind&) {
+    park_forever();
+  }
 }
 
 inline void restore_thread(PyThreadState* state) noexcept {
   try {
     PyEval_RestoreThread(state);
   } catch (...) {
-    rest_in_peace();
+    park_forever();
   }
 }
 
 // Without the lock for the lifetime of the object.  GIL held at construction.
-class Released {
+class GilRelease {
  public:
-  Released() noexcept : state_(PyEval_SaveThread()) {}
-  Released(const Released&) = delete;
-  Released& operator=(const Released&) = delete;
-  ~Released() { restore_thread(state_); }
+  GilRelease() noexcept : state_(PyEval_SaveThread()) {}
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+  ~GilRelease() { restore_thread(state_); }
 
  private:
   PyThreadState* state_;
 };
 
 // With the lock for the lifetime of the object, on any thread.
-class Gil {
+class GilAcquire {
  public:
-  Gil() noexcept {
+  GilAcquire() noexcept {
     try {
       state_ = PyGILState_Ensure();
     } catch (...) {
-      rest_in_peace();
+      park_forever();
     }
   }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-  ~Gil() { PyGILState_Release(state_); }
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
+  ~GilAcquire() { PyGILState_Release(state_); }
 
  private:
   PyGILState_STATE state_;

@@ -2,7 +2,7 @@
 #include "invoke.hpp"
 
 #include "small_vector.hpp"
-#include "outside.hpp"
+#include "interpreter_lock.hpp"
 
 namespace mx::nd {
 namespace {
@@ -119,7 +119,7 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   const double* scalars =
       invocation.scalars != nullptr ? invocation.scalars : invocation.params->scalars.data();
   {
-    const Outside outside(!call->brief || Runtime::instance().naive());
+    const WithoutInterpreter without(!call->brief || Runtime::instance().naive());
     push(*call, inputs.data(), n_inputs, outputs.data(), req.data(), n_outputs, scalars,
          call->n_scalars, now.training, now.priority, invocation.origin);
   }
@@ -202,7 +202,7 @@ void copy(Array& from, Array& to, const char* origin) {
   operation.argument = task;
   operation.destroy = &CopyTask::destroy;
   const mx_engine_api* engine = Runtime::instance().engine();
-  const Outside outside(operation.flags == 0 || Runtime::instance().naive());
+  const WithoutInterpreter without(operation.flags == 0 || Runtime::instance().naive());
   mx_failure* failure = nullptr;
   mx_error error{};
   check(engine->push(engine->self, &operation, &failure, &error), error);

@@ -15,12 +15,12 @@ class Counted {
   Counted() = default;
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
-  void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void add_reference() const noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   // True when the last reference has gone.
-  bool drop_reference() noexcept { return references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  bool drop_reference() const noexcept { return references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  private:
-  std::atomic<uint32_t> references_{1};
+  mutable std::atomic<uint32_t> references_{1};
 };
 
 // An owned reference to a T with `void retain()` and `void release()`.

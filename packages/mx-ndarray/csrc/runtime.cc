@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "outside.hpp"
+#include "interpreter_lock.hpp"
 #include "runtime.hpp"
 
 namespace mx::nd {
@@ -9,8 +9,8 @@ Runtime& Runtime::instance() noexcept {
   return *runtime;
 }
 
-OutsideState& outside_state() noexcept {
-  static auto* state = new OutsideState;
+InterpreterLockState& interpreter_lock_state() noexcept {
+  static auto* state = new InterpreterLockState;
   return *state;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tape.hpp"
 
+#include <mutex>
 #include <unordered_set>
 
 namespace mx::nd {
@@ -18,44 +19,36 @@ Ref<Node> Node::variable(Ref<Array> grad, mx_req req) {
   return node;
 }
 
-Ref<Node> Node::application(Operator& op, Params& params) {
+Ref<Node> Node::application(Operator& op, Params& params, Ref<const Saved> saved) {
   Ref<Node> node = Ref<Node>::adopt(new Node);
   node->op = Ref<Operator>::share(&op);
   node->params = Ref<Params>::share(&params);
+  node->saved_ = std::move(saved);
   return node;
 }
 
-Ref<Node> Node::custom(std::unique_ptr<CustomBackward> body) {
+Ref<Node> Node::custom(Ref<const Saved> saved) {
   Ref<Node> node = Ref<Node>::adopt(new Node);
   node->kind = Kind::kCustom;
-  node->body = std::move(body);
+  node->saved_ = std::move(saved);
   return node;
 }
 
 // A chain of nodes is as long as the computation: its release must not recurse.
 void Node::release() noexcept {
   if (!drop_reference()) return;
-  static thread_local std::vector<Node*>* dying = nullptr;
-  if (dying != nullptr) {
-    dying->push_back(this);
-    return;
-  }
-  std::vector<Node*> pending{this};
-  dying = &pending;
-  while (!pending.empty()) {
-    Node* node = pending.back();
-    pending.pop_back();
+  static thread_local Node* released = nullptr;
+  static thread_local bool releasing = false;
+  next_released_ = released;
+  released = this;
+  if (releasing) return;
+  releasing = true;
+  while (released != nullptr) {
+    Node* node = released;
+    released = node->next_released_;
     delete node;
   }
-  dying = nullptr;
-}
-
-void Node::clear() noexcept {
-  freed = true;
-  kept_inputs.clear();
-  kept_outputs.clear();
-  inputs.clear();
-  body.reset();
+  releasing = false;
 }
 
 namespace {
@@ -74,62 +67,92 @@ void record(Operator& op, Params& params, const Value* inputs, uint32_t n_inputs
   for (uint32_t i = 0; i < n_inputs; ++i) needed = needed || inputs[i].node;
   if (!needed) return;
   const Gradient& gradient = op.gradient(params);
-  Ref<Node> node = Node::application(op, params);
-  node->inputs.reserve(n_inputs);
-  for (uint32_t i = 0; i < n_inputs; ++i) node->inputs.push_back({inputs[i].node, inputs[i].index});
-  node->kept_inputs.resize(gradient.inputs.size());
+  Ref<Saved> saved = Ref<Saved>::adopt(new Saved);
+  saved->inputs.reserve(n_inputs);
+  for (uint32_t i = 0; i < n_inputs; ++i) saved->inputs.push_back({inputs[i].node, inputs[i].index});
+  saved->kept_inputs.resize(gradient.inputs.size());
   for (uint32_t i = 0; i < gradient.inputs.size() && i < n_inputs; ++i) {
-    node->kept_inputs[i] = keep(*inputs[i].array, gradient.inputs[i]);
+    saved->kept_inputs[i] = keep(*inputs[i].array, gradient.inputs[i]);
   }
-  node->kept_outputs.resize(gradient.outputs.size());
+  saved->kept_outputs.resize(gradient.outputs.size());
   for (uint32_t i = 0; i < gradient.outputs.size() && i < n_outputs; ++i) {
-    node->kept_outputs[i] = keep(*outputs[i], gradient.outputs[i]);
+    saved->kept_outputs[i] = keep(*outputs[i], gradient.outputs[i]);
   }
-  node->outputs.reserve(n_outputs);
+  saved->outputs.reserve(n_outputs);
   for (uint32_t i = 0; i < n_outputs; ++i) {
     const bool pending = outputs[i]->pending();
-    node->outputs.push_back({outputs[i]->context(), outputs[i]->dtype(),
+    saved->outputs.push_back({outputs[i]->context(), outputs[i]->dtype(),
                              pending ? Shape() : outputs[i]->shape(),
                              pending ? Ref<Array>::share(outputs[i]) : nullptr});
   }
+  const Ref<Node> node = Node::application(op, params, Ref<const Saved>::adopt(saved.detach()));
   for (uint32_t i = 0; i < n_visible; ++i) {
     visible[i].node = node;
     visible[i].index = i;
   }
 }
 
+namespace {
+
+// Guards what nodes keep.  Held without running foreign code.
+std::mutex& graph_mutex() noexcept {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+const Ref<const Saved>& nothing_saved() {
+  static const auto* nothing = new Ref<const Saved>(Ref<const Saved>::adopt(new Saved));
+  return *nothing;
+}
+
+}  // namespace
+
+Graph::Graph(const std::vector<Value>& heads, bool take) {
+  std::lock_guard<std::mutex> lock(graph_mutex());
+  sort(heads);
+  if (!take) return;
+  for (const Entry& entry : entries_) entry.node->saved_ = nullptr;  // each is shared: nothing is freed
+  restore_ = true;
+}
+
+Graph::~Graph() {
+  if (!restore_) return;
+  std::lock_guard<std::mutex> lock(graph_mutex());
+  for (const Entry& entry : entries_) {
+    if (entry.node->kind != Node::Kind::kVariable) entry.node->saved_ = entry.saved;
+  }
+}
+
 // Depth first, without recursion: graphs are as deep as computations are long.
-std::vector<Ref<Node>> in_order(const std::vector<Value>& heads) {
+void Graph::sort(const std::vector<Value>& heads) {
   struct Frame {
-    Node* node;
+    Entry entry;
     size_t next;
   };
-  std::vector<Ref<Node>> order;
+  const auto enter = [](Node* node, const char* refusal) -> Frame {
+    if (node->kind == Node::Kind::kVariable) return {{Ref<Node>::share(node), nothing_saved()}, 0};
+    if (!node->saved_) throw Error(MX_ERROR, refusal);
+    return {{Ref<Node>::share(node), node->saved_}, 0};
+  };
   std::vector<Frame> stack;
   std::unordered_set<Node*> seen;
   for (const Value& head : heads) {
     Node* start = head.node.get();
-    if (start == nullptr || start->freed) throw Error(MX_ERROR, kNotRecorded);
+    if (start == nullptr) throw Error(MX_ERROR, kNotRecorded);
     if (!seen.insert(start).second) continue;
-    stack.push_back({start, 0});
+    stack.push_back(enter(start, kNotRecorded));
     while (!stack.empty()) {
       Frame& frame = stack.back();
-      if (frame.next < frame.node->inputs.size()) {
-        Node* below = frame.node->inputs[frame.next++].node.get();
+      if (frame.next < frame.entry.saved->inputs.size()) {
+        Node* below = frame.entry.saved->inputs[frame.next++].node.get();
         if (below == nullptr || !seen.insert(below).second) continue;
-        if (below->freed) {
-          throw Error(MX_ERROR,
-                      "[autograd] part of this graph was freed by an earlier backward; pass "
-                      "retain_graph=True there, or detach() the arrays that link the two");
-        }
-        stack.push_back({below, 0});
+        stack.push_back(enter(below, kFreed));
       } else {
-        order.push_back(Ref<Node>::share(frame.node));
+        entries_.push_back(std::move(frame.entry));
         stack.pop_back();
       }
     }
   }
-  return order;
 }
 
 }  // namespace mx::nd

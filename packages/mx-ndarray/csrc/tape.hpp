@@ -3,10 +3,13 @@
 // The autograd tape: one node per recorded application, which keeps only what
 // the operator's gradient reads.
 //
-// Threads: nodes are shared between threads, but recording and backward are
-// serialised by the caller (the bindings hold the GIL).
+// Threads: any.  What a node keeps is immutable and shared; backward takes it out of all nodes of its
+// graph at once before it applies the first operator, so that another backward beside it finds a whole
+// graph or none.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "operator.hpp"
@@ -51,35 +54,43 @@ struct OutputSpec {
   Ref<Array> array;  // instead of the shape, when that was not known at recording
 };
 
+// What backward reads of a node.  Immutable.
+struct Saved final : Counted {
+  void retain() const noexcept { add_reference(); }
+  void release() const noexcept {
+    if (drop_reference()) delete this;
+  }
+  std::vector<Edge> inputs;
+  std::vector<Ref<Array>> kept_inputs;   // NULL where nothing is read
+  std::vector<Ref<Array>> kept_outputs;
+  std::vector<OutputSpec> outputs;
+  std::unique_ptr<CustomBackward> body;  // of a custom node
+};
+
 class Node final : public Counted {
  public:
   enum class Kind : uint8_t { kVariable, kOperator, kCustom };
 
   // A leaf whose gradient goes to `grad`.
   static Ref<Node> variable(Ref<Array> grad, mx_req req);
-  static Ref<Node> application(Operator& op, Params& params);
-  static Ref<Node> custom(std::unique_ptr<CustomBackward> body);
+  static Ref<Node> application(Operator& op, Params& params, Ref<const Saved> saved);
+  static Ref<Node> custom(Ref<const Saved> saved);
 
   void retain() noexcept { add_reference(); }
   void release() noexcept;
-  // Lets go of everything backward needs; the node cannot be differentiated any more.
-  void clear() noexcept;
 
   Kind kind = Kind::kOperator;
-  bool freed = false;
-  bool fresh = false;        // variable: backward has filled the gradient
-  mx_req req = MX_REQ_NULL;  // variable
-  Ref<Array> grad;           // variable; NULL when req is null
+  std::atomic<bool> fresh{false};  // variable: backward has filled the gradient
+  mx_req req = MX_REQ_NULL;        // variable
+  Ref<Array> grad;                 // variable; NULL when req is null
   Ref<Operator> op;
   Ref<Params> params;
-  std::unique_ptr<CustomBackward> body;
-  std::vector<Edge> inputs;
-  std::vector<Ref<Array>> kept_inputs;   // NULL where nothing is read
-  std::vector<Ref<Array>> kept_outputs;
-  std::vector<OutputSpec> outputs;
 
  private:
+  friend class Graph;
   ~Node() = default;
+  Ref<const Saved> saved_;        // NULL: a variable, or taken by a backward; guarded by Graph's mutex
+  Node* next_released_ = nullptr;  // while many are released
 };
 
 // Records one application when this thread records and an input is in a graph: sets node and index
@@ -91,10 +102,36 @@ inline constexpr const char* kNotRecorded =
     "[autograd] cannot differentiate: the array is not in a computational graph; compute it inside "
     "autograd.record() from arrays with attach_grad(), and pass retain_graph=True to "
     "differentiate the same graph twice";
+inline constexpr const char* kFreed =
+    "[autograd] part of this graph was freed by an earlier backward; pass retain_graph=True there, or "
+    "detach() the arrays that link the two";
 
-// The nodes below `heads`, each behind everything it was computed from.  Throws Error for heads that
-// are in no graph and for graphs of which a part was freed.
-std::vector<Ref<Node>> in_order(const std::vector<Value>& heads);
+// The nodes below some heads, each behind everything it was computed from, with what they keep.
+class Graph {
+ public:
+  struct Entry {
+    Ref<Node> node;
+    Ref<const Saved> saved;
+  };
+  // With `take` the nodes keep nothing any more.  Throws Error for heads that are in no graph and for
+  // graphs of which a part was taken; then nothing has changed.
+  Graph(const std::vector<Value>& heads, bool take);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  size_t size() const noexcept { return entries_.size(); }
+  Node& node(size_t i) const noexcept { return *entries_[i].node; }
+  const Ref<Node>& share(size_t i) const noexcept { return entries_[i].node; }
+  const Saved& saved(size_t i) const noexcept { return *entries_[i].saved; }
+  // What was taken stays so; otherwise the nodes get it back in the end.
+  void keep_taken() noexcept { restore_ = false; }
+
+ private:
+  void sort(const std::vector<Value>& heads);
+  std::vector<Entry> entries_;
+  bool restore_ = false;
+};
 
 struct BackwardRequest {
   std::vector<Value> heads;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workspace.hpp"
 
+#include <list>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace mx::nd {
@@ -22,26 +24,25 @@ class Retired {
     return *retired;
   }
 
-  void add(const mx_device_api* device, mx_token* token, std::vector<mx_block> blocks) {
+  void add(const mx_device_api* device, mx_token* token, const mx_block* blocks, size_t n) {
+    std::list<Run> run;
+    run.push_back({device, token, {blocks, blocks + n}});
     std::lock_guard<std::mutex> lock(mutex_);
-    runs_.push_back({device, token, std::move(blocks)});
+    runs_.splice(runs_.end(), run);
   }
 
   // Frees what is reached; with `wait` everything.
   void reclaim(bool wait) noexcept {
-    std::vector<Run> finished;
+    std::list<Run> finished;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      size_t kept = 0;
-      for (Run& run : runs_) {
-        const bool done = wait || run.device->reached(run.device->self, run.token) != 0;
-        if (done) {
-          finished.push_back(std::move(run));
-        } else {
-          std::swap(runs_[kept++], run);
+      for (auto run = runs_.begin(); run != runs_.end();) {
+        const auto next = std::next(run);
+        if (wait || run->device->reached(run->device->self, run->token) != 0) {
+          finished.splice(finished.end(), runs_, run);
         }
+        run = next;
       }
-      runs_.resize(kept);
     }
     for (const Run& run : finished) {
       mx_error error{};
@@ -59,7 +60,7 @@ class Retired {
     std::vector<mx_block> blocks;
   };
   std::mutex mutex_;
-  std::vector<Run> runs_;
+  std::list<Run> runs_;  // guarded by mutex_
 };
 
 }  // namespace
@@ -81,7 +82,13 @@ Workspace::~Workspace() {
   mx_error error{};
   // Without a token nobody can tell when the memory is free: it is lost with the broken stream.
   if (device->record(device->self, stream_, &token, &error) != MX_OK) return;
-  Retired::instance().add(device, token, {blocks_.data(), blocks_.data() + taken_});
+  try {
+    Retired::instance().add(device, token, blocks_.data(), taken_);
+  } catch (const std::bad_alloc&) {  // nothing to remember them with: wait here
+    device->wait(device->self, token, &error);
+    device->release(device->self, token);
+    free_blocks(blocks_.data(), taken_);
+  }
 }
 
 mx_block allocate_block(mx_context context, size_t bytes, const char* tag) {

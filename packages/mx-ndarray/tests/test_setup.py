@@ -146,3 +146,55 @@ time.sleep(0.3)
     done = run(code)
     assert done.returncode == 0, done.stderr
     assert "terminate" not in done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_kernel_in_python_that_wakes_up_during_finalisation_is_harmless() -> None:
+    code = """
+class Naps(Operator):
+    name = "naps"
+    differentiable = False
+    def reference(self, p, inputs, ctx):
+        time.sleep(0.4)
+        return (np.array(inputs[0]),)
+
+naps = operators.temporary(Naps)
+naps.__enter__()
+kept = nd.naps(nd.ones((1000, 100)))
+
+class Lingers:  # keeps finalisation going until the kernel wakes up
+    sleep = time.sleep
+    def __del__(self):
+        self.sleep(0.8)
+
+lingers = Lingers()
+lingers.cycle = lingers
+"""
+    done = run(code, MX_SHUTDOWN_TIMEOUT="0.1")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_daemon_thread_inside_our_python_during_finalisation_is_harmless() -> None:
+    code = """
+def work():
+    n = 1
+    while True:  # a new shape each time: most of it is Python that native code calls
+        n += 1
+        nd.zeros((n % 5000, 2)) + n
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+
+class Lingers:
+    sleep = time.sleep
+    def __del__(self):
+        self.sleep(0.3)
+
+lingers = Lingers()
+lingers.cycle = lingers
+"""
+    for _ in range(3):
+        done = run(code)
+        assert done.returncode == 0, done.stderr

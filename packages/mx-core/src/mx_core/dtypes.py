@@ -16,6 +16,8 @@ _TABLE: tuple[tuple[str, int], ...] = (
     ("int64", 8), ("bool", 1), ("int16", 2), ("uint16", 2), ("uint32", 4), ("uint64", 8),
     ("bfloat16", 2), ("complex64", 8), ("complex128", 16),
 )  # fmt: skip
+#: names of all types, each at the place of its flag
+NAMES = tuple(name for name, _ in _TABLE)
 #: names of the types with fractions
 FLOATING = frozenset(("float32", "float64", "float16", "bfloat16"))
 _CODES = {name: code for code, (name, _) in enumerate(_TABLE)} | {"bool_": 7}

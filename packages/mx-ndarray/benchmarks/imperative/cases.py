@@ -4,6 +4,7 @@
 Runs on Python 3.8 too, where MXNet 1.9.1 lives.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -11,6 +12,12 @@ import time
 
 BATCH, INPUTS, HIDDEN, CLASSES = 32, 784, 128, 10
 LEARNING_RATE = 0.01
+NESTED = [[1.5, 2.0, -3.0, 0.25]] * 4
+
+
+def new_shapes():
+    """Shapes that were not used before."""
+    return itertools.product(range(2, 1000), [7, 5])
 
 
 def mlp_data():
@@ -25,7 +32,7 @@ def mlp_data():
 
 
 def mxnet_cases(nd, autograd):
-    """For MXNet's interface: calls by name, and how to wait for them."""
+    """For MXNet's interface."""
     a, b, x = nd.ones((4, 4)), nd.ones((4, 4)), nd.ones((4, 4))
     x.attach_grad()
 
@@ -53,16 +60,40 @@ def mxnet_cases(nd, autograd):
         for weight in weights:
             nd.sgd_update(weight, weight.grad, lr=LEARNING_RATE, out=weight)
 
+    def assign():
+        a[0] = 1.0
+
+    shapes, pairs = new_shapes(), {}
+
+    def add_new_shape():
+        a = pairs.pop(next(shapes))
+        return a + a
+
+    def prepare(count):
+        for shape in itertools.islice(new_shapes(), count):
+            pairs[shape] = nd.empty(shape)
+        nd.waitall()
+
     calls = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
+        "a[0] = 1.0": assign,
+        "a[0, 0].asscalar()": lambda: a[0, 0].asscalar(),  # noqa: PLW0108
         "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "ones((4, 4))": lambda: nd.ones((4, 4)),
+        "full((4, 4), 2.5)": lambda: nd.full((4, 4), 2.5),
+        "array of a 4x4 list": lambda: nd.array(NESTED),
+        "random.uniform(0, 1, (4, 4))": lambda: nd.random.uniform(0, 1, (4, 4)),
         "dot(a, b)": lambda: nd.dot(a, b),
         "10 multiplications + backward": recorded,
         "MLP step": step,
     }
-    return calls, nd.waitall
+    once = {
+        "a + a, a new shape": (prepare, add_new_shape),
+        "ones, a new shape": (lambda count: None, lambda ones=new_shapes(): nd.ones(next(ones))),
+    }
+    return calls, once, nd.waitall
 
 
 def torch_cases():
@@ -93,16 +124,39 @@ def torch_cases():
         functional.cross_entropy(functional.linear(hidden, w2, b2), labels).backward()
         optimizer.step()
 
+    def assign():
+        a[0] = 1.0
+
+    pairs, shapes = {}, new_shapes()
+
+    def add_new_shape():
+        a = pairs.pop(next(shapes))
+        return a + a
+
+    def prepare(count):
+        for shape in itertools.islice(new_shapes(), count):
+            pairs[shape] = torch.empty(shape)
+
     calls = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
+        "a[0] = 1.0": assign,
+        "a[0, 0].asscalar()": lambda: a[0, 0].item(),  # noqa: PLW0108
         "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "ones((4, 4))": lambda: torch.ones((4, 4)),
+        "full((4, 4), 2.5)": lambda: torch.full((4, 4), 2.5),
+        "array of a 4x4 list": lambda: torch.tensor(NESTED),
+        "random.uniform(0, 1, (4, 4))": lambda: torch.rand((4, 4)),
         "dot(a, b)": lambda: torch.mm(a, b),
         "10 multiplications + backward": recorded,
         "MLP step": step,
     }
-    return calls, lambda: None
+    once = {
+        "a + a, a new shape": (prepare, add_new_shape),
+        "ones, a new shape": (lambda count: None, lambda ones=new_shapes(): torch.ones(next(ones))),
+    }
+    return calls, once, lambda: None
 
 
 def numpy_cases():
@@ -110,18 +164,29 @@ def numpy_cases():
     import numpy as np
 
     a, b = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)
+    random = np.random.default_rng()
+
+    def assign():
+        a[0] = 1.0
+
     calls = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
+        "a[0] = 1.0": assign,
+        "a[0, 0].asscalar()": lambda: a[0, 0].item(),  # noqa: PLW0108
         "a.reshape((2, 8))": lambda: a.reshape((2, 8)),
+        "ones((4, 4))": lambda: np.ones((4, 4), np.float32),
+        "full((4, 4), 2.5)": lambda: np.full((4, 4), 2.5, np.float32),
+        "array of a 4x4 list": lambda: np.array(NESTED, np.float32),
+        "random.uniform(0, 1, (4, 4))": lambda: random.random((4, 4), np.float32),
         "dot(a, b)": lambda: np.dot(a, b),
     }
-    return calls, lambda: None
+    return calls, {}, lambda: None
 
 
 def cases(framework):
-    """Calls and the wait of a framework."""
+    """Calls by name, calls that are never alike with what prepares them, and the wait of a framework."""
     if framework == "mx":
         from mx_ndarray import autograd, nd
 
@@ -131,6 +196,12 @@ def cases(framework):
 
         return mxnet_cases(mxnet.nd, mxnet.autograd)
     return torch_cases() if framework == "PyTorch" else numpy_cases()
+
+
+def once_each(prepare, call, wait, number=300):
+    """Seconds per call where no two calls are alike."""
+    prepare(number)
+    return timed(call, wait, number) / number
 
 
 def seconds(call, wait, lasting=0.1, turns=5):
@@ -160,8 +231,10 @@ def main():
     """Measures one framework."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
-    calls, wait = cases(sys.argv[1])
-    print(json.dumps({name: seconds(call, wait) for name, call in calls.items()}), file=answers)
+    calls, once, wait = cases(sys.argv[1])
+    figures = {name: seconds(call, wait) for name, call in calls.items()}
+    figures.update({name: once_each(*both, wait) for name, both in once.items()})
+    print(json.dumps(figures), file=answers)
 
 
 if __name__ == "__main__":

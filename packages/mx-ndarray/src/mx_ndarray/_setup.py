@@ -14,9 +14,9 @@ from typing import Any
 from mx_core import operators, scopes, services
 from mx_core.context import Context
 from mx_core.errors import MXUnsafeReadWarning
-from mx_core.operator import Operator, Params, ReferenceContext, gradient_of
-from mx_ndarray import _core, indexing, invocation, views
-from mx_ndarray.ndarray import NDArray, operand
+from mx_core.operator import Operator, Params, gradient_of
+from mx_ndarray import _core, indexing, invocation, python_kernels, views
+from mx_ndarray.ndarray import NDArray, integer_operand, operand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +30,16 @@ class Hooks:
     bind: Callable[..., invocation.Binding]
     #: (operator, number) -> parameters
     scalar_params: Callable[[Operator, float], Params]
+    #: (operator, shape, type code or -1) -> parameters
+    shaped_params: Callable[[Operator, tuple[int, ...], int], Params]
     #: (array, other) -> NDArray or NotImplemented
     operand: Callable[[NDArray, Any], Any]
+    #: (array, integer) -> NDArray
+    integer_operand: Callable[[NDArray, int], Any]
     #: (array, key) -> NDArray
     get_item: Callable[[NDArray, Any], NDArray]
+    #: (array, key, value)
+    set_item: Callable[[NDArray, Any, Any], None]
     #: (array, args, **kwargs) -> NDArray
     reshape: Callable[..., NDArray]
     #: (operator, parameters) -> its gradient
@@ -45,9 +51,12 @@ class Hooks:
     context_class: type[Context]
     #: has `stack`, the contexts of the `with` blocks that a thread is in
     entered_contexts: threading.local
+    #: name or NumPy type -> type code
+    dtype_codes: dict[Any, int]
     #: the module mx_core.services
     services: ModuleType
-    reference_context: type[ReferenceContext]
+    #: calls a kernel written in Python
+    run_kernel: Callable[..., None]
     unsafe_read_warning: type[Warning]
     #: (type) -> name
     device_name: Callable[[int], str]
@@ -73,16 +82,20 @@ _core.configure(
         prepare=invocation.prepare,
         bind=invocation.bind,
         scalar_params=invocation.scalar_params,
+        shaped_params=invocation.shaped_params,
         operand=operand,
+        integer_operand=integer_operand,
         get_item=indexing.get,
+        set_item=indexing.put,
         reshape=views.reshape,
         gradient=gradient_of,
         find=operators.get,
         context=invocation.make_context,
         context_class=Context,
         entered_contexts=Context.entered,
+        dtype_codes=invocation.dtype_codes(),
         services=services,
-        reference_context=ReferenceContext,
+        run_kernel=python_kernels.run,
         unsafe_read_warning=MXUnsafeReadWarning,
         device_name=invocation.device_name,
         watch_forks=_watch_forks,

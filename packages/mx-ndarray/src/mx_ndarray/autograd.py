@@ -3,6 +3,10 @@
 
 Whether a thread records and trains is state of that thread. The tape keeps of each operator only
 what its gradient reads.
+
+Threads: any thread may differentiate what another one recorded. Of several that differentiate losses
+over one trunk without `retain_graph`, one gets its gradient and the others an MXNetError that says
+that part of the graph was freed; with it, each computes its gradient.
 """
 
 from __future__ import annotations
@@ -213,6 +217,9 @@ class Function:
 
     Derive, write `forward` and `backward` on NDArrays, call an instance. An instance is used once;
     inside both methods nothing is recorded.
+
+    Threads: an instance belongs to the thread that calls it; `backward` runs on the thread that
+    differentiates.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import _core
 from mx_ndarray.extents import extents
 from mx_ndarray.ndarray import NDArray
-from mx_ndarray.operator_functions import function
+from mx_ndarray.operator_functions import function, served_natively
 
 ShapeLike = int | Sequence[int]
 
@@ -46,6 +46,7 @@ def _code(name: str, dtype: Any) -> int:
     return dtypes.code(np.float32 if dtype is None else dtype, f"[{name}] dtype")
 
 
+@served_natively
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array from numbers, lists, a NumPy array or an NDArray; a copy.
 
@@ -79,6 +80,7 @@ def _plain(source: Any) -> Any:
     return [_plain(item) for item in source] if isinstance(source, (list, tuple)) else source
 
 
+@served_natively
 def empty(
     shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
@@ -102,6 +104,7 @@ def _constant(
     return function(f"_{name}")(out=out, **settings, **values)  # type: ignore[no-any-return]
 
 
+@served_natively
 def zeros(
     shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
     out: NDArray | None = None,
@@ -111,6 +114,7 @@ def zeros(
     return _constant("zeros", shape, ctx, dtype, out)
 
 
+@served_natively
 def ones(
     shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, out: NDArray | None = None
 ) -> NDArray:
@@ -118,6 +122,7 @@ def ones(
     return _constant("ones", shape, ctx, dtype, out)
 
 
+@served_natively
 def full(
     shape: ShapeLike, val: float, ctx: Context | None = None, dtype: Any = np.float32,
     out: NDArray | None = None,

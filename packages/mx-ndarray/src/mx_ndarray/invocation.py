@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mx_core import kernels
+import numpy as np
+
+from mx_core import dtypes, kernels
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.kernels import TensorSpec
@@ -171,6 +173,24 @@ def scalar_params(op: Operator, value: Any) -> Params:
     return params
 
 
+def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
+    """Parameters of an operator without inputs; the type code -1 is the operator's own type."""
+    settings: dict[str, Any] = {"shape": shape}
+    if dtype >= 0:
+        settings["dtype"] = dtypes.name(dtype)
+    if op.name == "_full":
+        settings["value"] = 0.0  # given as a run-time scalar by every call
+    params: Params = op.Param.parse(settings, op=op.name)
+    return params
+
+
+def dtype_codes() -> dict[Any, int]:
+    """Type codes by name and, of the types that NumPy itself has, by type."""
+    codes: dict[Any, int] = {name: code for code, name in enumerate(dtypes.NAMES)}
+    own = [name for name in codes if name != "bfloat16"]
+    return codes | {np.dtype(name).type: codes[name] for name in own}
+
+
 def prepare(
     op: Operator,
     params: Params,
@@ -187,13 +207,12 @@ def prepare(
     """
     n_outputs = len(op.outputs(params))
     given: list[Spec | None] = [None] * n_outputs
-    if outputs is not None and not op.dynamic_output:
+    if outputs is not None:
         given[: len(outputs)] = list(outputs)[:n_outputs]
-    _, shapes = infer_shapes(
-        op, params, [shape for shape, _ in inputs], [g if g is None else g[0] for g in given]
-    )
-    _, types = infer_types(
-        op, params, [dtype for _, dtype in inputs], [g if g is None else g[1] for g in given]
+    known = [None if g is None or op.dynamic_output else g[0] for g in given]
+    _, shapes = infer_shapes(op, params, [shape for shape, _ in inputs], known)
+    types = _types(
+        op, params, tuple(dtype for _, dtype in inputs), tuple(g if g is None else g[1] for g in given)
     )
     made = []
     for name, shape, dtype in zip(op.outputs(params), shapes, types, strict=True):
@@ -204,6 +223,29 @@ def prepare(
         made.append(TensorSpec(shape, 0 if dtype is None else dtype))
     specs = [TensorSpec(shape, dtype) for shape, dtype in inputs]
     return prepare_call(op, params, specs, made, make_context(*context), is_train)
+
+
+@lru_cache(maxsize=4096)
+def _types(
+    op: Operator, params: Params, inputs: tuple[int, ...], outputs: tuple[int | None, ...]
+) -> tuple[int | None, ...]:
+    """Types of the outputs, which do not depend on shapes."""
+    return infer_types(op, params, inputs, outputs)[1]
+
+
+@lru_cache(maxsize=4096)
+def _facts(op: Operator, params: Params) -> dict[str, Any]:
+    """What native code wants to know of a call and what is so for all shapes."""
+    n_inputs = len(op.inputs(params))
+    auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
+    return {
+        "visible_outputs": op.num_visible_outputs(params),
+        "mutated": [*auxiliary, *op.mutated_inputs(params)],
+        "inplace": list(op.inplace(params)),
+        "n_scalars": len(params.scalars),
+        "dynamic_output": op.dynamic_output,
+        "shape_only": sorted(op.shape_only_inputs(params)),
+    }
 
 
 def prepare_call(
@@ -235,17 +277,9 @@ def prepare_call(
             f"[{op.name}] kernel {prepared.variant!r} of plug-in {prepared.plugin!r} is a Python function, "
             f"which cannot reach the memory of {ctx}{_CURE}"
         )
-    n_inputs = len(op.inputs(params))
-    auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
-    facts = {
+    facts = _facts(op, params) | {
         "kernel": f"kernel {prepared.variant!r} of plug-in {prepared.plugin!r}",
-        "visible_outputs": op.num_visible_outputs(params),
-        "mutated": [*auxiliary, *op.mutated_inputs(params)],
-        "inplace": list(op.inplace(params)),
-        "n_scalars": len(params.scalars),
         "random_blocks": op.random_blocks(params, [spec.shape for spec in outputs]),
-        "dynamic_output": op.dynamic_output,
-        "shape_only": sorted(op.shape_only_inputs(params)),
     }
     return _core.make_call(
         op.name,

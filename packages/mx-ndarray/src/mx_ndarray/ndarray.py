@@ -30,7 +30,8 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     Arithmetic broadcasts and does not promote types; comparisons give 0 and 1 in the type of the
     operands. Basic indexing gives a view exactly when the selected region is contiguous.
 
-    Threads: any thread may use an array; reads and writes are ordered by the engine.
+    Threads: any thread may use an array; reads and writes are ordered by the engine, and a read
+    (`asnumpy`, `asscalar`) sees every write whole or not at all.
     """
 
     __slots__ = ()
@@ -41,17 +42,6 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     def asnumpy(self) -> NumpyArray[Any]:
         """A NumPy copy; blocks until the array is computed."""
         return _core.as_numpy(self)
-
-    def asscalar(self) -> Any:
-        """The only element as a NumPy scalar; blocks.
-
-        Raises
-        ------
-        ArgumentError  the array has not exactly one element
-        """
-        if self.size != 1:
-            raise ArgumentError(f"[asscalar] expected one element, got shape {self.shape}")
-        return self.asnumpy().reshape(())[()]
 
     def __bool__(self) -> bool:
         if self.size == 1:
@@ -91,11 +81,6 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         return f"\n{values!s}\n<{type(self).__name__} {shape} @{self.context}>"
 
     # ---- indexing ----
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        from mx_ndarray.indexing import put
-
-        put(self, key, value)
 
     def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
         """Writes an array into the region from `begin` to `end`; returns this array."""
@@ -253,15 +238,15 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
 
 def operand(array: NDArray, other: Any) -> Any:
-    """The other operand of Python's arithmetic as an array like `array`, if it can be one.
-
-    Integers come here when the operators' run-time scalars, which are float64, do not hold them.
-    """
-    if isinstance(other, int):
-        other = np.full((1,) * array.ndim, other, array.dtype)
+    """The other operand of Python's arithmetic as an array like `array`, if it can be one."""
     if isinstance(other, np.ndarray):
         values = np.ascontiguousarray(other, dtypes.numpy_dtype(array._dtype_code))
         values = values.reshape(other.shape)
         context = array.context
         return _core.from_numpy(values, array._dtype_code, (context.device_typeid, context.device_id))
     return NotImplemented
+
+
+def integer_operand(array: NDArray, number: int) -> Any:
+    """An integer that float64, the type of run-time scalars, does not hold: an array like `array`."""
+    return operand(array, np.full((1,) * array.ndim, number, array.dtype))

@@ -7,17 +7,27 @@ vanishes with it.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
 from mx_core.operator import Operator
 from mx_ndarray import _core
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _made: dict[str, tuple[Operator, Callable[..., Any]]] = {}
 _undo: list[Callable[[], object]] = []
+
+
+def served_natively(function: F) -> F:
+    """Lets native code serve the usual calls of a function; its body serves the others."""
+    made = _core.NativeFunction(function)
+    functools.update_wrapper(made, function)
+    return cast("F", made)
 
 
 def keep(undo: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from mx_core import plugins, services
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_ndarray.ndarray import NDArray
-from mx_ndarray.operator_functions import function
+from mx_ndarray.operator_functions import function, served_natively
 
 ShapeLike = int | tuple[int, ...] | list[int] | None
 
@@ -83,6 +83,7 @@ def _draw(
     return function("_random_" + name)(**parameters, **settings)
 
 
+@served_natively
 def uniform(
     low: Any = 0, high: Any = 1, shape: ShapeLike = None, dtype: Any = None,
     ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any,
@@ -91,6 +92,7 @@ def uniform(
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
+@served_natively
 def normal(
     loc: Any = 0, scale: Any = 1, shape: ShapeLike = None, dtype: Any = None,
     ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any,

@@ -29,6 +29,8 @@ _STORAGE = {1: "row_sparse", 2: "csr"}
 class Reader:
     """A cursor over bytes in memory, which knows where it stands when something is wrong.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     data : buffer

@@ -16,6 +16,8 @@ class priority:
 
     It belongs to the thread, is 0 outside, and never changes a result.
 
+    Threads: each enters a block of its own; an instance is not shared.
+
     Parameters
     ----------
     value : int

@@ -79,6 +79,13 @@ class Shapes:
 
     def unify(self, names: Sequence[str]) -> None:
         """States that all these shapes are equal."""
+        shapes = [self._table[name] for name in names]
+        complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
+        if complete is not None and all(shape is None or shape == complete for shape in shapes):
+            for name, shape in zip(names, shapes, strict=True):
+                if shape is None:
+                    self.assign(name, complete)
+            return
         for _ in range(2):
             for first, second in zip(names, names[1:], strict=False):
                 self.assign(second, self._table[first])

@@ -21,6 +21,9 @@ class CustomOp:
     The engine runs `forward` and `backward` on a thread for Python. Arrays may be used freely
     there: operators may be applied and waited for; nothing is recorded. An exception reaches
     whoever waits for a result. The arrays belong to the operator until the method returns.
+
+    Threads: the methods of one instance run on any thread of the engine, one at a time when they
+    share arrays; what else they share, they lock.
     """
 
     def forward(
@@ -70,6 +73,8 @@ class CustomOpProp:
     ----------
     need_top_grad : bool
         Whether backward reads the out-gradients; False for a loss.
+
+    Threads: made and asked on the thread that applies the operator.
     """
 
     def __init__(self, need_top_grad: bool = True) -> None:

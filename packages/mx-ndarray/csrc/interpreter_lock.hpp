@@ -9,39 +9,39 @@ namespace mx::nd {
 
 // How to leave and enter; the bindings install one.  `leave` returns NULL when there is nothing to
 // leave, and `enter` takes what it returned.
-class OutsideGuard {
+class InterpreterLock {
  public:
-  virtual ~OutsideGuard() = default;
+  virtual ~InterpreterLock() = default;
   virtual void* leave() noexcept = 0;
   virtual void enter(void* token) noexcept = 0;
 };
 
-struct OutsideState {
-  OutsideGuard* guard = nullptr;
+struct InterpreterLockState {
+  InterpreterLock* lock = nullptr;
   // A thread is about to fork: until it has, the engine lets other threads wait, and the forking
   // thread may need the lock they hold.
   std::atomic<bool> forking{false};
 };
-OutsideState& outside_state() noexcept;
+InterpreterLockState& interpreter_lock_state() noexcept;
 
-// Outside for the lifetime of the object, if `needed` or if a thread is about to fork.
-class Outside {
+// Without the lock for the lifetime of the object, if `needed` or if a thread is about to fork.
+class WithoutInterpreter {
  public:
-  explicit Outside(bool needed) {
-    OutsideState& state = outside_state();
-    if (state.guard == nullptr) return;
+  explicit WithoutInterpreter(bool needed) {
+    InterpreterLockState& state = interpreter_lock_state();
+    if (state.lock == nullptr) return;
     if (!needed && !state.forking.load(std::memory_order_relaxed)) return;
-    guard_ = state.guard;
-    token_ = guard_->leave();
+    lock_ = state.lock;
+    token_ = lock_->leave();
   }
-  Outside(const Outside&) = delete;
-  Outside& operator=(const Outside&) = delete;
-  ~Outside() {
-    if (guard_ != nullptr) guard_->enter(token_);
+  WithoutInterpreter(const WithoutInterpreter&) = delete;
+  WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
+  ~WithoutInterpreter() {
+    if (lock_ != nullptr) lock_->enter(token_);
   }
 
  private:
-  OutsideGuard* guard_ = nullptr;
+  InterpreterLock* lock_ = nullptr;
   void* token_ = nullptr;
 };
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copying values out of arrays in main memory.
+#include <cstring>
+
+#include "bindings.hpp"
+#include "interpreter_lock.hpp"
+
+namespace mx::nd {
+namespace {
+
+constexpr size_t kLetGilGo = size_t{1} << 16;  // bytes from which a copy is worth it
+
+// One copy, shared by the thread that wants it and the operation of the engine that makes it: the
+// thread may be interrupted while the operation waits.
+struct ReadTask final : Counted {
+  void retain() noexcept { add_reference(); }
+  void release() noexcept {
+    if (drop_reference()) delete this;
+  }
+  ~ReadTask() { drop(owner); }
+
+  static mx_failure* run(void* argument, const mx_run_context*) {
+    auto* task = static_cast<ReadTask*>(argument);
+    return failing_or_passing([&] {
+      const char* from = static_cast<char*>(task->from->allocate(true)) + task->offset;
+      std::memcpy(task->to == nullptr ? task->element : task->to, from, task->bytes);
+      task->done.store(true, std::memory_order_release);
+    });
+  }
+  static void destroy(void* argument) { static_cast<ReadTask*>(argument)->release(); }
+
+  Chunk* from = nullptr;  // borrowed: the engine frees it behind this operation
+  size_t offset = 0;
+  size_t bytes = 0;
+  void* to = nullptr;      // NULL: to `element`
+  py::object owner;        // of `to`
+  std::atomic<bool> done{false};
+  alignas(16) char element[16];
+};
+
+void push_read(Array& array, ReadTask& task) {
+  mx_variable* variable = array.variable();
+  mx_operation operation{};
+  operation.size = sizeof operation;
+  operation.flags = MX_PUSH_INLINE;
+  operation.context = array.context();
+  operation.property = MX_FN_NORMAL;
+  operation.priority = mode().priority;
+  operation.name = "asnumpy";
+  operation.reads = &variable;
+  operation.n_reads = 1;
+  operation.run = &ReadTask::run;
+  operation.argument = &task;
+  operation.destroy = &ReadTask::destroy;
+  task.retain();
+  const mx_engine_api* engine = Runtime::instance().engine();
+  const WithoutInterpreter without(task.bytes >= kLetGilGo || Runtime::instance().naive());
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  check(engine->push(engine->self, &operation, &failure, &error), error);
+  if (failure != nullptr) throw FailureError{FailureRef(failure)};
+}
+
+// Waits for the array and copies it as an operation that reads it: what other threads write to it
+// comes before or behind.
+void read(Array& array, const Ref<ReadTask>& task) {
+  task->from = &array.chunk();
+  task->offset = array.offset();
+  task->bytes = array.bytes();
+  for (;;) {
+    wait(array, false);
+    if (task->bytes == 0) return;
+    push_read(array, *task);
+    if (task->done.load(std::memory_order_acquire)) return;
+    wait(array, true);  // another thread's write came first, which may have failed
+    if (task->done.load(std::memory_order_acquire)) return;
+  }
+}
+
+// numpy's PyArray_Scalar, whose place in its table of functions never changes.
+PyObject* numpy_scalar(const void* data, int32_t dtype) {
+  using Make = PyObject* (*)(const void*, PyObject*, PyObject*);
+  constexpr size_t kScalar = 60;
+  static const Make make = [] {
+    const py::object table = py::detail::import_numpy_core_submodule("multiarray").attr("_ARRAY_API");
+    auto** functions = static_cast<void**>(PyCapsule_GetPointer(table.ptr(), nullptr));
+    if (functions == nullptr) throw PythonErrorSet{};
+    return reinterpret_cast<Make>(functions[kScalar]);
+  }();
+  return owned(make(data, numpy_dtype(dtype).ptr(), nullptr));
+}
+
+}  // namespace
+
+void read_values(Array& array, void* to, const py::object& owner) {
+  const Ref<ReadTask> task = Ref<ReadTask>::adopt(new ReadTask);
+  task->to = to;
+  task->owner = owner;
+  read(array, task);
+}
+
+PyObject* as_scalar(PyObject* self, PyObject*) noexcept {
+  return protect([&]() -> PyObject* {
+    Array& array = *as_array(self)->array;
+    wait_for_shape(array);
+    if (array.size() != 1) {
+      throw Error(MX_ERROR_VALUE, "[asscalar] expected one element, got shape " + array.shape().text());
+    }
+    if (!on_host(array.context())) {
+      const py::object values = py::handle(self).attr("asnumpy")();
+      return values.attr("reshape")(py::tuple())[py::tuple()].cast<py::object>().release().ptr();
+    }
+    const Ref<ReadTask> task = Ref<ReadTask>::adopt(new ReadTask);
+    read(array, task);
+    return numpy_scalar(task->element, array.dtype());
+  });
+}
+
+}  // namespace mx::nd

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a kernel written in Python: called by native code, once per operation, on any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import MXNetError, ShapeError
+from mx_core.operator import ReferenceContext
+
+#: where a result goes, if anywhere: an array, or what makes one of a shape; and whether it is added
+Target = tuple[Any, bool]
+
+
+def run(
+    kernel: Callable[..., Sequence[Any]],
+    name: str,
+    context: tuple[bool, tuple[float, ...], int, int],
+    inputs: Sequence[Any],
+    targets: Sequence[Target],
+) -> None:
+    """Calls a kernel and stores what it returns.
+
+    Parameters
+    ----------
+    kernel : callable
+        (ReferenceContext, inputs) -> outputs, new auxiliary states, new values of mutated inputs.
+    context : tuple
+        Whether it trains, run-time scalars, random key, random offset.
+    inputs : sequence of numpy.ndarray
+        Read-only views.
+    targets : sequence
+        One per result.
+
+    Raises
+    ------
+    MXNetError  not one result per target
+    ShapeError  a result has another shape than its target
+    """
+    results = kernel(ReferenceContext(*context), inputs)
+    if not hasattr(results, "__getitem__") or len(results) != len(targets):
+        raise MXNetError(
+            f"[{name}] the kernel returned {type(results).__name__}; expected a sequence of "
+            f"{len(targets)} arrays"
+        )
+    for (target, adds), result in zip(targets, results, strict=True):
+        if target is None:
+            continue
+        values = np.asarray(result)
+        stored = target(values.shape) if callable(target) else target
+        if stored.shape != values.shape:
+            raise ShapeError(f"[{name}] the kernel returned shape {values.shape}, expected {stored.shape}")
+        if stored.size == 0:
+            continue
+        if adds:
+            np.add(stored, values, out=stored, casting="unsafe")
+        else:
+            np.copyto(stored, values, casting="unsafe")

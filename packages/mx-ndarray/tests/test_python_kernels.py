@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the results of kernels written in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mx_core.errors import MXNetError, ShapeError
+from mx_ndarray import python_kernels
+
+CONTEXT = (False, (), 0, 0)
+
+
+def test_results_are_stored_added_or_left() -> None:
+    written, added = np.zeros(2, np.float32), np.ones(2, np.float32)
+    given: list[tuple[int, ...]] = []
+    made = np.zeros(3)
+
+    def make(shape: tuple[int, ...]) -> np.ndarray:
+        given.append(shape)
+        return made
+
+    results = ([1.0, 2.0], np.array([3.0, 4.0]), [9.0], np.arange(3.0))
+    targets = [(written, False), (added, True), (None, False), (make, False)]
+    python_kernels.run(lambda ctx, inputs: results, "op", CONTEXT, [], targets)
+    assert written.tolist() == [1, 2]
+    assert added.tolist() == [4, 5]
+    assert given == [(3,)]
+    assert made.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("results", [None, 5, (), ([1.0], [2.0])])
+def test_another_number_of_results_is_refused(results: object) -> None:
+    with pytest.raises(MXNetError, match="expected a sequence of 1 arrays"):
+        python_kernels.run(lambda ctx, inputs: results, "op", CONTEXT, [], [(np.zeros(1), False)])
+
+
+def test_a_result_of_another_shape_is_refused() -> None:
+    with pytest.raises(ShapeError, match="returned shape \\(2,\\), expected \\(1,\\)"):
+        python_kernels.run(lambda ctx, inputs: [[1.0, 2.0]], "op", CONTEXT, [], [(np.zeros(1), False)])
