@@ -82,15 +82,15 @@ def main() -> None:
             bound(symbol, shape, branches="never"),
             bound(symbol, shape, branches="always", memory_mode="most_parallel"),
         ]
-        strands = len(ways[1].strands(False))
-        chosen = bound(symbol, shape, branches="auto", memory_mode="most_parallel").strands(False)
+        n_branches = len(ways[1].branches(False))
+        chosen = bound(symbol, shape, branches="auto", memory_mode="most_parallel").branches(False)
         auto = "beside" if chosen else "turns"
         best = [float("inf")] * 2
         for _ in range(TURNS):
             best = [min(known, seconds(way)) for known, way in zip(best, ways, strict=True)]
         arenas = [executor.memory_plan(False).total_bytes / MIB for executor in ways]
         ratio = best[0] / best[1]
-        record(f"{name}, {strands} strands", best[1] * 1e6, "us", baseline="in turn", ratio=ratio)
+        record(f"{name}, {n_branches} branches", best[1] * 1e6, "us", baseline="in turn", ratio=ratio)
         print(f"    the estimate chooses {auto}; arenas of {arenas[0]:.2f} and {arenas[1]:.2f} MiB")
 
 

@@ -11,8 +11,8 @@
 namespace mx::symbol {
 namespace {
 
-// In place of a segment: the entrance of a part, which does nothing.
-constexpr uint32_t kEntrance = UINT32_MAX;
+// In place of a segment: the barrier of a part, which does nothing.
+constexpr uint32_t kBarrier = UINT32_MAX;
 
 // Sorted, each once, without those of another such list.
 std::vector<mx_variable*> distinct(std::vector<mx_variable*> list,
@@ -36,7 +36,7 @@ struct Binding::Job {
 
   static mx_failure* run(void* argument, const mx_run_context* context) {
     const auto* job = static_cast<const Job*>(argument);
-    if (job->segment == kEntrance) return nullptr;
+    if (job->segment == kBarrier) return nullptr;
     return job->binding->run_segment(*job, *context);
   }
   static void destroy(void* argument) {
@@ -74,13 +74,13 @@ Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_ar
     steps_.push_back(std::move(step));
   }
   const mx_engine_api* engine = program_->tables().engine;
-  for (size_t i = 0; i < program_->strands().size(); ++i) {
-    tokens_.push_back(engine->new_variable(engine->self));
-    if (tokens_.back() == nullptr) throw std::bad_alloc();
+  for (size_t i = 0; i < program_->branches().size(); ++i) {
+    done_.push_back(engine->new_variable(engine->self));
+    if (done_.back() == nullptr) throw std::bad_alloc();
   }
   segments_.reserve(program_->segments().size());
   for (const Segment& segment : program_->segments()) bind_segment(segment);
-  if (!tokens_.empty()) bind_entrances();
+  if (!done_.empty()) bind_barriers();
   stripes_ = PushLocks::of(variables(arena_numbers()));
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
@@ -90,7 +90,7 @@ Binding::~Binding() {
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_release(invoke->self, array);
   const mx_engine_api* engine = program_->tables().engine;
-  for (mx_variable* token : tokens_) {
+  for (mx_variable* token : done_) {
     engine->delete_variable(engine->self, token, program_->context(), [](void*) {}, nullptr);
   }
 }
@@ -130,13 +130,13 @@ std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays
   return list;
 }
 
-// Arrays may share a variable (views of one chunk); the engine wants each variable once.  A strand reads
-// the arenas it works on: so it runs beside other strands, and after whatever wrote all of them.
+// Arrays may share a variable (views of one chunk); the engine wants each variable once.  A branch reads
+// the arenas it works on: so it runs beside other branches, and after whatever wrote all of them.
 void Binding::bind_segment(const Segment& segment) {
   std::vector<mx_variable*> writes = variables(segment.writes), reads = variables(segment.reads);
-  if (segment.strand != kNoStrand) {
-    writes.push_back(tokens_[segment.strand]);
-    for (const uint32_t strand : program_->strands()[segment.strand].after) reads.push_back(tokens_[strand]);
+  if (segment.branch != kNoBranch) {
+    writes.push_back(done_[segment.branch]);
+    for (const uint32_t branch : program_->branches()[segment.branch].after) reads.push_back(done_[branch]);
     for (mx_variable* arena : variables(segment.shares)) reads.push_back(arena);
   }
   Bound bound;
@@ -158,15 +158,15 @@ std::vector<uint32_t> Binding::arena_numbers() const {
 
 // A part enters the arenas when nobody else is there, and not after a failure of an earlier part, of
 // which it may need what is there.
-void Binding::bind_entrances() {
+void Binding::bind_barriers() {
   const std::vector<uint32_t> arenas = arena_numbers();
   for (const Part& part : program_->parts()) {
     std::vector<mx_variable*> earlier;
-    for (uint32_t i = 0; i < part.begin; ++i) earlier.push_back(tokens_[program_->segments()[i].strand]);
+    for (uint32_t i = 0; i < part.begin; ++i) earlier.push_back(done_[program_->segments()[i].branch]);
     Bound bound;
     bound.writes = distinct(variables(arenas));
     bound.reads = distinct(std::move(earlier), bound.writes);
-    entrances_.push_back(std::move(bound));
+    barriers_.push_back(std::move(bound));
   }
 }
 
@@ -177,20 +177,20 @@ void Binding::push(uint32_t part, int32_t priority) {
   // push in turn.
   const bool shared = engine->is_naive(engine->self) == 0;
   const PushLocks::Held alone = shared ? PushLocks::hold(stripes_) : PushLocks::Held(nullptr);
-  if (!entrances_.empty()) push_entrance(part, priority);
+  if (!barriers_.empty()) push_barrier(part, priority);
   Random random = reserve(range.random_blocks);
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const Segment& segment = program_->segments()[i];
-    if (segment.strand == kNoStrand) random = reserve(segment.random_blocks);
+    if (segment.branch == kNoBranch) random = reserve(segment.random_blocks);
     push_segment(i, priority, random);
   }
 }
 
-void Binding::push_entrance(uint32_t part, int32_t priority) {
-  const Bound& bound = entrances_[part];
+void Binding::push_barrier(uint32_t part, int32_t priority) {
+  const Bound& bound = barriers_[part];
   if (bound.writes.empty()) return;  // no arena
   std::unique_ptr<Job> job = take_job();
-  job->segment = kEntrance;
+  job->segment = kBarrier;
   submit(bound, std::move(job), MX_PUSH_INLINE, priority);
 }
 
@@ -212,7 +212,7 @@ void Binding::push_segment(uint32_t index, int32_t priority, Random random) {
   job->random_key = random.key;
   job->random_offset = random.offset;
   const bool brief = segment.microseconds < kInlineMicroseconds;
-  const bool alone = segment.strand == kNoStrand || program_->strands()[segment.strand].threads == 0;
+  const bool alone = segment.branch == kNoBranch || program_->branches()[segment.branch].threads == 0;
   const uint32_t heavy = alone ? MX_PUSH_PARALLEL : 0;
   submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : brief ? MX_PUSH_INLINE : heavy, priority);
 }
@@ -292,7 +292,7 @@ mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
   mx_run_context context{};
   std::memcpy(&context, &given, std::min<size_t>(given.size, sizeof context));
   context.size = sizeof context;
-  if (segment.strand != kNoStrand) context.threads = program_->strands()[segment.strand].threads;
+  if (segment.branch != kNoBranch) context.threads = program_->branches()[segment.branch].threads;
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
     const Step& step = steps_[i];

@@ -28,7 +28,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   Binding& operator=(const Binding&) = delete;
   ~Binding();
 
-  // Pushes a part to the engine, an operation per segment.  Of a program with strands the first operation
+  // Pushes a part to the engine, an operation per segment.  Of a program with branches the first operation
   // takes the arenas, so that what other programs left there is over.  No other part on the same arena comes
   // between its operations.  Never blocks but for such a push of another thread, and under a naive engine,
   // whose failure is thrown as FailureError.  Throws Error.
@@ -40,7 +40,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
     uint32_t array;
     void* address;
   };
-  struct Bound {  // a segment, or the entrance of a part
+  struct Bound {  // a segment, or the barrier of a part
     std::vector<mx_variable*> reads;
     std::vector<mx_variable*> writes;
     std::vector<Memory> memory;
@@ -56,7 +56,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::vector<mx_variable*> variables(const std::vector<uint32_t>& arrays) const;
   void bind_segment(const Segment& segment);
   std::vector<uint32_t> arena_numbers() const;
-  void bind_entrances();
+  void bind_barriers();
   mx_tensor describe(uint32_t slot) const;
   // Random numbers that were reserved.
   struct Random {
@@ -65,7 +65,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   };
   Random reserve(uint64_t blocks) const;
   void push_segment(uint32_t index, int32_t priority, Random random);
-  void push_entrance(uint32_t part, int32_t priority);
+  void push_barrier(uint32_t part, int32_t priority);
   void submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority);
   void locate(uint32_t index);
   Memo::Stamp stamp(uint32_t segment, size_t position) const;
@@ -80,8 +80,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::shared_ptr<const Program> program_;
   std::vector<mx_array*> arrays_;
   std::shared_ptr<Memo> memo_;
-  std::vector<mx_variable*> tokens_;  // per strand, written when it has run; owned
-  std::vector<Bound> entrances_;      // per part, if there are strands
+  std::vector<mx_variable*> done_;  // per branch, written when it has run; owned
+  std::vector<Bound> barriers_;      // per part, if there are branches
   PushLocks::Stripes stripes_;        // of the arenas
   // A segment's memory and steps are written by its runs, which the engine orders: all of them
   // write the same variables.

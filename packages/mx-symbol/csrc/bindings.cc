@@ -11,7 +11,7 @@
 namespace mx::symbol {
 namespace {
 
-using StrandTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
+using BranchTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
 
 // Runs `body` and raises what it throws as the exception of mx_core.errors.
 template <class Body>
@@ -122,20 +122,20 @@ PYBIND11_MODULE(_core, module) {
            py::arg("outputs"), py::arg("req"), py::arg("mutated"), py::arg("unread"),
            py::arg("scalars"), py::arg("is_train"), py::arg("prepared") = false,
            py::arg("microseconds") = 0.0, py::arg("order") = 0u,
-           "Appends a call; `order` is its place in the schedule where strands change that.")
+           "Appends a call; `order` is its place in the schedule where branches change that.")
       .def("seal",
            [](Program& program, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits,
-              const std::vector<StrandTuple>& strands) {
+              const std::vector<BranchTuple>& branches) {
              translated([&] {
-               std::vector<Strand> made;
-               for (const auto& [end, threads, after] : strands) made.push_back({end, threads, after});
+               std::vector<Branch> made;
+               for (const auto& [end, threads, after] : branches) made.push_back({end, threads, after});
                program.seal(ends, limits, std::move(made));
              });
            },
            py::arg("ends"), py::arg("limits") = std::vector<uint32_t>{},
-           py::arg("strands") = std::vector<StrandTuple>{},
+           py::arg("branches") = std::vector<BranchTuple>{},
            "Fixes the program; part k ends before node ends[k] and has segments of at most limits[k] nodes. "
-           "A strand (end, threads, after) has the nodes below its end that no earlier one has.")
+           "A branch (end, threads, after) has the nodes below its end that no earlier one has.")
       .def("segments",
            [](const Program& program, uint32_t part) {
              return translated([&] { return program.part(part).end - program.part(part).begin; });

@@ -103,54 +103,54 @@ void Program::add_node(Node node) {
   invoke->call_retain(invoke->self, nodes_.back().call);
 }
 
-void Program::check_strands() const {
+void Program::check_branches() const {
   uint32_t begin = 0;
-  for (uint32_t i = 0; i < strands_.size(); ++i) {
-    if (strands_[i].end <= begin) refuse("strands must follow each other");
-    begin = strands_[i].end;
-    for (const uint32_t other : strands_[i].after) {
-      if (other >= i) refuse("strand " + std::to_string(i) + " waits for a later one");
+  for (uint32_t i = 0; i < branches_.size(); ++i) {
+    if (branches_[i].end <= begin) refuse("branches must follow each other");
+    begin = branches_[i].end;
+    for (const uint32_t other : branches_[i].after) {
+      if (other >= i) refuse("branch " + std::to_string(i) + " waits for a later one");
     }
   }
-  if (!strands_.empty() && begin != nodes_.size()) refuse("the strands leave nodes out");
+  if (!branches_.empty() && begin != nodes_.size()) refuse("the branches leave nodes out");
 }
 
 void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits,
-                   std::vector<Strand> strands) {
+                   std::vector<Branch> branches) {
   if (sealed_) refuse("is sealed");
-  strands_ = std::move(strands);
-  check_strands();
-  uint32_t begin = 0, strand = 0;
+  branches_ = std::move(branches);
+  check_branches();
+  uint32_t begin = 0, branch = 0;
   for (size_t k = 0; k < ends.size(); ++k) {
     const uint32_t end = ends[k];
     if (end < begin || end > nodes_.size()) refuse("parts must follow each other");
-    make_part(begin, end, k < limits.size() ? limits[k] : 0, strand);
+    make_part(begin, end, k < limits.size() ? limits[k] : 0, branch);
     begin = end;
   }
   if (begin != nodes_.size()) refuse("the parts leave nodes out");
   sealed_ = true;
 }
 
-// `strand` is the first that belongs to the part, and then the first of the next.
-void Program::make_part(uint32_t begin, uint32_t end, uint32_t limit, uint32_t& strand) {
+// `branch` is the first that belongs to the part, and then the first of the next.
+void Program::make_part(uint32_t begin, uint32_t end, uint32_t limit, uint32_t& branch) {
   Part part;
   part.begin = static_cast<uint32_t>(segments_.size());
   const uint32_t first = begin;
-  if (strands_.empty()) {
-    make_segments(begin, end, limit, kNoStrand);
+  if (branches_.empty()) {
+    make_segments(begin, end, limit, kNoBranch);
   } else {
-    for (; begin < end; begin = strands_[strand++].end) {
-      if (strands_[strand].end > end) refuse("a strand reaches into the next part");
-      make_segments(begin, strands_[strand].end, limit, strand);
+    for (; begin < end; begin = branches_[branch++].end) {
+      if (branches_[branch].end > end) refuse("a branch reaches into the next part");
+      make_segments(begin, branches_[branch].end, limit, branch);
     }
   }
   part.end = static_cast<uint32_t>(segments_.size());
   join_prepared(part);
-  if (!strands_.empty()) order_random(part, first, end);
+  if (!branches_.empty()) order_random(part, first, end);
   parts_.push_back(part);
 }
 
-void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32_t strand) {
+void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32_t branch) {
   const mx_invoke_api* invoke = tables_.invoke;
   Segment segment;
   for (uint32_t i = begin; i < end; ++i) {
@@ -161,7 +161,7 @@ void Program::make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32
       if (i != begin) finish_segment(std::move(segment));
       segment = Segment{};
       segment.begin = i;
-      segment.strand = strand;
+      segment.branch = branch;
       segment.python = python;
       segment.prepared = prepared;
     }
@@ -194,7 +194,7 @@ void Program::finish_segment(Segment segment) {
   }
   for (uint32_t array = 0; array < array_bytes_.size(); ++array) {
     if (!read[array] && !written[array]) continue;
-    const bool shared = arenas_[array] && segment.strand != kNoStrand;
+    const bool shared = arenas_[array] && segment.branch != kNoBranch;
     (shared ? segment.shares : written[array] ? segment.writes : segment.reads).push_back(array);
   }
   segments_.push_back(std::move(segment));

@@ -9,8 +9,8 @@
 // nodes, which run again only when an array they read was written.  A program names
 // arrays by number only; a Binding (binding.hpp) gives it actual ones.
 //
-// A program may be cut into strands, nodes that run one after the other while other
-// strands run beside them.  A strand waits for those it names and for nothing else:
+// A program may be cut into branches, nodes that run one after the other while other
+// branches run beside them.  A branch waits for those it names and for nothing else:
 // that windows on the arena are free when it writes them is up to the plan.
 #pragma once
 
@@ -60,31 +60,31 @@ struct Node {
   bool is_train = false;
   bool prepared = false;  // runs only when something it reads has changed
   double microseconds = 0;  // about what it takes
-  // Where it stands without strands: random numbers are drawn in this order, so that strands change none.
+  // Where it stands without branches: random numbers are drawn in this order, so that branches change none.
   uint32_t order = 0;
 };
 
-// Consecutive nodes that may run beside other strands.
-struct Strand {
-  uint32_t end = 0;             // its nodes follow those of the strand before
+// Consecutive nodes that may run beside other branches.
+struct Branch {
+  uint32_t end = 0;             // its nodes follow those of the branch before
   uint32_t threads = 0;         // most that a kernel may use; 0: as many as it likes
-  std::vector<uint32_t> after;  // earlier strands that it waits for
+  std::vector<uint32_t> after;  // earlier branches that it waits for
 };
 
-constexpr uint32_t kNoStrand = UINT32_MAX;
+constexpr uint32_t kNoBranch = UINT32_MAX;
 
 // Consecutive nodes that one engine operation runs.
 struct Segment {
   uint32_t begin = 0;  // nodes
   uint32_t end = 0;
-  uint32_t strand = kNoStrand;
+  uint32_t branch = kNoBranch;
   bool python = false;
   bool prepared = false;
   double microseconds = 0;
   uint64_t random_blocks = 0;
   std::vector<uint32_t> reads;   // numbers of arrays that are only read
   std::vector<uint32_t> writes;  // numbers of arrays that are written
-  // Of a strand: numbers of arenas, which other strands use at the same time.
+  // Of a branch: numbers of arenas, which other branches use at the same time.
   std::vector<uint32_t> shares;
 };
 
@@ -93,7 +93,7 @@ struct Part {
   uint32_t end = 0;
   // The prepared segments, which come first and run all or none.
   uint32_t prepared_end = 0;
-  uint64_t random_blocks = 0;  // of all its strands together
+  uint64_t random_blocks = 0;  // of all its branches together
 };
 
 // Built by one thread; immutable once sealed, and then usable from any.
@@ -104,7 +104,7 @@ class Program {
   Program& operator=(const Program&) = delete;
   ~Program();
 
-  // A new array number.  Strands use an arena side by side, other arrays in turns.
+  // A new array number.  Branches use an arena side by side, other arrays in turns.
   uint32_t add_array(bool arena = false);
   // Throws Error when the size leaves 64 bits.
   uint32_t add_slot(Slot slot, size_t item_size);
@@ -112,9 +112,9 @@ class Program {
   void add_node(Node node);
   // Fixes the program; part k consists of the nodes below ends[k] that no earlier part has.
   // Segments of part k have at most limits[k] nodes; where there is none, or 0, as many as come.
-  // Strands, if there are any, cover all nodes, and none reaches from one part into another.
+  // Branches, if there are any, cover all nodes, and none reaches from one part into another.
   void seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t>& limits = {},
-            std::vector<Strand> strands = {});
+            std::vector<Branch> branches = {});
 
   bool sealed() const noexcept { return sealed_; }
   const Tables& tables() const noexcept { return tables_; }
@@ -125,18 +125,18 @@ class Program {
   const std::vector<Slot>& slots() const noexcept { return slots_; }
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
   const std::vector<Segment>& segments() const noexcept { return segments_; }
-  const std::vector<Strand>& strands() const noexcept { return strands_; }
+  const std::vector<Branch>& branches() const noexcept { return branches_; }
   const std::vector<bool>& arenas() const noexcept { return arenas_; }
-  // Philox counters that come before a node's within its segment, or, of a strand, within its part.
+  // Philox counters that come before a node's within its segment, or, of a branch, within its part.
   uint64_t random_before(uint32_t node) const noexcept { return random_before_[node]; }
   const Part& part(uint32_t index) const;
   const std::vector<Part>& parts() const noexcept { return parts_; }
 
  private:
   void check_node(const Node& node) const;
-  void check_strands() const;
-  void make_part(uint32_t begin, uint32_t end, uint32_t limit, uint32_t& strand);
-  void make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32_t strand);
+  void check_branches() const;
+  void make_part(uint32_t begin, uint32_t end, uint32_t limit, uint32_t& branch);
+  void make_segments(uint32_t begin, uint32_t end, uint32_t limit, uint32_t branch);
   void finish_segment(Segment segment);
   void join_prepared(Part& part);
   void order_random(Part& part, uint32_t begin, uint32_t end);
@@ -147,7 +147,7 @@ class Program {
   bool sealed_ = false;
   std::vector<size_t> array_bytes_;
   std::vector<bool> arenas_;  // per array
-  std::vector<Strand> strands_;
+  std::vector<Branch> branches_;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<uint64_t> random_before_;

@@ -27,9 +27,9 @@ LATE = {
     ("symbol.fluent", "symbol.functions"),
     # an executor that is reshaped is bound again
     ("runtime.executor", "runtime.reshape"),
-    # a CachedOp may run as pieces, of which most are CachedOps of a smaller symbol
-    ("runtime.pieces", "runtime.cached_op"),
-    ("runtime.pieces", "symbol"),
+    # a CachedOp may run as partitions, of which most are CachedOps of a smaller symbol
+    ("runtime.partitions", "runtime.cached_op"),
+    ("runtime.partitions", "symbol"),
     ("runtime.cached_op", "symbol"),
     # a plan draws itself
     ("memory.plan", "memory.drawing"),

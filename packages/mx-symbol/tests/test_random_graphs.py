@@ -84,7 +84,7 @@ def assert_same(run, requests, chosen, mode, branches, share):
     for training in (True, False):
         made = executor._schedule(executor._mode(training))
         check_plan(made.steps, made.sizes, made.external, made.plan)
-        if made.strands or mode == "most_parallel" and share is None:
+        if made.branches or mode == "most_parallel" and share is None:
             check_any_order(made.steps, made.sizes, made.external, made.plan, made.n_forward)
 
 

@@ -14,8 +14,8 @@ SHAPE = (2, 3, 32, 32)
 def test_a_network_is_transposed_where_it_begins_and_where_it_ends():
     (step,) = [s for s in trace(residual_network(), {"data": SHAPE}) if s.name == "channels-last"]
     assert "transpose" not in [n.op.name for n in step.before.nodes]
-    turned = [n for n in step.after.nodes if n.op.name == "transpose" and PREPARED not in n.attrs]
-    assert len(turned) == 2  # of the data, and in front of Flatten
+    transposed = [n for n in step.after.nodes if n.op.name == "transpose" and PREPARED not in n.attrs]
+    assert len(transposed) == 2  # of the data, and in front of Flatten
     convolutions = list(step.after.find("Convolution"))
     assert {n.params.layout for n in convolutions} == {"NHWC"}
     weights = [n for n in step.after.nodes if n.op.name == "transpose" and PREPARED in n.attrs]
@@ -29,11 +29,11 @@ def test_a_training_step_turns_weights_and_their_gradients_and_little_else():
     assert "transpose" not in [n.op.name for n in step.before.nodes]
     layers = list(step.after.find("Convolution", "_backward_Convolution", "Pooling", "_backward_Pooling"))
     assert {n.params.layout for n in layers} == {"NHWC"}
-    turned = [n for n in step.after.nodes if n.op.name == "transpose"]
+    transposed = [n for n in step.after.nodes if n.op.name == "transpose"]
     weights = len(list(step.after.find("Convolution")))
     # the data, what goes into Flatten, and what comes back from it
-    assert len(turned) == 2 * weights + 3
-    assert not any(PREPARED in n.attrs for n in turned)
+    assert len(transposed) == 2 * weights + 3
+    assert not any(PREPARED in n.attrs for n in transposed)
 
 
 @pytest.mark.parametrize("passes", ["channels-last", "channels-last-training"])

@@ -62,7 +62,7 @@ def test_copies_stand_at_the_borders_and_nowhere_else():
     text = executor.debug_str()
     assert text.count("Op:_CrossDeviceCopy") == 1
     assert "act_0_copy" in text
-    assert "Piece 0 on cpu(1): fc1, act\n" in text
+    assert "Partition 0 on cpu(1): fc1, act\n" in text
     seen = []
     executor.set_monitor_callback(lambda name, _: seen.append(name))
     executor.forward()
@@ -95,7 +95,7 @@ def test_a_step_of_the_next_layer_does_not_wait_for_the_whole_layer_before():
                 state[layer] = below = sym.tanh(below + state[layer], name=f"h{layer}_{t}")
     shapes = {name: (2,) for name in state[1].list_arguments()}
     executor = state[1].simple_bind(cpu(0), group2ctx=GROUPS, **shapes)
-    lines = [line for line in executor.debug_str().splitlines() if line.startswith("Piece")]
+    lines = [line for line in executor.debug_str().splitlines() if line.startswith("Partition")]
     order = " ".join(lines)
     assert order.index("h1_0") < order.index("h0_3")
     assert len(lines) == 16  # a step forward and a step backward each
@@ -149,8 +149,8 @@ def test_every_device_has_a_plan():
     assert drawing.count("<svg") == 4 and drawing.count("</svg>") == 4 and "cpu(1)" in drawing
     assert "to and from other devices" in executor.debug_str()
     for is_train in (False, True):
-        for shard in executor._timeline(executor._mode(is_train)).shards:
-            schedule = shard.schedule
+        for partition in executor._timeline(executor._mode(is_train)).partitions:
+            schedule = partition.schedule
             check_plan(schedule.steps, schedule.sizes, schedule.external, schedule.plan)
 
 

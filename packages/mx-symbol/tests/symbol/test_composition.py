@@ -228,7 +228,7 @@ def test_values_of_topk_keep_their_name_alone():
 
 
 def test_a_slice_has_outputs():
-    pieces = sym.SliceChannel(sym.Variable("a"), num_outputs=3, name="s")
-    assert pieces[-2:].list_outputs() == ["s_output1", "s_output2"]
+    partitions = sym.SliceChannel(sym.Variable("a"), num_outputs=3, name="s")
+    assert partitions[-2:].list_outputs() == ["s_output1", "s_output2"]
     with pytest.raises(IndexError, match="leaves none of 3 outputs"):
-        pieces[3:]
+        partitions[3:]

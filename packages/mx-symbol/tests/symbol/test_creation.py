@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbols without inputs, random ones, and pieces of an array."""
+"""Symbols without inputs, random ones, and partitions of an array."""
 
 import numpy as np
 import pytest

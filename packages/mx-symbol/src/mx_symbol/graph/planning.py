@@ -66,7 +66,7 @@ def _choice(what: str, given: str | None, choices: tuple[str, ...], variable: st
 
 
 def _workers(context: Context | None) -> int:
-    """Cores that strands can share; an accelerator runs one operation after the other."""
+    """Cores that branches can share; an accelerator runs one operation after the other."""
     if context is not None and not context.device_type.startswith("cpu"):
         return 1
     engine = services.engine()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recomputation: a training schedule that fits a memory budget, because values are computed twice.
 
-The schedule is run on paper in a limited memory. Where memory runs out, the resident value is dropped
+The run of the schedule is simulated in a limited memory. Where memory runs out, the resident value is dropped
 whose recomputation costs least for the bytes it frees and the time until it is read again; where a
 dropped value is read, the nodes that make it run again. That is dynamic tensor rematerialization
 (Kirisame et al., ICLR 2021) with two differences: the future is known, so the distance to the next read
@@ -160,7 +160,7 @@ def repeatable(node: Node, specs: Mapping[Entry, TensorSpec]) -> bool:
 
 def _try(graph: BoundGraph, limit: int, may_repeat: MayRepeat) -> Recomputed | None:
     try:
-        run = _PaperRun(graph, limit, may_repeat)
+        run = _Simulation(graph, limit, may_repeat)
         run.run()
     except _DoesNotFitError:
         return None
@@ -171,7 +171,7 @@ class _DoesNotFitError(Exception):
     """Memory ran out and nothing could be dropped."""
 
 
-class _PaperRun:
+class _Simulation:
     """A run of the training schedule in which values have sizes and no contents.
 
     Values are numbered; `where` has the entry that holds a value at present, which is another node's

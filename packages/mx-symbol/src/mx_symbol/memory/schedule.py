@@ -10,11 +10,11 @@ from typing import Protocol
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.planning import Planning
+from mx_symbol.memory.branches import Branch, make_branches, may_pay, pays
 from mx_symbol.memory.cost import microseconds
 from mx_symbol.memory.order import ORDER_LIMIT, Order, masks_of, reuse_edges, users_of
 from mx_symbol.memory.placement import DataFlow, plan_memory
 from mx_symbol.memory.plan import MemoryPlan, PlacedPlan, Step
-from mx_symbol.memory.strands import Strand, make_strands, may_pay, pays
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
 
 
@@ -45,7 +45,7 @@ class Schedule:
     external : values that lie in arrays: outputs, gradients, what prepared nodes keep
     prepared : the entries that prepared nodes keep for the others
     plan : where the others lie
-    strands : what runs side by side; empty if the nodes run one after the other
+    branches : what runs side by side; empty if the nodes run one after the other
     """
 
     nodes: tuple[Node, ...]
@@ -56,7 +56,7 @@ class Schedule:
     external: frozenset[int]
     prepared: tuple[Entry, ...]
     plan: MemoryPlan
-    strands: tuple[Strand, ...] = ()
+    branches: tuple[Branch, ...] = ()
 
     def written_inplace(self, time: int, output: Entry) -> bool:
         """True when an output takes over the memory of an input of its step."""
@@ -124,17 +124,17 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     if order is not None and planning.memory_mode == "most_parallel":
         flow = DataFlow(order.before, masks_of(users_of(steps, len(sizes))))
     plan = replace(plan_memory(steps, sizes, external, hosts, flow), names=names, n_forward=n_forward)
-    strands: tuple[Strand, ...] = ()
+    branches: tuple[Branch, ...] = ()
     if order is not None and planning.branches != "never" and planning.cores > 1:
         edges = reuse_edges(steps, plan, order)
         n_prepared = sum(PREPARED in node.attrs for node in nodes)
-        strands = make_strands(order, takes, n_prepared, planning.cores)
-        if planning.branches == "auto" and not pays(strands, takes, planning.cores):
-            strands = ()
+        branches = make_branches(order, takes, n_prepared, planning.cores)
+        if planning.branches == "auto" and not pays(branches, takes, planning.cores):
+            branches = ()
         else:
             plan = replace(plan, edges=edges)
     n_forward = min(graph.n_forward, len(nodes))
-    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan, strands)
+    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan, branches)
 
 
 def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:

@@ -84,7 +84,7 @@ class _Attention(NamedTuple):
 def _matched(graph: Graph, node: Node) -> _Attention | None:
     """The attention whose last product is a node."""
     softmax = _made_by(graph, node.inputs[0], "softmax")
-    if softmax is None or _turned(node) != (False, False):
+    if softmax is None or _transposed_inputs(node) != (False, False):
         return None
     p: Any = softmax.params
     entry = softmax.inputs[0]
@@ -100,7 +100,7 @@ def _matched(graph: Graph, node: Node) -> _Attention | None:
         scale *= factor if scaled.op is not None and scaled.op.name == "_mul_scalar" else 1 / factor
         entry = scaled.inputs[0]
     scores = _made_by(graph, entry, "batch_dot")
-    if scores is None or _turned(scores) != (False, True):
+    if scores is None or _transposed_inputs(scores) != (False, True):
         return None
     inputs = (scores.inputs[0], scores.inputs[1], node.inputs[1])
     if any(len(graph.specs[e].shape) != 3 for e in inputs):
@@ -114,7 +114,7 @@ def _made_by(graph: Graph, entry: Entry, *ops: str) -> Node | None:
     return node if node.op is not None and node.op.name in ops and graph.only_reader(entry) else None
 
 
-def _turned(node: Node) -> tuple[bool, bool]:
+def _transposed_inputs(node: Node) -> tuple[bool, bool]:
     p: Any = node.params
     return p.transpose_a, p.transpose_b
 

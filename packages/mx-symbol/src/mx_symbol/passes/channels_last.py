@@ -66,11 +66,11 @@ class _Region:
             for old, new in zip(self._graph.outputs_of(node), made, strict=True):
                 if len(self._graph.specs[old].shape) == 4:
                     self._last[old] = new
-                    new = self._turned(new, TO_FIRST, old.name)
+                    new = self._transposed(new, TO_FIRST, old.name)
                 self._mapping[old] = new
         return self._graph.replace(self._mapping)
 
-    def _turned(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
+    def _transposed(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
         fixed = entry.node.is_variable or PREPARED in entry.node.attrs
         attrs = {PREPARED: "1"} if is_weight and fixed and not self._graph.is_train else {}
         return self._graph.apply("transpose", (entry,), f"{name}_transposed", attrs=attrs, axes=axes)[0]
@@ -78,7 +78,7 @@ class _Region:
     def _moved(self, entry: Entry, is_weight: bool = False) -> Entry:
         """The entry with its channels last."""
         if entry not in self._last:
-            self._last[entry] = self._turned(entry, TO_LAST, entry.node.name, is_weight)
+            self._last[entry] = self._transposed(entry, TO_LAST, entry.node.name, is_weight)
         return self._last[entry]
 
     def _apply(self, node: Node, inputs: list[Entry], params: Params) -> tuple[Entry, ...]:

@@ -18,8 +18,8 @@ from mx_symbol.passes.bound_graph import BoundGraph, build, closed_shapes, varia
 from mx_symbol.runtime.arguments import Arrays, check_fits, named_arrays, named_gradients, requests_of
 from mx_symbol.runtime.devices import Devices
 from mx_symbol.runtime.executor import Executor
-from mx_symbol.runtime.pieces import is_dynamic
-from mx_symbol.runtime.piecewise import PiecewiseExecutor, build_in_pieces
+from mx_symbol.runtime.partitioned_executor import PartitionedExecutor, build_partitions
+from mx_symbol.runtime.partitions import is_dynamic
 from mx_symbol.runtime.placed_executor import PlacedExecutor
 from mx_symbol.runtime.pool import Pool
 from mx_symbol.runtime.program import Arena
@@ -183,7 +183,7 @@ def planned_graph(
     heads = closed_shapes(symbol.entries, shapes)
     devices = Devices(heads, place, groups, arrays if groups else {})
     if any(map(is_dynamic, symbol.nodes)):
-        return build_in_pieces(heads, shapes, types, requests, devices, passes), devices
+        return build_partitions(heads, shapes, types, requests, devices, passes), devices
     graph = build(heads, shapes, types, requests, place, passes, planning=planning)
     return graph, devices if devices.several else None
 
@@ -205,7 +205,7 @@ def made_executor(
     if any(map(is_dynamic, graph.schedule)):
         if memory_budget is not None:
             raise ArgumentError("[bind] memory_budget: expected shapes that are known before the graph runs")
-        executor = PiecewiseExecutor(symbol, place, graph, arrays, devices)
+        executor = PartitionedExecutor(symbol, place, graph, arrays, devices)
     else:
         grads = {name: array.context for name, array in arrays[1].items() if array is not None}
         graph = devices.bound_with_copies(graph, grads)

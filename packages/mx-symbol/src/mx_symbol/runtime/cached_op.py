@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CachedOp: a symbol as a function on arrays, compiled once per signature, with autograd through it.
 
-A graph in which shapes depend on values has no signature to compile for: it runs piece by piece.
+A graph in which shapes depend on values has no signature to compile for: it runs partition by partition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
-from mx_symbol.runtime.pieces import Pieces, is_dynamic
+from mx_symbol.runtime.partitions import Partitions, is_dynamic
 from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class CachedOp:
         self._planning = (memory_mode, branches)
         order = topological_order(e.node for e in self._heads)
         arguments, auxiliaries = variables_of(order)
-        self._pieces = Pieces(self._heads, None, passes) if any(map(is_dynamic, order)) else None
+        self._partitions = Partitions(self._heads, None, passes) if any(map(is_dynamic, order)) else None
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}
@@ -113,9 +113,9 @@ class CachedOp:
             raise ArgumentError(
                 f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got {len(args)}"
             )
-        if self._pieces is not None:
+        if self._partitions is not None:
             with args[0].context if args else current_context():
-                results = self._pieces(dict(zip(self._names, args, strict=True)))
+                results = self._partitions(dict(zip(self._names, args, strict=True)))
             return results[0] if len(results) == 1 else results
         recorded = tuple([x._recorded for x in args]) if autograd.is_recording() else self._unrecorded
         signature = self._signature(args, recorded)

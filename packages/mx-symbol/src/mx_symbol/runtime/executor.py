@@ -14,13 +14,13 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, IndexOutOfBoundsError, MXNetError, ShapeError
 from mx_ndarray import NDArray, nd
 from mx_symbol.graph import Entry, Node
+from mx_symbol.memory.branches import Branch
 from mx_symbol.memory.plan import MemoryPlan, PlacedPlan
 from mx_symbol.memory.recompute import within_budget
 from mx_symbol.memory.schedule import Schedule, Timeline, make_schedule
-from mx_symbol.memory.strands import Strand
 from mx_symbol.passes.bound_graph import BoundGraph, optimized
 from mx_symbol.runtime.monitor import Monitored
-from mx_symbol.runtime.prepared import Prepared, Where, plan_in_parts, provide, split
+from mx_symbol.runtime.prepacked_program import PrepackedProgram, Where, plan_in_parts, provide, split
 from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch, prepared_arrays
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ class Executor:
         graph = self._optimized(mode)
         front, rest = split(graph)
         if front and not separate:
-            return self._behind_preparations(mode, front, rest)
+            return self._behind_prepacks(mode, front, rest)
         schedule = self._schedule(mode)
         made = self._of(mode)
         if made.prepared is None:
@@ -324,18 +324,18 @@ class Executor:
         compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 
-    def _behind_preparations(self, mode: Mode, front: tuple[Node, ...], rest: BoundGraph) -> Launch:
+    def _behind_prepacks(self, mode: Mode, front: tuple[Node, ...], rest: BoundGraph) -> Launch:
         """The program without prepared nodes, behind what those who share memory have prepared together."""
         arrays = self._arrays_of(rest)
         sources = {**rest.arguments, **rest.auxiliaries}.values()
         variables = {Entry(node): arrays[Entry(node)] for node in sources}
         where = Where(self._arena, self._calls, self._context, mode.is_train)
-        kept, preparations = provide(rest, front, variables, where)
+        kept, prepacks = provide(rest, front, variables, where)
         arrays |= kept
         schedule = make_schedule(rest, mode.with_backward)
         compiled = Compiler(rest, schedule, arrays, self._context).compile(self._calls, mode.is_train)
         binding = compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
-        return Prepared(binding, preparations)
+        return PrepackedProgram(binding, prepacks)
 
     # ---- parameters, shapes ----
 
@@ -417,13 +417,13 @@ class Executor:
         """What runs, in order, after all passes; which program as in `memory_plan`."""
         return self._timeline(self._mode(is_train)).nodes
 
-    def strands(self, is_train: bool | None = None) -> tuple[Strand, ...]:
-        """What runs side by side, each strand after those it names; empty if the nodes run one after the other.
+    def branches(self, is_train: bool | None = None) -> tuple[Branch, ...]:
+        """What runs side by side, each branch after those it names; empty if the nodes run one after the other.
 
         Steps are places in `nodes`; which program as in `memory_plan`.
         """
         timeline = self._timeline(self._mode(is_train))
-        return timeline.strands if isinstance(timeline, Schedule) else ()
+        return timeline.branches if isinstance(timeline, Schedule) else ()
 
     def separate_program(self, is_train: bool | None = None) -> tuple[Launch, tuple[Node, ...]]:
         """The same program with a part per node, for measuring nodes one by one, and its nodes."""

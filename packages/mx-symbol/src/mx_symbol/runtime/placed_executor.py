@@ -14,11 +14,11 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.show import debug_text
 from mx_symbol.memory.plan import PlacedPlan
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
+from mx_symbol.runtime.device_partitions import Action, DevicePartition, Move, Run, split, timeline
 from mx_symbol.runtime.devices import Devices, is_copy
 from mx_symbol.runtime.executor import Callback, Executor, Mode
 from mx_symbol.runtime.monitor import Monitored
 from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch, prepared_arrays
-from mx_symbol.runtime.shards import Action, Move, Run, Shard, split, timeline
 
 if TYPE_CHECKING:
     from mx_symbol._core import Binding
@@ -31,9 +31,9 @@ _Start = Callable[[int], object]
 
 @dataclass(frozen=True)
 class _Placed:
-    """What runs in one mode: shards, and the order of their runs and the copies."""
+    """What runs in one mode: partitions, and the order of their runs and the copies."""
 
-    shards: tuple[Shard, ...]
+    partitions: tuple[DevicePartition, ...]
     phases: tuple[list[Action], list[Action]]
     plan: PlacedPlan
 
@@ -103,25 +103,27 @@ class PlacedExecutor(Executor):
         return made
 
     def _split(self, mode: Mode, separate: bool) -> _Placed:
-        shards = split(self._graph, self._devices, *mode, self._memory_budget, separate)
+        partitions = split(self._graph, self._devices, *mode, self._memory_budget, separate)
         n = None if mode.with_backward else self._graph.n_forward
         copies = [(i, node) for i, node in enumerate(self._graph.schedule[:n]) if is_copy(node)]
         phases = timeline(
             [node for i, node in copies if i < self._graph.n_forward],
             [node for i, node in copies if i >= self._graph.n_forward],
-            shards,
+            partitions,
         )
         return _Placed(
-            shards, phases, PlacedPlan({s.context: s.schedule.plan for s in shards}, self._sizes(shards))
+            partitions,
+            phases,
+            PlacedPlan({s.context: s.schedule.plan for s in partitions}, self._sizes(partitions)),
         )
 
-    def _sizes(self, shards: Sequence[Shard]) -> dict[Context, int]:
+    def _sizes(self, partitions: Sequence[DevicePartition]) -> dict[Context, int]:
         """Bytes of what crosses, by device."""
         sizes = {}
-        for shard in shards:
-            leaving = {e for e in (*shard.outputs, *shard.grads) if e not in self._arrays}
-            sizes[shard.context] = sum(
-                bytes_of(self._graph.specs[e]) for e in (*map(Entry, shard.imports), *leaving)
+        for partition in partitions:
+            leaving = {e for e in (*partition.outputs, *partition.grads) if e not in self._arrays}
+            sizes[partition.context] = sum(
+                bytes_of(self._graph.specs[e]) for e in (*map(Entry, partition.imports), *leaving)
             )
         return sizes
 
@@ -131,7 +133,7 @@ class PlacedExecutor(Executor):
     def _launches(
         self, placed: _Placed, mode: Mode, arrays: dict[Entry, NDArray], arena: Arena, separate: bool
     ) -> Launch:
-        """Compiles the shards and puts the runs in order.
+        """Compiles the partitions and puts the runs in order.
 
         Parameters
         ----------
@@ -146,20 +148,20 @@ class PlacedExecutor(Executor):
         phases = placed.phases
         if separate:
             phases = (_one_by_one(phases[0]), _one_by_one(phases[1]))
-        ends: dict[Context, list[int]] = {shard.context: [] for shard in placed.shards}
+        ends: dict[Context, list[int]] = {partition.context: [] for partition in placed.partitions}
         for action in (*phases[0], *phases[1]):
             if isinstance(action, Run):
-                ends[action.shard.context].append(action.end)
+                ends[action.partition.context].append(action.end)
         bindings = {
-            shard.context: self._bound(shard, mode, array, arena, ends[shard.context])
-            for shard in placed.shards
+            partition.context: self._bound(partition, mode, array, arena, ends[partition.context])
+            for partition in placed.partitions
         }
         begun = dict.fromkeys(bindings, 0)
 
         def start(action: Action) -> _Start:
             if isinstance(action, Move):
                 return partial(_copy, array(action.source), array(action.target))
-            context = action.shard.context
+            context = action.partition.context
             begun[context] += 1
             return partial(bindings[context].push, begun[context] - 1)
 
@@ -167,16 +169,23 @@ class PlacedExecutor(Executor):
         return _Launches([[step] for part in parts for step in part] if separate else parts)
 
     def _bound(
-        self, shard: Shard, mode: Mode, array: Callable[[Entry], NDArray], arena: Arena, ends: Sequence[int]
+        self,
+        partition: DevicePartition,
+        mode: Mode,
+        array: Callable[[Entry], NDArray],
+        arena: Arena,
+        ends: Sequence[int],
     ) -> Binding:
-        graph, context = shard.graph, shard.context
+        graph, context = partition.graph, partition.context
         table = {entry: kept for entry, kept in self._arrays.items() if entry.node.is_variable}
-        table.update((Entry(variable), array(Entry(copy))) for copy, variable in shard.imports.items())
-        handed_out = zip((*graph.heads, *graph.grads.values()), (*shard.outputs, *shard.grads), strict=True)
+        table.update((Entry(variable), array(Entry(copy))) for copy, variable in partition.imports.items())
+        handed_out = zip(
+            (*graph.heads, *graph.grads.values()), (*partition.outputs, *partition.grads), strict=True
+        )
         table.update((entry, array(whole)) for entry, whole in handed_out)
-        table.update(prepared_arrays(graph, shard.schedule, context))
+        table.update(prepared_arrays(graph, partition.schedule, context))
         calls = self._calls_of.setdefault(context, Calls(context))
-        compiled = Compiler(graph, shard.schedule, table, context).compile(calls, mode.is_train, ends)
+        compiled = Compiler(graph, partition.schedule, table, context).compile(calls, mode.is_train, ends)
         return compiled.bind(table, arena.at(context).reserve(compiled.arena_bytes))
 
     # ---- looking inside ----
@@ -198,8 +207,8 @@ class PlacedExecutor(Executor):
         compiled(True)  # makes the arrays
         whole = {
             node: shown
-            for shard in placed.shards
-            for node, shown in zip(shard.schedule.nodes, shard.nodes, strict=True)
+            for partition in placed.partitions
+            for node, shown in zip(partition.schedule.nodes, partition.nodes, strict=True)
         }
         nodes = tuple(whole.get(node, node) for node in placed.nodes)
         self._monitor = Monitored(nodes, placed.n_forward, arrays, compiled, callback, monitor_all)
@@ -208,7 +217,7 @@ class PlacedExecutor(Executor):
         """The graph with its copies, which nodes run where in which order, and the memory plans."""
         placed = self._timeline(self._mode(None))
         lines = [
-            f"Piece {i} on {run.shard.context}: {', '.join(node.name for node in run.nodes)}"
+            f"Partition {i} on {run.partition.context}: {', '.join(node.name for node in run.nodes)}"
             for i, run in enumerate(a for phase in placed.phases for a in phase if isinstance(a, Run))
         ]
         return debug_text(self._graph.heads) + "\n".join(lines) + f"\n{placed.plan}\n"
@@ -225,5 +234,5 @@ def _one_by_one(actions: Iterable[Action]) -> list[Action]:
         if isinstance(action, Move):
             result.append(action)
         else:
-            result += (Run(action.shard, at, at + 1) for at in range(action.begin, action.end))
+            result += (Run(action.partition, at, at + 1) for at in range(action.begin, action.end))
     return result

@@ -19,7 +19,7 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.memory.cost import microseconds
 from mx_symbol.memory.schedule import Schedule, unread_inputs
 from mx_symbol.passes.bound_graph import BoundGraph
-from mx_symbol.runtime.preparations import Preparations
+from mx_symbol.runtime.prepacking import PrepackCache
 
 _NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
 _BULK = "MXNET_EXEC_BULK_EXEC"
@@ -39,7 +39,7 @@ class Arena:
         self._context = context
         self._array: NDArray | None = None
         self._others: dict[Context, Arena] = {}
-        self.preparations = Preparations()
+        self.prepacks = PrepackCache()
 
     def at(self, context: Context) -> Arena:
         """The arena for another device, shared by those who share this one."""
@@ -126,7 +126,7 @@ def segment_limits(is_train: bool) -> tuple[int, int]:
 
     Read from MXNet's variables when a program is compiled: `MXNET_EXEC_BULK_EXEC_TRAIN` and
     `MXNET_EXEC_BULK_EXEC_INFERENCE` (0: one node each), `MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN` with `_FWD`
-    and `_BWD`. Without them a program is not cut: what MXNet gains by pieces of 15 nodes is lost here.
+    and `_BWD`. Without them a program is not cut: what MXNet gains by segments of 15 nodes is lost here.
     """
     phase = "TRAIN" if is_train else "INFERENCE"
     if _whole_number(f"{_BULK}_{phase}", 1) == 0:
@@ -175,17 +175,17 @@ class Compiler:
         self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
         total = self._schedule.plan.total_bytes if self._planned() else 0
         self._arena = self._program.add_array(arena=True) if total else -1
-        strands = self._schedule.strands if ends is None else ()
+        branches = self._schedule.branches if ends is None else ()
         n = len(self._schedule.nodes)
-        for time in (t for strand in strands for t in strand.steps) if strands else range(n):
+        for time in (t for branch in branches for t in branch.steps) if branches else range(n):
             self._add(time, self._schedule.nodes[time], calls, is_train)
         n_forward = self._schedule.n_forward
         parts = (n_forward, len(self._schedule.nodes)) if ends is None else ends
         most = segment_limits(is_train)
         limits = [most[end > n_forward] for end in parts]
-        borders = accumulate(len(strand.steps) for strand in strands)
+        borders = accumulate(len(branch.steps) for branch in branches)
         self._program.seal(
-            parts, limits, [(end, s.threads, s.after) for end, s in zip(borders, strands, strict=True)]
+            parts, limits, [(end, s.threads, s.after) for end, s in zip(borders, branches, strict=True)]
         )
         return Compiled(self._program, tuple(self._numbers), total)
 

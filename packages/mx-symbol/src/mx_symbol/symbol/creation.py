@@ -70,7 +70,7 @@ def split_v2(
     axis: int = 0,
     squeeze_axis: bool = False,
 ) -> Symbol:
-    """Pieces along an axis: equally many sections, or cut before the given indices."""
+    """Partitions along an axis: equally many sections, or cut before the given indices."""
     from mx_symbol.symbol.functions import call
 
     if isinstance(indices_or_sections, int):

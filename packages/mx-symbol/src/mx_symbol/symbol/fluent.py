@@ -30,7 +30,7 @@ class Fluent:
         return call("reshape", self, **kwargs)
 
     def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Symbol:
-        """Pieces along an axis; see `sym.split_v2`."""
+        """Partitions along an axis; see `sym.split_v2`."""
         from mx_symbol.symbol.creation import split_v2
 
         return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ def test_what_pieces_refuse():
         masked().simple_bind(memory_budget=10**6, x=(3, 2), mask=(3,))
     executor = masked().simple_bind(x=(3, 2), mask=(3,))
     for looked in (executor.memory_plan, executor.nodes, executor.partial_forward):
-        with pytest.raises(MXNetError, match="pieces"):
+        with pytest.raises(MXNetError, match="partitions"):
             looked()
 
 
@@ -64,8 +64,8 @@ def test_backward_after_inference_and_twice():
 
 def test_only_what_depends_on_values_runs_alone():
     op = CachedOp(masked())
-    assert op._pieces is not None
-    sizes = [len(piece.nodes) for piece in op._pieces.pieces]
+    assert op._partitions is not None
+    sizes = [len(partition.nodes) for partition in op._partitions.partitions]
     assert sizes == [1, 1, 2]  # the product; the mask; the square and the sum
     x = nd.array([[1.0], [2.0]])
     x.attach_grad()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What executors that share memory have prepared: packed weights, folded constants, each once.
 
-A preparation is a program of its own that runs before those that read its values, and only when an array that it
+A prepack is a program of its own that runs before those that read its values, and only when an array that it
 reads was written. Executors that share an arena, as those of buckets do, use one another's.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mx_symbol._core import Binding
 
 
-class Preparation:
+class Prepack:
     """A bound program and the arrays that it keeps.
 
     Attributes
@@ -36,7 +36,7 @@ class Preparation:
         self._binding.push(0)
 
 
-class Preparations:
+class PrepackCache:
     """Those that are in use, by the values that they keep.
 
     Equal operators on equal values, down to the same arrays, are one value with one number.
@@ -44,7 +44,7 @@ class Preparations:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
-        self._known: WeakValueDictionary[int, Preparation] = WeakValueDictionary()
+        self._known: WeakValueDictionary[int, Prepack] = WeakValueDictionary()
 
     def numbered(
         self, nodes: Iterable[Node], variables: Mapping[Entry, NDArray], is_train: bool
@@ -65,11 +65,11 @@ class Preparations:
     def _number(self, key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def find(self, number: int) -> Preparation | None:
+    def find(self, number: int) -> Prepack | None:
         """Who keeps a value."""
         return self._known.get(number)
 
-    def add(self, made: Preparation) -> None:
+    def add(self, made: Prepack) -> None:
         """Makes one known, for as long as somebody holds it."""
         for number in made.arrays:
             self._known[number] = made

@@ -16,28 +16,28 @@ from mx_symbol.memory.parts import behind
 from mx_symbol.memory.plan import MemoryPlan
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
-from mx_symbol.runtime.preparations import Preparation
+from mx_symbol.runtime.prepacking import Prepack
 from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch
 
 
-class Prepared:
-    """A program behind the preparations that it reads.
+class PrepackedProgram:
+    """A program behind the prepacks that it reads.
 
     Attributes
     ----------
     program : what runs every time
-    preparations : what runs before a forward part where something was written
+    prepacks : what runs before a forward part where something was written
     """
 
-    def __init__(self, program: Launch, preparations: tuple[Preparation, ...]) -> None:
+    def __init__(self, program: Launch, prepacks: tuple[Prepack, ...]) -> None:
         self.program = program
-        self.preparations = preparations
+        self.prepacks = prepacks
 
     def push(self, part: int, priority: int = 0) -> None:
         """Starts a part; asynchronous."""
         if part == 0:
-            for preparation in self.preparations:
-                preparation.push()
+            for prepack in self.prepacks:
+                prepack.push()
         self.program.push(part, priority)
 
 
@@ -50,7 +50,7 @@ def split(graph: BoundGraph) -> tuple[tuple[Node, ...], BoundGraph]:
 
 
 class Where(NamedTuple):
-    """What preparations are compiled for."""
+    """What prepacks are compiled for."""
 
     arena: Arena
     calls: Calls
@@ -60,20 +60,20 @@ class Where(NamedTuple):
 
 def provide(
     rest: BoundGraph, front: tuple[Node, ...], variables: Mapping[Entry, NDArray], where: Where
-) -> tuple[dict[Entry, NDArray], tuple[Preparation, ...]]:
-    """Arrays of what a graph reads of prepared nodes, and the preparations that fill them.
+) -> tuple[dict[Entry, NDArray], tuple[Prepack, ...]]:
+    """Arrays of what a graph reads of prepared nodes, and the prepacks that fill them.
 
-    What sharers of the arena keep already is taken from them; one preparation is made for all else.
+    What sharers of the arena keep already is taken from them; one prepack is made for all else.
     """
     kept = _kept(rest, front)
-    known = where.arena.preparations
+    known = where.arena.prepacks
     numbers = known.numbered(front, variables, where.is_train)
     found = {entry: known.find(numbers[entry]) for entry in kept}
-    missing = {numbers[entry]: entry for entry, preparation in found.items() if preparation is None}
+    missing = {numbers[entry]: entry for entry, prepack in found.items() if prepack is None}
     if missing:
         made = _made(rest, front, missing, variables, where)
         known.add(made)
-        found = {entry: preparation or made for entry, preparation in found.items()}
+        found = {entry: prepack or made for entry, prepack in found.items()}
     used = {id(p): p for p in found.values() if p is not None}
     arrays = {entry: p.arrays[numbers[entry]] for entry, p in found.items() if p is not None}
     return arrays, tuple(used.values())
@@ -109,7 +109,7 @@ def _made(
     wanted: Mapping[int, Entry],
     variables: Mapping[Entry, NDArray],
     where: Where,
-) -> Preparation:
+) -> Prepack:
     graph = _computing(rest, front, tuple(wanted.values()))
     schedule = make_schedule(graph, False)
     arrays = dict(variables)
@@ -119,4 +119,4 @@ def _made(
     compiled = Compiler(graph, schedule, arrays, where.context).compile(where.calls, where.is_train)
     binding = compiled.bind(arrays, where.arena.reserve(compiled.arena_bytes))
     reads = [variables[e] for node in graph.schedule for e in node.inputs if e.node.is_variable]
-    return Preparation(binding, {number: arrays[entry] for number, entry in wanted.items()}, reads)
+    return Prepack(binding, {number: arrays[entry] for number, entry in wanted.items()}, reads)

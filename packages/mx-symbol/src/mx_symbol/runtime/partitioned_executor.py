@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors of graphs that run piece by piece, because shapes depend on values; on one device or several."""
+"""Executors of graphs that run partition by partition, because shapes depend on values; on one device or several."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import FLOAT32, BoundGraph, refuse_unknown, variables_of
 from mx_symbol.runtime.devices import Devices
 from mx_symbol.runtime.executor import Callback, Executor, Mode, OutGrads
-from mx_symbol.runtime.pieces import Piece, Pieces
+from mx_symbol.runtime.partitions import Partition, Partitions
 from mx_symbol.runtime.program import Launch
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
 
 
-def build_in_pieces(
+def build_partitions(
     heads: Sequence[Entry],
     shapes: Mapping[str, PartialShape | None],
     types: Mapping[str, int | None],
@@ -66,8 +66,8 @@ def build_in_pieces(
     )  # fmt: skip
 
 
-class PiecewiseExecutor(Executor):
-    """Runs a graph piece by piece (`mx_symbol.runtime.pieces`), with the interface of `Executor`.
+class PartitionedExecutor(Executor):
+    """Runs a graph partition by partition (`mx_symbol.runtime.partitions`), with the interface of `Executor`.
 
     There is no one memory plan and no partial forward, since shapes are not known. An output whose shape depends on
     values is a new array after each forward; before the first one `outputs` is empty.
@@ -83,10 +83,10 @@ class PiecewiseExecutor(Executor):
     ) -> None:
         self._devices = devices
         super().__init__(symbol, ctx, graph, arrays)
-        self._pieces = Pieces(graph.heads, devices, graph.passes)
+        self._partitions = Partitions(graph.heads, devices, graph.passes)
         self._made: list[NDArray] | None = None
         self._is_train: bool | None = None
-        self._look: Callable[[Piece, Sequence[NDArray], Sequence[NDArray]], None] | None = None
+        self._look: Callable[[Partition, Sequence[NDArray], Sequence[NDArray]], None] | None = None
 
     def _external_arrays(self, outputs: Sequence[NDArray] | None) -> dict[Entry, NDArray]:
         heads = self._graph.heads
@@ -112,7 +112,7 @@ class PiecewiseExecutor(Executor):
             grads = [grad for name in requests if (grad := self._grads[name]) is not None]
             autograd.mark_variables([leaves[name] for name in requests], grads, list(requests.values()))
         with autograd.record(is_train) if recorded else autograd.pause(is_train):
-            made = self._pieces(leaves, self._look)
+            made = self._partitions(leaves, self._look)
         self._made, self._is_train = made if recorded else None, is_train
         if self._arrays:
             for head, array in zip(self._graph.heads, made, strict=True):
@@ -147,13 +147,15 @@ class PiecewiseExecutor(Executor):
     def set_monitor_callback(self, callback: Callback | None, monitor_all: bool = False) -> None:
         """Calls `callback(name, array)` for outputs of forward nodes and copies, with `monitor_all` for inputs too;
         each node then runs on its own."""
-        self._pieces = Pieces(self._graph.heads, self._devices, self._graph.passes, callback is not None)
+        self._partitions = Partitions(
+            self._graph.heads, self._devices, self._graph.passes, callback is not None
+        )
         self._look = None
         if callback is not None:
             report = callback
 
-            def look(piece: Piece, inputs: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
-                shown = zip((*piece.inputs, *piece.outputs), (*inputs, *outputs), strict=True)
+            def look(partition: Partition, inputs: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
+                shown = zip((*partition.inputs, *partition.outputs), (*inputs, *outputs), strict=True)
                 for i, (entry, array) in enumerate(shown):
                     if monitor_all or i >= len(inputs):
                         report(entry.name, array.detach())
@@ -161,10 +163,10 @@ class PiecewiseExecutor(Executor):
             self._look = look
 
     def debug_str(self) -> str:
-        """The graph with its copies, and which piece runs where."""
+        """The graph with its copies, and which partition runs where."""
         lines = [
-            f"Piece {i} on {piece.context}: {', '.join(node.name for node in piece.nodes)}"
-            for i, piece in enumerate(self._pieces.pieces)
+            f"Partition {i} on {partition.context}: {', '.join(node.name for node in partition.nodes)}"
+            for i, partition in enumerate(self._partitions.partitions)
         ]
         return debug_text(self._graph.heads) + "\n".join(lines) + "\n"
 
@@ -172,7 +174,11 @@ class PiecewiseExecutor(Executor):
         self._timeline(mode)
 
     def _timeline(self, mode: Mode) -> NoReturn:
-        raise MXNetError("[Executor] the graph runs in pieces, each with a plan of its own; see debug_str()")
+        raise MXNetError(
+            "[Executor] the graph runs in partitions, each with a plan of its own; see debug_str()"
+        )
 
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
-        raise MXNetError("[Executor] the graph runs in pieces, each a program of its own; see debug_str()")
+        raise MXNetError(
+            "[Executor] the graph runs in partitions, each a program of its own; see debug_str()"
+        )

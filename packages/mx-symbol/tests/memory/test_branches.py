@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches side by side: which strands there are, when they pay, and that they compute the same."""
+"""Branches side by side: which branches there are, when they pay, and that they compute the same."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,10 +12,10 @@ import mx_ndarray
 from mx_core.errors import ArgumentError
 from mx_ndarray import autograd, nd
 from mx_symbol import sym
+from mx_symbol.memory.branches import make_branches, may_pay, pays
 from mx_symbol.memory.check import check_any_order
 from mx_symbol.memory.order import Order
 from mx_symbol.memory.plan import Step
-from mx_symbol.memory.strands import make_strands, may_pay, pays
 from mx_symbol.runtime.cached_op import CachedOp
 
 
@@ -24,38 +24,38 @@ def steps_of(reads):
     return [Step(tuple(values), (time,)) for time, values in enumerate(reads)]
 
 
-def strands_of(reads, microseconds=100.0, cores=2, n_prepared=0, n_forward=None):
+def branches_of(reads, microseconds=100.0, cores=2, n_prepared=0, n_forward=None):
     takes = [microseconds] * len(reads)
-    return make_strands(Order(steps_of(reads), n_forward), takes, n_prepared, cores)
+    return make_branches(Order(steps_of(reads), n_forward), takes, n_prepared, cores)
 
 
-def test_a_chain_is_one_strand_that_may_use_all_cores():
-    (strand,) = strands_of([(), (0,), (1,), (0, 2)])
-    assert (strand.steps, strand.after, strand.threads) == ((0, 1, 2, 3), (), 0)
+def test_a_chain_is_one_branch_that_may_use_all_cores():
+    (branch,) = branches_of([(), (0,), (1,), (0, 2)])
+    assert (branch.steps, branch.after, branch.threads) == ((0, 1, 2, 3), (), 0)
 
 
-def test_branches_are_strands_that_share_the_cores():
-    strands = strands_of([(), (0,), (1,), (0,), (3,), (2, 4)])
-    assert [s.steps for s in strands] == [(0,), (1, 2), (3, 4), (5,)]
-    assert [s.after for s in strands] == [(), (0,), (0,), (1, 2)]
-    assert [s.threads for s in strands] == [0, 1, 1, 0]
-    assert strands_of([(), (0,), (1,), (0,), (3,), (2, 4)], cores=8)[1].threads == 4
+def test_branches_are_branches_that_share_the_cores():
+    branches = branches_of([(), (0,), (1,), (0,), (3,), (2, 4)])
+    assert [s.steps for s in branches] == [(0,), (1, 2), (3, 4), (5,)]
+    assert [s.after for s in branches] == [(), (0,), (0,), (1, 2)]
+    assert [s.threads for s in branches] == [0, 1, 1, 0]
+    assert branches_of([(), (0,), (1,), (0,), (3,), (2, 4)], cores=8)[1].threads == 4
 
 
 def test_a_branch_that_is_not_worth_a_worker_stays_where_it_comes_from():
-    assert [s.steps for s in strands_of([(), (0,), (0,), (1, 2)], microseconds=1.0)] == [(0, 1, 2, 3)]
+    assert [s.steps for s in branches_of([(), (0,), (0,), (1, 2)], microseconds=1.0)] == [(0, 1, 2, 3)]
 
 
-def test_what_is_prepared_is_one_strand():
-    strands = strands_of([(), (), (), (0,), (1,), (2, 3, 4)], n_prepared=3)
-    assert [s.steps for s in strands] == [(0, 1, 2), (3,), (4,), (5,)]
-    layers = strands_of([(), (), (0,), (1, 2), (0,), (1, 4)], n_prepared=2)
+def test_what_is_prepared_is_one_branch():
+    branches = branches_of([(), (), (), (0,), (1,), (2, 3, 4)], n_prepared=3)
+    assert [s.steps for s in branches] == [(0, 1, 2), (3,), (4,), (5,)]
+    layers = branches_of([(), (), (0,), (1, 2), (0,), (1, 4)], n_prepared=2)
     assert [s.steps for s in layers] == [(0, 1), (2, 3), (4, 5)]
 
 
-def test_forward_and_backward_are_strands_of_their_own():
-    strands = strands_of([(), (0,), (1,), (2,)], n_forward=2)
-    assert [(s.steps, s.after) for s in strands] == [((0, 1), ()), ((2, 3), ())]
+def test_forward_and_backward_are_branches_of_their_own():
+    branches = branches_of([(), (0,), (1,), (2,)], n_forward=2)
+    assert [(s.steps, s.after) for s in branches] == [((0, 1), ()), ((2, 3), ())]
 
 
 @st.composite
@@ -68,20 +68,20 @@ def orders(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(orders(), st.sampled_from([2, 3, 16]))
-def test_strands_keep_every_order(drawn, cores):
+def test_branches_keep_every_order(drawn, cores):
     reads, takes, n_forward = drawn
     order = Order(steps_of(reads), n_forward)
-    strands = make_strands(order, takes, 0, cores)
-    home = {time: i for i, strand in enumerate(strands) for time in strand.steps}
+    branches = make_branches(order, takes, 0, cores)
+    home = {time: i for i, branch in enumerate(branches) for time in branch.steps}
     assert sorted(home) == list(range(len(reads)))
     above = []
-    for i, strand in enumerate(strands):
-        assert all(other < i for other in strand.after)
-        above.append(set(strand.after).union(*(above[other] for other in strand.after)))
-        assert list(strand.steps) == sorted(strand.steps)
-        assert len({time >= n_forward for time in strand.steps}) == 1
-        assert 0 <= strand.threads < cores
-        for time in strand.steps:
+    for i, branch in enumerate(branches):
+        assert all(other < i for other in branch.after)
+        above.append(set(branch.after).union(*(above[other] for other in branch.after)))
+        assert list(branch.steps) == sorted(branch.steps)
+        assert len({time >= n_forward for time in branch.steps}) == 1
+        assert 0 <= branch.threads < cores
+        for time in branch.steps:
             for needed in order.direct[time]:
                 crosses = (needed < n_forward) != (time < n_forward)
                 assert crosses or home[needed] == i or home[needed] in above[i]
@@ -90,9 +90,9 @@ def test_strands_keep_every_order(drawn, cores):
 def test_side_by_side_pays_where_kernels_are_too_short_for_many_cores():
     reads = [(), *[(0,)] * 8, tuple(range(1, 9))]
     short, long = [30.0] * 10, [30_000.0] * 10
-    strands = make_strands(Order(steps_of(reads)), short, 0, 8)
+    branches = make_branches(Order(steps_of(reads)), short, 0, 8)
     assert may_pay(short, 8)
-    assert pays(strands, short, 8)
+    assert pays(branches, short, 8)
     assert not may_pay(long, 8)
     assert not may_pay(short, 1)
 
@@ -140,7 +140,7 @@ def test_side_by_side_computes_the_same_to_the_bit(mode, dropout):
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
     schedule = executor._schedule(executor._mode(True))
-    assert len(executor.strands()) > 3
+    assert len(executor.branches()) > 3
     assert (len(schedule.plan.edges) > 0) == (mode == "least_memory")
     check_any_order(schedule.steps, schedule.sizes, schedule.external, schedule.plan, schedule.n_forward)
 
@@ -171,7 +171,7 @@ def test_a_budget_and_branches_go_together():
     budget = int(free.memory_plan().total_bytes * 0.8)
     tight, found = run(net, memory_budget=budget, branches="always")
     assert tight.memory_plan().total_bytes <= budget
-    assert tight.strands()
+    assert tight.branches()
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -246,7 +246,7 @@ def test_the_environment_chooses(monkeypatch):
     monkeypatch.setenv("MX_MEMORY_MODE", "most_parallel")
     monkeypatch.setenv("MX_BRANCHES", "always")
     executor, _ = run(branched())
-    assert executor.strands(True)
+    assert executor.branches(True)
     assert executor.memory_plan().edges == ()
 
 

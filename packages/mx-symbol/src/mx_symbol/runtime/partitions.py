@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs with shapes that depend on values, cut into pieces, on one device or several.
+"""Graphs with shapes that depend on values, cut into partitions, on one device or several.
 
-A piece is a compiled program on one device, a copy between devices, or one operator whose outputs have shapes that
-only its run tells. Each piece runs when the pieces it reads have run; between pieces autograd keeps the record, so
-gradients go the same way back. Pieces on different devices that do not read each other run at the same time: the
-engine orders them by the arrays they touch.
+A partition is a compiled program on one device, a copy between devices, or one operator whose outputs have shapes that
+only its run tells. Each partition runs when the partitions it reads have run. Between partitions autograd keeps the
+record, so gradients go the same way back. Partitions on different devices that do not read each other run at the same
+time: the engine orders them by the arrays they touch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_dynamic(node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Partition:
     """Some nodes of a graph that run together.
 
     Attributes
@@ -61,18 +61,18 @@ class Piece:
         return [made] if isinstance(made, NDArray) else list(made)
 
 
-Observer = Callable[[Piece, Sequence[NDArray], Sequence[NDArray]], None]
+Observer = Callable[[Partition, Sequence[NDArray], Sequence[NDArray]], None]
 
 
-class Pieces:
-    """A graph as a list of pieces, called like a function.
+class Partitions:
+    """A graph as a list of partitions, called like a function.
 
     Parameters
     ----------
     heads : outputs, in a graph with copies where it crosses devices
     devices : where each node runs; None: where the arrays are
     passes : which graph passes the programs get
-    separate : a piece per node, to look at every value
+    separate : a partition per node, to look at every value
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Pieces:
         self._devices = devices
         self._passes = passes
         order = topological_order(entry.node for entry in heads)
-        self.pieces = tuple(self._piece(nodes, order) for nodes in self._grouped(order, separate))
+        self.partitions = tuple(self._partition(nodes, order) for nodes in self._grouped(order, separate))
 
     def _place(self, node: Node) -> Context | None:
         return None if self._devices is None else self._devices.of(node)
 
     def _grouped(self, order: Sequence[Node], separate: bool) -> Iterable[list[Node]]:
-        """Nodes by level and device. A level ends where a value leaves for another piece, so that its reader need
+        """Nodes by level and device. A level ends where a value leaves for another partition, so that its reader need
         not wait for what follows here."""
         levels: dict[Node, int] = {}
         leaving = {
@@ -117,7 +117,7 @@ class Pieces:
     def _alone(self, node: Node) -> bool:
         return is_dynamic(node) or is_copy(node)
 
-    def _piece(self, nodes: list[Node], order: Sequence[Node]) -> Piece:
+    def _partition(self, nodes: list[Node], order: Sequence[Node]) -> Partition:
         from mx_symbol.runtime.cached_op import CachedOp
         from mx_symbol.symbol import Symbol
 
@@ -125,7 +125,7 @@ class Pieces:
         inputs = tuple(dict.fromkeys(e for node in nodes for e in node.inputs if e.node not in inside))
         if self._alone(nodes[0]):
             outputs = tuple(Entry(nodes[0], i) for i in range(nodes[0].num_visible_outputs))
-            return Piece(tuple(nodes), self._place(nodes[0]), tuple(nodes[0].inputs), outputs, None)
+            return Partition(tuple(nodes), self._place(nodes[0]), tuple(nodes[0].inputs), outputs, None)
         read = {entry for node in order if node not in inside for entry in node.inputs} | set(self._heads)
         made = tuple(Entry(node, i) for node in nodes for i in range(node.num_outputs))
         outputs = tuple(entry for entry in made if entry in read)
@@ -133,30 +133,30 @@ class Pieces:
         program = CachedOp(Symbol([Entry(moved[e.node], e.index) for e in outputs]), passes=self._passes)
         by_name = {variable.name: entry for entry, variable in copies.items()}
         given = tuple(by_name[name] for name in program.input_names)
-        return Piece(tuple(nodes), self._place(nodes[0]), given, outputs, program)
+        return Partition(tuple(nodes), self._place(nodes[0]), given, outputs, program)
 
     def __call__(self, variables: Mapping[str, NDArray], observe: Observer | None = None) -> list[NDArray]:
         """The outputs from arrays by name of variable; asynchronous, except where a shape needs a value.
 
         Parameters
         ----------
-        observe : sees each piece with its inputs and outputs
+        observe : sees each partition with its inputs and outputs
         """
         table: dict[Entry, NDArray] = {}
 
         def value(entry: Entry) -> NDArray:
             return variables[entry.node.name] if entry.node.op is None else table[entry]
 
-        for piece in self.pieces:
-            values = [value(entry) for entry in piece.inputs]
-            if piece.context is not None:
-                with piece.context:
-                    made = piece.run(values)
+        for partition in self.partitions:
+            values = [value(entry) for entry in partition.inputs]
+            if partition.context is not None:
+                with partition.context:
+                    made = partition.run(values)
             else:
-                made = piece.run(values)
-            table.update(zip(piece.outputs, made, strict=True))
+                made = partition.run(values)
+            table.update(zip(partition.outputs, made, strict=True))
             if observe is not None:
-                observe(piece, values, made)
+                observe(partition, values, made)
         return [value(head) for head in self._heads]
 
 

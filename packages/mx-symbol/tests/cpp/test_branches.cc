@@ -10,13 +10,13 @@
 
 using mx::symbol::Binding;
 using mx::symbol::Program;
-using mx::symbol::Strand;
+using mx::symbol::Branch;
 
 namespace {
 
-// in -> a; b and c from a, each drawing a number; out from b and c.  The strands are a, c, b, out.
+// in -> a; b and c from a, each drawing a number; out from b and c.  The branches are a, c, b, out.
 struct Fork {
-  explicit Fork(Fakes& fakes, bool strands)
+  explicit Fork(Fakes& fakes, bool branches)
       : program(std::make_shared<Program>(fakes.tables(), kHost, "fork")) {
     one.body = plus(1);
     draw.random_blocks = 3;
@@ -35,12 +35,12 @@ struct Fork {
     std::vector<Node> nodes = {node("a", one, {in}, {at[0]}), node("b", draw, {at[0]}, {at[1]}),
                                node("c", draw, {at[0]}, {at[2]}), node("out", minus, {at[1], at[2]}, {out})};
     for (uint32_t i = 0; i < 4; ++i) nodes[i].order = i;
-    if (strands) std::swap(nodes[1], nodes[2]);
+    if (branches) std::swap(nodes[1], nodes[2]);
     for (Node& made : nodes) {
       made.microseconds = 1000;
       program->add_node(std::move(made));
     }
-    if (strands) {
+    if (branches) {
       program->seal({3, 4}, {}, {{1, 0, {}}, {2, 1, {0}}, {3, 1, {0}}, {4, 0, {}}});
     } else {
       program->seal({3, 4});
@@ -54,10 +54,10 @@ bool reads(const Pushed& operation, mx_variable* variable) {
   return std::find(operation.reads.begin(), operation.reads.end(), variable) != operation.reads.end();
 }
 
-void strands_run_side_by_side_and_draw_the_same() {
-  for (const bool strands : {false, true}) {
+void branches_run_side_by_side_and_draw_the_same() {
+  for (const bool branches : {false, true}) {
     Fakes fakes;
-    Fork fork(fakes, strands);
+    Fork fork(fakes, branches);
     mx_array in(1), out(1), arena(48);
     in.values[0] = 1;
     auto binding = std::make_shared<Binding>(fork.program, std::vector<mx_array*>{&in, &out, &arena});
@@ -65,15 +65,15 @@ void strands_run_side_by_side_and_draw_the_same() {
     binding->push(1, 0);
     CHECK(out.values[0] == -3);  // b drew before c
     CHECK(fakes.drawn == 106);
-    CHECK(fork.draw.threads == (strands ? 1 : 0) && fork.minus.threads == 0);
-    if (!strands) continue;
+    CHECK(fork.draw.threads == (branches ? 1 : 0) && fork.minus.threads == 0);
+    if (!branches) continue;
     const std::vector<Pushed>& pushed = fakes.pushed;
     CHECK(fakes.variables == 4 && pushed.size() == 6);
-    // The entrance of a part takes the arena, and waits for what it may need of the part before.
+    // The barrier of a part takes the arena, and waits for what it may need of the part before.
     const std::vector<mx_variable*> arenas = {&arena.own};
     CHECK(pushed[0].writes == arenas && pushed[0].reads.empty());
     CHECK(pushed[4].writes == arenas && pushed[4].reads.size() == 3);
-    // A strand reads the arena and what those it waits for write.
+    // A branch reads the arena and what those it waits for write.
     CHECK(pushed[1].flags == MX_PUSH_PARALLEL && pushed[2].flags == 0);
     CHECK(reads(pushed[1], &in.own) && reads(pushed[1], &arena.own));
     for (const size_t branch : {size_t{2}, size_t{3}}) {
@@ -98,30 +98,30 @@ void parts_pushed_by_several_threads_do_not_mix() {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // Each part is its entrance, which alone writes the arena, and three strands.
+  // Each part is its barrier, which alone writes the arena, and three branches.
   CHECK(fakes.pushed.size() == 4 * 50 * 4);
   for (size_t i = 0; i < fakes.pushed.size(); ++i) {
-    const bool entrance = fakes.pushed[i].writes == std::vector<mx_variable*>{&arena.own};
-    CHECK(entrance == (i % 4 == 0));
+    const bool barrier = fakes.pushed[i].writes == std::vector<mx_variable*>{&arena.own};
+    CHECK(barrier == (i % 4 == 0));
   }
 }
 
-void wrong_strands_are_refused() {
-  const std::vector<std::pair<std::vector<Strand>, const char*>> wrong = {
+void wrong_branches_are_refused() {
+  const std::vector<std::pair<std::vector<Branch>, const char*>> wrong = {
       {{{1, 0, {}}}, "leave nodes out"},
       {{{2, 0, {}}, {1, 0, {}}, {3, 0, {}}}, "follow each other"},
       {{{1, 0, {1}}, {3, 0, {}}}, "waits for a later one"},
       {{{3, 0, {}}}, "reaches into the next part"},
       {{{1, 0, {}}, {9, 0, {}}}, "leave nodes out"},
   };
-  for (const auto& [strands, message] : wrong) {
+  for (const auto& [branches, message] : wrong) {
     Fakes fakes;
     Program program(fakes.tables(), kHost, "wrong");
     mx_call call;
     for (int i = 0; i < 2; ++i) program.add_array();
     const uint32_t in = program.add_slot(window(0), 4), out = program.add_slot(window(1), 4);
     for (int i = 0; i < 3; ++i) program.add_node(node("n", call, {in}, {out}));
-    const std::vector<Strand>& given = strands;
+    const std::vector<Branch>& given = branches;
     CHECK(test::has(test::error_of([&] { program.seal({1, 3}, {}, given); }), message));
   }
 }
@@ -164,9 +164,9 @@ void prepared_segments_run_all_or_none() {
 }  // namespace
 
 int main() {
-  strands_run_side_by_side_and_draw_the_same();
+  branches_run_side_by_side_and_draw_the_same();
   parts_pushed_by_several_threads_do_not_mix();
-  wrong_strands_are_refused();
+  wrong_branches_are_refused();
   prepared_segments_run_all_or_none();
   std::puts("ok");
   return 0;

@@ -89,7 +89,7 @@ def test_others_prepare_their_own(counted):
 def test_values_go_with_the_last_executor_that_uses_them():
     first, second = buckets((32, 64))
     run_all([first, second])
-    known = first._arena.preparations._known
+    known = first._arena.prepacks._known
     assert len(known) >= 1
     del first
     nd.waitall()
@@ -115,8 +115,8 @@ def test_the_memory_plan_is_of_what_runs_and_says_what_is_prepared():
     executor.forward()
     nd.waitall()
     assert executor._arena.n_bytes == plan.total_bytes  # what runs, and no other
-    (preparation,) = executor._modes[executor._last].program.preparations
-    kept = sum(array.size * np.dtype(array.dtype).itemsize for array in preparation.arrays.values())
+    (prepack,) = executor._modes[executor._last].program.prepacks
+    kept = sum(array.size * np.dtype(array.dtype).itemsize for array in prepack.arrays.values())
     assert plan.kept_bytes == kept > 0
     text = str(plan).splitlines()
     assert text[1].startswith(f"  steps 0 to {n - 1} are prepared") and f"{kept / 1024:.2f} KiB" in text[1]

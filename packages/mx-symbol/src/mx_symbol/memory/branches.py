@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strands: the steps of a schedule as chains of which independent ones may run side by side.
+"""Branches: the steps of a schedule as chains of which independent ones may run side by side.
 
-A strand is what one worker does without asking; between strands the engine keeps the order. So strands
-are as long as the order allows: a step goes on with the strand of a step it waits for, if the strand
-waits for nothing new by that. A strand ends where another branches off, and a branch that is not worth a hand-over
-stays with the strand it comes from.
+A branch is what one worker does without asking; between branches the engine keeps the order. So branches
+are as long as the order allows: a step goes on with the branch of a step it waits for, if the branch
+waits for nothing new by that. A branch ends where another branches off, and a branch that is not worth a hand-over
+stays with the branch it comes from.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from mx_symbol.memory.order import Order
 
-#: what a strand must take, in microseconds of one core, to be worth a worker
+#: what a branch must take, in microseconds of one core, to be worth a worker
 WORTH = 20.0
-#: what handing a strand to a worker takes, and starting a team of threads for one kernel
+#: what handing a branch to a worker takes, and starting a team of threads for one kernel
 HAND_OVER, TEAM = 2.0, 5.0
 #: kernels shorter than this run on one core
 TEAM_WORTH = 20.0
@@ -26,13 +26,13 @@ MARGIN = 0.9
 
 
 @dataclass(frozen=True)
-class Strand:
+class Branch:
     """Steps that run one after the other.
 
     Attributes
     ----------
     steps : in the order of the schedule
-    after : numbers of the strands that must have run
+    after : numbers of the branches that must have run
     threads : how many threads a kernel may use; 0 is all, since nothing runs beside it
     """
 
@@ -41,33 +41,33 @@ class Strand:
     threads: int
 
 
-def make_strands(
+def make_branches(
     order: Order, microseconds: Sequence[float], n_prepared: int, cores: int
-) -> tuple[Strand, ...]:
-    """The strands of a schedule, each after those it waits for; none reaches over the parts' border.
+) -> tuple[Branch, ...]:
+    """The branches of a schedule, each after those it waits for; none reaches over the parts' border.
 
     Parameters
     ----------
     order : with the edges that memory adds
     microseconds : of one core, per step
-    n_prepared : so many steps at the beginning make one strand
+    n_prepared : so many steps at the beginning make one branch
     cores : to be shared by what runs side by side
     """
     chains: list[list[int]] = []
     for begin, end in ((0, order.n_forward), (order.n_forward, len(microseconds))):
-        pieces = _pieces(order, begin, end, n_prepared)
-        chains += _without_splinters(order, pieces, microseconds)
+        runs = _runs(order, begin, end, n_prepared)
+        chains += _without_splinters(order, runs, microseconds)
     return _with_threads(_linked(order, chains), microseconds, cores)
 
 
-def pays(strands: Sequence[Strand], microseconds: Sequence[float], cores: int) -> bool:
-    """True when the strands side by side look faster than the steps one after the other on all cores."""
+def pays(branches: Sequence[Branch], microseconds: Sequence[float], cores: int) -> bool:
+    """True when the branches side by side look faster than the steps one after the other on all cores."""
     together = sum(_time(m, cores) for m in microseconds)
-    return _makespan(strands, microseconds, cores) < MARGIN * together
+    return _makespan(branches, microseconds, cores) < MARGIN * together
 
 
 def may_pay(microseconds: Sequence[float], cores: int) -> bool:
-    """False when no strands of such steps could pay: the kernels keep all cores busy as it is."""
+    """False when no branches of such steps could pay: the kernels keep all cores busy as it is."""
     together = sum(_time(m, cores) for m in microseconds)
     return cores > 1 and sum(microseconds) / cores < MARGIN * together
 
@@ -78,7 +78,7 @@ def _time(microseconds: float, threads: int) -> float:
     return microseconds / threads + TEAM
 
 
-def _pieces(order: Order, begin: int, end: int, n_prepared: int) -> list[list[int]]:
+def _runs(order: Order, begin: int, end: int, n_prepared: int) -> list[list[int]]:
     """Chains, cut where others branch off."""
     chains: list[list[int]] = []
     home: dict[int, int] = {}
@@ -103,59 +103,59 @@ def _pieces(order: Order, begin: int, end: int, n_prepared: int) -> list[list[in
         cuts.update(t for t in needed if home[t] != chain)
         home[time] = chain
         chains[chain].append(time)
-    pieces: list[list[int]] = []
+    runs: list[list[int]] = []
     for chain_steps in chains:
-        piece: list[int] = []
+        run: list[int] = []
         for time in chain_steps:
-            piece.append(time)
+            run.append(time)
             if time in cuts and time >= n_prepared:
-                pieces.append(piece)
-                piece = []
-        if piece:
-            pieces.append(piece)
-    return pieces
+                runs.append(run)
+                run = []
+        if run:
+            runs.append(run)
+    return runs
 
 
 def _needs(order: Order, home: dict[int, int], steps: Sequence[int], own: int) -> set[int]:
     return {home[t] for time in steps for t in order.direct[time] if t in home} - {own}
 
 
-def _sorted_pieces(order: Order, pieces: Sequence[list[int]]) -> list[list[int]]:
+def _sorted_runs(order: Order, runs: Sequence[list[int]]) -> list[list[int]]:
     """Each after those it waits for, the earliest in the schedule first."""
-    home = {time: i for i, piece in enumerate(pieces) for time in piece}
-    needs = [_needs(order, home, piece, i) for i, piece in enumerate(pieces)]
-    users: list[list[int]] = [[] for _ in pieces]
+    home = {time: i for i, run in enumerate(runs) for time in run}
+    needs = [_needs(order, home, run, i) for i, run in enumerate(runs)]
+    users: list[list[int]] = [[] for _ in runs]
     for i, needed in enumerate(needs):
         for other in needed:
             users[other].append(i)
     waiting = [len(needed) for needed in needs]
-    ready = [(piece[0], i) for i, piece in enumerate(pieces) if not waiting[i]]
+    ready = [(run[0], i) for i, run in enumerate(runs) if not waiting[i]]
     heapq.heapify(ready)
     result = []
     while ready:
         i = heapq.heappop(ready)[1]
-        result.append(pieces[i])
+        result.append(runs[i])
         for user in users[i]:
             waiting[user] -= 1
             if not waiting[user]:
-                heapq.heappush(ready, (pieces[user][0], user))
+                heapq.heappush(ready, (runs[user][0], user))
     return result
 
 
 def _without_splinters(
-    order: Order, pieces: Sequence[list[int]], microseconds: Sequence[float]
+    order: Order, runs: Sequence[list[int]], microseconds: Sequence[float]
 ) -> list[list[int]]:
-    """Puts what is not worth a worker behind a strand that it waits for, if it waits for nothing else.
+    """Puts what is not worth a worker behind a branch that it waits for, if it waits for nothing else.
 
-    Others that wait for that strand wait longer by it, so a strand takes only so much.
+    Others that wait for that branch wait longer by it, so a branch takes only so much.
     """
     result: list[list[int]] = []
     home: dict[int, int] = {}
     above: list[int] = []
     taken: list[float] = []
-    for piece in _sorted_pieces(order, pieces):
-        takes = sum(microseconds[time] for time in piece)
-        needed = _needs(order, home, piece, -1)
+    for run in _sorted_runs(order, runs):
+        takes = sum(microseconds[time] for time in run)
+        needed = _needs(order, home, run, -1)
         target = -1
         for near in sorted(needed, reverse=True):
             others = needed - {near}
@@ -171,33 +171,33 @@ def _without_splinters(
                 above[target] |= above[near] | 1 << near
         else:
             taken[target] += takes
-        result[target] += piece
-        home.update(dict.fromkeys(piece, target))
-    return _sorted_pieces(order, [sorted(piece) for piece in _joined(order, result)])
+        result[target] += run
+        home.update(dict.fromkeys(run, target))
+    return _sorted_runs(order, [sorted(run) for run in _joined(order, result)])
 
 
-def _joined(order: Order, pieces: Sequence[list[int]]) -> list[list[int]]:
+def _joined(order: Order, runs: Sequence[list[int]]) -> list[list[int]]:
     """Puts together two that wait for each other and that nobody else joins or leaves between."""
-    home = {time: i for i, piece in enumerate(pieces) for time in piece}
-    needs = [_needs(order, home, piece, i) for i, piece in enumerate(pieces)]
-    users = [0] * len(pieces)
+    home = {time: i for i, run in enumerate(runs) for time in run}
+    needs = [_needs(order, home, run, i) for i, run in enumerate(runs)]
+    users = [0] * len(runs)
     for needed in needs:
         for other in needed:
             users[other] += 1
     result: list[list[int]] = []
     place: dict[int, int] = {}
-    for i, piece in enumerate(pieces):
+    for i, run in enumerate(runs):
         only = next(iter(needs[i])) if len(needs[i]) == 1 else -1
         if only >= 0 and users[only] == 1:
             place[i] = place[only]
-            result[place[i]] += piece
+            result[place[i]] += run
         else:
             place[i] = len(result)
-            result.append(list(piece))
+            result.append(list(run))
     return result
 
 
-def _linked(order: Order, chains: Sequence[list[int]]) -> list[Strand]:
+def _linked(order: Order, chains: Sequence[list[int]]) -> list[Branch]:
     home = {time: i for i, chain in enumerate(chains) for time in chain}
     made = []
     for i, chain in enumerate(chains):
@@ -205,18 +205,20 @@ def _linked(order: Order, chains: Sequence[list[int]]) -> list[Strand]:
         needed = {
             home[t] for time in chain for t in order.direct[time] if (t >= order.n_forward) == same_part
         }
-        made.append(Strand(tuple(chain), tuple(sorted(needed - {i})), 0))
+        made.append(Branch(tuple(chain), tuple(sorted(needed - {i})), 0))
     return made
 
 
-def _with_threads(strands: Sequence[Strand], microseconds: Sequence[float], cores: int) -> tuple[Strand, ...]:
-    """Shares the cores among the strands that would run at the same time if each had one."""
+def _with_threads(
+    branches: Sequence[Branch], microseconds: Sequence[float], cores: int
+) -> tuple[Branch, ...]:
+    """Shares the cores among the branches that would run at the same time if each had one."""
     starts: list[float] = []
     ends: list[float] = []
-    for strand in strands:
-        start = max((ends[i] for i in strand.after), default=0.0)
+    for branch in branches:
+        start = max((ends[i] for i in branch.after), default=0.0)
         starts.append(start)
-        ends.append(start + sum(microseconds[t] for t in strand.steps))
+        ends.append(start + sum(microseconds[t] for t in branch.steps))
     changes = sorted({*starts, *ends})
     heavy = [end - start >= WORTH for start, end in zip(starts, ends, strict=True)]
     place = {at: i for i, at in enumerate(changes)}
@@ -230,22 +232,22 @@ def _with_threads(strands: Sequence[Strand], microseconds: Sequence[float], core
         busy += delta[i]
         work.append(work[-1] + busy * (changes[i + 1] - at))
     result = []
-    for strand, start, end in zip(strands, starts, ends, strict=True):
+    for branch, start, end in zip(branches, starts, ends, strict=True):
         width = (work[place[end]] - work[place[start]]) / (end - start) if end > start else 1.0
         share = max(round(cores / max(width, 1.0)), 1)
-        result.append(Strand(strand.steps, strand.after, 0 if share >= cores else share))
+        result.append(Branch(branch.steps, branch.after, 0 if share >= cores else share))
     return tuple(result)
 
 
-def _makespan(strands: Sequence[Strand], microseconds: Sequence[float], cores: int) -> float:
-    """Time of a run in which each strand holds its cores; strands start in order, as soon as they can."""
+def _makespan(branches: Sequence[Branch], microseconds: Sequence[float], cores: int) -> float:
+    """Time of a run in which each branch holds its cores; branches start in order, as soon as they can."""
     ends: list[float] = []
     free = [0.0] * cores
-    for strand in strands:
-        threads = strand.threads or cores
-        takes = HAND_OVER + sum(_time(microseconds[t], threads) for t in strand.steps)
+    for branch in branches:
+        threads = branch.threads or cores
+        takes = HAND_OVER + sum(_time(microseconds[t], threads) for t in branch.steps)
         free.sort()
-        start = max(max((ends[i] for i in strand.after), default=0.0), free[threads - 1])
+        start = max(max((ends[i] for i in branch.after), default=0.0), free[threads - 1])
         free[:threads] = [start + takes] * threads
         ends.append(start + takes)
     return max(ends, default=0.0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph on several devices as one graph per device, and the order in which these and the copies between them run.
 
-A shard is a bound graph of its own: what it reads from elsewhere is a variable, what others read of it is an output.
-So passes, memory plans and recomputation treat it like any other graph. What crosses a border lies in an array of its
-own on either side: a device need not keep its arena still until another one has copied.
+A device partition is a bound graph of its own: what it reads from elsewhere is a variable, what others read of it is an
+output. So passes, memory plans and recomputation treat it like any other graph. What crosses a border lies in an array
+of its own on either side: a device need not keep its arena still until another one has copied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mx_symbol.runtime.devices import GROUP, Devices, is_copy
 
 
 @dataclass(frozen=True)
-class Shard:
+class DevicePartition:
     """What one device computes.
 
     Attributes
@@ -61,16 +61,16 @@ class Move:
 
 @dataclass(frozen=True)
 class Run:
-    """Some nodes in a row of a shard."""
+    """Some nodes in a row of a partition."""
 
-    shard: Shard
+    partition: DevicePartition
     begin: int
     end: int
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes."""
-        return self.shard.schedule.nodes[self.begin : self.end]
+        return self.partition.schedule.nodes[self.begin : self.end]
 
 
 Action = Move | Run
@@ -83,8 +83,8 @@ def split(
     is_train: bool,
     memory_budget: int | None = None,
     separate: bool = False,
-) -> tuple[Shard, ...]:
-    """The shards of a graph in which copies stand at the borders.
+) -> tuple[DevicePartition, ...]:
+    """The partitions of a graph in which copies stand at the borders.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def split(
     graph = replace(graph, schedule=nodes, grads=graph.grads if with_backward else {})
     levels = _levels(nodes)
     return tuple(
-        _Splitter(graph, devices, context, levels, separate).shard(
+        _Splitter(graph, devices, context, levels, separate).partition(
             with_backward, is_train, memory_budget, separate
         )
         for context in devices.all(graph)
@@ -159,7 +159,9 @@ class _Splitter:
             found = [node.inputs[0] for node in self._graph.schedule if is_copy(node)]
         return (e for e in dict.fromkeys(found) if e.node in own and e not in set(known))
 
-    def shard(self, with_backward: bool, is_train: bool, budget: int | None, separate: bool) -> Shard:
+    def partition(
+        self, with_backward: bool, is_train: bool, budget: int | None, separate: bool
+    ) -> DevicePartition:
         graph = self._graph
         place = [self._devices.of(head.node) == self._context for head in graph.heads]
         outputs = [head for head, here in zip(graph.heads, place, strict=True) if here]
@@ -184,14 +186,14 @@ class _Splitter:
             if backward:
                 made = within_budget(made, budget)
         schedule = make_schedule(made, backward)
-        return Shard(
+        return DevicePartition(
             self._context, made, schedule, self._imports, tuple(outputs), tuple(grads.values()),
             (*self._old[0], *self._old[1]),
         )  # fmt: skip
 
 
 def timeline(
-    forward: Sequence[Node], backward: Sequence[Node], shards: Sequence[Shard]
+    forward: Sequence[Node], backward: Sequence[Node], partitions: Sequence[DevicePartition]
 ) -> tuple[list[Action], list[Action]]:
     """What to start in which order, forward and backward.
 
@@ -200,19 +202,19 @@ def timeline(
 
     Parameters
     ----------
-    forward, backward : the copies between the shards
+    forward, backward : the copies between the partitions
     """
-    run = _Timeline(shards)
-    first = run.phase(forward, [shard.schedule.n_forward for shard in shards])
-    return first, run.phase(backward, [len(shard.schedule.nodes) for shard in shards])
+    run = _Timeline(partitions)
+    first = run.phase(forward, [partition.schedule.n_forward for partition in partitions])
+    return first, run.phase(backward, [len(partition.schedule.nodes) for partition in partitions])
 
 
 class _Timeline:
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = shards
-        self._made = [shard.made() for shard in shards]
-        self._variables = [{v: copy for copy, v in shard.imports.items()} for shard in shards]
-        self._at = [0] * len(shards)
+    def __init__(self, partitions: Sequence[DevicePartition]) -> None:
+        self._partitions = partitions
+        self._made = [partition.made() for partition in partitions]
+        self._variables = [{v: copy for copy, v in partition.imports.items()} for partition in partitions]
+        self._at = [0] * len(partitions)
         self._there: set[Entry | Node] = set()
 
     def phase(self, copies: Sequence[Node], ends: Sequence[int]) -> list[Action]:
@@ -227,7 +229,7 @@ class _Timeline:
                 actions.append(Move(copy.inputs[0], Entry(copy), copy))
                 self._there.add(copy)
             waiting = late
-            for number in range(len(self._shards)):
+            for number in range(len(self._partitions)):
                 actions += self._run(number, ends[number], sources)
         assert not waiting and self._at == list(ends), "devices wait for each other"
         return actions
@@ -236,12 +238,12 @@ class _Timeline:
         return entry.node.op is None or entry in self._there
 
     def _run(self, number: int, end: int, sources: set[Entry]) -> Iterator[Action]:
-        shard, begin = self._shards[number], self._at[number]
+        partition, begin = self._partitions[number], self._at[number]
         variables, made = self._variables[number], self._made[number]
         back: list[Node] = []
         at, leaves = begin, False
         while at < end and not leaves:
-            node = shard.schedule.nodes[at]
+            node = partition.schedule.nodes[at]
             read = [variables[e.node] for e in node.inputs if e.node in variables]
             if any(copy not in self._there for copy in read):
                 break
@@ -251,6 +253,6 @@ class _Timeline:
             leaves = any(entry in sources for entry in made.get(node, ()))
         self._at[number] = at
         if at > begin:
-            yield Run(shard, begin, at)
+            yield Run(partition, begin, at)
         for copy in back:  # a state that lies elsewhere
             yield Move(Entry(copy), copy.inputs[0], copy)
