@@ -11,6 +11,7 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray
 from mx_symbol.graph import Entry
+from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import PartialShape, check_names, legacy_in, shape_of
 from mx_symbol.graph.planning import Planning
 from mx_symbol.passes import Passes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
 
 
+@collector_paused()
 def bind(
     symbol: Symbol,
     ctx: Context | None,
@@ -90,6 +92,7 @@ def bind(
     return made_executor(symbol, place, graph, arrays, arena, memory_budget, devices, group2ctx or {})
 
 
+@collector_paused()
 def simple_bind(
     symbol: Symbol,
     ctx: Context | None = None,

@@ -16,6 +16,7 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import make_schedule
@@ -156,6 +157,7 @@ class CachedOp:
                 del self._signatures[next(iter(self._signatures))]
             return found
 
+    @collector_paused()
     def _compile(
         self,
         args: Sequence[NDArray],

@@ -14,6 +14,7 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, IndexOutOfBoundsError, MXNetError, ShapeError
 from mx_ndarray import NDArray, nd
 from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.collector import collector_paused
 from mx_symbol.memory.branches import Branch
 from mx_symbol.memory.plan import MemoryPlan, PlacedPlan
 from mx_symbol.memory.recompute import within_budget
@@ -310,6 +311,7 @@ class Executor:
         made = self._of(mode).program = self._compiled(mode)
         return made
 
+    @collector_paused()
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
         graph = self._optimized(mode)
         front, rest = split(graph)

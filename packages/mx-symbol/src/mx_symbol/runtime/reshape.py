@@ -10,6 +10,7 @@ from mx_core import dtypes
 from mx_core.errors import ShapeError
 from mx_ndarray import NDArray, nd
 from mx_symbol.graph import Entry, Node
+from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import check_names, legacy_in, shape_of
 from mx_symbol.passes.bound_graph import bytes_of
 from mx_symbol.runtime.bind import made_executor, planned_graph
@@ -17,6 +18,7 @@ from mx_symbol.runtime.executor import Executor
 from mx_symbol.runtime.pool import view_as
 
 
+@collector_paused()
 def rebind(
     executor: Executor, partial_shaping: bool, allow_up_sizing: bool, kwargs: Mapping[str, Any]
 ) -> Executor:
