@@ -30,6 +30,8 @@ SEARCH_LIMIT = 64
 
 _SINGLE = frozenset(dtypes.code(name) for name in ("float32", "float16", "bfloat16"))
 _DOUBLE = frozenset((dtypes.code("float64"),))
+#: group and mark of a node without attributes
+_PLAIN = (None, False)
 
 
 def fuse(graph: Graph) -> Graph:
@@ -44,39 +46,41 @@ def fuse(graph: Graph) -> Graph:
 def _groups(graph: Graph) -> list[list[Node]]:
     """Groups of more than one node, none of which waits for itself; nodes in the order in which they run."""
     nodes = list(graph.nodes)
-    values: dict[Facts, int] = {}
-    kinds: dict[object, int] = {None: -1}
-    kind_of: list[int] = []
-    for node in nodes:
-        facts = node.facts
-        if facts not in values:
-            values[facts] = _values(facts)
-        kind = _kind(graph, node) if values[facts] else None
-        kind_of.append(kinds.setdefault(kind, len(kinds)))
+    asked = [node.facts for node in nodes]
+    values = {facts: _values(facts) for facts in set(asked)}
+    specs, forward = graph.specs, graph.forward
+    numbers: dict[object, int] = {}
+    computed: dict[tuple[object, ...], object] = {}  # nodes of one signature are of one kind
+    kinds: list[int] = []
+    for node, facts in zip(nodes, asked, strict=True):
+        if not values[facts] or not node.inputs:
+            kinds.append(-1)
+            continue
+        signature = (facts, *[id(specs[entry]) for entry in node.inputs])  # the graph holds the specs
+        if signature not in computed:
+            computed[signature] = _computed(graph, node)
+        kind = computed[signature]
+        if kind is None:
+            kinds.append(-1)
+            continue
+        attrs = node.attrs
+        place = (attrs.get("__ctx_group__"), PREPARED in attrs) if attrs else _PLAIN
+        kinds.append(numbers.setdefault((kind, node in forward, place), len(numbers)))
     found = _core.fusion_groups(
-        nodes, [len(node.facts.outputs) for node in nodes], kind_of, [values[node.facts] for node in nodes],
+        nodes, [len(facts.outputs) for facts in asked], kinds, [values[facts] for facts in asked],
         list(graph.heads), (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
     )  # fmt: skip
     return [[nodes[i] for i in members] for members in found]
 
 
-def _kind(graph: Graph, node: Node) -> object:
-    """Nodes of one kind may share a kernel; None for those that may not be fused at all."""
-    if not node.inputs:
+def _computed(graph: Graph, node: Node) -> object:
+    """The precision and the shape that a node is computed in; None if it may not be fused."""
+    outputs = [graph.specs[entry] for entry in graph.outputs_of(node)]
+    if any(spec.shape != outputs[0].shape for spec in outputs):
         return None
-    specs = graph.specs
-    shape = specs[Entry(node)].shape
-    types = {specs[entry].dtype for entry in node.inputs}
-    for i in range(len(node.facts.outputs)):
-        spec = specs[Entry(node, i)]
-        if spec.shape != shape:
-            return None
-        types.add(spec.dtype)
-    computed = "single" if types <= _SINGLE else "double" if types <= _DOUBLE else None
-    if computed is None:
-        return None
-    attrs = node.attrs
-    return computed, shape, node in graph.forward, attrs.get("__ctx_group__"), PREPARED in attrs
+    types = {spec.dtype for spec in outputs} | {graph.specs[entry].dtype for entry in node.inputs}
+    precision = "single" if types <= _SINGLE else "double" if types <= _DOUBLE else None
+    return None if precision is None else (precision, outputs[0].shape)
 
 
 def _values(facts: Facts) -> int:
