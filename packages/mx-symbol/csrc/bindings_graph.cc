@@ -174,14 +174,32 @@ FusionGraph described(const py::list& nodes, const std::vector<uint32_t>& n_outp
   return graph;
 }
 
-std::vector<std::vector<uint32_t>> find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& n_outputs,
-                                                      const std::vector<int32_t>& kinds,
-                                                      const std::vector<uint32_t>& values, const py::list& heads,
-                                                      const std::tuple<size_t, size_t, size_t>& kernel, uint32_t span,
-                                                      size_t searched) {
+// The nodes of each group, what it reads and what is read of it as (member, index), and its wiring.
+py::list find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& n_outputs,
+                            const std::vector<int32_t>& kinds, const std::vector<uint32_t>& values,
+                            const py::list& heads, const std::tuple<size_t, size_t, size_t>& kernel,
+                            uint32_t span, size_t searched) {
   const FusionGraph graph = described(nodes, n_outputs, kinds, values, heads);
-  const py::gil_scoped_release released;
-  return fusion_groups(graph, {std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched});
+  const FusionLimits limits{std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched};
+  std::vector<FusionGroup> groups;
+  {
+    const py::gil_scoped_release released;
+    groups = fusion_groups(graph, limits);
+  }
+  const auto places = [](const std::vector<FusionGroup::Place>& list) {
+    py::list result;
+    for (const FusionGroup::Place& place : list) result.append(py::make_tuple(place.member, place.index));
+    return result;
+  };
+  py::list result;
+  for (const FusionGroup& group : groups) {
+    py::list members;
+    for (const uint32_t member : group.members) members.append(nodes[member]);
+    py::tuple wiring(group.wiring.size());
+    for (size_t i = 0; i < group.wiring.size(); ++i) wiring[i] = py::int_(group.wiring[i]);
+    result.append(py::make_tuple(members, places(group.inputs), places(group.outputs), wiring));
+  }
+  return result;
 }
 
 }  // namespace
@@ -193,7 +211,7 @@ void bind_graph(py::module_& module) {
              "The nodes with an operator, each after its inputs; of several by part, mark, time and number.");
   module.def("fusion_groups", &find_fusion_groups, py::arg("nodes"), py::arg("n_outputs"), py::arg("kinds"),
              py::arg("values"), py::arg("heads"), py::arg("kernel"), py::arg("span"), py::arg("searched"),
-             "Numbers of the nodes of a schedule that become one kernel, group by group.");
+             "Nodes of a schedule that become one kernel, group by group: (nodes, inputs, outputs, wiring).");
 }
 
 }  // namespace mx::symbol

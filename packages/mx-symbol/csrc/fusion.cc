@@ -44,7 +44,7 @@ class Groups {
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) add(i);
   }
 
-  std::vector<std::vector<uint32_t>> found() {
+  std::vector<FusionGroup> found() {
     std::vector<uint32_t> left;
     Marks listed(groups_.size());
     for (const uint32_t group : owner_) {
@@ -53,15 +53,49 @@ class Groups {
     while (const std::optional<uint32_t> smallest = smallest_of_a_circle(left)) {
       left.erase(std::find(left.begin(), left.end(), *smallest));
     }
-    std::vector<std::vector<uint32_t>> result;
-    for (const uint32_t group : left) {
-      std::sort(groups_[group].members.begin(), groups_[group].members.end());
-      result.push_back(groups_[group].members);
-    }
+    std::vector<FusionGroup> result;
+    std::vector<uint32_t> numbers(graph_.makers.size());
+    for (const uint32_t group : left) result.push_back(described(std::move(groups_[group].members), numbers));
     return result;
   }
 
  private:
+  // `numbers` has room for one per entry.
+  FusionGroup described(std::vector<uint32_t> members, std::vector<uint32_t>& numbers) {
+    std::sort(members.begin(), members.end());
+    FusionGroup made;
+    made.members = std::move(members);
+    const auto n = static_cast<uint32_t>(made.members.size());
+    inside_.clear();
+    taken_.clear();
+    for (const uint32_t member : made.members) inside_.add(member);
+    for (uint32_t m = 0; m < n; ++m) {
+      const std::vector<uint32_t>& inputs = graph_.nodes[made.members[m]].inputs;
+      for (uint32_t k = 0; k < inputs.size(); ++k) {
+        if (is_inside(graph_.makers[inputs[k]]) || !taken_.add(inputs[k])) continue;
+        numbers[inputs[k]] = static_cast<uint32_t>(made.inputs.size());
+        made.inputs.push_back({m, k});
+      }
+    }
+    auto next = static_cast<uint32_t>(made.inputs.size());
+    for (uint32_t m = 0; m < n; ++m) {
+      const FusionNode& node = graph_.nodes[made.members[m]];
+      for (const uint32_t entry : node.inputs) made.wiring.push_back(numbers[entry]);
+      for (uint32_t k = 0; k < node.outputs.size(); ++k) {
+        numbers[node.outputs[k]] = next++;
+        if (is_read_outside(node.outputs[k])) made.outputs.push_back({m, k});
+      }
+    }
+    return made;
+  }
+
+  // Of an entry of a node that is marked as inside.
+  bool is_read_outside(uint32_t entry) const {
+    const auto outside = [this](uint32_t reader) { return !inside_.has(reader); };
+    const std::vector<uint32_t>& readers = readers_[entry];
+    return graph_.heads[entry] || std::any_of(readers.begin(), readers.end(), outside);
+  }
+
   // Puts the next node into a group together with the groups that it connects.
   void add(uint32_t time) {
     const FusionNode& node = graph_.nodes[time];
@@ -110,11 +144,7 @@ class Groups {
         if (!is_inside(graph_.makers[entry]) && taken_.add(entry)) both.inputs.push_back(entry);
       }
       for (const uint32_t entry : group->outputs) {
-        const auto outside = [this](uint32_t reader) { return !inside_.has(reader); };
-        const std::vector<uint32_t>& readers = readers_[entry];
-        if (graph_.heads[entry] || std::any_of(readers.begin(), readers.end(), outside)) {
-          both.outputs.push_back(entry);
-        }
+        if (is_read_outside(entry)) both.outputs.push_back(entry);
       }
     }
     return both;
@@ -218,7 +248,7 @@ class Groups {
 
 }  // namespace
 
-std::vector<std::vector<uint32_t>> fusion_groups(const FusionGraph& graph, const FusionLimits& limits) {
+std::vector<FusionGroup> fusion_groups(const FusionGraph& graph, const FusionLimits& limits) {
   return Groups(graph, limits).found();
 }
 

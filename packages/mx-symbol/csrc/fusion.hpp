@@ -34,7 +34,20 @@ struct FusionLimits {
   size_t searched = 0;  // nodes looked at when a path back into a group is searched; beyond it the group does not grow
 };
 
-// Groups of more than one node, in the order in which they run; none waits for itself.
-std::vector<std::vector<uint32_t>> fusion_groups(const FusionGraph& graph, const FusionLimits& limits);
+// Nodes that become one kernel.
+struct FusionGroup {
+  struct Place {  // the `index`-th input or output of the `member`-th member
+    uint32_t member;
+    uint32_t index;
+  };
+  std::vector<uint32_t> members;  // in the order in which they run
+  std::vector<Place> inputs;      // where each entry that is read from outside is read first
+  std::vector<Place> outputs;     // what is read of them outside
+  // What each input of each member is: the entries read from outside are numbered first, then the members' outputs.
+  std::vector<uint32_t> wiring;
+};
+
+// Groups of more than one node, none of which waits for itself.
+std::vector<FusionGroup> fusion_groups(const FusionGraph& graph, const FusionLimits& limits);
 
 }  // namespace mx::symbol

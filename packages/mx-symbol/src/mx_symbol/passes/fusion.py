@@ -8,7 +8,8 @@ group and comes back. Forward and backward nodes stay apart, since they run apar
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
@@ -38,13 +39,31 @@ def fuse(graph: Graph) -> Graph:
     """Neighbouring elementwise operators of one shape become `_fused` nodes."""
     kernels = _Kernels(graph)
     mapping: dict[Entry, Entry] = {}
-    for members in _groups(graph):
-        mapping.update(kernels.fused(members))
+    for group in _groups(graph):
+        mapping.update(kernels.fused(group))
     return graph.replace(mapping)
 
 
-def _groups(graph: Graph) -> list[list[Node]]:
-    """Groups of more than one node, none of which waits for itself; nodes in the order in which they run."""
+class _Group(NamedTuple):
+    """Nodes that become one.
+
+    Attributes
+    ----------
+    members : in the order in which they run
+    inputs, outputs : what they read from outside, and what is read of them outside
+    places : per output the number of the member and which of its outputs it is
+    wiring : what each input of each member is: `inputs` are numbered first, then the outputs of the members
+    """
+
+    members: list[Node]
+    inputs: list[Entry]
+    outputs: list[Entry]
+    places: tuple[tuple[int, int], ...]
+    wiring: tuple[int, ...]
+
+
+def _groups(graph: Graph) -> Iterator[_Group]:
+    """Groups of more than one node, none of which waits for itself."""
     nodes = list(graph.nodes)
     asked = [node.facts for node in nodes]
     values = {facts: _values(facts) for facts in set(asked)}
@@ -70,7 +89,10 @@ def _groups(graph: Graph) -> list[list[Node]]:
         nodes, [len(facts.outputs) for facts in asked], kinds, [values[facts] for facts in asked],
         list(graph.heads), (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
     )  # fmt: skip
-    return [[nodes[i] for i in members] for members in found]
+    for members, inputs, outputs, wiring in found:
+        read = [members[member].inputs[index] for member, index in inputs]
+        written = [Entry(members[member], index) for member, index in outputs]
+        yield _Group(members, read, written, tuple(outputs), wiring)
 
 
 def _computed(graph: Graph, node: Node) -> object:
@@ -92,19 +114,6 @@ def _values(facts: Facts) -> int:
     return 0 if e is None else e.n_scalars + len(e.constants) + len(e.instructions) + len(e.outputs)
 
 
-def borders(graph: Graph, members: list[Node]) -> tuple[list[Entry], list[Entry]]:
-    """What a group reads from outside, and what is read of it outside."""
-    inside = set(members)
-    inputs = dict.fromkeys(e for node in members for e in node.inputs if e[0] not in inside)
-    outputs = [
-        entry
-        for node in members
-        for entry in (Entry(node, i) for i in range(node.num_outputs))
-        if entry in graph.head_set or any(reader not in inside for reader, _ in graph.readers.get(entry, ()))
-    ]
-    return list(inputs), outputs
-
-
 class _Kernels:
     """The fused operators of a graph. Deep networks repeat themselves, so groups of one structure share one."""
 
@@ -112,35 +121,26 @@ class _Kernels:
         self._graph = graph
         self._known: dict[Any, FusedParams | None] = {}
 
-    def fused(self, members: list[Node]) -> dict[Entry, Entry]:
+    def fused(self, group: _Group) -> dict[Entry, Entry]:
         """The entries of a group and those of the node that replaces it; empty where no kernel takes it."""
-        inputs, outputs = borders(self._graph, members)
-        key = self._structure(members, inputs, outputs)
+        graph, last = self._graph, group.members[-1]
+        specs = graph.specs
+        read = tuple([id(specs[entry]) for entry in group.inputs])  # the graph holds the specs
+        # Equal for groups that compute the same of values of the same shapes and types.
+        key = (tuple([node.facts for node in group.members]), group.wiring, group.places, read)
         if key not in self._known:
-            self._known[key] = self._params(members, inputs, outputs)
+            self._known[key] = self._params(group)
         params = self._known[key]
         if params is None:
             return {}  # each alone may have a kernel where all together have none
-        attrs = {k: v for k, v in members[-1].attrs.items() if k in ("__ctx_group__", PREPARED)}
-        made = self._graph.apply(FUSED, inputs, members[-1].name, params, attrs)
-        return dict(zip(outputs, made, strict=True))
+        attrs = {k: v for k, v in last.attrs.items() if k in ("__ctx_group__", PREPARED)}
+        made = graph.apply(FUSED, group.inputs, last.name, params, attrs)
+        return dict(zip(group.outputs, made, strict=True))
 
-    def _structure(self, members: list[Node], inputs: list[Entry], outputs: list[Entry]) -> Any:
-        """What the kernel depends on: equal for groups that compute the same of values of the same shapes."""
-        specs = self._graph.specs
-        numbers = {entry: i for i, entry in enumerate(inputs)}
-        steps = []
-        for node in members:
-            steps.append((node.facts, tuple([numbers[entry] for entry in node.inputs])))
-            for i in range(node.num_outputs):
-                numbers[Entry(node, i)] = len(numbers)
-        described = [(specs[e].shape, specs[e].dtype) for e in (*inputs, *outputs)]
-        types = [specs[Entry(node, i)].dtype for node in members for i in range(node.num_outputs)]
-        return tuple(steps), tuple([numbers[e] for e in outputs]), tuple(described), tuple(types)
-
-    def _params(self, members: list[Node], inputs: list[Entry], outputs: list[Entry]) -> FusedParams | None:
+    def _params(self, group: _Group) -> FusedParams | None:
         """The parameters of the fused operator, or None without a kernel for it."""
         graph = self._graph
+        members, inputs, outputs = group.members, group.inputs, group.outputs
         scalars = [s for node in members if node.params is not None for s in node.params.scalars]
         builder = Builder(len(inputs), len(scalars))
         values = {entry: builder.input(i) for i, entry in enumerate(inputs)}
