@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simd/loops.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "mx_core/failure.hpp"
 
@@ -32,6 +34,12 @@ const LoopTable* loops_named(const char* name) {
 
 const LoopTable& loops() {
   static const LoopTable* best = [] {
+    const char* chosen = std::getenv("MX_VECTOR_ISA");
+    if (chosen != nullptr && *chosen != 0) {
+      if (const LoopTable* table = loops_named(chosen)) return table;
+      throw Error(MX_ERROR_VALUE, std::string("[MX_VECTOR_ISA]: expected avx512, avx2 or baseline, as far as the "
+                                              "processor has them, got ") + chosen);
+    }
     for (const char* name : {"avx512", "avx2", "baseline"})
       if (const LoopTable* table = loops_named(name)) return table;
     throw Error(MX_ERROR_UNSUPPORTED,

@@ -8,7 +8,10 @@ import os
 from mx_core.errors import ArgumentError
 
 #: what each variable means
-VARIABLES = {"MX_WINOGRAD": "0: convolutions are computed directly, never by Winograd's algorithm"}
+VARIABLES = {
+    "MX_VECTOR_ISA": "the instruction set of the vector loops: avx512, avx2 or baseline; by default the best",
+    "MX_WINOGRAD": "0: convolutions are computed directly, never by Winograd's algorithm",
+}
 
 
 def winograd_allowed() -> bool:

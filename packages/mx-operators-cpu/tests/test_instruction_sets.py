@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of kernels against float64 references, under each instruction set that the machine has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SWEEP = Path(__file__).with_name("sweep_kernels.py")
+#: the library's limit, and what the vector loops use; a limit that the processor does not reach changes nothing
+SETS = {
+    "all": {},
+    "amx": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"},
+    "avx512 float16": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"},
+    "avx512 bfloat16": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"},
+    "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+    "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "MX_VECTOR_ISA": "avx2"},
+    "sse": {"ONEDNN_MAX_CPU_ISA": "SSE41", "MX_VECTOR_ISA": "baseline"},
+    "direct": {"MX_WINOGRAD": "0"},
+}
+
+
+def _sweep(settings: dict[str, str], seed: int, count: int) -> str:
+    inherited = {k: v for k, v in os.environ.items() if k not in {name for s in SETS.values() for name in s}}
+    done = subprocess.run(
+        [sys.executable, str(SWEEP), str(seed), str(count)],
+        env=inherited | settings, capture_output=True, text=True, timeout=1800, check=False,
+    )  # fmt: skip
+    if "[MX_VECTOR_ISA]" in done.stderr:
+        pytest.skip("the processor lacks this instruction set")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["all", "avx2"])
+def test_a_sample_of_calls(name: str) -> None:
+    result = _sweep(SETS[name], 1, 60)
+    assert " 0 wrong" in result, result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", SETS)
+def test_many_calls(name: str, seed: int) -> None:
+    result = _sweep(SETS[name], 100 + seed, 1500)
+    assert " 0 wrong" in result, result
+
+
+def test_an_unknown_instruction_set_is_an_error() -> None:
+    code = "import mx_ndarray.nd as nd; nd.tanh(nd.ones((2,))).asnumpy()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"MX_VECTOR_ISA": "mmx"},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode and "[MX_VECTOR_ISA]: expected avx512, avx2 or baseline" in done.stderr
