@@ -67,30 +67,25 @@ def fuzz(session: nox.Session) -> None:
 def isolated(session: nox.Session) -> None:
     """Each package, or those named, installed with only what it declares; its own tests run."""
     names = session.posargs or list(distributions())
-    failed = isolation.run(names, ROOT / ".nox" / "isolated", builder(session))
-    if failed:
+    if failed := isolation.run(names, ROOT / ".nox" / "isolated", builder(session)):
         session.error(f"tests of {', '.join(failed)} failed")
 
 
 @nox.session(venv_backend="none")
 def cpp(session: nox.Session) -> None:
     """C++ tests of all packages, or those named."""
-    native_tests.run(session.posargs, "plain")
+    native_tests.run(session.posargs, "plain", builder(session).tools)
 
 
-@nox.session(venv_backend="none")
+@nox.session
 def sanitize(session: nox.Session) -> None:
-    """C++ tests under the thread sanitizer, then under the address and undefined-behaviour ones.
-
-    Without names also the programs of `tests/threads` on extensions built with the thread sanitizer, by
-    the Python of `.venv`.
-    """
+    """C++ tests under the thread sanitizer, then the address and undefined-behaviour ones; `tests/threads`."""
     for kind, flags in (("thread", "thread"), ("address", "address,undefined")):
-        native_tests.run(session.posargs, kind, f"-DMX_SANITIZE={flags}")
+        native_tests.run(session.posargs, kind, builder(session).tools, f"-DMX_SANITIZE={flags}")
     if not session.posargs:
-        python = str(ROOT / ".venv" / "bin" / "python")
-        parts = str(ROOT / ".nox" / "thread-sanitized-parts")
-        session.run(python, "tests/threads/sanitize.py", parts, env={"PYTHONPATH": "tests/fuzz"})
+        install(session, ALL, "test", more=BUILD_TOOLS)
+        script = ("tests/threads/sanitize.py", str(ROOT / ".nox" / "thread-sanitized-parts"))
+        session.run("python", *script, env={"PYTHONPATH": "tests/fuzz"})
 
 
 @nox.session

@@ -84,8 +84,16 @@ def extras_of(requirement: str) -> tuple[str, ...]:
 
 
 def lowest(requirement: str) -> str:
-    """`numpy==2.0` of `numpy>=2.0`: the lowest version that a requirement allows; itself if it names none."""
-    return re.sub(r"(?:>=|~=)\s*([^,;\s]+)[^;]*", r"==\1", requirement, count=1)
+    """`numpy==2.0.*` of `numpy>=2.0`: the lowest series that a requirement allows; itself if it names none.
+
+    Indexes do not have every version that is declared: `13.0` may begin with 13.0.48.
+    """
+    found = re.search(r"(?:>=|~=)\s*([^,;\s]+)[^;]*", requirement)
+    if found is None:
+        return requirement
+    parts = found[1].split(".")
+    version = ".".join([*parts, "0"][:2]) + ".*" if len(parts) < 3 else found[1]
+    return f"{requirement[: found.start()]}=={version}{requirement[found.end() :]}"
 
 
 def closure(

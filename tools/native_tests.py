@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Collection
 
 from .distributions import ROOT, distributions
 
 
-def run(names: Collection[str], kind: str, *options: str) -> None:
+def run(names: Collection[str], kind: str, python: str, *options: str) -> None:
     """Builds and runs `tests/cpp` of some distributions, or of all that have it.
 
     Parameters
@@ -19,6 +18,8 @@ def run(names: Collection[str], kind: str, *options: str) -> None:
         Which; none means all.
     kind : str
         Part of the build folder's name, which stays for the next run.
+    python : str
+        An interpreter that has oneDNN beside it, so that the builds fetch none.
     options : str
         Of CMake.
 
@@ -30,7 +31,7 @@ def run(names: Collection[str], kind: str, *options: str) -> None:
     include = ROOT / "packages" / "mx-core" / "src" / "mx_core" / "include"
     fixed = (
         f"-DMX_CORE_INCLUDE={include}",
-        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DPython_EXECUTABLE={python}",
         "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
     )
     for name, distribution in distributions().items():

@@ -52,10 +52,10 @@ def test_requirements_are_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("requirement", "pinned"),
     [
-        ("numpy>=2.0", "numpy==2.0"),
-        ("click>=8.1,<9", "click==8.1"),
+        ("numpy>=2.0", "numpy==2.0.*"),
+        ("click>=8.1,<9", "click==8.1.*"),
         ("mx[plot]~=0.1.0", "mx[plot]==0.1.0"),
-        ("tomli>=2; python_version < '3.11'", "tomli==2; python_version < '3.11'"),
+        ("tomli>=2; python_version < '3.11'", "tomli==2.0.*; python_version < '3.11'"),
         ("psutil", "psutil"),
     ],
 )

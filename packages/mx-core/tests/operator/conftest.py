@@ -71,7 +71,9 @@ class Unbroadcast(Operator):
     name = "_unbroadcast"
     differentiable = False
     arguments = ("data", "like")
-    shape_only_inputs = frozenset((1,))
+
+    def shape_only_inputs(self, p: Any) -> frozenset[int]:
+        return frozenset((1,))
 
     def infer_shape(self, p: Any, s: Any) -> None:
         s.unify(["like", "output"])
