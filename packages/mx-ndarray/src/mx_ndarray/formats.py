@@ -125,7 +125,7 @@ def _write_npy(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None
         raise ArgumentError("[save] a .npy file holds one array without a name; use .npz for more")
     values = _plain(arrays[0])
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
-    write_pieces(file, values.reshape(-1))
+    write_pieces(file, values.reshape(-1).view(np.uint8).data)
 
 
 def _write_npz(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None:

@@ -141,7 +141,7 @@ def record_pieces(array: NDArray) -> tuple[bytes, memoryview]:
     # Files written on an accelerator of a plug-in are read anywhere.
     kind = array.context.device_typeid if array.context.device_typeid in (1, 2, 3, 5) else 1
     head += struct.pack("<iii", kind, array.context.device_id, array._dtype_code)
-    return head, memoryview(array.asnumpy().reshape(-1).view(np.uint8))
+    return head, array.asnumpy().reshape(-1).view(np.uint8).data
 
 
 def restore(data: bytes, device: str = "cpu", number: int = 0) -> Any:

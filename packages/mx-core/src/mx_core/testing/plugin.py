@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mx_core import operators, plugins
+from mx_core import operators, plugins, services
 from mx_core.context import Context
 from mx_core.errors import MXNetError
 from mx_core.operator.declaration import Operator
@@ -108,7 +108,15 @@ def _check_codec(entry: Entry) -> Iterator[Result]:
             codec: specs.CodecSpec = entry.value
             return codec
 
-    yield from run_contract(Contract(), _subject(entry))
+    subject = _subject(entry)
+    if entry.value.encode is not None:
+        yield from run_contract(Contract(), subject)
+        return
+    for head in (b"", bytes(64)):
+        yield _attempt(subject, f"sniff answers to {len(head)} bytes", partial(entry.value.sniff, head))
+    yield _attempt(subject, "decode can be imported", partial(specs.resolve, entry.value.decode))
+    cure = "it writes none of its images; derive from CodecContract in your tests and give it a sample"
+    yield Result(subject, "decoding", None, cure)
 
 
 def _check_operator(entry: Entry) -> Iterator[Result]:
@@ -158,6 +166,9 @@ def _check_kernel(entry: Entry) -> Iterator[Result]:
     if op is None:
         yield Result(_subject(entry), "has an operator", f"there is no operator {entry.value.op!r}")
         return
+    if device not in ("cpu", *services.DEVICE_INSTALL, *plugins.registry("devices").names()):
+        yield Result(_subject(entry), "has a device", f"there is no device type {device!r}")
+        return
     if device != "cpu" and not _is_present(device):
         yield Result(_subject(entry), "can be imported", None, f"there is no {device} here")
         return
@@ -174,8 +185,6 @@ def _check_kernel(entry: Entry) -> Iterator[Result]:
 
 
 def _is_present(device: str) -> bool:
-    from mx_core import services
-
     try:
         return services.device_count(device) > 0
     except MXNetError:
@@ -274,8 +283,6 @@ def _check_iterator(entry: Entry) -> Iterator[Result]:
 
 
 def _check_device(entry: Entry) -> Iterator[Result]:
-    from mx_core import services
-
     counted = _attempt(_subject(entry), "devices can be counted", partial(services.device_count, entry.name))
     yield counted
     if counted.error is not None:
