@@ -56,7 +56,7 @@ def refusal(op: Operator[Any], p: Params, g: GradientBuilder) -> Sequence[Entry 
     shape_only = op.shape_only_inputs(p)
     wanted = [i for i in range(n) if i not in shape_only]
     heads = [g.out_grad(name) for name in op.outputs(p)]
-    shown = op.backward_of.name if op.backward_of is not None else op.name
+    shown = op.backward_of.name if op.backward_of is not None else op.name.removeprefix("_backward_")
     made = g.op(NAME, heads, operator=shown, num_args=len(heads), num_outputs=len(wanted))
     places = dict(zip(wanted, made, strict=True))
     return [places.get(i) for i in range(n)]

@@ -157,6 +157,9 @@ class BackwardReshape(_SameElements[NoParams]):
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         s.unify(["data", "output"])
+        out_grad, data = s.known("out_grad"), s.known("data")
+        if out_grad is not None and data is not None and prod(out_grad) != prod(data):
+            raise s.error(f"out_grad: expected the {prod(data)} elements of data {data}, got {out_grad}")
 
 
 class Reshape(_SameElements[ReshapeParam]):
@@ -168,6 +171,9 @@ class Reshape(_SameElements[ReshapeParam]):
 
     name = "Reshape"
     aliases = ("reshape",)
+
+    def backward_operator(self) -> BackwardReshape:
+        return BackwardReshape()
 
     def target(self, p: ReshapeParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         source = shapes[0]

@@ -110,7 +110,9 @@ class UpSampling(Operator[UpSamplingParam]):
         return (joined.astype(inputs[0].dtype),)
 
     def backward(self, p: UpSamplingParam, out_grad: Array, inputs: Arrays) -> Arrays:
-        """Sums over blocks of pixels, of nearest."""
+        """Sums over blocks of pixels, or that of the Deconvolution."""
+        if p.sample_type == "bilinear":
+            return Deconvolution().backward(filter_param(p), out_grad, *inputs)
         grads, begin = [], 0
         for x in inputs:
             n, c, h, w = x.shape
