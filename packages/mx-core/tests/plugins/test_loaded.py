@@ -11,7 +11,7 @@ import pytest
 
 import mx_core
 from mx_core import plugins
-from mx_core.errors import PluginError, PluginWarning
+from mx_core.errors import NoKernelError, PluginError, PluginWarning
 
 GOOD = """
     import mx_core
@@ -243,6 +243,13 @@ def test_all_threads_see_one_loading(site):
         assert mx_core.loads == 1
     finally:
         del mx_core.loads
+
+
+def test_select_kernel_may_refuse_a_call(site):
+    site.add("policy", "from mx_core.errors import NoKernelError\n"
+             "def mx_select_kernel(op):\n    raise NoKernelError('not on Sundays')\n")  # fmt: skip
+    with pytest.raises(NoKernelError, match="not on Sundays"):
+        plugins.select_kernel(None, None, ["a"])
 
 
 def test_select_kernel_asks_the_hook(site):

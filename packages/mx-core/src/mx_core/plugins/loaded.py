@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mx_core.errors import PluginError, PluginWarning
+from mx_core.errors import MXNetError, PluginError, PluginWarning
 from mx_core.plugins import aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
@@ -163,7 +163,10 @@ def _brings(record: PluginRecord, kind: str, name: str) -> bool:
 
 
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
-    """The first answer of hook `mx_select_kernel`, or None; a hook that raises is warned of and not asked."""
+    """The first answer of hook `mx_select_kernel`, or None.
+
+    An MXNetError of a hook refuses the call; a hook that raises anything else is set aside with a warning.
+    """
     state = _get()
     if not state.selects:
         return None
@@ -171,6 +174,8 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
     for implementation in reversed(state.manager.hook.mx_select_kernel.get_hookimpls()):
         try:
             chosen: Any = implementation.function(*(given[name] for name in implementation.argnames))
+        except MXNetError:
+            raise
         except Exception as error:
             aside.set_aside(_hook_entry(state, implementation), error)
             continue
