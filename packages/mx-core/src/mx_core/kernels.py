@@ -107,12 +107,31 @@ def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
 def candidates(op: Operator, device: str) -> list[KernelSpec]:
     """Kernels and generators for an operator on a device, best first; the reference last."""
     from mx_core import plugins
+
+    kernels = plugins.registry("kernels").items()
+    generators = plugins.registry("kernel_generators").items()
+    known = _candidates.get((op, device))
+    if known is None or known[0] is not kernels or known[1] is not generators:
+        if len(_candidates) >= 4096:
+            _candidates.clear()
+        known = kernels, generators, _find(op, device, kernels, generators)
+        _candidates[op, device] = known
+    return list(known[2])
+
+
+#: by operator and device: the entries of the registries it was found in, and what was found
+_candidates: dict[tuple[Operator, str], tuple[Any, Any, list[KernelSpec]]] = {}
+
+
+def _find(
+    op: Operator, device: str, kernels: tuple[Any, ...], generators: tuple[Any, ...]
+) -> list[KernelSpec]:
     from mx_core.operator.simple import Elementwise
 
-    table = _by_operator(plugins.registry("kernels").items())
+    table = _by_operator(kernels)
     found = [spec for name in (op.name, *op.aliases) for spec in table.get((name, device), ())]
     if isinstance(op, Elementwise):
-        for entry in plugins.registry("kernel_generators").items():
+        for entry in generators:
             if entry.value.device == device:
                 found.append(_generated(op, entry.value, entry.plugin))
     found.sort(key=lambda spec: (-spec.priority, spec.plugin, spec.variant))

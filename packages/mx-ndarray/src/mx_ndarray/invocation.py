@@ -173,14 +173,24 @@ def scalar_params(op: Operator, value: Any) -> Params:
     return params
 
 
-def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
-    """Parameters of an operator without inputs; the type code -1 is the operator's own type."""
-    settings: dict[str, Any] = {"shape": shape}
+@lru_cache(maxsize=512)
+def _unshaped(op: Operator, dtype: int) -> dict[str, Any]:
+    """The parameters of an operator without inputs but for their shape."""
+    settings: dict[str, Any] = {"shape": ()}
     if dtype >= 0:
         settings["dtype"] = dtypes.name(dtype)
     if op.name == "_full":
         settings["value"] = 0.0  # given as a run-time scalar by every call
-    params: Params = op.Param.parse(settings, op=op.name)
+    return vars(op.Param.parse(settings, op=op.name))
+
+
+def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
+    """Parameters of an operator without inputs; the type code -1 is the operator's own type.
+
+    Native code has checked the shape, so that it is not parsed again.
+    """
+    params: Params = op.Param.__new__(op.Param)
+    vars(params).update(_unshaped(op, dtype), shape=shape)
     return params
 
 

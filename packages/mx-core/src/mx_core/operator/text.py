@@ -7,6 +7,7 @@ import ast
 import math
 import types
 import typing
+from functools import cache
 from typing import TYPE_CHECKING, Any, Union
 
 from mx_core import dtypes
@@ -20,6 +21,7 @@ _TRUE = frozenset(("1", "true"))
 _FALSE = frozenset(("0", "false"))
 
 
+@cache
 def alternatives(annotation: Any) -> tuple[Any, bool]:
     """The type without None, and whether None is allowed."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
