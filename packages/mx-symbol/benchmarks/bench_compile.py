@@ -4,7 +4,7 @@
     python bench_compile.py [WORDS OF A CASE'S NAME]
 
 The time of a later step is taken off, so what is left is inference of shapes, graph passes, the gradient graph, the
-memory plan and the prepack of kernels. Each framework runs in a process of its own, which has compiled a small
+memory plan and the preparation of kernels. Each framework runs in a process of its own, which has compiled a small
 graph before. Frameworks that this Python has not got are run by the Pythons that MX_BENCH_MXNET_PYTHON and
 MX_BENCH_TORCH_PYTHON name, and left out where there are none.
 
