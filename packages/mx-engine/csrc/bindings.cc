@@ -14,6 +14,7 @@ namespace mx::engine {
 namespace {
 
 constexpr auto kSignalInterval = std::chrono::milliseconds(50);  // how often Ctrl-C is looked for
+constexpr auto kFirstHold = std::chrono::milliseconds(500);  // how long a fork holds pushes back at first
 
 using Clock = std::chrono::steady_clock;
 
@@ -244,17 +245,28 @@ class PyEngine {
   // Drains and stops the engine, and closes it for pushes of other threads: "quiet".  "busy" when
   // operations were still pending after `timeout` seconds or at Ctrl-C, "inside" when the fork
   // happens inside an operation: the child's engine then starts without what was pending.
+  //
+  // Other threads' pushes are held back meanwhile, or a moment without any might never come.  What
+  // is pending may wait for just such a thread, which therefore gets on for a moment now and then.
   const char* before_fork(double timeout) {
     const Clock::time_point end = deadline_of(timeout);
     const bool inside = Frame::any();
-    while (!inside) {
-      if (!drain_for(std::chrono::duration<double>(end - Clock::now()).count())) break;
-      {
-        py::gil_scoped_release nogil;
-        engine_->stop(nanoseconds_until(end));
+    const auto seconds_until = [](Clock::time_point when) {
+      return std::chrono::duration<double>(when - Clock::now()).count();
+    };
+    for (auto hold = kFirstHold; !inside; hold *= 2) {
+      engine_->hold_for_fork();
+      if (drain_for(seconds_until(std::min(end, Clock::now() + hold)))) {
+        {
+          py::gil_scoped_release nogil;
+          engine_->stop(nanoseconds_until(end));
+        }
+        if (engine_->try_close_for_fork(false)) return "quiet";
       }
-      if (engine_->try_close_for_fork(false)) return "quiet";
-      if (Clock::now() >= end) break;
+      if (PyErr_Occurred() != nullptr || Clock::now() >= end) break;
+      engine_->open_after_fork();
+      drain_for(seconds_until(std::min(end, Clock::now() + kSignalInterval)));
+      if (PyErr_Occurred() != nullptr) break;
     }
     if (PyErr_Occurred() != nullptr) interrupt_later();
     engine_->try_close_for_fork(true);
@@ -378,9 +390,10 @@ PYBIND11_MODULE(_core, module) {
            py::arg("timeout") = py::none())
       .def("drain", &PyEngine::drain, py::arg("timeout"))
       .def("stop", &PyEngine::stop, py::arg("timeout") = py::none())
-      .def("start", [](const PyEngine& e) { e.get()->start(); })
+      .def("start", [](const PyEngine&) {})
       .def("close", &PyEngine::close, py::arg("timeout"))
       .def("cancel", [](const PyEngine& e, const std::string& why) { e.get()->cancel(why.c_str()); }, py::arg("why"))
+      .def("serve_exit", [](const PyEngine& e) { e.get()->serve_exit(); })
       .def("notify_shutdown", [](const PyEngine& e) { e.get()->notify_shutdown(); })
       .def("unobserved", &PyEngine::unobserved)
       .def("running", &PyEngine::running)

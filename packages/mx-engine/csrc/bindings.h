@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "engine.h"
+#include "mx_core/gil.hpp"
 #include "mx_core/python.hpp"
 
 namespace mx::engine {

@@ -3,20 +3,10 @@
 // Python callables as operations.
 #include "bindings.h"
 
-#include <unistd.h>
-
-#include "intern.h"
+#include "mx_core/intern.hpp"
 
 namespace mx::engine {
 namespace {
-
-bool interpreter_ends() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
 
 // Taking the GIL from native threads.
 //
@@ -26,7 +16,7 @@ bool interpreter_ends() noexcept {
 // Python then.
 thread_local PyGILState_STATE lane_gil = PyGILState_UNLOCKED;
 thread_local PyThreadState* lane_state = nullptr;  // of this pool thread, once it ran Python
-thread_local Lookout gil_lookout;
+thread_local SpinBudget gil_spin;
 thread_local bool lane_busy = false;               // lane_state is in use further up the stack
 
 struct GilTaken {
@@ -37,7 +27,7 @@ struct GilTaken {
 GilTaken take_gil() {
   const Worker* worker = WorkerPool::current();
   if (worker == nullptr || lane_busy) return {false, PyGILState_Ensure()};
-  if (worker->fresh) gil_lookout.look_for(WaitWithoutGil::any);
+  if (worker->fresh) gil_spin.spin_until(WaitWithoutGil::any);
   if (lane_state == nullptr) {
     lane_gil = PyGILState_Ensure();
     lane_state = PyThreadState_Get();
@@ -236,12 +226,7 @@ void sleep_without_gil() noexcept {
   }
   PyThreadState* state = PyEval_SaveThread();
   std::this_thread::sleep_for(kMoment);
-  try {
-    PyEval_RestoreThread(state);
-  } catch (...) {
-    // The interpreter ends, and this thread with it; C++ must not finish the unwinding.
-    for (;;) ::pause();
-  }
+  restore_thread(state);
 }
 
 void end_python_thread() {
@@ -255,6 +240,10 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& name, const std::string& property, bool asynchronous) {
   if (PyCallable_Check(function.ptr()) == 0) {
     refuse_type("fn", "a callable", function);
+  }
+  if (interpreter_ends()) {  // no thread would get the GIL any more
+    raise_status(MX_ERROR_SHUTDOWN, "[push] the interpreter ends; nothing can be pushed");
+    throw py::error_already_set();
   }
   const std::vector<Variable*> read = variables_of(engine, reads, "reads");
   const std::vector<Variable*> written = variables_of(engine, writes, "writes");

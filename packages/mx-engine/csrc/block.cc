@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "spin_lock.h"
+#include "mx_core/spin.hpp"
 
 namespace mx::engine {
 namespace {
@@ -51,10 +51,9 @@ struct ThreadCache {
 
   ~ThreadCache() {
     ended = true;
-    if (reserve.head != nullptr) give(reserve.head);
-    while (Block* block = current.head) {
-      current.head = block->next;
-      delete block;
+    if (Block* batch = std::exchange(reserve, {}).head) give(batch);
+    for (Block* block = std::exchange(current, {}).head; block != nullptr;) {
+      delete std::exchange(block, block->next);
     }
   }
 };
@@ -68,7 +67,9 @@ ThreadCache& thread_cache() {
 
 Block* allocate_block(uint32_t n_entries) {
   ThreadCache& cache = thread_cache();
-  if (cache.current.head == nullptr) {
+  // A destructor of another thread-local object may get here when the cache has ended: what is in the
+  // shared list then would have two owners.
+  if (cache.current.head == nullptr && !cache.ended) {
     if (cache.reserve.head != nullptr) {
       cache.current = std::exchange(cache.reserve, Chain{});
     } else if (Block* batch = take()) {

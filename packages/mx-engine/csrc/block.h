@@ -14,7 +14,7 @@ namespace mx::engine {
 
 using Operator = ::mx_operator;
 struct Block;
-struct Flight;
+struct InFlight;
 class Stream;
 class Waiter;
 
@@ -56,7 +56,7 @@ struct Block {
   Operator* reusable = nullptr;  // the operator this is a push of; a reference
 
   Stream* stream = nullptr;  // of the device it runs on; NULL on the host
-  Flight* flight = nullptr;  // from its launch on a device on; a reference
+  InFlight* in_flight = nullptr;  // from its launch on a device on; a reference
 
   // An asynchronous operation is finished by the later of two: its body returns, it is completed.
   std::atomic<uint32_t> unfinished_parts{0};

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine.h"
-#include "spin_lock.h"
+#include "mx_core/spin.hpp"
 
 namespace mx::engine {
 namespace {

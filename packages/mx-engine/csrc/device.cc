@@ -14,18 +14,18 @@ thread_local bool watching_thread = false;
 
 }  // namespace
 
-void release(Flight* flight) noexcept {
-  if (flight->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (flight->token != nullptr) {
-    const mx_device_api* device = flight->stream->device;
-    device->release(device->self, flight->token);
+void release(InFlight* in_flight) noexcept {
+  if (in_flight->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (in_flight->token != nullptr) {
+    const mx_device_api* device = in_flight->stream->device;
+    device->release(device->self, in_flight->token);
   }
-  delete flight;
+  delete in_flight;
 }
 
-void Stream::watch(Flight* flight) noexcept {
-  retain(flight);
-  flight->next = nullptr;
+void Stream::watch(InFlight* in_flight) noexcept {
+  retain(in_flight);
+  in_flight->next = nullptr;
   bool watched = true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -43,45 +43,45 @@ void Stream::watch(Flight* flight) noexcept {
     }
     if (watched) {
       const bool idle = head_ == nullptr;
-      *(idle ? &head_ : &tail_->next) = flight;
-      tail_ = flight;
+      *(idle ? &head_ : &tail_->next) = in_flight;
+      tail_ = in_flight;
       if (idle) work_.notify_one();
     }
   }
-  if (!watched) land(flight);
+  if (!watched) await_token(in_flight);
 }
 
-void Stream::land(Flight* flight) noexcept {
+void Stream::await_token(InFlight* in_flight) noexcept {
   mx_error error{};
-  const int32_t status = device->wait(device->self, flight->token, &error);
+  const int32_t status = device->wait(device->self, in_flight->token, &error);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     awaited_ = nullptr;
   }
-  landings_.token_reached(
-      flight, status == MX_OK ? nullptr
+  listener_.token_reached(
+      in_flight, status == MX_OK ? nullptr
                               : make_failure(static_cast<mx_status>(status), error.message));
 }
 
 // Blocks; NULL when the thread is to end.
-Flight* Stream::pop() noexcept {
+InFlight* Stream::pop() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   work_.wait(lock, [this] { return head_ != nullptr || stopping_ || abandoned_; });
   if (abandoned_ || head_ == nullptr) {
     ended_ = true;
     return nullptr;
   }
-  Flight* flight = head_;
-  head_ = flight->next;
-  awaited_ = flight->block;
-  return flight;
+  InFlight* in_flight = head_;
+  head_ = in_flight->next;
+  awaited_ = in_flight->block;
+  return in_flight;
 }
 
 bool Stream::watching() noexcept { return watching_thread; }
 
 void Stream::main() noexcept {
   watching_thread = true;
-  while (Flight* flight = pop()) land(flight);
+  while (InFlight* in_flight = pop()) await_token(in_flight);
 }
 
 bool Stream::stop(std::chrono::steady_clock::time_point deadline) noexcept {
@@ -200,7 +200,7 @@ Stream* Devices::find(mx_context context, int32_t property, mx_error* error) noe
   std::lock_guard<std::mutex> lock(mutex_);
   if (Stream* stream = known(context, lane)) return stream;
   auto* node = new (std::nothrow)
-      Node{{landings_, device, context, lane, handle}, streams_.load(std::memory_order_relaxed)};
+      Node{{listener_, device, context, lane, handle}, streams_.load(std::memory_order_relaxed)};
   if (node == nullptr) {
     set_error(error, MX_ERROR_MEMORY, "out of host memory");
     return nullptr;

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "flight.h"
+#include "in_flight.h"
 #include "mx_core/device.h"
 #include "worker_pool.h"
 
@@ -19,28 +19,28 @@ inline bool is_host(const mx_context& context) noexcept {
   return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
 }
 
-// Told of every flight whose token is reached, on the thread that saw it.
-class Landings {
+// Told of every in-flight operation whose token is reached, on the thread that saw it.
+class TokenListener {
  public:
-  // Takes the stream's reference to the flight; `failure`, a reference, is the token's.
-  virtual void token_reached(Flight* flight, mx_failure* failure) noexcept = 0;
+  // Takes the stream's reference to the operation; `failure`, a reference, is the token's.
+  virtual void token_reached(InFlight* in_flight, mx_failure* failure) noexcept = 0;
 
  protected:
-  ~Landings() = default;
+  ~TokenListener() = default;
 };
 
 // One stream of a device.  A thread of its own, made when there is something to watch, waits for
 // the tokens in the order they were recorded; without any it sleeps.
 class Stream {
  public:
-  Stream(Landings& landings, const mx_device_api* device, mx_context context, int32_t lane,
+  Stream(TokenListener& listener, const mx_device_api* device, mx_context context, int32_t lane,
          void* handle)
-      : device(device), context(context), lane(lane), handle(handle), landings_(landings) {}
+      : device(device), context(context), lane(lane), handle(handle), listener_(listener) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // The flight's token was recorded: it is watched from now on.  Takes a reference.
-  void watch(Flight* flight) noexcept;
+  // The operation's token was recorded: it is watched from now on.  Takes a reference.
+  void watch(InFlight* in_flight) noexcept;
   // The watching thread ends once nothing is left to watch; `watch` brings another one.  Whether
   // that was done in time.  Blocks.
   bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
@@ -57,18 +57,18 @@ class Stream {
   const mx_context context;
   const int32_t lane;
   void* const handle;
-  std::atomic<int64_t> last_landing{0};  // in nanoseconds; while profiled
+  std::atomic<int64_t> last_completion{0};  // in nanoseconds; while profiled
 
  private:
   void main() noexcept;
-  Flight* pop() noexcept;
-  void land(Flight* flight) noexcept;
+  InFlight* pop() noexcept;
+  void await_token(InFlight* in_flight) noexcept;
 
-  Landings& landings_;
+  TokenListener& listener_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable work_;
-  Flight* head_ = nullptr;
-  Flight* tail_ = nullptr;
+  InFlight* head_ = nullptr;
+  InFlight* tail_ = nullptr;
   const Block* awaited_ = nullptr;  // the operation whose token is waited for
   bool ended_ = false;              // the thread is about to
   bool stopping_ = false;
@@ -79,7 +79,7 @@ class Stream {
 // The accelerators of one engine.  Only ever grows.  Threads: any.
 class Devices {
  public:
-  explicit Devices(Landings& landings) noexcept : landings_(landings) {}
+  explicit Devices(TokenListener& listener) noexcept : listener_(listener) {}
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
   ~Devices();
@@ -112,7 +112,7 @@ class Devices {
     }
   }
 
-  Landings& landings_;
+  TokenListener& listener_;
   std::mutex mutex_;  // held to add to the lists, which are read without it
   std::atomic<Device*> devices_{nullptr};
   std::atomic<Node*> streams_{nullptr};

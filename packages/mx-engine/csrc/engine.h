@@ -12,8 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "admission.h"
 #include "device.h"
-#include "lanes.h"
+#include "pools.h"
 #include "monitor.h"
 #include "operator.h"
 #include "poison.h"
@@ -28,7 +29,7 @@ struct EngineOptions {
   bool per_device = true;   // pools per device, or one for all
   bool debug = false;       // finds undeclared writes and circular waits
   bool sticky = false;      // every wait raises a failure, not the first alone
-  LaneLimits limits;
+  PoolLimits limits;
   void (*thread_ends)() = nullptr;  // called on each pool thread before it ends
   // Sleeps for a moment, on a thread that waits for another one's fork.  Whatever the forking
   // thread may need until then, the GIL above all, is given away meanwhile.
@@ -52,7 +53,7 @@ class LockOrder;
 // Sets the error of an operation that is not accepted; returns the code.
 int32_t refused(const char* name, mx_error* error, mx_status code, const char* text) noexcept;
 
-class Engine final : private Runner, private Landings {
+class Engine final : private Runner, private TokenListener {
  public:
   explicit Engine(EngineOptions options);
   Engine(const Engine&) = delete;
@@ -111,7 +112,6 @@ class Engine final : private Runner, private Landings {
   bool stop(int64_t timeout_ns = -1) noexcept;
   // Operations that run now on threads of the engine, or on accelerators.
   std::vector<Running> running();
-  void start() noexcept {}
   void notify_shutdown() noexcept;
   // Refuses pushes from outside of operations from now on, then waits for what is pending.  Whether
   // that finished within the time.
@@ -120,7 +120,7 @@ class Engine final : private Runner, private Landings {
   // written fails with `why`, which does not count as a failure nobody has seen.  For good.
   void cancel(const char* why) noexcept;
   int set_workers(int n) noexcept;
-  int workers() const noexcept { return options_.naive ? 0 : lanes_.compute_threads(); }
+  int workers() const noexcept { return options_.naive ? 0 : pools_.compute_threads(); }
 
   // Threads of parallel regions in operations, per worker; 0: what the runtime says.
   void set_omp_threads(int n) noexcept { omp_threads_.store(n, std::memory_order_relaxed); }
@@ -129,29 +129,31 @@ class Engine final : private Runner, private Landings {
   FailureLedger& failures() noexcept { return failures_; }
   Profile& profile() noexcept { return profile_; }
 
-  // Around fork(), on the forking thread.  `try_close_for_fork` succeeds when nothing is pending
-  // (or with `force`); then nobody can push until `open_after_fork`.
-  bool try_close_for_fork(bool force) noexcept;
-  void open_after_fork() noexcept;
+  // Once closed and quiet: the calling thread, which runs the handlers of the exit, may push again;
+  // what it pushes has finished when the push returns.
+  void serve_exit() noexcept { admission_.serve_exit(); }
+
+  // Around fork(), on the forking thread: see Admission.
+  bool hold_for_fork() noexcept { return admission_.hold_for_fork(); }
+  bool try_close_for_fork(bool force) noexcept { return admission_.try_close_for_fork(force); }
+  void open_after_fork() noexcept { admission_.open_after_fork(); }
 
  private:
   friend class Bulk;
-  // closing: only running operations push any more.
-  enum State : int { accepting, forking, closing, shut_down };
-
   ~Engine() = default;
   void run(Block* block, uint32_t worker) override;
   void thread_ends() override {
     if (options_.thread_ends != nullptr) options_.thread_ends();
   }
 
-  int32_t enter(bool deletion, mx_error* error) noexcept;
-  void sleep() const noexcept;
-  void leave() noexcept;
+  // Pushing (push.cc).
+  int32_t admit(mx_error* error) noexcept;
   int32_t check_writes(const mx_operation& operation, mx_error* error) noexcept;
   int32_t check_lost(const mx_operation& operation, mx_error* error) noexcept;
   bool lost(const Variable* variable, bool for_write) const noexcept;
   Block* make_block(const mx_operation& operation);
+
+  // Bulks (bulk_run.cc).
   void run_bulk(Block* block, uint32_t worker);
   static void pass_bulk_on();
   bool somebody_waits() const noexcept {
@@ -162,42 +164,52 @@ class Engine final : private Runner, private Landings {
   void hand_over(Block* block) noexcept;
   void begin_waiting() noexcept;
   void end_waiting() noexcept { waiting_.fetch_sub(1, std::memory_order_seq_cst); }
-  void launch(Block* block, const LockOrder& order, mx_failure** failure);
-  void run_naively(Block* block, mx_failure** failure);
+
+  // From the places at the variables to a thread (scheduler.cc).
+  void enqueue(Block* block, const LockOrder& order, mx_failure** failure);
+  void dispatch(ReadyList ready);
   void execute(Block* block, uint32_t worker, ReadyList& ready);
   void run_body(Block* block, uint32_t worker, ReadyList& ready);
+  void run_naively(Block* block, mx_failure** failure);
+
+  // Completion on the host (completion.cc).
   void conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept;
+  void finish(Block* block, FailureRef failure, Poison* inherited, ReadyList& ready) noexcept;
+  void release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept;
+  void finish_wait(Block* block, ReadyList& ready) noexcept;
+  Poison* find_poison(const Block& block) const noexcept;
+
+  // The end of variables (variable_life.cc).
   void execute_deletion(Block* block) noexcept;
   void die(Variable* variable) noexcept;
   void end(Variable* variable) noexcept;
 
-  // Operations of devices, in two steps.
+  // Operations of devices, in two steps (device_completion.cc).
   int32_t find_stream(const mx_context& context, const mx_operation& operation, Stream** stream,
                       mx_error* error) noexcept;
-  bool take_off(Block* block) noexcept;
-  void find_earlier(Flight* flight) noexcept;
-  FailureRef order_on_device(Flight* flight) noexcept;
-  void launched(Block* block, FailureRef failure, ReadyList& ready) noexcept;
-  void token_reached(Flight* flight, mx_failure* failure) noexcept override;
-  void approach(Flight* flight, ReadyList& ready) noexcept;
+  bool begin_on_device(Block* block) noexcept;
+  void find_earlier(InFlight* in_flight) noexcept;
+  FailureRef order_on_device(InFlight* in_flight) noexcept;
+  void on_launched(Block* block, FailureRef failure, ReadyList& ready) noexcept;
+  void token_reached(InFlight* in_flight, mx_failure* failure) noexcept override;
+  void on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept;
   FailureRef wait_for_launched(Block* block) noexcept;
-  void finish(Block* block, FailureRef failure, Poison* inherited, ReadyList& ready) noexcept;
-  void release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept;
-  void finish_wait(Block* block, ReadyList& ready) noexcept;
-  void dispatch(ReadyList ready);
+
+  // Life, forks (lifecycle.cc, fork.cc).
   void destroy() noexcept;
+  void finish_before_exit() noexcept;
   void enlist();
   void delist() noexcept;
   void lock_for_fork() noexcept;
   void unlock_after_fork(bool child) noexcept;
   static void before_fork() noexcept;
   static void after_fork(bool child) noexcept;
-  Poison* find_poison(const Block& block) const noexcept;
   Poison* cancellation() const noexcept { return cancellation_.load(std::memory_order_acquire); }
 
   mx_engine_api table_;
   const EngineOptions options_;
-  Lanes lanes_;
+  Admission admission_;
+  Pools pools_;
   Devices devices_{*this};
   FailureLedger failures_{options_.sticky};
   std::atomic<Poison*> cancellation_{nullptr};  // what is skipped once the engine was told to cancel fails with it
@@ -206,20 +218,14 @@ class Engine final : private Runner, private Landings {
   std::atomic<int> omp_threads_{0};
   uint32_t lost_forks_ = 0;  // forks up to this process at which the parent had something pending
   std::atomic<uint32_t> references_{1};
-  std::atomic<int> state_{accepting};
-  int state_before_fork_ = accepting;     // meaningful while state_ is forking
-  std::atomic<std::thread::id> forking_thread_{};  // meaningful while state_ is forking
   std::atomic<uint32_t> visitors_{0};  // threads inside complete() or handing a bulk over
   std::atomic<uint32_t> waiting_{0};   // threads that wait for something; bulks hold nothing back
-  alignas(64) std::atomic<uint64_t> pending_{0};
-  alignas(64) std::atomic<int> quiet_waiters_{0};
   struct Kept {
     void* object;
     void (*release)(void*);
   };
-  std::vector<Kept> kept_;  // guarded by quiet_mutex_
-  std::mutex quiet_mutex_;  // with quiet_: for those who wait until nothing is pending
-  std::condition_variable quiet_;
+  std::mutex kept_mutex_;
+  std::vector<Kept> kept_;  // guarded by kept_mutex_
 };
 
 }  // namespace mx::engine

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mx_core/engine.h"
-#include "spin_lock.h"
+#include "mx_core/spin.hpp"
 
 namespace mx::engine {
 

@@ -1,14 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.h"
 
+#include <cstddef>
+#include <cstring>
+
 #include "bulk.h"
 #include "engine.h"
-#include "intern.h"
+#include "mx_core/intern.hpp"
 
 namespace mx::engine {
 namespace {
 
 Engine& of(void* self) noexcept { return *static_cast<Engine*>(self); }
+
+// Bytes of mx_operation in interface 1.0.
+constexpr size_t kOperationSize10 = offsetof(mx_operation, destroy) + sizeof(mx_operation::destroy);
+
+// Calls body(operation) with an operation of this version: what an older caller does not know is 0.
+// A size below 1.0's was never set, which is `refused`; that much memory is there all the same,
+// `destroy` included.
+template <class Result, class Body>
+Result of_this_version(const mx_operation& given, mx_error* error, Result refused, Body&& body) {
+  if (given.size >= sizeof(mx_operation)) return body(given);
+  if (given.size < kOperationSize10) {
+    if (given.destroy != nullptr) given.destroy(given.argument);
+    set_error(error, MX_ERROR_ABI, "[push] size: expected sizeof(mx_operation) of interface 1.0 or later");
+    return refused;
+  }
+  mx_operation whole{};
+  std::memcpy(&whole, &given, given.size);
+  return body(whole);
+}
 
 }  // namespace
 
@@ -27,13 +49,17 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
     return of(self).version(variable);
   };
   t->push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error* error) {
-    return of(self).push(*operation, failure, error);
+    return of_this_version(*operation, error, int32_t{MX_ERROR_ABI}, [&](const mx_operation& whole) {
+      return of(self).push(whole, failure, error);
+    });
   };
   t->complete = [](void* self, mx_completion* done, mx_failure* failure) {
     of(self).complete(reinterpret_cast<Block*>(done), failure);
   };
   t->new_operator = [](void* self, const mx_operation* prototype, mx_error* error) {
-    return of(self).new_operator(*prototype, error);
+    return of_this_version(*prototype, error, static_cast<mx_operator*>(nullptr), [&](const mx_operation& whole) {
+      return of(self).new_operator(whole, error);
+    });
   };
   t->push_operator = [](void* self, mx_operator* op, mx_context context, int32_t priority,
                         mx_failure** failure, mx_error* error) {
@@ -55,7 +81,7 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   };
   t->pending = [](void* self) { return of(self).pending(); };
   t->stop = [](void* self) { of(self).stop(); };
-  t->start = [](void* self) { of(self).start(); };
+  t->start = [](void*) {};  // the next push starts the threads
   t->notify_shutdown = [](void* self) { of(self).notify_shutdown(); };
   t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).set_workers(n); };
   t->workers = [](void* self) -> int32_t { return of(self).workers(); };

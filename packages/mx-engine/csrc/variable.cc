@@ -19,35 +19,35 @@ void mx_variable::advance(mx::engine::ReadyList& ready) noexcept {
 bool mx_variable::ordered_by_device(bool write, const mx::engine::Block* block) const noexcept {
   if (block == nullptr || block->stream == nullptr) return false;
   const mx_device_api* device = block->stream->device;
-  if (flying_write != nullptr && flying_write->stream->device != device) return false;
+  if (in_flight_write != nullptr && in_flight_write->stream->device != device) return false;
   if (!write) return true;
-  const mx::engine::Flight::Reading* at = flying_reads;
-  while (at != nullptr && at->flight->stream->device == device) at = at->next;
+  const mx::engine::InFlight::Reading* at = in_flight_reads;
+  while (at != nullptr && at->in_flight->stream->device == device) at = at->next;
   return at == nullptr;
 }
 
-void mx_variable::take_off(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept {
+void mx_variable::leave_in_flight(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept {
   give_back(entry->write);
-  if (entry->write) {  // lands after everything that flew before it
-    flying_write = flight;
-    while (mx::engine::Flight::Reading* reading = flying_reads) {
-      flying_reads = reading->next;
+  if (entry->write) {  // completes after everything that was in flight before it
+    in_flight_write = in_flight;
+    while (mx::engine::InFlight::Reading* reading = in_flight_reads) {
+      in_flight_reads = reading->next;
       reading->link = nullptr;
     }
     return;
   }
-  auto& reading = flight->readings[static_cast<size_t>(entry - flight->block->entries)];
-  reading = {flight, flying_reads, &flying_reads};
-  if (flying_reads != nullptr) flying_reads->link = &reading.next;
-  flying_reads = &reading;
+  auto& reading = in_flight->readings[static_cast<size_t>(entry - in_flight->block->entries)];
+  reading = {in_flight, in_flight_reads, &in_flight_reads};
+  if (in_flight_reads != nullptr) in_flight_reads->link = &reading.next;
+  in_flight_reads = &reading;
 }
 
-void mx_variable::land(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept {
+void mx_variable::complete(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept {
   if (entry->write) {
-    if (flying_write == flight) flying_write = nullptr;
+    if (in_flight_write == in_flight) in_flight_write = nullptr;
     return;
   }
-  auto& reading = flight->readings[static_cast<size_t>(entry - flight->block->entries)];
+  auto& reading = in_flight->readings[static_cast<size_t>(entry - in_flight->block->entries)];
   if (reading.link == nullptr) return;
   *reading.link = reading.next;
   if (reading.next != nullptr) reading.next->link = reading.link;

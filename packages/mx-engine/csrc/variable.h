@@ -10,11 +10,11 @@
 #include <cstdint>
 
 #include "block.h"
-#include "flight.h"
-#include "spin_lock.h"
+#include "in_flight.h"
+#include "mx_core/spin.hpp"
 
 struct mx_variable {
-  mx::engine::SpinLock lock;  // guards everything below
+  mx::SpinLock lock;  // guards everything below
   bool writing = false;       // a write is granted
   bool deleted = false;       // freed when nobody pins it any more
   bool dying = false;         // deleted without a place in the queue: `deleter` runs when it is idle
@@ -30,8 +30,8 @@ struct mx_variable {
   // Written under the lock by the holder of the write grant; read without it under any grant.
   mx::engine::Poison* poison = nullptr;
   // Launched on a device and not known to be done: the last write, and the reads since then.
-  mx::engine::Flight* flying_write = nullptr;
-  mx::engine::Flight::Reading* flying_reads = nullptr;
+  mx::engine::InFlight* in_flight_write = nullptr;
+  mx::engine::InFlight::Reading* in_flight_reads = nullptr;
   void (*deleter)(void*) = nullptr;  // once dying
 
   // All with the lock held.
@@ -58,21 +58,21 @@ struct mx_variable {
   // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.
   void advance(mx::engine::ReadyList& ready) noexcept;
   bool may_die() const noexcept { return dying && idle(true); }
-  // A launched operation gives its grant back and flies on.
-  void take_off(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept;
-  // It is done.
-  void land(mx::engine::Flight* flight, const mx::engine::Entry* entry) noexcept;
+  // A launched operation gives its grant back and stays in flight.
+  void leave_in_flight(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept;
+  // It is complete.
+  void complete(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept;
   // Takes a queued entry out; false when it is not queued (granted already).
   bool remove(mx::engine::Entry* entry) noexcept;
 
  private:
-  // Whether what is granted and what flies leave room for an operation (NULL: a wait).
+  // Whether what is granted and what is in flight leave room for an operation (NULL: a wait).
   bool free(bool write, const mx::engine::Block* block) const noexcept {
     if (writing || (write && reading > 0)) return false;
-    return (flying_write == nullptr && (!write || flying_reads == nullptr)) ||
+    return (in_flight_write == nullptr && (!write || in_flight_reads == nullptr)) ||
            ordered_by_device(write, block);
   }
-  // Whether the block's device can order the block behind what flies.
+  // Whether the block's device can order the block behind what is in flight.
   bool ordered_by_device(bool write, const mx::engine::Block* block) const noexcept;
   void grant(bool write) noexcept {
     if (write) {

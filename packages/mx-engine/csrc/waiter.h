@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "spin_lock.h"
+#include "mx_core/spin.hpp"
 
 namespace mx::engine {
 
@@ -35,40 +35,6 @@ bool poll_until(std::chrono::steady_clock::time_point when, Condition condition)
   }
   return true;
 }
-
-// Looks for something awake, for less time than falling asleep and being woken would take.  Where that is in vain,
-// because threads share a processor or work is rare, it is tried ever less often.  Of one thread and purpose.
-class Lookout {
- public:
-  // Whether it came about.
-  template <class Condition>
-  bool look_for(Condition condition) noexcept {
-    if (skip_ > 0) {
-      --skip_;
-      return condition();
-    }
-    const auto end = std::chrono::steady_clock::now() + kTime;
-    do {
-      for (int i = 0; i < kPausesPerLook; ++i) {
-        if (condition()) {
-          in_vain_ = 0;
-          return true;
-        }
-        pause();
-      }
-    } while (std::chrono::steady_clock::now() < end);
-    in_vain_ = in_vain_ < kMostSkipped ? 2 * in_vain_ + 1 : kMostSkipped;
-    skip_ = in_vain_;
-    return false;
-  }
-
- private:
-  static constexpr auto kTime = std::chrono::microseconds(8);
-  static constexpr int kPausesPerLook = 16;
-  static constexpr int kMostSkipped = 31;
-  int skip_ = 0;
-  int in_vain_ = 0;
-};
 
 class Waiter {
  public:
@@ -97,9 +63,9 @@ class Waiter {
     return true;
   }
   // The signal may come before this thread slept: looks for it first.
-  bool look_and_wait_until(std::chrono::steady_clock::time_point when) noexcept {
-    thread_local Lookout lookout;
-    lookout.look_for([this] { return signalled(); });
+  bool spin_and_wait_until(std::chrono::steady_clock::time_point when) noexcept {
+    thread_local SpinBudget spin;
+    spin.spin_until([this] { return signalled(); });
     return wait_until(when);
   }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "frame.h"
+
 namespace mx::engine {
 namespace {
 
@@ -35,14 +37,16 @@ Block* WorkerPool::take() noexcept {
 // What the worker is to run next; the lock is held.
 Block* WorkerPool::pop(Worker* worker) noexcept {
   Block* general = general_.peek();
-  Block* parallel = parallel_worker_ == nullptr || parallel_worker_ == worker ? parallel_.peek()
-                                                                              : nullptr;
+  Block* parallel = team_is_free() || parallel_worker_ == worker ? parallel_.peek() : nullptr;
   Block* block = nullptr;
   if (parallel != nullptr && (general == nullptr || TaskQueue::before(parallel, general))) {
     parallel_worker_ = worker;
+    parallel_worker_away_ = false;
     block = parallel_.pop();
   } else if (general != nullptr) {
     block = general_.pop();
+    // A small operation is over before another thread would have taken the role.
+    if (worker == parallel_worker_) parallel_worker_away_ = (block->flags & MX_PUSH_INLINE) == 0;
   } else {
     return nullptr;
   }
@@ -56,8 +60,10 @@ WorkerPool::Action WorkerPool::next_action() noexcept {
   if (!parallel_.empty() && parallel_worker_ != nullptr && remove_idle(parallel_worker_)) {
     return {parallel_worker_, false};
   }
-  // What only the parallel worker may run gets nobody else out of bed.
-  if (searching_ || (general_.empty() && parallel_worker_ != nullptr)) return {};
+  // For what only the parallel worker may run nobody else is woken; nor where it is that worker that
+  // asks, between two operations: it looks for more at once.
+  const bool returns = current_worker != nullptr && current_worker == parallel_worker_ && !Frame::any();
+  if (searching_ || (general_.empty() && (!team_is_free() || returns))) return {};
   if (Worker* worker = pop_idle()) {
     searching_ = worker->woken_to_search = true;
     return {worker, false};
@@ -121,6 +127,7 @@ void WorkerPool::main(Worker* worker) {
   for (;;) {
     lock_.lock();
     if (worker->woken_to_search) worker->woken_to_search = searching_ = false;
+    if (worker == parallel_worker_) parallel_worker_away_ = false;
     if (abandoned_ || threads_ - blocked_ > limit_) break;
     if (Block* block = pop(worker)) {
       const Action action = next_action();
@@ -159,12 +166,16 @@ void WorkerPool::main(Worker* worker) {
 }
 
 void WorkerPool::search(Worker* worker) noexcept {
-  worker->lookout.look_for([this] { return queued_.load(std::memory_order_relaxed) != 0; });
+  worker->spin.spin_until([this] { return queued_.load(std::memory_order_relaxed) != 0; });
 }
 
+// The last to fall asleep; the parallel worker only when there is no other.
 Worker* WorkerPool::pop_idle() noexcept {
   Worker* worker = idle_;
-  if (worker != nullptr) idle_ = worker->next_idle;
+  if (worker != nullptr && worker == parallel_worker_ && worker->next_idle != nullptr) {
+    worker = worker->next_idle;
+  }
+  if (worker != nullptr) remove_idle(worker);
   return worker;
 }
 
@@ -245,6 +256,7 @@ void WorkerPool::unlock_after_fork(bool child) noexcept {
     queued_.store(0, std::memory_order_relaxed);
     idle_ = parallel_worker_ = nullptr;
     threads_ = blocked_ = 0;
+    parallel_worker_away_ = false;
     searching_ = stopping_ = false;
   }
   lock_.unlock();

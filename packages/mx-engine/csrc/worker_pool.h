@@ -9,8 +9,10 @@
 // woken counts as searching: a burst of pushes costs one wake-up, and whoever finds work while
 // more is queued wakes the next.
 //
-// Operations with MX_PUSH_PARALLEL run on one thread of the pool only, always the same unless it
-// blocks, because an OpenMP runtime keeps a team of threads per calling thread.
+// Operations with MX_PUSH_PARALLEL run on one thread of the pool at a time, because an OpenMP runtime
+// keeps a team of threads per calling thread and two teams fight over the cores.  It is the same
+// thread as long as it has little other work: general work goes to others first, and while it runs an
+// operation that is not small (MX_PUSH_INLINE), any other thread may take the role over.
 #pragma once
 
 #include <atomic>
@@ -19,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "spin_lock.h"
+#include "mx_core/spin.hpp"
 #include "task_queue.h"
 #include "waiter.h"
 
@@ -49,7 +51,7 @@ struct Worker {
   WorkerPool* const pool;
   uint32_t number = 0;      // 1, 2, … within the pool
   Worker* next_idle = nullptr;  // guarded by the pool's lock
-  Lookout lookout;     // its own, for work
+  SpinBudget spin;     // its own, for work
   bool fresh = false;  // the same: was without work before the operation it runs now
   bool woken_to_search = false;  // guarded as above: the pool's `searching_` stands for this thread
   std::atomic<bool> ended{false};
@@ -102,6 +104,8 @@ class WorkerPool {
   void join_ended();
   void main(Worker* worker);
   Block* pop(Worker* worker) noexcept;
+  // Whether any thread may run a parallel operation now.
+  bool team_is_free() const noexcept { return parallel_worker_ == nullptr || parallel_worker_away_; }
   void search(Worker* worker) noexcept;
   Worker* pop_idle() noexcept;
   void wake_all() noexcept;
@@ -111,7 +115,8 @@ class WorkerPool {
   SpinLock lock_;  // guards what follows
   TaskQueue general_, parallel_;
   Worker* idle_ = nullptr;      // sleeping threads, the last to fall asleep first
-  Worker* parallel_worker_ = nullptr;
+  Worker* parallel_worker_ = nullptr;  // runs parallel operations, or did so last
+  bool parallel_worker_away_ = false;  // it runs a general operation that is not small
   int limit_;
   int threads_ = 0;   // created or being created, minus those that ended
   int blocked_ = 0;   // threads inside begin_blocking/end_blocking

@@ -3,12 +3,11 @@
 #include <pybind11/stl.h>
 
 #include <map>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "manager.h"
+#include "mx_core/intern.hpp"
 #include "mx_core/python_storage.hpp"
 #include "random.h"
 #include "size_class.h"
@@ -18,13 +17,9 @@ namespace {
 
 namespace py = pybind11;
 
-// Tags must outlive the process's last statistics, so every text is kept once and for good.
-const char* intern(const std::optional<std::string>& text) {
-  static auto* texts = new std::set<std::string>;
-  static auto* mutex = new std::mutex;
-  if (!text.has_value()) return nullptr;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  return texts->insert(*text).first->c_str();
+// Tags must outlive the process's last statistics.
+const char* intern_tag(const std::optional<std::string>& text) {
+  return text.has_value() ? intern(text->c_str()) : nullptr;
 }
 
 // An mx_core.context.Context, or `none` for None.
@@ -133,7 +128,7 @@ class PyManager {
   std::unique_ptr<Block> alloc(size_t bytes, const py::object& context,
                                const std::optional<std::string>& tag) {
     mx_block block{};
-    account(context).alloc(bytes, intern(tag), &block);
+    account(context).alloc(bytes, intern_tag(tag), &block);
     return std::make_unique<Block>(manager_, block);
   }
   std::map<std::string, int64_t> holders(const py::object& context) {
@@ -170,7 +165,7 @@ class PyManager {
   std::unique_ptr<Block> attach(int fd, uint64_t bytes, const std::optional<std::string>& tag) {
     mx_block block{};
     mx_error error{};
-    raise_unless_ok(shared().attach(shared().self, fd, bytes, intern(tag), &block, &error), error);
+    raise_unless_ok(shared().attach(shared().self, fd, bytes, intern_tag(tag), &block, &error), error);
     return std::make_unique<Block>(manager_, block);
   }
 

@@ -9,8 +9,6 @@
 namespace mx::storage {
 namespace {
 
-constexpr int kSpins = 100;
-
 struct Registry {
   std::mutex mutex;
   std::vector<Forked*> holders;
@@ -33,14 +31,6 @@ void after_fork() {
 
 [[maybe_unused]] const int installed = ::pthread_atfork(before_fork, after_fork, after_fork);
 
-void pause() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 }  // namespace
 
 std::mutex& registry_mutex() noexcept { return registry().mutex; }
@@ -54,14 +44,6 @@ void delist(Forked* holder) noexcept {
   const std::lock_guard<std::mutex> lock(registry().mutex);
   auto& all = registry().holders;
   all.erase(std::remove(all.begin(), all.end(), holder), all.end());
-}
-
-void SpinningMutex::lock() {
-  for (int i = 0; i < kSpins; ++i) {
-    if (mutex_.try_lock()) return;
-    pause();
-  }
-  mutex_.lock();
 }
 
 }  // namespace mx::storage

@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "mx_core/spin.hpp"
+
 namespace mx::storage {
 
 // What holds a lock.  A fork takes those that were enlisted first first.
@@ -40,17 +42,7 @@ class ForkSafe final : private Forked {
   Lock lock_;
 };
 
-// For sections of some nanoseconds: its holder is waited for awake as long as going to sleep would take.
-class SpinningMutex {
- public:
-  void lock();
-  void unlock() { mutex_.unlock(); }
-
- private:
-  std::mutex mutex_;
-};
-
-using Mutex = ForkSafe<SpinningMutex>;
+using Mutex = ForkSafe<SpinMutex>;
 using Guard = std::lock_guard<Mutex>;
 
 }  // namespace mx::storage

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mx_core.build_info import __version__, get_include
+from mx_core.interpreter import require_main
 
 if TYPE_CHECKING:
     from mx_core.context import (
@@ -63,6 +64,8 @@ __all__ = [
     "hookimpl",
     "num_gpus",
 ]
+
+require_main()
 
 _CONTEXT = {"Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu", "num_gpus"}
 _HOOKS = {"PluginInfo", "hookimpl"}

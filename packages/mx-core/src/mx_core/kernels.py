@@ -20,6 +20,7 @@ from mx_core.errors import (
     OutOfMemoryError,
     PluginError,
 )
+from mx_core.forks import first_use
 from mx_core.operator.declaration import ReferenceContext
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
     if not isinstance(target, str):
         return target
     module, _, attribute = target.partition(":")
-    found: Any = importlib.import_module(module)
+    with first_use():
+        found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
     return found  # type: ignore[no-any-return]
@@ -226,7 +228,8 @@ def prepare(
     hints = ""
     for spec in _preferred(call, ordered):
         try:
-            made = _make(spec, call) if _supports(spec, call) else None
+            with first_use():
+                made = _make(spec, call) if _supports(spec, call) else None
         except _Broken as broken:
             failed = broken.__cause__
             hints += f" Kernel {spec.variant!r} of plug-in {spec.plugin!r} failed: {failed!r}."

@@ -10,10 +10,10 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
-import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from mx_core.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
@@ -55,26 +55,15 @@ def _rank(record: PluginRecord) -> int:
 
 
 _current: _Lifecycle | None = None
-_installed = False
 _interrupted = False
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
     """Makes these plug-ins the ones that are told of forks and of the end."""
-    global _current, _installed
+    global _current
     with _lock:
         _current = _Lifecycle(manager, records)
-        if _installed:
-            return
-        _installed = True
-    atexit.register(shutdown)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lambda: fork("before"),
-            after_in_parent=lambda: fork("parent"),
-            after_in_child=lambda: fork("child"),
-        )
 
 
 def fork(stage: str) -> None:
@@ -120,5 +109,18 @@ def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
         interrupt()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r} was interrupted", file=sys.stderr)
     except Exception:
+        import traceback
+
         text = traceback.format_exc()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r}:\n{text}", file=sys.stderr)
+
+
+# With the first import of mx, not with its first use: handlers that a program registers in between
+# are called before `shutdown`, while everything works.
+atexit.register(shutdown)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: fork("before"),
+        after_in_parent=lambda: fork("parent"),
+        after_in_child=lambda: fork("child"),
+    )

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mx_core import plugins
 from mx_core.errors import PluginError, UnknownOperatorError
+from mx_core.forks import FirstUseLock, first_use
 from mx_core.operator.declaration import Operator
 from mx_core.operator.refusal import Refusal
 
-_lock = threading.RLock()
+_lock = FirstUseLock()
 _table: dict[str, Operator[Any]] | None = None
 _watchers: list[Callable[[], None]] = []
 
@@ -44,11 +45,14 @@ def _collect(table: dict[str, Operator[Any]], made: dict[str, Operator[Any]], op
         _collect(table, made, backward)
 
 
-def _load() -> dict[str, Operator[Any]]:
-    from mx_core import plugins
+def _get() -> dict[str, Operator[Any]]:
+    table = _table
+    return table if table is not None else _load()
 
+
+def _load() -> dict[str, Operator[Any]]:
     global _table
-    with _lock:
+    with first_use(), _lock:
         if _table is None:
             table: dict[str, Operator[Any]] = {}
             _insert(table, Refusal())
@@ -74,8 +78,8 @@ def _higher_derivative(name: str) -> Operator[Any] | None:
     below = find(name[len("_backward") :])
     if not isinstance(below, Derivative):
         return None
-    table = _load()
-    with _lock:
+    table = _get()
+    with first_use(), _lock:
         if name not in table:
             made = below.derivative()
             made.backward_of = below
@@ -95,10 +99,7 @@ def get(name: str) -> Operator[Any]:
     found = find(name)
     if found is not None:
         return found
-    from mx_core import plugins
-
-    table = _load()
-
+    table = _get()
     close = difflib.get_close_matches(str(name), table, 3)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     missing = plugins.missing_hint("operators", str(name))
@@ -110,12 +111,12 @@ def get(name: str) -> Operator[Any]:
 
 def find(name: str) -> Operator[Any] | None:
     """The operator of this name or alias, or None."""
-    return _load().get(name) or _higher_derivative(str(name))
+    return _get().get(name) or _higher_derivative(str(name))
 
 
 def names() -> tuple[str, ...]:
     """All names and aliases, sorted."""
-    return tuple(sorted(_load().copy()))
+    return tuple(sorted(_get().copy()))
 
 
 def watch(changed: Callable[[], None]) -> None:
@@ -142,7 +143,7 @@ def reset() -> None:
 @contextmanager
 def temporary(*classes: type[Operator[Any]]) -> Iterator[tuple[Operator[Any], ...]]:
     """Declares operators for the duration of a block; for tests."""
-    table = _load()
+    table = _get()
     extended = dict(table)
     made = tuple(cls() for cls in classes)
     for op in made:

@@ -250,6 +250,9 @@ class Engine:
     def cancel(self, why: str) -> None:
         """Skips from now on what has not begun, no-skip operations excepted. Waits for what was to be
         written raise `EngineShutdownError(why)`. There is no way back; for the end of a process."""
+    def serve_exit(self) -> None:
+        """Once closed and quiet: the calling thread, which runs the handlers of the exit, may push again;
+        what it pushes has finished when the push returns."""
     def notify_shutdown(self) -> None:
         """Closes the engine for good: pushes are refused, what is queued does not run."""
     def unobserved(self) -> tuple[int, list[str]]:

@@ -34,8 +34,9 @@ class Keeper:
 
     def before_fork(self) -> None:
         """Lets the engines finish their work and ends their threads, so that the child inherits
-        quiet engines. An engine that is still busy after `MX_FORK_TIMEOUT` seconds (30), or that
-        runs the operation which forks, is empty in the child."""
+        quiet engines. Pushes of other threads are held back meanwhile. An engine that is still busy
+        after `MX_FORK_TIMEOUT` seconds (30), or that runs the operation which forks, is empty in the
+        child."""
         limit = seconds("MX_FORK_TIMEOUT", 30.0)
         for engine in self.engines():
             self._closed.append(engine)
@@ -56,6 +57,9 @@ class Keeper:
         """Closes the engines to new work, waits for what is pending, tells of failures nobody has
         seen.
 
+        Handlers of the exit that were registered before the first import of mx come after this: they
+        find the engine open for their own thread, and what they push is finished when the push returns.
+
         Work that does not end within `MX_SHUTDOWN_TIMEOUT` seconds (10) is given up, so that the
         process ends. Where it ends because of Ctrl-C, or Ctrl-C is pressed meanwhile, only what runs
         already is finished, within a second at most; what has not begun is cancelled.
@@ -75,10 +79,11 @@ class Keeper:
                 quiet = _cancel(engine, min(limit, INTERRUPTED))
             if quiet:
                 engine.stop()
+                engine.serve_exit()
             else:
                 text = unfinished_text(engine, "had not finished at exit; given up")
                 print(text, file=sys.stderr)
-            engine.notify_shutdown()
+                engine.notify_shutdown()
             count, texts = unobserved or engine.unobserved()
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)

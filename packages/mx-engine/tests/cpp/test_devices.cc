@@ -327,7 +327,7 @@ void stops_and_ends_in_flight() {
     table->stop(table.self());
     CHECK(ran == 10 && device.tokens == 0);
   }
-  // Shut down in flight: what is being watched still lands.
+  // Shut down in flight: what is being watched still completes.
   const Table table(2);
   attach(table, device);
   Gate gate;

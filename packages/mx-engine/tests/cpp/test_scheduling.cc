@@ -65,12 +65,13 @@ void priorities() {
 
 void one_thread_for_parallel_work(int workers) {
   const Table table(workers);
+  mx_variable* v = table.variable();
   std::mutex mutex;
   std::set<std::thread::id> parallel, general;
   std::atomic<int> inside{0};
   for (int i = 0; i < 200; ++i) {
-    How how;
-    how.flags = i % 2 == 0 ? MX_PUSH_PARALLEL : 0;
+    How how{{}, {v}};
+    how.flags = i % 2 == 0 ? MX_PUSH_PARALLEL : MX_PUSH_INLINE;  // small work in between
     table.push(how, [&, i](const mx_run_context&) -> mx_failure* {
       if (i % 2 == 0) CHECK(inside.fetch_add(1) == 0);
       {
@@ -83,7 +84,24 @@ void one_thread_for_parallel_work(int workers) {
   }
   CHECK(table.wait_all().empty());
   CHECK(parallel.size() == 1);
-  CHECK(general.size() <= static_cast<size_t>(workers));
+  CHECK(general.size() <= static_cast<size_t>(workers) + 1);  // the pushing thread runs some itself
+  table.remove(v);
+}
+
+void one_parallel_operation_at_a_time(int workers) {
+  const Table table(workers);
+  std::atomic<int> inside{0};
+  for (int i = 0; i < 400; ++i) {
+    How how;
+    how.flags = i % 2 == 0 ? MX_PUSH_PARALLEL : 0;
+    table.push(how, [&, i](const mx_run_context&) -> mx_failure* {
+      if (i % 2 == 0) CHECK(inside.fetch_add(1) == 0);
+      std::this_thread::yield();
+      if (i % 2 == 0) --inside;
+      return nullptr;
+    });
+  }
+  CHECK(table.wait_all().empty());
 }
 
 // A parallel operation that waits for another one does not keep it from running.
@@ -292,6 +310,62 @@ void idle_workers_sleep() {
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 50);
 }
 
+void parallel_work_does_not_wait_for_general_work() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  const How parallel{{}, {v}, MX_FN_NORMAL, 0, MX_PUSH_PARALLEL};
+  const auto nothing = [](const mx_run_context&) -> mx_failure* { return nullptr; };
+  for (int i = 0; i < 20; ++i) {
+    // Whoever has just run parallel work would be the first to be woken for a long general operation.
+    table.push(parallel, nothing);
+    CHECK(table.wait(v, false).empty());
+    Gate gate;
+    std::atomic<bool> begun{false};
+    table.push({}, [&](const mx_run_context&) -> mx_failure* {
+      begun = true;
+      gate.pass();
+      return nullptr;
+    });
+    while (!begun) std::this_thread::yield();
+    table.push(parallel, nothing);
+    CHECK(table.wait(v, false).empty());  // the general operation still runs
+    gate.open();
+    CHECK(table.wait_all().empty());
+  }
+  table.remove(v);
+}
+
+// A thread-local object of a plug-in that gives variables back when its thread ends: behind the end of
+// the thread's cache of blocks, since it was made before it.
+struct LateUser {
+  const Table* table = nullptr;
+  std::vector<mx_variable*> variables;
+  ~LateUser() {
+    for (mx_variable* v : variables) table->remove(v);
+  }
+};
+
+void blocks_have_one_owner_when_threads_end() {
+  const Table table(2);
+  for (int round = 0; round < 50; ++round) {
+    std::thread([&] {
+      static thread_local LateUser late;
+      late.table = &table;
+      for (int i = 0; i < 300; ++i) {
+        late.variables.push_back(table.variable());
+        table.push({{}, {late.variables.back()}}, [](const mx_run_context&) -> mx_failure* { return nullptr; });
+      }
+      CHECK(table.wait_all().empty());
+    }).join();
+    mx_variable* v = table.variable();
+    for (int i = 0; i < 300; ++i) {
+      table.push({{}, {v}}, [](const mx_run_context&) -> mx_failure* { return nullptr; });
+    }
+    CHECK(table.wait(v, true).empty() && table.version(v) == 300);
+    table.remove(v);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -305,7 +379,13 @@ int main() {
        [] {
          for (const int n : {1, 2, 7}) one_thread_for_parallel_work(n);
        }},
+      {"one parallel operation at a time",
+       [] {
+         for (const int n : {1, 2, 7}) one_parallel_operation_at_a_time(n);
+       }},
       {"parallel work waits for parallel work", parallel_work_waits_for_parallel_work},
+      {"parallel work beside general work", parallel_work_does_not_wait_for_general_work},
+      {"blocks when threads end", blocks_have_one_owner_when_threads_end},
       {"priority lane", priority_lane_passes_busy_workers},
       {"devices",
        [] {

@@ -64,13 +64,37 @@ void refusals() {
   op.property = MX_FN_DELETE_VARIABLE;
   CHECK(table->push(table.self(), &op, nullptr, &error) == MX_ERROR_VALUE);
   op.property = MX_FN_NORMAL;
-  op.size = 8;
-  CHECK(table->push(table.self(), &op, nullptr, &error) == MX_ERROR_ABI);
+  op.destroy = [](void*) { ++destroyed; };
+  for (const uint32_t size : {0u, 8u, 95u}) {
+    op.size = size;  // never set: refused, and even so destroyed
+    destroyed = 0;
+    CHECK(table->push(table.self(), &op, nullptr, &error) == MX_ERROR_ABI && destroyed == 1);
+    CHECK(table->new_operator(table.self(), &op, &error) == nullptr && destroyed == 2);
+  }
   CHECK(table->pending(table.self()) == 0);
   // Nothing of this left a trace at the variables.
   CHECK(table->variable_ready(table.self(), v, 1) == 1);
   table.remove(v);
   table.remove(w);
+}
+
+void operations_of_later_callers_are_taken() {
+  const Table table(1);
+  struct Later {
+    mx_operation known;
+    uint64_t added_since[4];
+  };
+  static std::atomic<int> ran;
+  ran = 0;
+  Later later{bare(), {1, 2, 3, 4}};
+  later.known.size = sizeof later;
+  later.known.run = [](void*, const mx_run_context*) -> mx_failure* {
+    ++ran;
+    return nullptr;
+  };
+  mx_error error{};
+  CHECK(table->push(table.self(), &later.known, nullptr, &error) == MX_OK);
+  CHECK(table.wait_all().empty() && ran == 1);
 }
 
 void operators_are_pushed_again_and_again() {
@@ -168,7 +192,7 @@ void a_variable_is_deleted_while_somebody_waits() {
   CHECK(table.wait_all().empty());
 }
 
-void stop_and_start() {
+void pushes_after_a_stop() {
   for (const int n : kWorkerCounts) {
     const Table table(n);
     mx_variable* v = table.variable();
@@ -176,7 +200,6 @@ void stop_and_start() {
       for (int k = 0; k < 5; ++k) table.push({{}, {v}}, succeed);
       table->stop(table.self());
       CHECK(table->pending(table.self()) == 0);
-      table->start(table.self());
     }
     CHECK(table.version(v) == 300);
     table.remove(v);
@@ -375,9 +398,10 @@ int main() {
   return run({
       {"refusals", refusals},
       {"operators", operators_are_pushed_again_and_again},
+      {"operations of later callers", operations_of_later_callers_are_taken},
       {"waits with a limit", waits_with_a_limit},
       {"deletion during a wait", a_variable_is_deleted_while_somebody_waits},
-      {"stop and start", stop_and_start},
+      {"pushes after a stop", pushes_after_a_stop},
       {"engines come and go", engines_come_and_go},
       {"the last reference goes inside an operation", the_last_reference_may_go_inside_an_operation},
       {"shut-down", shut_down},

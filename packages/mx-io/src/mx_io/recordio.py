@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
 from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_core.files import atomic_write
+from mx_core.forks import ForkSafeLock
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
 
@@ -217,7 +217,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.keys: list[Any] = []
         self._index_file: Any = None
         self._unwritten: list[str] = []
-        self._index_lock = Lock()
+        self._index_lock = ForkSafeLock()
         super().__init__(uri, flag)
 
     def open(self) -> None:
@@ -313,7 +313,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._index_file = None
-        self._index_lock = Lock()
+        self._index_lock = ForkSafeLock()
         super().__setstate__(state)
 
 

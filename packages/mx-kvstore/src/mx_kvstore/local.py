@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.files import atomic_write
+from mx_core.forks import ForkSafeLock
 from mx_kvstore.base import KVStoreBase
 from mx_kvstore.keys import Key, pairs
 from mx_kvstore.reduction import Placement, reduce_into, reduced
@@ -40,7 +40,7 @@ class KVStore(KVStoreBase):
         self._placed: dict[Key, Context] = {}
         self._placement = Placement()
         self._updater: Updater | None = None
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     @property
     def type(self) -> str:

@@ -9,18 +9,17 @@ their plans and comes from the pool for each run.
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 from typing import Any
 
 from mx_core import services
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError
+from mx_core.forks import ForkSafeLock
 from mx_storage.choice import integer
 
 _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _spaces: dict[tuple[Context, str], TempSpace] = {}
 _turn = itertools.count()
 
@@ -127,12 +126,3 @@ def temp_space(name: str | None = None, ctx: Context | None = None) -> TempSpace
         if space is None or space._engine is not services.engine():
             space = _spaces[key] = TempSpace(name, context)
         return space
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()  # may be held by a thread that the child does not have
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

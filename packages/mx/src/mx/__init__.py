@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mx_core import lifecycle as _lifecycle  # noqa: F401  handlers of exit, before those of the program
+
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     import mx_kvstore as _mx_kvstore
     from mx import contrib as contrib

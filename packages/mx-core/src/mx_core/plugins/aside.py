@@ -8,12 +8,12 @@ malformed calls `set_aside` and goes on with the next candidate. The user is war
 from __future__ import annotations
 
 import os
-import threading
 import traceback
 import warnings
 from dataclasses import dataclass
 
 from mx_core.errors import PluginError, PluginWarning
+from mx_core.forks import ForkSafeLock
 from mx_core.plugins.registries import Entry
 
 
@@ -30,7 +30,7 @@ class Fault:
         return f"{kind}: {self.entry.name!r} of {self.entry} is set aside: {self.error}"
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _faults: dict[tuple[str, str, str], Fault] = {}
 
 
@@ -77,13 +77,3 @@ def reset() -> None:
     """Forgets all of it; for tests."""
     with _lock:
         _faults.clear()
-
-
-def _after_fork_in_child() -> None:
-    """The lock may be held by a thread that the child does not have."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

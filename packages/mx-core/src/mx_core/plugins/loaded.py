@@ -8,7 +8,6 @@ A module that is still being loaded as a plug-in must not ask (it gets a PluginE
 from __future__ import annotations
 
 import os
-import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import MXNetError, PluginError, PluginWarning
+from mx_core.forks import FirstUseLock, first_use
 from mx_core.plugins import aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
@@ -45,7 +45,7 @@ class _State:
         self.selects = False
 
 
-_lock = threading.RLock()
+_lock = FirstUseLock()
 _state: _State | None = None
 _loading: str | None = None
 
@@ -56,7 +56,7 @@ def _get() -> _State:
 
 def _load() -> _State:
     global _state, _loading
-    with _lock:
+    with first_use(), _lock:
         if _state is not None:
             return _state
         if _loading is not None:
@@ -236,10 +236,10 @@ def reset() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The lock may be held by a thread that the child does not have."""
-    global _lock, _loading
-    _lock = threading.RLock()
-    _loading = None
+    """Another thread's loading, which a fork gave up waiting for, does not go on in the child."""
+    global _loading
+    if not _lock.held():
+        _loading = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
+from mx_core.forks import first_use
 
 
 class Target:
@@ -31,7 +32,8 @@ class Target:
         """The object itself; imports its module if that has not happened."""
         if self._found is None:
             module, _, attribute = self.name.partition(":")
-            found: Any = importlib.import_module(module)
+            with first_use():
+                found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
             self._found = found

@@ -6,13 +6,12 @@ Each is chosen once, at the first question, and kept. Threads: any.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from mx_core import plugins
 from mx_core.errors import PluginError
+from mx_core.forks import FirstUseLock, first_use
 from mx_core.services import making
 
 
@@ -25,7 +24,7 @@ class Service(Protocol):
     name: str
 
 
-_lock = threading.RLock()
+_lock = FirstUseLock()
 _made: dict[tuple[str, str], Any] = {}
 
 
@@ -90,7 +89,7 @@ def device_count(device_type: str) -> int:
 
 def made(kind: str) -> list[Any]:
     """The services of a kind (`engine`, `storage`, `random`, `device`) that were made so far."""
-    with _lock:
+    with _lock:  # a dictionary must not grow while it is walked
         return [service for (found, _), service in _made.items() if found == kind]
 
 
@@ -108,17 +107,7 @@ def _attached(device_type: str) -> Any:
 
 
 def _once(key: tuple[str, str], make: Callable[[], Any]) -> Any:
-    with _lock:
+    with first_use(), _lock:
         if key not in _made:
             _made[key] = make()
         return _made[key]
-
-
-def _after_fork_in_child() -> None:
-    """The lock may be held by a thread that the child does not have."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -11,6 +11,7 @@ import time
 from typing import Any, ClassVar
 
 from mx_core.errors import ArgumentError
+from mx_core.forks import ForkSafeLock
 from mx_engine.profiler.recording import Mark, Span, Value
 from mx_engine.profiler.scopes import scoped
 from mx_engine.profiler.session import current
@@ -135,7 +136,7 @@ class Counter:
         self.name = name
         self._domain = domain
         self._value: float = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         if value is not None:
             self.set_value(value)
 

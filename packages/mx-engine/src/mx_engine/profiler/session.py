@@ -12,6 +12,7 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import PluginError
+from mx_core.forks import ForkSafeLock
 from mx_engine._core import Recorder
 from mx_engine.profiler.api_calls import ApiCalls
 from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value, split_programs
@@ -47,7 +48,7 @@ class Session:
         self.running = False
         self._recorder = Recorder(CAPACITY)
         self._calls = ApiCalls(self.add)
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._spans: list[Span] = []
         self._values: list[Value] = []
         self._marks: list[Mark] = []
@@ -183,7 +184,7 @@ def current() -> Session:
 
 
 def _forget() -> None:
-    # The child of a fork is not profiled, and its locks may be held by threads it does not have.
+    # The child of a fork is not profiled.
     global _current
     config, _current = _current.config, Session()
     _current.configure(config)

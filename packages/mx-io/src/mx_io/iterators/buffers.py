@@ -7,11 +7,12 @@ import math
 import mmap
 import weakref
 from collections import deque
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mx_core.forks import ForkSafeLock
 
 
 class BufferPool:
@@ -32,7 +33,7 @@ class BufferPool:
         self._bytes = max(1, math.prod(shape) * self.dtype.itemsize)
         #: blocks with their users, the one handed out longest ago first
         self._known: deque[tuple[weakref.ref[Any], mmap.mmap]] = deque(maxlen=keep)
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
 
     def take(self) -> np.ndarray[Any, Any]:
         """An array with arbitrary content, page-aligned."""

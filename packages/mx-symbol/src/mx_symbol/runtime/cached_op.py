@@ -6,7 +6,6 @@ A graph in which shapes depend on values has no signature to compile for: it run
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
+from mx_core.forks import ForkSafeLock
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.collector import collector_paused
@@ -89,7 +89,7 @@ class CachedOp:
         self._signatures: dict[Any, _Signature] = {}
         self._arenas: dict[Context, Arena] = {}
         self._gradients: dict[tuple[str, ...], _Gradients] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._unrecorded = (False,) * len(self._names)
 
     @property

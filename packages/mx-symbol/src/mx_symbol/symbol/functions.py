@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from mx_symbol.graph import Entry
 from mx_symbol.symbol import Symbol
 from mx_symbol.symbol.compose import apply
 
-_lock = threading.Lock()
 #: by registered name and the name shown, which automatic names begin with
 _functions: dict[tuple[str, str], tuple[Operator, Callable[..., Symbol]]] = {}
 
@@ -37,8 +35,7 @@ def function(name: str, shown: str | None = None) -> Callable[..., Symbol]:
     if found is not None and found[0] is op:
         return found[1]
     made = _make(op, key[1])
-    with _lock:
-        _functions[key] = (op, made)
+    _functions[key] = (op, made)
     return made
 
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lanes.h"
+#include "pools.h"
 
 #include "device.h"
 
 namespace mx::engine {
 
-Lanes::Lanes(Runner& runner, LaneLimits limits, bool per_device)
+Pools::Pools(Runner& runner, PoolLimits limits, bool per_device)
     : runner_(runner), limits_(limits), per_device_(per_device), compute_threads_(limits.compute) {}
 
-Lanes::Kind Lanes::kind_of(const Block& block) noexcept {
+Pools::Kind Pools::kind_of(const Block& block) noexcept {
   if ((block.flags & MX_PUSH_PYTHON) != 0) return python;
   switch (block.property) {
     case MX_FN_CPU_PRIORITIZED:
@@ -22,7 +22,7 @@ Lanes::Kind Lanes::kind_of(const Block& block) noexcept {
   }
 }
 
-int Lanes::limit_of(Kind kind, const mx_context& context) const noexcept {
+int Pools::limit_of(Kind kind, const mx_context& context) const noexcept {
   if ((kind == compute || kind == priority) && !is_host(context)) return limits_.launch;
   switch (kind) {
     case priority: return limits_.priority;
@@ -32,7 +32,7 @@ int Lanes::limit_of(Kind kind, const mx_context& context) const noexcept {
   }
 }
 
-WorkerPool* Lanes::find(const Block& block) noexcept {
+WorkerPool* Pools::find(const Block& block) noexcept {
   const Kind kind = kind_of(block);
   if (kind == python) {
     WorkerPool* pool = python_.load(std::memory_order_acquire);
@@ -49,17 +49,17 @@ WorkerPool* Lanes::find(const Block& block) noexcept {
   return find_slowly(kind, context);
 }
 
-WorkerPool* Lanes::find_slowly(Kind kind, mx_context context) noexcept {
+WorkerPool* Pools::find_slowly(Kind kind, mx_context context) noexcept {
   try {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& lane : lanes_) {
+    for (auto& lane : pools_) {
       if (lane->kind == kind && lane->context.type == context.type &&
           lane->context.id == context.id) {
         return &lane->pool;
       }
     }
-    lanes_.push_back(std::make_unique<Lane>(runner_, limit_of(kind, context), kind, context));
-    WorkerPool* pool = &lanes_.back()->pool;
+    pools_.push_back(std::make_unique<DevicePool>(runner_, limit_of(kind, context), kind, context));
+    WorkerPool* pool = &pools_.back()->pool;
     if (kind == python) {
       python_.store(pool, std::memory_order_release);
     } else if (kind == compute && context.type == MX_CPU && context.id >= 0 &&
@@ -72,45 +72,45 @@ WorkerPool* Lanes::find_slowly(Kind kind, mx_context context) noexcept {
   }
 }
 
-void Lanes::set_compute_threads(int n) noexcept {
+void Pools::set_compute_threads(int n) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   compute_threads_.store(n, std::memory_order_relaxed);
-  for (auto& lane : lanes_) {
+  for (auto& lane : pools_) {
     if (lane->kind == compute && is_host(lane->context)) lane->pool.set_limit(n);
   }
 }
 
-bool Lanes::stop(std::chrono::steady_clock::time_point deadline) noexcept {
+bool Pools::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   // Running operations may ask for a pool, so the lock is not held while threads are joined.
   bool stopped = true;
   for (size_t i = 0;; ++i) {
     WorkerPool* pool = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (i >= lanes_.size()) return stopped;
-      pool = &lanes_[i]->pool;
+      if (i >= pools_.size()) return stopped;
+      pool = &pools_[i]->pool;
     }
     stopped &= pool->stop(deadline);
   }
 }
 
-void Lanes::running(std::vector<Running>& found) {
+void Pools::running(std::vector<Running>& found) {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& lane : lanes_) lane->pool.running(found);
+  for (auto& lane : pools_) lane->pool.running(found);
 }
 
-void Lanes::abandon() noexcept {
+void Pools::abandon() noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& lane : lanes_) lane->pool.abandon();
+  for (auto& lane : pools_) lane->pool.abandon();
 }
 
-void Lanes::lock_for_fork() noexcept {
+void Pools::lock_for_fork() noexcept {
   mutex_.lock();
-  for (auto& lane : lanes_) lane->pool.lock_for_fork();
+  for (auto& lane : pools_) lane->pool.lock_for_fork();
 }
 
-void Lanes::unlock_after_fork(bool child) noexcept {
-  for (auto& lane : lanes_) lane->pool.unlock_after_fork(child);
+void Pools::unlock_after_fork(bool child) noexcept {
+  for (auto& lane : pools_) lane->pool.unlock_after_fork(child);
   mutex_.unlock();
 }
 

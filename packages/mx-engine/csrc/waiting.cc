@@ -51,7 +51,7 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
                      "[wait_for_variable] the operations that use the variable were pending in the "
                      "parent when the process was forked, and do not exist here");
   }
-  if (state_.load(std::memory_order_acquire) == shut_down) {
+  if (admission_.is_shut_down()) {
     return set_error(error, MX_ERROR_SHUTDOWN,
                      "[wait_for_variable] the engine was shut down before the variable was ready");
   }
@@ -88,7 +88,7 @@ bool Engine::wait_until(VariableWait& wait,
   if (!wait.granted) {
     const BlockingScope scope;
     begin_waiting();
-    wait.granted = wait.waiter.look_and_wait_until(when);
+    wait.granted = wait.waiter.spin_and_wait_until(when);
     end_waiting();
   }
   return wait.granted;
@@ -166,25 +166,15 @@ bool Engine::ready(Variable* variable, bool for_write) noexcept {
 }
 
 uint64_t Engine::pending() noexcept {
-  const uint64_t n = pending_.load(std::memory_order_acquire);
+  const uint64_t n = admission_.pending();
   if (n != 0) Bulk::flush_all(this);
   return n;
 }
 
 bool Engine::drain(int64_t timeout_ns) noexcept {
-  if (pending_.load(std::memory_order_acquire) == 0) return true;
+  if (admission_.pending() == 0) return true;
   begin_waiting();
-  thread_local Lookout lookout;
-  lookout.look_for([this] { return pending_.load(std::memory_order_acquire) == 0; });
-  quiet_waiters_.fetch_add(1, std::memory_order_seq_cst);
-  bool quiet = false;
-  {
-    std::unique_lock<std::mutex> lock(quiet_mutex_);
-    quiet = quiet_.wait_until(lock, deadline(timeout_ns), [this] {
-      return pending_.load(std::memory_order_seq_cst) == 0;
-    });
-  }
-  quiet_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  const bool quiet = admission_.wait_until_quiet(deadline(timeout_ns));
   end_waiting();
   return quiet;
 }

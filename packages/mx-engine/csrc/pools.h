@@ -15,7 +15,7 @@
 
 namespace mx::engine {
 
-struct LaneLimits {
+struct PoolLimits {
   int compute = 1;   // threads per device
   int priority = 4;  // threads per device for prioritised operations
   int copy = 2;      // threads per device for copies
@@ -23,9 +23,9 @@ struct LaneLimits {
   int launch = 1;  // threads per accelerator that launch what could not be launched inline
 };
 
-class Lanes {
+class Pools {
  public:
-  Lanes(Runner& runner, LaneLimits limits, bool per_device);
+  Pools(Runner& runner, PoolLimits limits, bool per_device);
 
   // The pool for the operation; NULL when memory is exhausted.
   WorkerPool* find(const Block& block) noexcept;
@@ -41,8 +41,8 @@ class Lanes {
 
  private:
   enum Kind : uint8_t { compute, priority, copy, python };
-  struct Lane {
-    Lane(Runner& runner, int limit, Kind lane_kind, mx_context device)
+  struct DevicePool {
+    DevicePool(Runner& runner, int limit, Kind lane_kind, mx_context device)
         : pool(runner, limit), kind(lane_kind), context(device) {}
     WorkerPool pool;
     const Kind kind;
@@ -55,13 +55,13 @@ class Lanes {
   WorkerPool* find_slowly(Kind kind, mx_context context) noexcept;
 
   Runner& runner_;
-  const LaneLimits limits_;
+  const PoolLimits limits_;
   const bool per_device_;
   std::atomic<int> compute_threads_;
   std::array<std::atomic<WorkerPool*>, kFastDevices> host_compute_{};  // by cpu id: no lock
   std::atomic<WorkerPool*> python_{nullptr};
-  std::mutex mutex_;                          // guards lanes_
-  std::vector<std::unique_ptr<Lane>> lanes_;  // only ever grows
+  std::mutex mutex_;                          // guards pools_
+  std::vector<std::unique_ptr<DevicePool>> pools_;  // only ever grows
 };
 
 }  // namespace mx::engine

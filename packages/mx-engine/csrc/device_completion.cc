@@ -27,8 +27,8 @@ FailureRef wait(const Stream& stream, mx_token* token) noexcept {
   return to_failure(stream.device->wait(stream.device->self, token, &error), error);
 }
 
-void add_edge(Flight* later, Flight* earlier) noexcept {
-  Flight::Edge& edge = later->edges[later->n_edges++];
+void add_edge(InFlight* later, InFlight* earlier) noexcept {
+  InFlight::Edge& edge = later->edges[later->n_edges++];
   edge.earlier = retain(earlier);
   edge.later = later;
   later->awaited.fetch_add(1, std::memory_order_relaxed);
@@ -47,67 +47,67 @@ int32_t Engine::find_stream(const mx_context& context, const mx_operation& opera
   return refused(operation.name, error, static_cast<mx_status>(cause.code), cause.message);
 }
 
-// Before the body: makes the flight and orders its stream behind the flights it depends on.
+// Before the body: makes the in-flight operation and orders its stream behind those it depends on.
 // False when the body is not to be run.
-bool Engine::take_off(Block* block) noexcept {
-  // What flies can only become less while the grants are held, but for other reads.
+bool Engine::begin_on_device(Block* block) noexcept {
+  // What is in flight can only become less while the grants are held, but for other reads.
   uint32_t edges = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     const Entry& entry = block->entries[i];
     std::lock_guard<SpinLock> lock(entry.variable->lock);
-    if (entry.variable->flying_write != nullptr) ++edges;
+    if (entry.variable->in_flight_write != nullptr) ++edges;
     if (!entry.write) continue;
-    for (auto* at = entry.variable->flying_reads; at != nullptr; at = at->next) ++edges;
+    for (auto* at = entry.variable->in_flight_reads; at != nullptr; at = at->next) ++edges;
   }
   try {
-    block->flight = new Flight(block, edges);
+    block->in_flight = new InFlight(block, edges);
   } catch (const std::bad_alloc&) {
     return false;
   }
-  Flight* flight = block->flight;
-  flight->stream = block->stream;
-  find_earlier(flight);
-  if (FailureRef failure = order_on_device(flight)) {
-    flight->failure = failure.release();
-    flight->doomed = true;
+  InFlight* in_flight = block->in_flight;
+  in_flight->stream = block->stream;
+  find_earlier(in_flight);
+  if (FailureRef failure = order_on_device(in_flight)) {
+    in_flight->failure = failure.release();
+    in_flight->doomed = true;
   }
-  return !flight->doomed;
+  return !in_flight->doomed;
 }
 
-void Engine::find_earlier(Flight* flight) noexcept {
-  const Block& block = *flight->block;
+void Engine::find_earlier(InFlight* in_flight) noexcept {
+  const Block& block = *in_flight->block;
   const bool skips = block.property != MX_FN_NO_SKIP;
   if (skips && cancellation() != nullptr) {
-    flight->doomed = true;
-    flight->cause = engine::retain(cancellation());
+    in_flight->doomed = true;
+    in_flight->cause = engine::retain(cancellation());
   }
   for (uint32_t i = 0; i < block.n_entries; ++i) {
     const Entry& entry = block.entries[i];
     Variable* variable = entry.variable;
     std::lock_guard<SpinLock> lock(variable->lock);
-    if (skips && !flight->doomed && failures_.active(variable->poison)) {
-      flight->doomed = true;
-      flight->cause = engine::retain(variable->poison);
+    if (skips && !in_flight->doomed && failures_.active(variable->poison)) {
+      in_flight->doomed = true;
+      in_flight->cause = engine::retain(variable->poison);
     }
-    if (Flight* write = variable->flying_write) {
-      if (skips && !flight->doomed && write->doomed) {
-        flight->doomed = true;
-        flight->doomed_by = write;
+    if (InFlight* write = variable->in_flight_write) {
+      if (skips && !in_flight->doomed && write->doomed) {
+        in_flight->doomed = true;
+        in_flight->doomed_by = write;
       }
-      add_edge(flight, write);
+      add_edge(in_flight, write);
     }
     if (!entry.write) continue;
-    for (auto* at = variable->flying_reads; at != nullptr; at = at->next) {
-      add_edge(flight, at->flight);
+    for (auto* at = variable->in_flight_reads; at != nullptr; at = at->next) {
+      add_edge(in_flight, at->in_flight);
     }
   }
 }
 
-FailureRef Engine::order_on_device(Flight* flight) noexcept {
+FailureRef Engine::order_on_device(InFlight* in_flight) noexcept {
   FailureRef failure;
-  const Stream& stream = *flight->stream;
-  for (uint32_t i = 0; i < flight->n_edges; ++i) {
-    const Flight* earlier = flight->edges[i].earlier;
+  const Stream& stream = *in_flight->stream;
+  for (uint32_t i = 0; i < in_flight->n_edges; ++i) {
+    const InFlight* earlier = in_flight->edges[i].earlier;
     if (earlier->stream == &stream || earlier->token == nullptr) continue;
     mx_error error{};
     const int32_t status =
@@ -120,9 +120,9 @@ FailureRef Engine::order_on_device(Flight* flight) noexcept {
 }
 
 // After the body: from here on what the operation used is free for operations of its device.
-void Engine::launched(Block* block, FailureRef failure, ReadyList& ready) noexcept {
-  Flight* flight = block->flight;
-  if (flight == nullptr) {  // a naive engine, or memory is exhausted
+void Engine::on_launched(Block* block, FailureRef failure, ReadyList& ready) noexcept {
+  InFlight* in_flight = block->in_flight;
+  if (in_flight == nullptr) {  // a naive engine, or memory is exhausted
     FailureRef late;
     if (options_.naive) {
       late = wait_for_launched(block);
@@ -133,76 +133,76 @@ void Engine::launched(Block* block, FailureRef failure, ReadyList& ready) noexce
     return;
   }
   // Also behind a body that failed or was skipped: later operations are ordered behind this one.
-  FailureRef late = record(*flight->stream, &flight->token);
+  FailureRef late = record(*in_flight->stream, &in_flight->token);
   if (late) {
-    flight->token = nullptr;
-    for (uint32_t i = 0; i < flight->n_edges; ++i) {
-      mx_token* earlier = flight->edges[i].earlier->token;
-      if (earlier != nullptr) wait(*flight->stream, earlier);
+    in_flight->token = nullptr;
+    for (uint32_t i = 0; i < in_flight->n_edges; ++i) {
+      mx_token* earlier = in_flight->edges[i].earlier->token;
+      if (earlier != nullptr) wait(*in_flight->stream, earlier);
     }
   }
-  if (flight->failure == nullptr) flight->failure = (failure ? failure : late).release();
-  flight->doomed |= flight->failure != nullptr;
+  if (in_flight->failure == nullptr) in_flight->failure = (failure ? failure : late).release();
+  in_flight->doomed |= in_flight->failure != nullptr;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Variable* variable = block->entries[i].variable;
     std::lock_guard<SpinLock> lock(variable->lock);
-    variable->take_off(flight, &block->entries[i]);
+    variable->leave_in_flight(in_flight, &block->entries[i]);
     variable->advance(ready);
   }
-  if (flight->token != nullptr) {
-    flight->awaited.fetch_add(1, std::memory_order_relaxed);
-    flight->stream->watch(flight);
+  if (in_flight->token != nullptr) {
+    in_flight->awaited.fetch_add(1, std::memory_order_relaxed);
+    in_flight->stream->watch(in_flight);
   }
-  approach(flight, ready);
+  on_dependency_ready(in_flight, ready);
 }
 
-void Engine::token_reached(Flight* flight, mx_failure* failure) noexcept {
-  Block* block = flight->block;
+void Engine::token_reached(InFlight* in_flight, mx_failure* failure) noexcept {
+  Block* block = in_flight->block;
   const bool profiled = block->pushed != 0;
   if (profiled) {  // a stream does one thing after the other, on a thread of its own
     block->thread = thread_number();
-    block->started = std::max(block->started, flight->stream->last_landing.load());
+    block->started = std::max(block->started, in_flight->stream->last_completion.load());
   }
   FailureRef owned(failure);
-  if (flight->failure == nullptr) flight->failure = owned.release();
+  if (in_flight->failure == nullptr) in_flight->failure = owned.release();
   ReadyList ready;
-  approach(flight, ready);
-  if (profiled) flight->stream->last_landing.store(now_ns());
-  engine::release(flight);
+  on_dependency_ready(in_flight, ready);
+  if (profiled) in_flight->stream->last_completion.store(now_ns());
+  engine::release(in_flight);
   if (!ready.empty()) dispatch(ready);
 }
 
-// One of the things a flight's landing takes has happened.
-void Engine::approach(Flight* flight, ReadyList& ready) noexcept {
-  if (flight->awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  flight->next = nullptr;
-  for (Flight* tail = flight; flight != nullptr;) {
-    FailureRef failure(flight->failure);
+// One of the things that an in-flight operation needs to be complete has happened.
+void Engine::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept {
+  if (in_flight->awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  in_flight->next = nullptr;
+  for (InFlight* tail = in_flight; in_flight != nullptr;) {
+    FailureRef failure(in_flight->failure);
     Poison* inherited = nullptr;
-    if (flight->block->property != MX_FN_NO_SKIP) inherited = find_poison(*flight->block);
-    if (inherited == nullptr && !failure) inherited = flight->cause;
-    if (inherited == nullptr && !failure && flight->doomed_by != nullptr) {
-      inherited = flight->doomed_by->outcome;
+    if (in_flight->block->property != MX_FN_NO_SKIP) inherited = find_poison(*in_flight->block);
+    if (inherited == nullptr && !failure) inherited = in_flight->cause;
+    if (inherited == nullptr && !failure && in_flight->doomed_by != nullptr) {
+      inherited = in_flight->doomed_by->outcome;
     }
     // Had the first cause been known at the launch, there would have been none.
     if (inherited != nullptr) failure = {};
-    finish(flight->block, std::move(failure), inherited, ready);
-    flight->lock.lock();
-    Flight::Edge* edge = std::exchange(flight->later, nullptr);
-    flight->lock.unlock();
+    finish(in_flight->block, std::move(failure), inherited, ready);
+    in_flight->lock.lock();
+    InFlight::Edge* edge = std::exchange(in_flight->later, nullptr);
+    in_flight->lock.unlock();
     while (edge != nullptr) {
-      Flight* later = edge->later;
+      InFlight* later = edge->later;
       edge = edge->next;
       if (later->awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
       later->next = nullptr;
       tail = tail->next = later;
     }
-    for (uint32_t i = 0; i < flight->n_edges; ++i) engine::release(flight->edges[i].earlier);
-    engine::release(std::exchange(flight, flight->next));
+    for (uint32_t i = 0; i < in_flight->n_edges; ++i) engine::release(in_flight->edges[i].earlier);
+    engine::release(std::exchange(in_flight, in_flight->next));
   }
 }
 
-// What a naive engine does instead of flying.
+// What a naive engine does instead of leaving the operation in flight.
 FailureRef Engine::wait_for_launched(Block* block) noexcept {
   const Stream& stream = *block->stream;
   mx_token* token = nullptr;
@@ -213,7 +213,7 @@ FailureRef Engine::wait_for_launched(Block* block) noexcept {
 }
 
 void Engine::keep(void* object, void (*release)(void*)) {
-  std::lock_guard<std::mutex> lock(quiet_mutex_);
+  std::lock_guard<std::mutex> lock(kept_mutex_);
   kept_.push_back({object, release});
 }
 

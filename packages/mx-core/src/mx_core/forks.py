@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forks beside threads that are in their first use of something.
+
+A child has only the thread that forked. A lock, or an import, that belonged to another one would
+stay taken there for ever. So a fork waits until no other thread loads, imports or makes what
+everybody uses from then on (`first_use`), and the locks of objects are new in the child
+(`ForkSafeLock`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any
+
+from mx_core.errors import PluginError
+
+_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+
+
+class ForkSafeLock:
+    """A re-entrant lock that a child does not find taken by a thread it does not have.
+
+    What the lock guards must be sound between any two steps of its holder. Threads: any.
+    """
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def acquire(self, timeout: float = -1.0) -> bool:
+        """Takes the lock; False when `timeout` seconds, unless negative, were not enough. Blocks."""
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        """Gives it back."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        if self._lock.acquire(blocking=False):  # free, or this thread's own
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+
+
+class FirstUseLock(ForkSafeLock):
+    """A lock under which one thread makes what all use from then on.
+
+    The holder may run imports, and with them code that starts a thread, which uses mx, and waits for
+    it. Neither would ever go on; so whoever waits for the lock looks what its holder waits for.
+    """
+
+    __slots__ = ("_began", "_depth", "_holder")
+
+    #: seconds between two looks at the holder
+    LOOK = 0.2
+    #: looks at a holder that does not move before it counts as waiting for a thread it has started
+    PATIENCE = 25
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._holder: int | None = None
+        self._depth = 0
+        self._began: frozenset[int | None] = frozenset()
+
+    def __enter__(self) -> None:
+        still, seen = 0, None
+        while not self.acquire(timeout=self.LOOK):
+            frame = sys._current_frames().get(self._holder or 0)
+            now = frame and (id(frame), frame.f_lasti)
+            still = still + 1 if now == seen else 0
+            seen = now
+            if frame is not None and self._waits_for_me(frame, still):
+                raise PluginError(
+                    f"this thread uses mx for the first time while another one loads it and waits for this "
+                    f"thread, at {_place(frame)}: neither could go on; start such threads after the import"
+                )
+        self._depth += 1
+        if self._depth == 1:
+            self._holder = threading.get_ident()
+            self._began = frozenset(thread.ident for thread in threading.enumerate())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._holder = None
+        self.release()
+
+    def held(self) -> bool:
+        """Whether the calling thread holds it."""
+        return self._holder == threading.get_ident()
+
+    def _waits_for_me(self, frame: FrameType, still: int) -> bool:
+        me = threading.current_thread()
+        at: FrameType | None = frame
+        while at is not None:
+            if at.f_code is threading.Thread.join.__code__ and at.f_locals.get("self") is me:
+                return True
+            at = at.f_back
+        # It waits for something else, such as a queue or a future, and this thread began meanwhile.
+        return still >= self.PATIENCE and _is_waiting(frame) and me.ident not in self._began
+
+    def _after_fork_in_child(self) -> None:
+        super()._after_fork_in_child()
+        if self._holder != threading.get_ident():
+            self._holder, self._depth = None, 0
+
+
+def _is_waiting(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") in ("threading", "queue", "concurrent.futures._base")
+
+
+def _place(frame: FrameType) -> str:
+    at: FrameType | None = frame
+    while at is not None and _is_waiting(at):
+        at = at.f_back
+    at = at or frame
+    return f"{at.f_code.co_filename}:{at.f_lineno}"
+
+
+class _FirstUses:
+    """Which threads are inside `first_use`, and how deep."""
+
+    #: seconds between two looks at imports, which do not tell when they end
+    LOOK = 0.005
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def first_use(self) -> Iterator[None]:
+        me = threading.get_ident()
+        with self._changed:
+            self._inside[me] = self._inside.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside[me] -= 1
+                if self._inside[me] == 0:
+                    del self._inside[me]
+                    self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Waits until no other thread is inside, and lets nobody in until the fork is over."""
+        me = threading.get_ident()
+        limit = _seconds("MX_FORK_TIMEOUT", 30.0)
+        end = time.monotonic() + limit
+        self._changed.acquire()
+        while not self._inside.keys() <= {me} or _imports_elsewhere(me):
+            if time.monotonic() >= end:
+                text = f"another thread's first use had not finished {limit:g} s after the fork began"
+                print(f"mx: {text}; the child may wait for it for ever", file=sys.stderr)
+                return
+            self._changed.wait(self.LOOK)
+
+    def after_fork_in_parent(self) -> None:
+        self._changed.release()
+
+    def after_fork_in_child(self) -> None:
+        me = threading.get_ident()
+        self._changed = threading.Condition()
+        self._inside = {me: self._inside[me]} if me in self._inside else {}
+
+
+def _imports_elsewhere(me: int) -> bool:
+    """Whether another thread imports a module of mx: it holds a lock of the import system."""
+    locks: dict[Any, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
+    for name, reference in list(locks.items()):
+        lock = reference() if str(name).startswith("mx") else None
+        if lock is not None and getattr(lock, "owner", None) not in (None, me):
+            return True
+    return False
+
+
+def _seconds(variable: str, default: float) -> float:
+    """A variable that mx-engine checks and explains; whatever it does not accept is the default here."""
+    try:
+        return max(0.0, float(os.environ.get(variable, default)))
+    except ValueError:
+        return default
+
+
+_first_uses = _FirstUses()
+#: A block in which the calling thread loads, imports or makes what everybody uses from then on. A fork
+#: by another thread waits for its end, so nothing inside may wait for the engine. It excludes nobody.
+first_use = _first_uses.first_use
+
+
+def _after_fork_in_child() -> None:
+    _first_uses.after_fork_in_child()
+    for lock in list(_locks):
+        lock._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    # Registered before any other hook of mx, so the last before a fork, when the engine is quiet, and the
+    # first after it.
+    os.register_at_fork(
+        before=_first_uses.before_fork,
+        after_in_parent=_first_uses.after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

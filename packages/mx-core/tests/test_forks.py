@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forks beside first uses, and threads that wait for an import that waits for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from mx_core import forks
+from mx_core.errors import PluginError
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def child_ends(body, seconds=20.0) -> bool:
+    """Whether a forked child that runs `body` ends in time; it is killed otherwise."""
+    pid = os.fork()
+    if pid == 0:
+        body()
+        os._exit(0)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return False
+
+
+class Holder(threading.Thread):
+    """Is inside a context until told to leave."""
+
+    def __init__(self, context) -> None:
+        super().__init__(daemon=True)
+        self.context, self.inside, self.leave = context, threading.Event(), threading.Event()
+        self.start()
+        assert self.inside.wait(10)
+
+    def run(self) -> None:
+        with self.context:
+            self.inside.set()
+            self.leave.wait(30)
+
+
+def use(lock) -> None:
+    with lock, lock:
+        pass
+
+
+def test_a_child_never_finds_a_lock_taken_by_a_thread_it_does_not_have() -> None:
+    lock = forks.ForkSafeLock()
+    holder = Holder(lock)
+    assert child_ends(lambda: use(lock))
+    holder.leave.set()
+    holder.join()
+
+
+def test_the_lock_of_the_forking_thread_stays_its_own_in_the_child() -> None:
+    lock = forks.ForkSafeLock()
+
+    def body() -> None:
+        refused = []
+        thread = threading.Thread(target=lambda: refused.append(not lock.acquire(timeout=0.05)))
+        thread.start()
+        thread.join()
+        os._exit(0 if refused == [True] else 1)
+
+    with lock:
+        pid = os.fork()
+        if pid == 0:
+            body()
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_fork_waits_for_the_end_of_a_first_use() -> None:
+    holder = Holder(forks.first_use())
+    threading.Timer(0.3, holder.leave.set).start()
+    begun = time.monotonic()
+    assert child_ends(use_nested)
+    assert time.monotonic() - begun > 0.2
+    holder.join()
+
+
+def test_a_fork_does_not_wait_for_ever(monkeypatch, capfd) -> None:
+    monkeypatch.setenv("MX_FORK_TIMEOUT", "0.2")
+    holder = Holder(forks.first_use())
+    assert child_ends(lambda: None)
+    assert "had not finished 0.2 s after the fork began" in capfd.readouterr().err
+    holder.leave.set()
+    holder.join()
+
+
+def test_a_thread_may_fork_inside_its_own_first_use() -> None:
+    with forks.first_use():
+        assert child_ends(use_nested)
+
+
+def use_nested() -> None:
+    with forks.first_use(), forks.first_use():
+        pass
+
+
+def test_first_uses_nest() -> None:
+    use_nested()
+    assert forks._first_uses._inside == {}
+
+
+def test_who_waits_for_a_thread_that_waits_for_him_is_told() -> None:
+    lock = forks.FirstUseLock()
+    caught = []
+
+    def first_use_of_mx() -> None:
+        try:
+            with lock:
+                pass
+        except PluginError as error:
+            caught.append(str(error))
+
+    with lock:
+        thread = threading.Thread(target=first_use_of_mx)
+        thread.start()
+        thread.join(20)
+    assert len(caught) == 1 and f"{__file__}:" in caught[0] and "start such threads after" in caught[0]
+
+
+def test_who_waits_for_a_busy_holder_just_waits() -> None:
+    lock = forks.FirstUseLock()
+    ran = []
+
+    def other() -> None:
+        with lock:
+            ran.append(True)
+
+    with lock:
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.6)
+    thread.join(10)
+    assert ran == [True]
+
+
+def test_a_plugin_whose_import_waits_for_a_thread_that_uses_mx(tmp_path) -> None:
+    (tmp_path / "waiting.py").write_text(
+        textwrap.dedent(
+            """
+            import threading
+            from mx_core import operators, plugins
+
+            said = []
+
+            def work():
+                try:
+                    plugins.registry("kvstores")
+                except plugins.loaded.PluginError as error:
+                    said.append(str(error))
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            print("said:", said[0])
+            """
+        )
+    )
+    info = tmp_path / "mx_waiting-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mx-waiting\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[mx.plugins.v1]\nwaiting = waiting\n")
+    program = "from mx_core import plugins; plugins.registry('engines'); print('loaded')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "said: this thread uses mx for the first time" in done.stdout and "loaded" in done.stdout
+
+
+@pytest.mark.parametrize("module", ["mx_core", "mx_core.errors"])
+def test_sub_interpreters_are_refused(module) -> None:
+    interpreters = pytest.importorskip(
+        "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    )
+    del interpreters
+    program = f"""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        code = "try:\\n    import {module}\\nexcept ImportError as error:\\n    print(error, flush=True)"
+        interpreters.run_string(interpreters.create(), code)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert "mx cannot be imported in a sub-interpreter" in done.stdout, done.stderr

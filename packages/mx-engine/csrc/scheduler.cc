@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where and when operations run: from the places at their variables to a thread, and out of what
+// became ready to the pools.
+#include <cxxabi.h>
+
+#include <exception>
+
+#include "bulk.h"
+#include "engine.h"
+#include "frame.h"
+#include "lock_order.h"
+#include "openmp.h"
+
+namespace mx::engine {
+
+thread_local Frame* Frame::top_ = nullptr;
+
+namespace {
+
+// Operations that push inline operations that push inline operations end on a worker some time.
+constexpr uint32_t kMaxInlineDepth = 16;
+
+// Launching takes little time, but for copies, which may block until pageable memory is free.
+bool runs_inline(const Block& block) noexcept {
+  if ((block.flags & MX_PUSH_INLINE) != 0) return true;
+  return block.stream != nullptr && block.run != nullptr &&
+         (block.flags & MX_PUSH_PYTHON) == 0 && block.stream->lane == 0;
+}
+
+void report_part(void* profile, const mx_engine_event* part) {
+  static_cast<Profile*>(profile)->report_part(*part);
+}
+
+}  // namespace
+
+// The linearisation point of a push: every place is taken while every variable is locked.
+void Engine::enqueue(Block* block, const LockOrder& order, mx_failure** failure) {
+  Bulk& bulk = Bulk::of_this_thread();
+  if (bulk.open() && !options_.naive) bulk.join(this, block);
+  const bool in_bulk = block->bulk != 0;
+  const bool wait_for_turn = options_.naive && !Frame::any();
+  Waiter turn;
+  if (wait_for_turn) block->pusher = &turn;
+  order.lock();
+  if (monitor_ != nullptr) monitor_->pushed(block);
+  uint32_t queued = 0;
+  for (uint32_t i = 0; i < block->n_entries; ++i) {
+    Entry& entry = block->entries[i];
+    if (entry.variable->forks != lost_forks_ && !lost(entry.variable, true)) entry.variable->forks = lost_forks_;
+    if (!entry.variable->append(&entry)) ++queued;
+  }
+  block->ungranted.store(queued, std::memory_order_relaxed);
+  order.unlock();
+
+  if (queued > 0) {
+    // The block may be running already, or gone.  A naive push waits for its turn; inside an
+    // operation it must not: the operation itself may be what it would wait for.
+    if (!wait_for_turn) {
+      if (in_bulk) bulk.count();
+      return;
+    }
+    turn.wait();
+  }
+  if (options_.naive) {
+    block->pusher = nullptr;
+    run_naively(block, failure);
+    return;
+  }
+  ReadyList ready;
+  if (runs_inline(*block) && Frame::depth() < kMaxInlineDepth) {
+    execute(block, 0, ready);
+  } else if (in_bulk && bulk.hold(this, block)) {
+    bulk.count();
+  } else {
+    ready.push(block);
+  }
+  if (!ready.empty()) dispatch(ready);
+}
+
+void Engine::run_naively(Block* block, mx_failure** failure) {
+  Waiter done;
+  const bool asynchronous = block->run_async != nullptr;
+  if (asynchronous) block->completion = &done;
+  block->report = failure;
+  ReadyList ready;
+  execute(block, 0, ready);
+  if (asynchronous) done.wait();
+  dispatch(ready);
+}
+
+void Engine::run(Block* block, uint32_t worker) {
+  thread_local int applied = 0;
+  const int threads = omp_threads();
+  if (threads != applied && threads != 0) set_openmp_threads(applied = threads);
+  if (block->bulk != 0) {
+    run_bulk(block, worker);
+    return;
+  }
+  ReadyList ready;
+  execute(block, worker, ready);
+  if (!ready.empty()) dispatch(ready);
+}
+
+void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
+  if (block->pushed != 0) {
+    block->started = now_ns();
+    block->thread = thread_number();
+  }
+  if (block->stream != nullptr && !options_.naive) {
+    if (begin_on_device(block)) {
+      run_body(block, worker, ready);
+    } else {
+      on_launched(block, {}, ready);
+    }
+    return;
+  }
+  if (block->property != MX_FN_NO_SKIP) {
+    Poison* poison = cancellation();
+    if (poison == nullptr) poison = find_poison(*block);
+    if (poison != nullptr) {
+      finish(block, {}, poison, ready);
+      return;
+    }
+  }
+  run_body(block, worker, ready);
+}
+
+void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
+  const mx_run_context context{sizeof(mx_run_context), worker, block->context,
+                               block->stream == nullptr ? nullptr : block->stream->handle,
+                               block->pushed == 0 ? nullptr : &report_part, &profile_, 0};
+  if (block->run_async != nullptr) {
+    block->unfinished_parts.store(2, std::memory_order_relaxed);
+    {
+      const Frame frame(block);
+      block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
+    }
+    if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      conclude(block, FailureRef(block->async_failure), ready);
+    }
+    return;
+  }
+  FailureRef failure;
+  try {
+    const Frame frame(block);
+    failure = FailureRef(block->run(block->argument, &context));
+  } catch (abi::__forced_unwind&) {
+    throw;  // the thread is being ended; swallowing that would end the process
+  } catch (const std::exception& e) {
+    failure = FailureRef(make_failure(MX_ERROR, e.what()));
+  } catch (...) {
+    failure = FailureRef(make_failure(MX_ERROR, "unknown C++ exception"));
+  }
+  conclude(block, std::move(failure), ready);
+}
+
+// Sends every block where it belongs.  Blocks that belong to one pool and became ready together
+// are handed over together.
+void Engine::dispatch(ReadyList ready) {
+  WorkerPool* pool = nullptr;
+  ReadyList batch;
+  const auto flush = [&] {
+    if (batch.empty()) return;
+    if (!pool->submit(std::exchange(batch, ReadyList()))) {
+      while (Block* stranded = pool->take()) execute(stranded, 0, ready);
+    }
+  };
+  for (;;) {
+    Block* block = ready.pop();
+    if (block == nullptr) {
+      flush();
+      if (ready.empty()) return;
+      continue;
+    }
+    if (block->kind == BlockKind::wait) {
+      finish_wait(block, ready);
+    } else if (block->property == MX_FN_DELETE_VARIABLE) {
+      execute_deletion(block);
+    } else if (block->pusher != nullptr) {
+      block->pusher->signal();
+    } else if (options_.naive) {
+      execute(block, 0, ready);
+    } else {
+      WorkerPool* destination = pools_.find(*block);
+      if (destination == nullptr) {
+        execute(block, 0, ready);
+        continue;
+      }
+      if (destination != pool) flush();
+      pool = destination;
+      batch.push(block);
+    }
+  }
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variables are made by anybody, and end behind everything that was pushed on them.
+#include <new>
+
+#include "engine.h"
+
+namespace mx::engine {
+
+Variable* Engine::new_variable() noexcept {
+  auto* variable = new (std::nothrow) Variable;
+  if (monitor_ != nullptr && variable != nullptr) monitor_->born(variable);
+  return variable;
+}
+
+uint64_t Engine::version(Variable* variable) noexcept {
+  std::lock_guard<SpinLock> lock(variable->lock);
+  return variable->version;
+}
+
+void Engine::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
+                             void* argument) {
+  if (lost_forks_ != 0) {
+    const std::lock_guard<SpinLock> lock(variable->lock);
+    if (lost(variable, true)) return;  // in use for ever: it goes with the process
+  }
+  if (admission_.enter(true, nullptr) != MX_OK) {
+    variable->lock.lock();
+    const bool unused = variable->idle(true) && variable->pins == 0;
+    variable->lock.unlock();
+    // What still waits will never run: the memory then goes with the process.
+    if (!unused) return;
+    if (deleter != nullptr) deleter(argument);
+    free_variable(variable);
+    return;
+  }
+  mx_operation operation{};
+  operation.context = context;
+  operation.property = MX_FN_DELETE_VARIABLE;
+  operation.name = "delete_variable";
+  operation.writes = &variable;
+  operation.n_writes = 1;
+  operation.argument = argument;
+  operation.destroy = deleter;
+  Block* block = nullptr;
+  try {
+    block = make_block(operation);
+  } catch (const std::bad_alloc&) {  // the variable itself remembers what is to be done
+    variable->lock.lock();
+    variable->dying = true;
+    variable->deleter = deleter;
+    variable->argument = argument;
+    const bool dies = variable->may_die();
+    variable->lock.unlock();
+    if (dies) die(variable);
+    return;
+  }
+  variable->lock.lock();
+  block->ungranted.store(1, std::memory_order_relaxed);
+  const bool granted = variable->append(&block->entries[0]);
+  variable->lock.unlock();
+  if (granted) execute_deletion(block);
+}
+
+void Engine::execute_deletion(Block* block) noexcept {
+  Variable* variable = block->entries[0].variable;
+  if (block->destroy != nullptr) block->destroy(block->argument);
+  free_block(block);
+  end(variable);
+}
+
+// A dying variable that nobody uses any more; called by the last one who did.
+void Engine::die(Variable* variable) noexcept {
+  if (variable->deleter != nullptr) variable->deleter(variable->argument);
+  end(variable);
+}
+
+void Engine::end(Variable* variable) noexcept {
+  if (monitor_ != nullptr) monitor_->died(variable);
+  variable->lock.lock();
+  variable->deleted = true;
+  const bool last = variable->pins == 0;
+  variable->lock.unlock();
+  if (last) free_variable(variable);
+  admission_.leave();
+}
+
+}  // namespace mx::engine

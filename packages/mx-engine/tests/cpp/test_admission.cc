@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may push when: threads that are far ahead are held back, nobody for ever; the end of a process.
+#include <atomic>
+
+#include "support.h"
+
+using namespace test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+mx_failure* work_a_moment(const mx_run_context&) {
+  const auto end = Clock::now() + std::chrono::microseconds(20);
+  while (Clock::now() < end) {
+  }
+  return nullptr;
+}
+
+// Pushes without end until told to stop; what is the most that was pending.
+class EndlessPusher {
+ public:
+  explicit EndlessPusher(const Table& table) : thread_([this, &table] { main(table); }) {}
+  ~EndlessPusher() {
+    ended_ = true;
+    thread_.join();
+  }
+  uint64_t pushed() const { return pushed_; }
+  uint64_t most_pending() const { return most_pending_; }
+
+ private:
+  void main(const Table& table) {
+    while (!ended_) {
+      table.push({}, work_a_moment);
+      ++pushed_;
+      const uint64_t pending = table->pending(table.self());
+      if (pending > most_pending_) most_pending_ = pending;
+    }
+  }
+  std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> pushed_{0}, most_pending_{0};
+  std::thread thread_;
+};
+
+void endless_pushes_do_not_keep_waits_waiting() {
+  const Table table(1);
+  mx_variable* v = table.variable();
+  {
+    const EndlessPusher pusher(table);
+    while (pusher.pushed() < 20000) std::this_thread::yield();
+    const auto start = Clock::now();
+    for (int i = 0; i < 5; ++i) {
+      table.push({{}, {v}}, work_a_moment);
+      CHECK(table.wait(v, false).empty());
+    }
+    for (int i = 0; i < 3; ++i) CHECK(table.wait_all().empty());
+    CHECK(seconds_since(start) < 20);
+    CHECK(pusher.most_pending() < 3 * 2048);
+  }
+  table.remove(v);
+}
+
+void who_is_behind_a_blocked_engine_still_pushes() {
+  const Table table(2);
+  std::atomic<bool> open{false};
+  mx_variable* v = table.variable();
+  table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+    while (!open) sleep_ms(1);
+    return nullptr;
+  });
+  const auto start = Clock::now();
+  std::atomic<int> ran{0};
+  // What is pending waits for this thread: it must come to the last line.
+  for (int i = 0; i < 20000; ++i) {
+    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+      ++ran;
+      return nullptr;
+    });
+  }
+  CHECK(seconds_since(start) < 30);
+  open = true;
+  CHECK(table.wait_all().empty() && ran == 20000);
+  table.remove(v);
+}
+
+void operations_that_push_are_never_held() {
+  const Table table(1);
+  std::atomic<int> ran{0};
+  const auto start = Clock::now();
+  table.push({}, [&](const mx_run_context&) -> mx_failure* {
+    for (int i = 0; i < 20000; ++i) {
+      table.push({}, [&](const mx_run_context&) -> mx_failure* {
+        ++ran;
+        return nullptr;
+      });
+    }
+    return nullptr;
+  });
+  CHECK(table.wait_all().empty() && ran == 20000);
+  CHECK(seconds_since(start) < 10);
+}
+
+void a_fork_holds_other_threads_back() {
+  const auto engine = [](const Table& table) { return static_cast<Engine*>(table.self()); };
+  const Table table(2);
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> pushers;
+  for (int i = 0; i < 4; ++i) {
+    pushers.emplace_back([&] {
+      mx_variable* v = table.variable();
+      while (!ended) {
+        table.push({{}, {v}}, work_a_moment);
+        CHECK(table.wait(v, false).empty());
+      }
+      table.remove(v);
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto start = Clock::now();
+    CHECK(engine(table)->hold_for_fork());
+    CHECK(engine(table)->drain(10'000'000'000));
+    CHECK(engine(table)->try_close_for_fork(false));
+    CHECK(seconds_since(start) < 5);
+    CHECK(table->pending(table.self()) == 0);
+    engine(table)->open_after_fork();
+    sleep_ms(1);
+  }
+  ended = true;
+  for (auto& thread : pushers) thread.join();
+}
+
+void running_operations_push_while_a_fork_holds() {
+  const Table table(2);
+  auto* engine = static_cast<Engine*>(table.self());
+  std::atomic<bool> held{false};
+  std::atomic<int> ran{0};
+  table.push({}, [&](const mx_run_context&) -> mx_failure* {
+    while (!held) sleep_ms(1);
+    mx_variable* v = table.variable();
+    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+      ++ran;
+      return nullptr;
+    });
+    CHECK(table.wait(v, false).empty());
+    table.remove(v);
+    return nullptr;
+  });
+  CHECK(engine->hold_for_fork() && !engine->hold_for_fork());
+  CHECK(!engine->try_close_for_fork(false));
+  held = true;
+  CHECK(engine->drain(10'000'000'000) && ran == 1);
+  CHECK(engine->try_close_for_fork(false));
+  engine->open_after_fork();
+  table.push({}, work_a_moment);
+  CHECK(table.wait_all().empty());
+}
+
+void handlers_of_the_exit_push_and_others_do_not() {
+  const Table table(2);
+  auto* engine = static_cast<Engine*>(table.self());
+  CHECK(engine->close(1'000'000'000) && engine->stop());
+  engine->serve_exit();
+  int ran = 0;
+  table.push({}, [&](const mx_run_context&) -> mx_failure* {
+    sleep_ms(20);
+    ++ran;
+    return nullptr;
+  });
+  CHECK(ran == 1);  // the push has waited for it
+  std::thread([&] {
+    mx_error error{};
+    const auto never = [](const mx_run_context&) -> mx_failure* { std::abort(); };
+    CHECK(table.try_push({}, never, nullptr, &error) == MX_ERROR_SHUTDOWN);
+  }).join();
+}
+
+}  // namespace
+
+int main() {
+  return run({
+      {"endless pushes", endless_pushes_do_not_keep_waits_waiting},
+      {"a blocked engine", who_is_behind_a_blocked_engine_still_pushes},
+      {"operations that push", operations_that_push_are_never_held},
+      {"a fork holds pushes back", a_fork_holds_other_threads_back},
+      {"operations push while a fork holds", running_operations_push_while_a_fork_holds},
+      {"handlers of the exit", handlers_of_the_exit_push_and_others_do_not},
+  });
+}
