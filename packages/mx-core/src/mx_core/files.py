@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 #: Bytes that one system call moves. Between two calls the interpreter looks for signals.
-CHUNK = 4 << 20
+CHUNK = 1 << 20
 
 
 @contextmanager
