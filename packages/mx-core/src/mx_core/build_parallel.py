@@ -143,7 +143,7 @@ def _includes_pybind11(source: str, include_dirs: Iterable[str]) -> bool:
             if name.startswith("pybind11/"):
                 return True
             if bracket == '"':
-                beside = (Path(folder, name) for folder in (file.parent, *include_dirs))
+                beside = (folder / name for folder in (file.parent, *map(Path, include_dirs)))
                 found = next((path for path in beside if path.is_file()), None)
                 if found is not None and found not in seen:
                     seen.add(found)

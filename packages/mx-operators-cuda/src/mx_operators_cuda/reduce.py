@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import Expression, Opcode
-from mx_operators.reduce.base import kept_shape, reduced_axes
+from mx_operators.reduce.base import Axes, kept_shape, reduced_axes
 from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen.reduction import Runs, fold_type, runs_of, write_reduction
 from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
@@ -63,10 +63,14 @@ NORMS = {
 }
 
 
+def _axes(call: KernelCall, rank: int) -> tuple[int, ...]:
+    return reduced_axes(cast(Axes, call.params), rank)
+
+
 def reduce(call: KernelCall) -> Any:
     """sum, mean, prod, max, min, nansum, nanprod."""
     (spec,), name = call.inputs, call.op.name
-    axes = reduced_axes(call.params, len(spec.shape))
+    axes = _axes(call, len(spec.shape))
     empty = prod(spec.shape[axis] for axis in axes) == 0
     if spec.dtype not in _FLOATS and (name == "mean" or (empty and name in ("max", "min"))):
         return None
@@ -153,12 +157,12 @@ def backward_sum(call: KernelCall) -> Any:
 def backward_mean(call: KernelCall) -> Any:
     """The gradient over the number of elements, repeated."""
     shape = call.outputs[0].shape
-    kept = kept_shape(shape, reduced_axes(call.params, len(shape)))
+    kept = kept_shape(shape, _axes(call, len(shape)))
     count = max(prod(shape) // max(prod(kept), 1), 1)
     return _spread(call, X.trace(lambda g: g / float(count), 1))
 
 
 def _spread(call: KernelCall, expression: Expression) -> Any:
     shape, gradient = call.outputs[0].shape, call.inputs[0]
-    kept = kept_shape(shape, reduced_axes(call.params, len(shape)))
+    kept = kept_shape(shape, _axes(call, len(shape)))
     return elementwise.plan(call, expression, [type(gradient)(kept, gradient.dtype)], call.outputs)
