@@ -15,7 +15,7 @@ struct WindowAxis {
   int64_t stride, pad_begin, pad_end;
 };
 
-// `channels`: of the large tensor, all groups together.  Where it says no, float32 kernels compute the same.
+// `channels`: of one group of the large tensor.  Where it says no, float32 kernels compute the same.
 bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels);
 
 }  // namespace mx::onednn

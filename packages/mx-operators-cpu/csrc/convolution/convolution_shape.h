@@ -39,7 +39,7 @@ struct ConvolutionShape {
       pad_end.push_back((small - 1) * window.stride[i] + extent - large - window.pad[i]);
       axes.push_back({large, small, extent, window.stride[i], window.pad[i], pad_end.back()});
     }
-    const int64_t channels = (transposed ? result : in)[1];
+    const int64_t channels = (transposed ? result : in)[1] / options.groups;
     const bool upcast = x.type == DataType::bf16 && !bfloat16_kernels_suit(axes, channels);
     compute = upcast ? DataType::f32 : x.type;
     const double per_point = static_cast<double>(product(w.shape, 1, w.shape.size()));
