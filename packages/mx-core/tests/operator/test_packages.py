@@ -39,3 +39,22 @@ def test_classes_with_a_name_and_members_of_tuples(tmp_path: Path, monkeypatch: 
         path.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     assert [op.name for op in operators_in("found_by_test")] == ["test_one", "test_made0", "test_made1"]
+
+
+def test_modules_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "named_by_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "kernels.py").write_text("import not_installed\n")
+    for name in ("one", "two"):
+        text = f"""
+from mx_core.operator import Operator
+
+class Declared(Operator):
+    name = "test_{name}"
+    differentiable = False
+"""
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = operators_in("named_by_test.two", "named_by_test.one")
+    assert [op.name for op in found] == ["test_two", "test_one"]

@@ -16,8 +16,8 @@ MX_PLUGIN = PluginInfo(summary="a tested template of an operator plug-in")
 
 @hookimpl
 def mx_register_operators(registry: Any) -> None:
-    """Every operator that this package declares; backward operators come along with them."""
-    for operator in operators_in("mx_example_operators"):
+    """Every operator of two modules; backward operators come along with them."""
+    for operator in operators_in("mx_example_operators.simple", "mx_example_operators.moving_average"):
         registry.add(operator)
 
 

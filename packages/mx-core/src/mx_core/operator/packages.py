@@ -1,37 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that a package declares."""
+"""The operators that modules and packages declare."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, TypeGuard
 
 from mx_core.operator.declaration import Operator
 
 
-def operators_in(package: str) -> Iterator[type[Operator[Any]]]:
-    """Every operator class declared in the modules of a package, which are imported.
+def operators_in(*names: str) -> Iterator[type[Operator[Any]]]:
+    """Every operator class declared in modules, and in all modules of packages. They are imported.
 
-    An operator class has a `name`; it is a member of a module, or of a tuple that is.
+    An operator class has a `name`; it is a member of a module, or of a tuple that is. Kernels that need
+    something that may not be installed belong into modules that are not named here.
 
     Examples
     --------
     >>> @hookimpl
     ... def mx_register_operators(registry):
-    ...     for operator in operators_in("mx_example_operators"):
+    ...     for operator in operators_in(
+    ...         "mx_example_operators.moving_average", "mx_example_operators.simple"
+    ...     ):
     ...         registry.add(operator)
     """
-    root = importlib.import_module(package)
-    names = sorted(info.name for info in pkgutil.walk_packages(root.__path__, package + "."))
     found: dict[type[Operator[Any]], None] = {}
-    for module in (root, *map(importlib.import_module, names)):
-        for member in vars(module).values():
-            for value in member if isinstance(member, tuple) else (member,):
-                if _is_operator(value) and f"{value.__module__}.".startswith(f"{package}."):
-                    found[value] = None
+    for name in names:
+        for module in _modules(name):
+            for member in vars(module).values():
+                for value in member if isinstance(member, tuple) else (member,):
+                    if _is_operator(value) and f"{value.__module__}.".startswith(f"{name}."):
+                        found[value] = None
     yield from found
+
+
+def _modules(name: str) -> Iterator[ModuleType]:
+    root = importlib.import_module(name)
+    yield root
+    inner = sorted(info.name for info in pkgutil.walk_packages(getattr(root, "__path__", ()), f"{name}."))
+    yield from map(importlib.import_module, inner)
 
 
 def _is_operator(value: object) -> TypeGuard[type[Operator[Any]]]:
