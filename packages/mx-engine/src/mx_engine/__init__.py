@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import mx_core  # noqa: F401  first, since it refuses sub-interpreters, where native parts would hang
+
 if TYPE_CHECKING:
     from mx_engine._core import Completion, Engine, Variable
     from mx_engine.engines import create

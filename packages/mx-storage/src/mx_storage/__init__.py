@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mx_core  # noqa: F401  first, since it refuses sub-interpreters, where native parts would hang
 from mx_storage._core import Block, Random, Stats, StorageManager
 from mx_storage.temp_space import TempSpace, temp_space
 
