@@ -5,7 +5,13 @@ namespace mx::vector {
 
 std::vector<Spec> specs(const PySpecs& given) {
   std::vector<Spec> made;
-  for (const auto& [shape, dtype] : given) made.emplace_back(shape, dtype);
+  for (const auto& [shape, dtype] : given) {
+    int64_t bytes = 16;  // at most an element's
+    for (int64_t extent : shape)
+      if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+        throw Error(MX_ERROR_SHAPE, "[mx-operators-cpu] a tensor's size is negative or does not fit");
+    made.emplace_back(shape, dtype);
+  }
   return made;
 }
 

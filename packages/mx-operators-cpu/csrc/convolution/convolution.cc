@@ -32,6 +32,7 @@ template <class Forward>
 PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &data = signature.inputs[0], &weight = signature.inputs[1], &out = signature.outputs[0];
   const ConvolutionShape shape(options, transposed, data, weight, out);
+  if (signature.inputs.size() == 3) require_size(signature.inputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
   const auto problem = minimal_filtering(options, shape);
   if (problem && filtering::pays(*problem, false)) return minimal_forward(signature, shape, *problem);
@@ -128,6 +129,7 @@ template <class Forward, class BackwardData, class BackwardWeights>
 PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &out_grad = signature.inputs[0], &data = signature.inputs[1], &weight = signature.inputs[2];
   const ConvolutionShape shape(options, transposed, data, weight, out_grad);
+  if (signature.outputs.size() == 3) require_size(signature.outputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape) && suits_pointwise_backward(shape)) {
     return pointwise_backward(signature, shape);
   }

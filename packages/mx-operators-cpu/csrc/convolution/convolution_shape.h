@@ -24,6 +24,7 @@ struct ConvolutionShape {
       : window(options.window),
         kind(transposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct) {
     const int spatial = static_cast<int>(window.kernel.size());
+    require_whole(window);
     if (spatial < 1 || spatial > 3 || x.shape.size() != static_cast<size_t>(spatial) + 2) throw Unsupported{};
     std::vector<int> order = {0, options.channels_last ? spatial + 1 : 1};
     for (int i = 0; i < spatial; ++i) order.push_back(options.channels_last ? i + 1 : i + 2);
@@ -49,6 +50,7 @@ struct ConvolutionShape {
   }
 
   Cost cost() const { return {2 * macs, bytes_}; }
+  int64_t filters() const { return out.get_dims()[1]; }
 
   // The layout in which a primitive takes or gives data: as it is where channels are last, which costs
   // no reorder and nothing else; else what the primitive likes best.

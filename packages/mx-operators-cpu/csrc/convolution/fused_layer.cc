@@ -51,7 +51,7 @@ constexpr int64_t kFewRows = 4;
 struct Problem {
   Problem(const Signature& s, const FusedOptions& o) {
     const size_t expected = 2 + (o.biased ? 1 : 0) + (o.residual ? 1 : 0);
-    if (s.inputs.size() != expected) throw Unsupported{};
+    if (s.inputs.size() != expected || s.outputs.size() != 1) throw Unsupported{};
     const Spec& x = s.inputs[0];
     const Spec w = {o.weight_shape, x.type};
     if (o.product) {
@@ -61,6 +61,9 @@ struct Problem {
       if (shape->compute != x.type) throw Unsupported{};
       data = shape->data, weight = shape->weight, out = shape->out, cost = shape->cost();
     }
+    const int64_t filters = shape != nullptr ? shape->filters() : out.get_dims()[1];
+    if (o.biased) require_size(s.inputs[2], filters);
+    if (o.residual) require_size(s.inputs[o.biased ? 3 : 2], s.outputs[0].size());
     if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, s.inputs[2].type);
   }
 
@@ -87,7 +90,9 @@ struct Problem {
   }
 
   void as_product(const Spec& x, const Spec& w) {
-    const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0), rows = x.size() / depth;
+    const int64_t depth = extent(w.shape, 1), hidden = extent(w.shape, 0);
+    if (depth < 1 || hidden < 1 || x.size() % depth != 0) throw Unsupported{};
+    const int64_t rows = x.size() / depth;
     if (rows <= kFewRows) throw Unsupported{};
     data = plain({rows, depth}, x.type), out = plain({rows, hidden}, x.type);
     weight = plain({hidden, depth}, w.type).permute_axes({1, 0});

@@ -57,6 +57,10 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
       table_rows_(product(o_.extents)),
       row_(o_.inner),
       outer_(o_.outer) {
+  const auto refuse = [&] {
+    throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
+  };
+  if (o_.n < 0 || o_.inner < 0 || o_.outer < 0 || (o_.per_element && o_.extents.empty())) refuse();
   if (o_.per_element) {
     table_rows_ = o_.inner > 0 ? o_.n * o_.extents[0] : 0;
     row_ = 1;
@@ -64,15 +68,15 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   }
   const int64_t table = outer_ * table_rows_ * row_, taken = outer_ * o_.n * row_;
   const bool gathers = o_.action == IndexAction::kGather;
-  const bool placed = !o_.per_element || o_.inner > 0 || o_.n == 0;
+  const bool placed = !o_.per_element || o_.n == 0 || (o_.inner > 0 && o_.n % o_.inner == 0);
   const bool fits = placed && o_.values < inputs_.size() && o_.indices < inputs_.size() &&
                     outputs_.size() == 1 && outputs_[0].dtype == inputs_[o_.values].dtype &&
                     inputs_[o_.values].elements == (gathers ? table : taken) &&
                     outputs_[0].elements == (gathers ? taken : table) &&
                     inputs_[o_.indices].elements ==
                         o_.n * static_cast<int64_t>(o_.extents.size());
-  const bool based = o_.action != IndexAction::kAssign || inputs_[0].bytes == outputs_[0].bytes;
-  if (!fits || !based) throw Error(MX_ERROR_SHAPE, "[" + o_.op + "] shapes of values and indices disagree");
+  if (!fits) refuse();
+  if (o_.action == IndexAction::kAssign && inputs_[0].bytes != outputs_[0].bytes) refuse();
 }
 
 void IndexPlan::out_of_bounds(const std::string& index, int64_t extent) const {

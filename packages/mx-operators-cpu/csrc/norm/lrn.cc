@@ -123,7 +123,10 @@ class LrnBackward final : public LrnBase {
 
 }  // namespace
 
-PlanPtr lrn(const Signature& signature, const LrnOptions& options) { return std::make_unique<Lrn>(signature, options); }
+PlanPtr lrn(const Signature& signature, const LrnOptions& options) {
+  require_counts(signature, 1, 1, 2, 2);
+  return std::make_unique<Lrn>(signature, options);
+}
 
 PlanPtr lrn_backward(const Signature& signature, const LrnOptions& options) {
   require_counts(signature, 3, 3, 1, 1);

@@ -19,7 +19,11 @@ using PySpecs = std::vector<std::pair<Dims, int32_t>>;
 inline std::vector<Spec> specs(const PySpecs& given) {
   std::vector<Spec> out;
   for (const auto& [shape, code] : given) {
-    if (product(shape, 0, shape.size()) <= 0) throw Unsupported{};  // nothing to compute
+    int64_t size = 1;
+    for (int64_t extent : shape) {  // primitives count along an axis in 32 bits
+      if (extent <= 0 || extent > INT32_MAX || __builtin_mul_overflow(size, extent, &size)) throw Unsupported{};
+    }
+    if (size > INT64_MAX / 8) throw Unsupported{};
     out.push_back({shape, data_type(code)});
   }
   return out;

@@ -67,6 +67,7 @@ struct Geometry {
 
 PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
   require_counts(signature, 1, 1, 1, 1);
+  require_whole(options.window);
   const Spec &x = signature.inputs[0], &y = signature.outputs[0];
   if (is_global_mean(x, y, options)) return global_mean(signature, bandwidth_cost(signature));
   const Geometry g(x, y, options);
@@ -79,6 +80,7 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
 
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options) {
   require_counts(signature, 3, 3, 1, 1);
+  require_whole(options.window);
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
   if (is_global_mean(x, y, options)) return global_mean_backward(signature, bandwidth_cost(signature));
   const Geometry g(x, y, options);

@@ -18,6 +18,9 @@ struct Recurrent {
 Recurrent make_recurrent(PySpecs inputs, PySpecs outputs, const std::string& mode, int64_t layers,
                          int64_t directions, int64_t units, bool state_outputs, double dropout, bool has_mask,
                          bool is_train, uint64_t random_blocks, bool has_lengths, bool packed) {
+  constexpr int64_t kMost = 1 << 20;  // of layers and of units
+  if (layers < 1 || layers > kMost || directions < 1 || directions > 2 || units < 1 || units > kMost)
+    throw Error(MX_ERROR_VALUE, "[RNN] impossible numbers of layers, directions or units");
   const RnnMode cell = mode == "lstm"       ? RnnMode::lstm
                        : mode == "gru"      ? RnnMode::gru
                        : mode == "rnn_tanh" ? RnnMode::tanh
