@@ -25,7 +25,7 @@ struct ConvolutionShape {
         kind(transposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct) {
     const int spatial = static_cast<int>(window.kernel.size());
     require_whole(window);
-    if (spatial < 1 || spatial > 3 || x.shape.size() != static_cast<size_t>(spatial) + 2) throw Unsupported{};
+    if (options.groups < 1 || spatial < 1 || spatial > 3 || x.shape.size() != static_cast<size_t>(spatial) + 2) throw Unsupported{};
     std::vector<int> order = {0, options.channels_last ? spatial + 1 : 1};
     for (int i = 0; i < spatial; ++i) order.push_back(options.channels_last ? i + 1 : i + 2);
     data = permuted(x.shape, x.type, order);
