@@ -77,15 +77,18 @@ def cpp(session: nox.Session) -> None:
     native_tests.run(session.posargs, "plain", builder(session).tools)
 
 
-@nox.session
+@nox.session(venv_backend="none")
 def sanitize(session: nox.Session) -> None:
-    """C++ tests under the thread sanitizer, then the address and undefined-behaviour ones; `tests/threads`."""
+    """C++ tests under the thread sanitizer, then the address and undefined-behaviour ones."""
     for kind, flags in (("thread", "thread"), ("address", "address,undefined")):
         native_tests.run(session.posargs, kind, builder(session).tools, f"-DMX_SANITIZE={flags}")
-    if not session.posargs:
-        install(session, ALL, "test", more=BUILD_TOOLS)
-        script = ("tests/threads/sanitize.py", str(ROOT / ".nox" / "thread-sanitized-parts"))
-        session.run("python", *script, env={"PYTHONPATH": "tests/fuzz"})
+
+
+@nox.session
+def threads(session: nox.Session) -> None:
+    """The programs of `tests/threads` on extensions built with the thread sanitizer."""
+    install(session, ALL, "test", more=BUILD_TOOLS)
+    session.run("python", "tests/threads/sanitize.py", ".nox/threads-parts", env={"PYTHONPATH": "tests/fuzz"})
 
 
 @nox.session
@@ -123,12 +126,10 @@ def bench(session: nox.Session) -> None:
         session.error(f"no benchmark matches {none}; there are: {', '.join(benchmarks.scripts())}")
     install(session, ALL, "test")
     python = f"{session.bin}/python"
-    notes = baselines.install(python, ROOT / ".nox")
-    env = {**os.environ, **baselines.environment(ROOT / ".nox")}
-    failed = benchmarks.run_all(python, benchmarks.scripts(given.wanted), given.limit, env)
-    for note in notes:
+    for note in baselines.install(python, ROOT / ".nox"):
         session.warn(note)
-    if failed:
+    env = {**os.environ, **baselines.environment(ROOT / ".nox")}
+    if failed := benchmarks.run_all(python, benchmarks.scripts(given.wanted), given.limit, env):
         session.error(f"did not end well: {', '.join(failed)}")
 
 
@@ -145,6 +146,5 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The documentation as HTML in docs/_build."""
-    sphinx = ("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
-    install(session, ALL, more=sphinx)
+    install(session, ALL, more=("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77"))
     session.run("python", "-m", "sphinx", "-W", "-q", "-j", "auto", "-b", "html", "docs", "docs/_build/html")

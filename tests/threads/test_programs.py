@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of several threads, each in a process of its own: no death, no hang, right results.
 
-`nox -s sanitize` runs the same programs on extensions built with the thread sanitizer.
+`nox -s threads` runs the same programs on extensions built with the thread sanitizer.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ void test_answers_of_prepare() {
   answer = MX_ERROR_VALUE;
   CHECK(test::error_of([&] { mx::core::prepare(table, example()); }, MX_ERROR_VALUE) == "told so");
   answer = -1;
-  CHECK(test::has(test::error_of([&] { mx::core::prepare(table, example()); }, MX_ERROR), "no plan"));
+  CHECK(test::has(test::error_of([&] { mx::core::prepare(table, example()); }, MX_ERROR_ABI), "no plan"));
 }
 
 void test_impossible_tensors_are_refused() {

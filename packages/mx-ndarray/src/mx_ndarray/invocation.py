@@ -181,7 +181,8 @@ def _unshaped(op: Operator, dtype: int) -> dict[str, Any]:
         settings["dtype"] = dtypes.name(dtype)
     if op.name == "_full":
         settings["value"] = 0.0  # given as a run-time scalar by every call
-    return vars(op.Param.parse(settings, op=op.name))
+    params: Params = op.Param.parse(settings, op=op.name)
+    return vars(params)
 
 
 def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
