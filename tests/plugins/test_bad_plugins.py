@@ -53,7 +53,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ, PYTHONPATH=str(folder)) | {"MX_ENGINE_TYPE": ""} | variables
+    defaults = {"MX_ENGINE_TYPE": "", "MX_STRICT_PLUGINS": "", "PYTHONPATH": str(folder)}
+    environment = dict(os.environ) | defaults | variables
     return subprocess.run(
         [sys.executable, *arguments],
         env=environment,
