@@ -8,15 +8,22 @@
 
 namespace mx::engine {
 
+bool Admission::admits(int state, bool deletion) const noexcept {
+  if (state == accepting) return true;
+  if ((state == closing || state == holding) && (deletion || Frame::any())) return true;
+  return state == closing && exiting();
+}
+
 int32_t Admission::enter(bool deletion, mx_error* error) noexcept {
   for (;;) {
-    // Ordered against try_close_for_fork: either it sees the count or this sees the state.
-    pending_.fetch_add(1, std::memory_order_seq_cst);
-    const int state = state_.load(std::memory_order_seq_cst);
-    if (state == accepting) return MX_OK;
-    if ((state == closing || state == holding) && (deletion || Frame::any())) return MX_OK;
-    if (state == closing && exiting()) return MX_OK;
-    leave();
+    int state = state_.load(std::memory_order_relaxed);
+    if (admits(state, deletion)) {
+      // Ordered against try_close_for_fork: either it sees the count or this sees the state.
+      pending_.fetch_add(1, std::memory_order_seq_cst);
+      state = state_.load(std::memory_order_seq_cst);
+      if (admits(state, deletion)) return MX_OK;
+      leave();
+    }
     if (state == closing || state == shut) {
       return set_error(error, MX_ERROR_SHUTDOWN, "the engine was shut down; nothing can be pushed");
     }

@@ -69,6 +69,9 @@ class Admission {
  private:
   enum State : int { accepting, holding, forking, closing, shut };
 
+  // Whether the calling thread may push in a state.
+  bool admits(int state, bool deletion) const noexcept;
+
   // A thread may push so much before it is looked at whether it is ahead.
   static constexpr uint32_t kBurst = 2048;
   static constexpr auto kLongestHold = std::chrono::milliseconds(100);  // how long Ctrl-C may wait
