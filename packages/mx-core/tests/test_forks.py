@@ -80,7 +80,7 @@ def test_the_lock_of_the_forking_thread_stays_its_own_in_the_child() -> None:
 
 
 def test_a_fork_waits_for_the_end_of_a_first_use() -> None:
-    holder = Holder(forks.first_use())
+    holder = Holder(forks.first_use)
     threading.Timer(0.3, holder.leave.set).start()
     begun = time.monotonic()
     assert child_ends(use_nested)
@@ -90,7 +90,7 @@ def test_a_fork_waits_for_the_end_of_a_first_use() -> None:
 
 def test_a_fork_does_not_wait_for_ever(monkeypatch, capfd) -> None:
     monkeypatch.setenv("MX_FORK_TIMEOUT", "0.2")
-    holder = Holder(forks.first_use())
+    holder = Holder(forks.first_use)
     assert child_ends(lambda: None)
     assert "had not finished 0.2 s after the fork began" in capfd.readouterr().err
     holder.leave.set()
@@ -98,18 +98,18 @@ def test_a_fork_does_not_wait_for_ever(monkeypatch, capfd) -> None:
 
 
 def test_a_thread_may_fork_inside_its_own_first_use() -> None:
-    with forks.first_use():
+    with forks.first_use:
         assert child_ends(use_nested)
 
 
 def use_nested() -> None:
-    with forks.first_use(), forks.first_use():
+    with forks.first_use, forks.first_use:
         pass
 
 
-def test_first_uses_nest() -> None:
+def testfirst_use_nest() -> None:
     use_nested()
-    assert forks._first_uses._inside == {}
+    assert forks.first_use._inside == {}
 
 
 def test_who_waits_for_a_thread_that_waits_for_him_is_told() -> None:

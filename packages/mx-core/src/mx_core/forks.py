@@ -9,13 +9,11 @@ everybody uses from then on (`first_use`), and the locks of objects are new in t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -136,8 +134,12 @@ def _place(frame: FrameType) -> str:
     return f"{at.f_code.co_filename}:{at.f_lineno}"
 
 
-class _FirstUses:
-    """Which threads are inside `first_use`, and how deep."""
+class _FirstUse:
+    """A block in which the calling thread loads, imports or makes what everybody uses from then on.
+
+    A fork by another thread waits for its end, so nothing inside may wait for the engine. Threads: any, it
+    excludes nobody.
+    """
 
     #: seconds between two looks at imports, which do not tell when they end
     LOOK = 0.005
@@ -146,19 +148,20 @@ class _FirstUses:
         self._changed = threading.Condition()
         self._inside: dict[int, int] = {}
 
-    @contextlib.contextmanager
-    def first_use(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         me = threading.get_ident()
         with self._changed:
             self._inside[me] = self._inside.get(me, 0) + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside[me] -= 1
-                if self._inside[me] == 0:
-                    del self._inside[me]
-                    self._changed.notify_all()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            self._inside[me] -= 1
+            if self._inside[me] == 0:
+                del self._inside[me]
+                self._changed.notify_all()
 
     def before_fork(self) -> None:
         """Waits until no other thread is inside, and lets nobody in until the fork is over."""
@@ -200,14 +203,11 @@ def _seconds(variable: str, default: float) -> float:
         return default
 
 
-_first_uses = _FirstUses()
-#: A block in which the calling thread loads, imports or makes what everybody uses from then on. A fork
-#: by another thread waits for its end, so nothing inside may wait for the engine. It excludes nobody.
-first_use = _first_uses.first_use
+first_use = _FirstUse()
 
 
 def _after_fork_in_child() -> None:
-    _first_uses.after_fork_in_child()
+    first_use.after_fork_in_child()
     for lock in list(_locks):
         lock._after_fork_in_child()
 
@@ -216,7 +216,7 @@ if hasattr(os, "register_at_fork"):
     # Registered before any other hook of mx, so the last before a fork, when the engine is quiet, and the
     # first after it.
     os.register_at_fork(
-        before=_first_uses.before_fork,
-        after_in_parent=_first_uses.after_fork_in_parent,
+        before=first_use.before_fork,
+        after_in_parent=first_use.after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )

@@ -99,7 +99,7 @@ def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
     if not isinstance(target, str):
         return target
     module, _, attribute = target.partition(":")
-    with first_use():
+    with first_use:
         found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
@@ -228,8 +228,7 @@ def prepare(
     hints = ""
     for spec in _preferred(call, ordered):
         try:
-            with first_use():
-                made = _make(spec, call) if _supports(spec, call) else None
+            made = _made(spec, call)
         except _Broken as broken:
             failed = broken.__cause__
             hints += f" Kernel {spec.variant!r} of plug-in {spec.plugin!r} failed: {failed!r}."
@@ -257,11 +256,22 @@ def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
             plugins.set_aside(registry.get(name), error if isinstance(error, Exception) else str(error))
 
 
-@contextmanager
-def _judging(spec: KernelSpec, call: KernelCall) -> Iterator[None]:
-    """Tells a kernel that does not work from one that refuses the signature with an error of mx."""
+def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
+    from mx_core import plugins
+
+    chosen = plugins.select_kernel(call.op, call, ordered)
+    if chosen is None or chosen not in ordered:
+        return ordered
+    return [chosen, *(spec for spec in ordered if spec != chosen)]
+
+
+def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
+    """What the kernel prepares, None when it declines; tells one that does not work from one that refuses."""
     try:
-        yield
+        with first_use:
+            if spec.supports is not None and not resolve(spec.supports)(call):
+                return None
+            return _planned(spec, call)
     except (AbiError, PluginError) as error:
         raise _Broken from error
     except MXNetError as error:
@@ -275,28 +285,7 @@ def _judging(spec: KernelSpec, call: KernelCall) -> Iterator[None]:
         raise _Broken from error
 
 
-def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
-    from mx_core import plugins
-
-    chosen = plugins.select_kernel(call.op, call, ordered)
-    if chosen is None or chosen not in ordered:
-        return ordered
-    return [chosen, *(spec for spec in ordered if spec != chosen)]
-
-
-def _supports(spec: KernelSpec, call: KernelCall) -> bool:
-    if spec.supports is None:
-        return True
-    with _judging(spec, call):
-        return bool(resolve(spec.supports)(call))
-
-
-def _make(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    with _judging(spec, call):
-        return _made(spec, call)
-
-
-def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
+def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     made = resolve(spec.make)(call)
     if made is None:
         return None

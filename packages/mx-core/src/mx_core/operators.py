@@ -52,7 +52,7 @@ def _get() -> dict[str, Operator[Any]]:
 
 def _load() -> dict[str, Operator[Any]]:
     global _table
-    with first_use(), _lock:
+    with first_use, _lock:
         if _table is None:
             table: dict[str, Operator[Any]] = {}
             _insert(table, Refusal())
@@ -79,7 +79,7 @@ def _higher_derivative(name: str) -> Operator[Any] | None:
     if not isinstance(below, Derivative):
         return None
     table = _get()
-    with first_use(), _lock:
+    with first_use, _lock:
         if name not in table:
             made = below.derivative()
             made.backward_of = below

@@ -7,8 +7,7 @@ Inside, −1 is an unknown dimension and None an unknown rank or type; 0 is a si
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
@@ -58,13 +57,13 @@ class Shapes:
         """
         if shape is None:
             return
-        new = tuple(int(d) for d in shape)
+        new = tuple(map(int, shape))
         old = self._table[name]
-        if any(d < -1 for d in new):
+        if min(new, default=0) < -1:
             raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
         if len(new) > MAX_NDIM:
             raise ShapeError(f"{self.where} {name}: expected at most {MAX_NDIM} dimensions, got {len(new)}")
-        if math.prod(max(d, 1) for d in new) > _MAX_ELEMENTS:
+        if math.prod(new if min(new, default=1) > 0 else [max(d, 1) for d in new]) > _MAX_ELEMENTS:
             raise ShapeError(f"{self.where} {name}: shape {new} has more than 2^63 elements")
         if old is None:
             self._table[name] = new
@@ -165,7 +164,7 @@ def _where(op: Operator[Any], node: str | None) -> str:
     return f"[{op.name}]" if node is None else f"[{op.name} {node!r}]"
 
 
-def _settle(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
+def _run_to_fixed_point(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
     """Runs a rule until nothing changes."""
     state.changed = True
     while state.changed:
@@ -175,18 +174,11 @@ def _settle(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> N
             infer_through_forward(op, p, state, rule)
 
 
-@contextmanager
-def _naming(where: str, kind: type[MXNetError], shown: Callable[[], str]) -> Iterator[None]:
-    """Turns what a rule did not foresee into an error that names the operator and what it was given."""
-    try:
-        yield
-    except MXNetError:
-        raise
-    except MemoryError as error:
-        raise OutOfMemoryError(f"{where} out of memory while inferring from {shown()}") from error
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise kind(f"{where} cannot take inputs {shown()}: {reason}") from error
+def _unforeseen(where: str, kind: type[MXNetError], error: Exception, inputs: Sequence[object]) -> MXNetError:
+    """What a rule did not foresee, as an error that names the operator and what it was given."""
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(f"{where} out of memory while inferring from {_shown(inputs)}")
+    return kind(f"{where} cannot take inputs {_shown(inputs)}: {type(error).__name__}: {error}")
 
 
 def infer_shapes(
@@ -203,12 +195,16 @@ def infer_shapes(
     ShapeError  contradiction, or a wrong number of inputs; names operator, argument, both shapes
     """
     where = _where(op, node)
-    with _naming(where, ShapeError, lambda: _shown(inputs)):
+    try:
         input_names, output_names = _names(op, p, len(inputs), where)
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Shapes(where, input_names + output_names, [*inputs, *given])
-        _settle(op, p, state, "infer_shape")
+        _run_to_fixed_point(op, p, state, "infer_shape")
         return state.values(input_names), state.values(output_names)
+    except MXNetError:
+        raise
+    except Exception as error:
+        raise _unforeseen(where, ShapeError, error, inputs) from error
 
 
 def infer_types(
@@ -225,15 +221,19 @@ def infer_types(
     DTypeError  contradiction; names operator, argument, both types
     """
     where = _where(op, node)
-    shown = lambda: _shown([None if code is None else dtypes.name(code) for code in inputs])
-    with _naming(where, DTypeError, shown):
+    try:
         input_names, output_names = _names(op, p, len(inputs), where)
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Types(where, input_names + output_names, [*inputs, *given])
-        _settle(op, p, state, "infer_type")
+        _run_to_fixed_point(op, p, state, "infer_type")
         if op.floating_only:
             state.refuse_integers()
         return state.values(input_names), state.values(output_names)
+    except MXNetError:
+        raise
+    except Exception as error:
+        given_types = [None if code is None else dtypes.name(code) for code in inputs]
+        raise _unforeseen(where, DTypeError, error, given_types) from error
 
 
 def _shown(values: Sequence[object]) -> str:

@@ -56,7 +56,7 @@ def _get() -> _State:
 
 def _load() -> _State:
     global _state, _loading
-    with first_use(), _lock:
+    with first_use, _lock:
         if _state is not None:
             return _state
         if _loading is not None:

@@ -32,7 +32,7 @@ class Target:
         """The object itself; imports its module if that has not happened."""
         if self._found is None:
             module, _, attribute = self.name.partition(":")
-            with first_use():
+            with first_use:
                 found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)

@@ -107,7 +107,7 @@ def _attached(device_type: str) -> Any:
 
 
 def _once(key: tuple[str, str], make: Callable[[], Any]) -> Any:
-    with first_use(), _lock:
+    with first_use, _lock:
         if key not in _made:
             _made[key] = make()
         return _made[key]
