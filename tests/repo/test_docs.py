@@ -191,6 +191,31 @@ def test_named_files_exist() -> None:
                 assert word in known, f"{path.name} names {word}, which does not exist"
 
 
+def resolves(name: str) -> bool:
+    """Whether a dotted name can be imported."""
+    parts = name.split(".")
+    for i in range(len(parts), 0, -1):
+        try:
+            place: object = importlib.import_module(".".join(parts[:i]))
+        except ImportError:
+            continue
+        try:
+            for attribute in parts[i:]:
+                place = getattr(place, attribute)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+@pytest.mark.parametrize("path", PAGES, ids=identifier)
+def test_dotted_names_exist(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", text_of(path), flags=re.S)
+    for name in set(re.findall(r"`(mx_[a-z]\w+(?:\.\w+)+)`", text)) - {"mx_tiny_engine.py"}:
+        if name.partition(".")[0] not in {"mx_tensor", "mx_run_context"}:  # structs of C
+            assert resolves(name), f"{path.name} names {name}, which does not exist"
+
+
 #: names in documentation that are files a user has
 FILE_FORMATS = {"symbol.json", "prefix-symbol.json"}
 
