@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,9 +77,9 @@ class KernelSpec:
     op: str
     device: str
     variant: str
-    make: Callable[[KernelCall], Any] | str
+    make: Callable[[KernelCall], Any]
     priority: int = 10
-    supports: Callable[[KernelCall], bool] | str | None = None
+    supports: Callable[[KernelCall], bool] | None = None
     plugin: str = field(default="", compare=False)
 
 
@@ -92,18 +91,6 @@ class Prepared:
     plugin: str
     plan: Any = None
     function: PythonKernel | None = None
-
-
-def resolve(target: Callable[..., Any] | str) -> Callable[..., Any]:
-    """A callable, imported if it is given as `"module:attribute"`."""
-    if not isinstance(target, str):
-        return target
-    module, _, attribute = target.partition(":")
-    with first_use:
-        found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
 
 
 def candidates(op: Operator, device: str) -> list[KernelSpec]:
@@ -169,7 +156,7 @@ def _generated(op: Operator, generator: Any, plugin: str) -> KernelSpec:
         expression = call.op.expression(call.params)  # type: ignore[attr-defined]
         if expression is None:  # not elementwise with these parameters
             return None
-        return resolve(generator.make)(expression, call)
+        return generator.make(expression, call)
 
     return KernelSpec(op.name, generator.device, generator.name, make, generator.priority, None, plugin)
 
@@ -269,7 +256,7 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     """What the kernel prepares, None when it declines; tells one that does not work from one that refuses."""
     try:
         with first_use:
-            if spec.supports is not None and not resolve(spec.supports)(call):
+            if spec.supports is not None and not spec.supports(call):
                 return None
             return _planned(spec, call)
     except (AbiError, PluginError) as error:
@@ -286,7 +273,7 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
 
 
 def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    made = resolve(spec.make)(call)
+    made = spec.make(call)
     if made is None:
         return None
     if type(made).__name__ != "PyCapsule":

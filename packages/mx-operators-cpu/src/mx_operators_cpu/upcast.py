@@ -12,7 +12,8 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.kernels import KernelCall, TensorSpec, resolve
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_core.plugins.specs import target
 from mx_operators_cpu.composite import Composite
 from mx_operators_cpu.register import ONEDNN_KERNELS, qualified
 from mx_operators_cpu.signature import plain
@@ -40,9 +41,9 @@ def make(call: KernelCall) -> Any:
     """The float32 kernel between casts, or None where there is none."""
     wide = replace(call, inputs=tuple(map(_wide, call.inputs)), outputs=tuple(map(_wide, call.outputs)))
     _, maker, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == call.op.name)
-    if not resolve(qualified(supports))(wide):
+    if not target(qualified(supports))(wide):
         return None
-    plan = resolve(qualified(maker))(wide)
+    plan = target(qualified(maker))(wide)
     if plan is None:
         return None
     made, inputs, outputs = Composite(call), [], []

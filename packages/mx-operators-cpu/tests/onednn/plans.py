@@ -10,8 +10,9 @@ import numpy as np
 
 from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
-from mx_core.kernels import KernelCall, TensorSpec, resolve
+from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import Operator, ReferenceContext, gradient_of
+from mx_core.plugins.specs import resolve
 from mx_operators_cpu.register import ONEDNN_KERNELS, qualified
 
 NULL, WRITE, INPLACE, ADD = range(4)

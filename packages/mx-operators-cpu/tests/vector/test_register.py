@@ -12,7 +12,8 @@ from vector_plans import evaluated
 from mx_core import expression as X
 from mx_core import kernels, operators
 from mx_core.context import cpu
-from mx_core.kernels import TensorSpec, resolve
+from mx_core.kernels import TensorSpec
+from mx_core.plugins.specs import resolve
 from mx_operators_cpu.library import native
 from mx_operators_cpu.register import VECTOR_KERNELS, qualified
 

@@ -11,9 +11,10 @@ import numpy as np
 from mx_core import _native, dtypes, operators
 from mx_core.context import cpu
 from mx_core.expression import Expression, evaluate
-from mx_core.kernels import KernelCall, TensorSpec, resolve
+from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.infer import infer_shapes, infer_types
+from mx_core.plugins.specs import resolve
 from mx_operators_cpu.library import native
 from mx_operators_cpu.register import VECTOR_KERNELS, qualified
 

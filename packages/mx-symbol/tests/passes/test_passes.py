@@ -10,6 +10,7 @@ from mx_core.errors import ArgumentError, PluginError, PluginWarning
 from mx_core.plugins import Entry as Contribution
 from mx_core.plugins import aside
 from mx_core.plugins.registries import Provenance
+from mx_core.plugins.specs import target
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.graph import Entry, Node
@@ -40,7 +41,7 @@ class Registered:
 
 
 def spec(apply, stage="graph", after=(), before=()):
-    return SimpleNamespace(stage=stage, apply=apply, after=after, before=before)
+    return SimpleNamespace(stage=stage, apply=target(apply), after=after, before=before)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
             after = True
         elif after:
             reasons[key] = "not needed"
-        elif spec.supports is not None and not kernels.resolve(spec.supports)(call):
+        elif spec.supports is not None and not spec.supports(call):
             reasons[key] = "does not support this signature"
         else:
             reasons[key] = "declined this signature"

@@ -129,10 +129,8 @@ class KernelRegistrar(_Registrar):
         """A kernel: portable native 10, vendor library 20, user 100; the reference is 0."""
         from mx_core.kernels import KernelSpec
 
-        for function in (make, supports):
-            if function is not None:
-                specs.target(function)
-        spec = KernelSpec(op, device, variant, make, priority, supports)
+        accepts = None if supports is None else specs.target(supports)
+        spec = KernelSpec(op, device, variant, specs.target(make), priority, accepts)
         self._stage(f"{op}/{device}/{variant}", spec)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, PluginError
-from mx_core.kernels import resolve
 from mx_core.plugins import Entry as Contribution
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.ir import Graph
@@ -136,7 +135,7 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
         if not chosen.has(name):
             continue
         try:
-            after = _applied(f"graph pass {name!r}", resolve(entries[name].value.apply), graph)
+            after = _applied(f"graph pass {name!r}", entries[name].value.apply, graph)
         except PluginError as error:
             plugins.set_aside(entries[name], error)
             continue
