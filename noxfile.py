@@ -50,9 +50,24 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The slow tests, two files at a time."""
+    """The slow tests, two files at a time, and whether the harnesses find seeded bugs."""
     install(session, ALL, "test", more=TEST_TOOLS)
     pytest(session, "--dist", "loadfile", marks="slow")
+    session.notify("seeded", ())
+
+
+@nox.session
+def seeded(session: nox.Session) -> None:
+    """Each bug of `tests/seeded.toml`, or those with some words in their names, must be found within a minute."""
+    install(session, ALL, "test", more=TEST_TOOLS)
+    session.run("python", "-m", "tools.seeded", *session.posargs)
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Mutants of every package, or those named, and which survive; `-- mx-io mx-train --seed 7 --count 20`."""
+    install(session, ALL, "test", more=TEST_TOOLS)
+    session.run("python", "-m", "tools.mutation", *session.posargs)
 
 
 @nox.session

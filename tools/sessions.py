@@ -15,7 +15,8 @@ from .wheels import BUILD_TOOLS, Builder
 
 TEST_TOOLS = (
     "pytest>=8", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100", "pip", *BUILD_TOOLS,
-    "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox",
+    "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox", "cosmic-ray>=8.4",
+    "coverage>=7.6",
 )  # fmt: skip
 
 

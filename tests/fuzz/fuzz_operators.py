@@ -9,41 +9,21 @@ python tests/fuzz/fuzz_operators.py --show 1234      # one call again, in this p
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
-import faulthandler
-import json
 import math
 import os
-import resource
-import subprocess
 import sys
-import tempfile
-import threading
-import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sanitized
+import workers as fuzz_workers
+from workers import Outcome, detail_of, resident
 
-ADDRESS_SPACE = 8 << 30  # bytes, of a worker
 ARRAYS = 1 << 30  # bytes, of a worker's arrays: nobody waits for larger ones
 RESIDENT = 2 << 30  # bytes; a call that takes more at once is reported
-SECONDS = float(os.environ.get("MX_FUZZ_SECONDS", "12"))  # of one call
-GOOD = ("result", "refused")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """`kind` is one of result, refused (with an MXNetError), foreign (another exception), memory, hang, death."""
-
-    number: int
-    kind: str
-    operator: str
-    detail: str
 
 
 # ---- one call -------------------------------------------------------------------------------------
@@ -211,7 +191,7 @@ def judge(number: int, call: Any) -> Outcome:
     import mx
     from mx_core.errors import MXNetError
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident()
     kind, detail = "result", ""
     for step in (lambda: perform(call), mx.nd.waitall):
         try:
@@ -225,17 +205,10 @@ def judge(number: int, call: Any) -> Outcome:
             detail = detail_of(error)
         except Exception as error:
             kind, detail = "foreign", detail_of(error)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    grown = resident() - before
     if grown > RESIDENT:
         kind, detail = "memory", f"{grown >> 20} MiB at once; {detail}"
     return Outcome(number, kind, call.op, detail[:600])
-
-
-def detail_of(error: BaseException) -> str:
-    """Type, message and the innermost line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}: {error} ({place})"
 
 
 # ---- processes ------------------------------------------------------------------------------------
@@ -256,79 +229,22 @@ def work(seed: int, numbers: range) -> None:
     import mx
     from mx_core.services import storage
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sanitized.MARK not in os.environ:
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    faulthandler.enable()
     names = operators_called()
     storage("cpu").set_limit(ARRAYS)
     mx.nd.waitall()
-    for number in numbers:
-        print(json.dumps({"begin": number, "operator": names[number % len(names)]}), flush=True)
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
-        call = random_calls.make(seed, number, names)
+
+    def call(number: int) -> Outcome:
         with np.errstate(all="ignore"):
-            outcome = judge(number, call)
-        print(json.dumps(vars(outcome)), flush=True)
-    faulthandler.cancel_dump_traceback_later()
+            return judge(number, random_calls.make(seed, number, names))
 
-
-def supervise(seed: int, numbers: range, settings: Mapping[str, str] | None = None) -> list[Outcome]:
-    """Runs calls in worker processes with some environment variables, a new one after each death."""
-    outcomes: list[Outcome] = []
-    while len(numbers):
-        with tempfile.TemporaryFile("w+") as log:
-            bounds = map(str, (numbers.start, numbers.stop, numbers.step))
-            command = [sys.executable, __file__, "--work", str(seed), *bounds]
-            environment = os.environ | {"PYTHONWARNINGS": "ignore"} | dict(settings or {})
-            begun: dict[str, Any] | None = None
-            with subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-            ) as worker:
-                assert worker.stdout is not None
-                for line in worker.stdout:
-                    report = json.loads(line)
-                    if "begin" in report:
-                        begun = report
-                    else:
-                        outcomes.append(Outcome(**report))
-                        begun = None
-            status = worker.returncode
-            log.seek(0)
-            words = log.read()
-        if begun is None:
-            if status != 0:
-                raise RuntimeError(f"a worker ended with {status} outside calls: {words}")
-            return outcomes
-        kind = "hang" if "Timeout (" in words else "death"
-        words = (
-            words[words.find("ERROR: AddressSanitizer") :][:1500]
-            if "AddressSanitizer" in words
-            else words[-1500:]
-        )
-        outcomes.append(Outcome(begun["begin"], kind, begun["operator"], f"status {status}: {words}"))
-        numbers = range(begun["begin"] + numbers.step, numbers.stop, numbers.step)
-    return outcomes
+    fuzz_workers.work(numbers, lambda number: names[number % len(names)], call)
 
 
 def fuzz(
     seed: int, calls: int, workers: int = 2, first: int = 0, settings: Mapping[str, str] | None = None
 ) -> list[Outcome]:
     """The outcomes of `calls` calls from number `first` on, in the order of their numbers."""
-    shares: list[list[Outcome]] = [[] for _ in range(workers)]
-
-    def share(i: int) -> None:
-        shares[i] = supervise(seed, range(first + i, first + calls, workers), settings)
-
-    threads = [threading.Thread(target=share, args=(i,)) for i in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = sorted((o for share in shares for o in share), key=lambda o: o.number)
-    if len(found) != calls:
-        raise RuntimeError(f"{len(found)} outcomes of {calls} calls; a worker could not run")
-    return found
+    return fuzz_workers.fuzz(__file__, seed, calls, workers, first, settings)
 
 
 def main() -> int:
@@ -360,11 +276,7 @@ def main() -> int:
     if checked:
         settings = sanitized.environment(options.sanitize)
         outcomes += fuzz(options.seed, checked, options.workers, options.calls - checked, settings)
-    for outcome in outcomes:
-        if outcome.kind not in GOOD:
-            print(f"{outcome.number} {outcome.kind} [{outcome.operator}] {outcome.detail}")
-    print(dict(collections.Counter(outcome.kind for outcome in outcomes)))
-    return int(any(outcome.kind not in GOOD for outcome in outcomes))
+    return fuzz_workers.report(outcomes)
 
 
 if __name__ == "__main__":

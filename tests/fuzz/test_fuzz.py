@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few hundred random calls in guarded processes; `nox -s fuzz` makes as many as it is told."""
+"""Random calls and damaged files in guarded processes; `nox -s fuzz` tries as many as it is told."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import damaged_files
+import fuzz_files
 import fuzz_operators
 import pytest
 import random_calls
+import workers
 
 SEED, CALLS = 20, 900
 
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.timeout(280)
 def test_every_call_ends_in_a_result_or_an_error_of_mx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MX_FUZZ_SECONDS", "60")  # other tests may have the processors
     outcomes = fuzz_operators.fuzz(SEED, CALLS)
-    bad = [outcome for outcome in outcomes if outcome.kind not in fuzz_operators.GOOD]
+    bad = [outcome for outcome in outcomes if outcome.kind not in workers.GOOD]
     assert not bad, "\n".join(map(str, bad))
     results = [outcome for outcome in outcomes if outcome.kind == "result"]
     assert len(results) > CALLS // 3, "most of what is called makes no sense; nothing is tested"
@@ -72,3 +75,21 @@ def test_what_is_wrong_is_found(
     kinds = [outcome.kind for outcome in fuzz_operators.fuzz(3, 3, workers=1)]
     assert kind in kinds
     assert set(kinds) <= {kind, "refused"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [1800, pytest.param(48_500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
+)
+def test_every_damaged_file_is_read_or_refused(files: int) -> None:
+    outcomes = fuzz_files.fuzz(SEED, files)
+    bad = [outcome for outcome in outcomes if outcome.kind not in workers.GOOD]
+    assert not bad, "\n".join(map(str, bad))
+    for name in damaged_files.NAMES:
+        kinds = [outcome.kind for outcome in outcomes if outcome.operator == name]
+        assert kinds.count("refused") > len(kinds) // 20, f"{name}: what is damaged is not noticed"
+
+
+def test_files_repeat() -> None:
+    assert damaged_files.make(1, 17) == damaged_files.make(1, 17)
+    assert damaged_files.make(1, 17) != damaged_files.make(2, 17)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m tools.mutation [PACKAGE ...] --seed 1 --count 20`: samples mutants of packages and reports survivors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from tools.distributions import ROOT, Distribution, distributions
+
+from . import native, sample
+from .covering import cover
+from .mutant import Mutant, Outcome, judged
+from .trial import Copy, installed
+
+WORK = ROOT / ".nox" / "mutation"
+GOAL = 0.9  # of the mutants that behave unlike the original
+SANITIZED = "-DMX_SANITIZE=thread"
+Trial = Callable[[Mutant], tuple[str, str]]
+
+
+def of_python(distribution: Distribution, seed: int, budget: float) -> tuple[Iterator[Mutant], Trial] | None:
+    """Mutants of a package's Python, and what tries one; None if it has no tests."""
+    tests, package = distribution.folder / "tests", installed(distribution.name)
+    if not tests.exists() or package is None:
+        return None
+    covering = cover(sys.executable, package, tests, WORK / distribution.name)
+    copy = Copy(package, WORK / distribution.name / "copy")
+
+    def try_one(mutant: Mutant) -> tuple[str, str]:
+        chosen = covering.choose(mutant.file, mutant.line, budget)
+        limit = 60 + 5 * sum(covering.seconds[name] for name in chosen)
+        return copy.run(sys.executable, mutant, chosen, limit)
+
+    return sample.mutants(sorted(package.rglob("*.py")), f"{seed} {distribution.name}"), try_one
+
+
+def of_native(distribution: Distribution, seed: int, threads: bool) -> tuple[Iterator[Mutant], Trial] | None:
+    """Mutants of a package's C++, and what tries one; None if it has no C++ tests."""
+    if not (distribution.folder / "tests" / "cpp" / "CMakeLists.txt").exists():
+        return None
+    kind = "thread" if threads else "plain"
+    folder = WORK / f"{distribution.name}-{kind}"
+    tree = native.Tree(distribution, folder, sys.executable, *([SANITIZED] if threads else []))
+    drawn = native.mutants(native.sources(distribution), f"{seed} {distribution.name}", threads)
+    return drawn, lambda mutant: tree.run(mutant.file, mutant.source, 300)
+
+
+def outcomes(drawn: Iterator[Mutant], trial: Trial, count: int, known: dict[str, str]) -> list[Outcome]:
+    """Tries mutants one after the other and prints what became of each."""
+    done: list[Outcome] = []
+    for mutant in drawn:
+        if len(done) == count:
+            break
+        if mutant.key in known:
+            kind, detail = "judged", known[mutant.key]
+        else:
+            kind, detail = trial(mutant)
+        if kind == "invalid":
+            continue
+        done.append(Outcome(mutant, kind, detail))
+        print(done[-1], flush=True)
+    return done
+
+
+def report(name: str, seed: int, done: Sequence[Outcome], seconds: float) -> dict[str, object]:
+    """Prints and returns the counts of one package."""
+    counts = {kind: sum(o.kind == kind for o in done) for kind in ("killed", "survived", "judged")}
+    row = {"package": name, "seed": seed, "mutants": len(done), **counts, "seconds": round(seconds)}
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if fewer than nine of ten mutants that are not judged equal were killed in some package."""
+    parser = argparse.ArgumentParser(prog="mutation", description=__doc__)
+    parser.add_argument("packages", nargs="*", help="distributions; all if none is named")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=10, help="mutants of each package")
+    parser.add_argument(
+        "--budget", type=float, default=60, help="seconds of tests that try one mutant of Python"
+    )
+    parser.add_argument("--kind", choices=("python", "native", "threads"), action="append")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.packages) - set(distributions()):
+        parser.error(f"no package {', '.join(sorted(unknown))}; there are: {', '.join(distributions())}")
+    known, low = judged(), []
+    for name in given.packages or distributions():
+        distribution = distributions()[name]
+        makers = {
+            "python": lambda d=distribution: of_python(d, given.seed, given.budget),
+            "native": lambda d=distribution: of_native(d, given.seed, False),
+            "threads": lambda d=distribution: of_native(d, given.seed, True),
+        }
+        for kind in given.kind or ("python", "native"):
+            started = time.monotonic()
+            prepared = makers[kind]()
+            if prepared is None:
+                continue
+            done = outcomes(*prepared, given.count, known)
+            row = report(f"{name} ({kind})", given.seed, done, time.monotonic() - started)
+            if row["killed"] < GOAL * (row["killed"] + row["survived"]):  # type: ignore[operator]
+                low.append(f"{name} ({kind})")
+    if low:
+        print(f"too many mutants survive in {', '.join(low)}")
+    return 1 if low else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

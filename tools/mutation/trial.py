@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of a package run on a copy of it that has one file changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools import guarded
+from tools.distributions import ROOT
+
+from .covering import OPTIONS, with_root
+from .mutant import Mutant
+from .selection import CHOSEN
+
+
+def installed(name: str) -> Path | None:
+    """Folder of a distribution's package where this interpreter imports it from; None if it cannot."""
+    found = importlib.util.find_spec(name.replace("-", "_"))
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
+class Copy:
+    """A copy of an installed package that programs import in its place.
+
+    Parameters
+    ----------
+    package : Path
+        Folder of the installed package.
+    folder : Path
+        Where the copy goes; what is there is removed.
+    root : Path
+        What the names of tests are relative to.
+
+    Notes
+    -----
+    Threads: one at a time.
+    """
+
+    def __init__(self, package: Path, folder: Path, root: Path = ROOT) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        self.package, self.folder, self.root = package, folder, root
+        shutil.copytree(package, folder / "parts" / package.name, symlinks=True)
+        self._changes = 0
+
+    def run(self, python: str, mutant: Mutant, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        """Changes the file, runs the tests until one fails, and changes it back.
+
+        Parameters
+        ----------
+        limit : float
+            Seconds, after which the mutant counts as killed.
+
+        Returns
+        -------
+        kind, detail : str
+            As in `Outcome`.
+        """
+        place = self.folder / "parts" / self.package.name / mutant.file.relative_to(self.package)
+        original = place.read_text()
+        self._write(place, mutant.source)
+        try:
+            return self._test(python, tests, limit)
+        finally:
+            self._write(place, original)
+
+    def _write(self, place: Path, source: str) -> None:
+        place.write_text(source)
+        self._changes += 1  # compiled files are told apart by whole seconds and size
+        os.utime(place, (0, self._changes))
+
+    def _test(self, python: str, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        chosen = self.folder / "tests.json"
+        chosen.write_text(json.dumps(list(tests)))
+        scratch = self.folder / "scratch"
+        scratch.mkdir(exist_ok=True)
+        paths = with_root(str(self.folder / "parts"))
+        env = os.environ | {CHOSEN: str(chosen), "PYTHONPATH": paths, "TMPDIR": str(scratch), "CI": "true"}
+        files = list(dict.fromkeys(test.split("::")[0] for test in tests))
+        command = [python, "-m", "pytest", *OPTIONS, "-x", "-n", "0", "--tb=no", "--no-header", *files]
+        code, output = guarded.run(command, limit, self.root, env)
+        shutil.rmtree(scratch, ignore_errors=True)
+        if code is None:
+            return "killed", f"no end within {limit:.0f} s"
+        if code == 0:
+            return "survived", f"{len(tests)} tests passed"
+        failed = re.search(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
+        return "killed", failed[1][:200] if failed else f"pytest ended with {code}"
