@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mx_core._native: C kernel tables and plans, seen from Python.
-#include "mx_core/python.hpp"
+#include "mx_core/pybind.hpp"
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-
-#include <new>
 
 #include "buffers.hpp"
 #include "kernel_table.hpp"
@@ -22,20 +19,6 @@ namespace mx::core {
 namespace {
 
 using Spec = std::pair<std::vector<int64_t>, int32_t>;
-
-// Runs `body`; a mx::Error becomes the exception of its code.
-template <class Body>
-auto translated(Body&& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    raise_status(error.code(), error.what());
-  } catch (const PythonErrorSet&) {
-  } catch (const std::bad_alloc&) {
-    raise_status(MX_ERROR_MEMORY, "[mx_core._native] out of host memory");
-  }
-  throw py::error_already_set();
-}
 
 void release_plan(PyObject* capsule) {
   auto* plan = static_cast<mx_plan*>(PyCapsule_GetPointer(capsule, MX_PLAN_CAPSULE));
@@ -66,7 +49,7 @@ py::object prepare_native(const py::object& capsule, const std::string& op, cons
     }
     mx_plan* plan = nullptr;
     {
-      py::gil_scoped_release unlocked;
+      const GilRelease unlocked;
       plan = prepare(*table, call);
     }
     if (plan == nullptr) return py::none();
@@ -130,7 +113,7 @@ py::list run(const py::object& capsule, const py::sequence& inputs, const py::se
     }
     const RunOptions options{is_train, std::move(scalars), random_key, random_offset, threads};
     {
-      py::gil_scoped_release unlocked;
+      const GilRelease unlocked;
       run_plan(*plan, in, out, requests, dynamic, options);
     }
     py::list made;
@@ -161,11 +144,11 @@ void check_table(const py::object& capsule, const std::string& consumer) {
     } else if (interface == MX_RESOURCE_CAPSULE) {
       import_table<mx_resource_api>(object, name, MX_RESOURCE_MAJOR, MX_RESOURCE_MINOR, who);
     } else if (interface == MX_DEVICE_CAPSULE) {
-      import_table<mx_device_api>(object, name, MX_DEVICE_MAJOR, MX_DEVICE_MINOR, who);
+      import_plugin_table<mx_device_api>(object, name, MX_DEVICE_MAJOR, MX_DEVICE_SIZE_1_0, who);
     } else if (interface == MX_INVOKE_CAPSULE) {
       import_table<mx_invoke_api>(object, name, MX_INVOKE_MAJOR, MX_INVOKE_MINOR, who);
     } else if (interface == MX_KERNEL_CAPSULE) {
-      import_table<mx_kernel_api>(object, name, MX_KERNEL_MAJOR, MX_KERNEL_MINOR, who);
+      import_plugin_table<mx_kernel_api>(object, name, MX_KERNEL_MAJOR, MX_KERNEL_SIZE_1_0, who);
     } else {
       throw Error(MX_ERROR_ABI, "[" + consumer + "] not a capsule of an mx interface: '" + interface + "'");
     }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "element_type.hpp"
+#include "tensor_size.hpp"
 
 namespace mx::core {
 namespace {

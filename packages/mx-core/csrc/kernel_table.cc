@@ -4,10 +4,9 @@
 #include <cxxabi.h>
 
 #include <charconv>
-#include <cstddef>
 
-#include "element_type.hpp"
 #include "mx_core/failure.hpp"
+#include "tensor_size.hpp"
 
 namespace mx::core {
 namespace {
@@ -27,10 +26,6 @@ std::vector<mx_tensor> describe(const std::vector<TensorSpec>& specs, const Call
   return tensors;
 }
 
-// Sizes of 1.0: what a plug-in built against any 1.x provides at least.
-constexpr size_t kPlanBytes = offsetof(mx_plan, release) + sizeof(mx_plan::release);
-constexpr size_t kTableBytes = offsetof(mx_kernel_api, prepare) + sizeof(mx_kernel_api::prepare);
-
 void check_head(const mx_table_head& head, const char* interface, size_t bytes) {
   if (head.major == MX_KERNEL_MAJOR && head.size >= bytes) return;
   throw Error(MX_ERROR_ABI, std::string("mx-core uses interface ") + interface + " " +
@@ -49,7 +44,7 @@ bool parse_number(const std::string& text, double* number) {
 }
 
 void check_plan(const mx_plan& plan) {
-  check_head(plan.head, MX_PLAN_CAPSULE, kPlanBytes);
+  check_head(plan.head, MX_PLAN_CAPSULE, MX_PLAN_SIZE_1_0);
   if (plan.run == nullptr || plan.retain == nullptr || plan.release == nullptr) {
     throw Error(MX_ERROR_ABI, "a plan lacks run, retain or release");
   }
@@ -59,7 +54,7 @@ void check_plan(const mx_plan& plan) {
 }
 
 void check_kernel_table(const mx_kernel_api& table) {
-  check_head(table.head, MX_KERNEL_CAPSULE, kTableBytes);
+  check_head(table.head, MX_KERNEL_CAPSULE, MX_KERNEL_SIZE_1_0);
   if (table.prepare == nullptr) throw Error(MX_ERROR_ABI, "a kernel table lacks prepare");
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "element_type.hpp"
+#include "tensor_size.hpp"
 #include "kernel_table.hpp"
 #include "mx_core/failure.hpp"
 

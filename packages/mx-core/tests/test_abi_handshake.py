@@ -11,7 +11,7 @@ from mx_core.testing import tables
 
 #: interface -> size of its table in the headers, bytes
 SIZES = {
-    "mx.engine.v1": 216,
+    "mx.engine.v1": 208,
     "mx.storage.v1": ctypes.sizeof(tables.StorageTable),
     "mx.shared.v1": ctypes.sizeof(tables.SharedTable),
     "mx.resource.v1": ctypes.sizeof(tables.ResourceTable),
@@ -60,6 +60,28 @@ def test_another_table_is_refused_with_both_versions_and_the_cure(interface, for
     ):
         assert part in text
     assert isinstance(caught.value, ImportError)
+
+
+#: interfaces that plug-ins provide -> size of the table in 1.0, bytes; frozen
+OF_PLUGINS = {"mx.device.v1": 96, "mx.kernel.v1": 24}
+
+
+@pytest.mark.parametrize("interface", OF_PLUGINS)
+def test_of_a_table_of_a_plugin_the_size_of_1_0_is_enough(interface):
+    _native.check_table(capsule(interface, size=OF_PLUGINS[interface]), "mx-core")
+    with pytest.raises(AbiError, match=f"{OF_PLUGINS[interface]} bytes"):
+        _native.check_table(capsule(interface, size=OF_PLUGINS[interface] - 8), "mx-core")
+
+
+def test_a_kernel_table_without_prepare_is_refused():
+    head = tables.Head(24, 1, 0)
+    memory = ctypes.create_string_buffer(bytes(head) + bytes(16))
+    _keep.append(memory)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    made = new(ctypes.addressof(memory), b"mx.kernel.v1", None)
+    with pytest.raises(AbiError, match="lacks prepare"):
+        _native.prepare_native(made, "op", {}, [], [], (1, 0), False)
 
 
 def test_a_kernel_table_is_checked_before_it_is_called():

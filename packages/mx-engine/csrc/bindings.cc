@@ -72,7 +72,7 @@ class PyEngine {
     const bool quiet =
         !engine_->last_user() || Engine::on_own_thread() || drain_for(std::nullopt);
     if (PyErr_Occurred() != nullptr) interrupt_later();
-    py::gil_scoped_release nogil;
+    const GilRelease nogil;
     engine_->release(quiet);
   }
   Engine* get() const noexcept { return engine_; }
@@ -82,7 +82,7 @@ class PyEngine {
     engine_->retain();
     return py::capsule(engine_->table(), MX_ENGINE_CAPSULE, [](PyObject* object) {
       auto* table = static_cast<mx_engine_api*>(PyCapsule_GetPointer(object, MX_ENGINE_CAPSULE));
-      py::gil_scoped_release nogil;
+      const GilRelease nogil;
       table->release(table->self);
     });
   }
@@ -100,8 +100,8 @@ class PyEngine {
   void attach_device(const py::object& capsule) {
     const mx_device_api* device = nullptr;
     try {
-      device = import_table<mx_device_api>(capsule.ptr(), MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR,
-                                           MX_DEVICE_MINOR, "mx-engine");
+      device = import_plugin_table<mx_device_api>(capsule.ptr(), MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR,
+                                                  MX_DEVICE_SIZE_1_0, "mx-engine");
     } catch (const PythonErrorSet&) {
       throw py::error_already_set();
     }
@@ -133,7 +133,7 @@ class PyEngine {
     if (wait.immediate) {
       status = engine->end_wait(wait, &failure);
     } else {
-      py::gil_scoped_release nogil;
+      const GilRelease nogil;
       status = engine->end_wait(wait, interrupt ? nullptr : &failure);
     }
     if (interrupt) throw py::error_already_set();
@@ -205,7 +205,7 @@ class PyEngine {
     const Clock::time_point end = deadline_of(timeout);
     for (;;) {
       {
-        py::gil_scoped_release nogil;
+        const GilRelease nogil;
         const auto slice = std::min<Clock::duration>(end - Clock::now(), kSignalInterval);
         const int64_t ns = std::chrono::nanoseconds(slice).count();
         if (engine_->drain(std::max<int64_t>(0, ns))) return true;
@@ -224,7 +224,7 @@ class PyEngine {
   bool stop(const std::optional<double>& timeout) {
     const Clock::time_point end = deadline_of(timeout);
     if (Engine::on_own_thread() || !drain(timeout)) return false;
-    py::gil_scoped_release nogil;
+    const GilRelease nogil;
     return engine_->stop(nanoseconds_until(end));
   }
 
@@ -233,7 +233,7 @@ class PyEngine {
     const Clock::time_point end = deadline_of(timeout);
     for (;;) {
       {
-        py::gil_scoped_release nogil;
+        const GilRelease nogil;
         const Clock::time_point slice = Clock::now() + kSignalInterval;
         if (engine_->close(nanoseconds_until(std::min(end, slice)))) return true;
       }
@@ -258,7 +258,7 @@ class PyEngine {
       engine_->hold_for_fork();
       if (drain_for(seconds_until(std::min(end, Clock::now() + hold)))) {
         {
-          py::gil_scoped_release nogil;
+          const GilRelease nogil;
           engine_->stop(nanoseconds_until(end));
         }
         if (engine_->try_close_for_fork(false)) return "quiet";
@@ -291,12 +291,6 @@ class PyEngine {
 };
 
 }  // namespace
-
-void raise_unless_ok(int32_t status, const mx_error& error) {
-  if (status == MX_OK) return;
-  raise_status(status, error.message);
-  throw py::error_already_set();
-}
 
 void raise_failure_if_any(mx_failure* failure) {
   if (failure == nullptr) return;
@@ -390,7 +384,6 @@ PYBIND11_MODULE(_core, module) {
            py::arg("timeout") = py::none())
       .def("drain", &PyEngine::drain, py::arg("timeout"))
       .def("stop", &PyEngine::stop, py::arg("timeout") = py::none())
-      .def("start", [](const PyEngine&) {})
       .def("close", &PyEngine::close, py::arg("timeout"))
       .def("cancel", [](const PyEngine& e, const std::string& why) { e.get()->cancel(why.c_str()); }, py::arg("why"))
       .def("serve_exit", [](const PyEngine& e) { e.get()->serve_exit(); })

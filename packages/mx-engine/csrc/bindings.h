@@ -3,13 +3,11 @@
 // What the binding sources share.
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include "mx_core/pybind.hpp"
 
 #include <atomic>
 
 #include "engine.h"
-#include "mx_core/gil.hpp"
-#include "mx_core/python.hpp"
 
 namespace mx::engine {
 
@@ -34,8 +32,6 @@ struct PyVariable {
   Variable* handle;  // NULL once deleted
 };
 
-// Raises the Python exception for a status that is not MX_OK.
-void raise_unless_ok(int32_t status, const mx_error& error);
 // Raises what the failure holds; takes the reference.
 void raise_failure_if_any(mx_failure* failure);
 // The engine's own variable, or ArgumentError.
@@ -52,7 +48,7 @@ class WaitWithoutGil {
   static bool any() noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
 
  private:
-  py::gil_scoped_release nogil_;
+  GilRelease nogil_;
   static inline std::atomic<int> waiting_{0};
 };
 

@@ -79,7 +79,7 @@ class Completion {
       if (failure != nullptr) failure->release(failure);
       return false;
     }
-    py::gil_scoped_release nogil;
+    const GilRelease nogil;
     engine_->complete(reinterpret_cast<Block*>(pending), failure);
     return true;
   }
@@ -250,11 +250,7 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   mx_operation operation{};
   operation.size = sizeof operation;
   operation.flags = MX_PUSH_PYTHON;
-  operation.context = {MX_CPU, 0};
-  if (!context.is_none()) {
-    operation.context = {context.attr("device_typeid").cast<int32_t>(),
-                         context.attr("device_id").cast<int32_t>()};
-  }
+  operation.context = context_of(context);
   operation.property = property_of(property);
   operation.priority = priority;
   operation.name = name_of(function, name);
@@ -276,7 +272,7 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   mx_failure* failure = nullptr;
   int32_t status = MX_OK;
   if (engine->naive()) {  // the push may have to wait
-    py::gil_scoped_release nogil;
+    const GilRelease nogil;
     status = engine->push(operation, &failure, &error);
   } else {
     // A push that cannot block keeps the GIL: giving it away each time would have the pushing and

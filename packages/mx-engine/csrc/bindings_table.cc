@@ -23,7 +23,7 @@ const mx_engine_api* table_of(const py::object& capsule) {
 
 void attach(Recorder& recorder, const py::object& capsule) {
   const mx_engine_api* table = table_of(capsule);
-  const py::gil_scoped_release nogil;
+  const GilRelease nogil;
   recorder.attach(table);
 }
 
@@ -37,7 +37,7 @@ int32_t set_bulk_size(const py::object& capsule, const py::object& size) {
     raise_status(MX_ERROR_VALUE, text.c_str());
     throw py::error_already_set();
   }
-  const py::gil_scoped_release nogil;  // ends the current bulk
+  const GilRelease nogil;  // ends the current bulk
   return table->set_bulk_size(table->self, static_cast<int32_t>(n));
 }
 
@@ -49,7 +49,7 @@ py::str text(const char* utf8) {
 py::list events(const Recorder& recorder) {
   std::vector<mx_engine_event> all;
   {
-    const py::gil_scoped_release nogil;
+    const GilRelease nogil;
     all = recorder.events();
   }
   py::list list(all.size());
@@ -80,13 +80,13 @@ Workload workload(const std::string& graph, int operations) {
 double run_empty(const py::object& capsule, const std::string& graph, int operations, bool inlined) {
   const mx_engine_api* engine = table_of(capsule);
   const Workload made = workload(graph, operations);
-  const py::gil_scoped_release nogil;
+  const GilRelease nogil;
   return run(engine, made, inlined ? MX_PUSH_INLINE : 0);
 }
 
 double measure_hand_over(const py::object& capsule, int rounds) {
   const mx_engine_api* engine = table_of(capsule);
-  const py::gil_scoped_release nogil;
+  const GilRelease nogil;
   return hand_over(engine, std::max(1, rounds));
 }
 
@@ -100,9 +100,9 @@ void bind_table_tools(py::module_& module) {
   py::class_<Recorder>(module, "Recorder", py::module_local())
       .def(py::init<size_t>(), py::arg("capacity"))
       .def("attach", &attach, py::arg("capsule"))
-      .def("detach", &Recorder::detach, py::call_guard<py::gil_scoped_release>())
+      .def("detach", &Recorder::detach, py::call_guard<GilRelease>())
       .def("events", &events)
-      .def("clear", &Recorder::clear, py::call_guard<py::gil_scoped_release>())
+      .def("clear", &Recorder::clear, py::call_guard<GilRelease>())
       .def_property_readonly("attached", &Recorder::attached)
       .def_property_readonly("dropped", &Recorder::dropped);
 }

@@ -137,11 +137,11 @@ const mx_device_api* Devices::table_of(int32_t type) const noexcept {
 }
 
 int32_t Devices::attach(const mx_device_api* device, mx_error* error) noexcept {
-  if (device->head.major != MX_DEVICE_MAJOR || device->head.size < sizeof(mx_device_api)) {
+  if (device->head.major != MX_DEVICE_MAJOR || device->head.size < MX_DEVICE_SIZE_1_0) {
     return set_error(error, MX_ERROR_ABI, "[attach_device] the device's table is of another interface");
   }
   char text[sizeof error->message];
-  if (device->type <= 0 || is_host({device->type, 0})) {
+  if (device->type <= 0 || mx_on_host({device->type, 0})) {
     std::snprintf(text, sizeof text,
                   "[attach_device] type: expected that of an accelerator, got %d", device->type);
     return set_error(error, MX_ERROR_VALUE, text);

@@ -15,10 +15,6 @@
 
 namespace mx::engine {
 
-inline bool is_host(const mx_context& context) noexcept {
-  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
-}
-
 // Told of every in-flight operation whose token is reached, on the thread that saw it.
 class TokenListener {
  public:

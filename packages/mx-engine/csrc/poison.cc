@@ -8,11 +8,7 @@ namespace mx::engine {
 
 Poison* FailureLedger::enter(FailureRef failure, const char* name, const char* origin) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
-  mx_failure* cause = failure.get();
-  if (cause->operator_name[0] == '\0' && name != nullptr) {
-    std::snprintf(cause->operator_name, sizeof cause->operator_name, "%s", name);
-    std::snprintf(cause->origin, sizeof cause->origin, "%s", origin == nullptr ? "" : origin);
-  }
+  name_failure(failure.get(), name, origin);
   try {
     auto* poison = new Poison(std::move(failure), generation_.load(std::memory_order_relaxed));
     if (kept_.size() >= kKept) forget_delivered();

@@ -16,14 +16,14 @@ Pools::Kind Pools::kind_of(const Block& block) noexcept {
       return priority;
     case MX_FN_COPY_FROM_DEVICE:
     case MX_FN_COPY_TO_DEVICE:
-      return is_host(block.context) ? compute : copy;
+      return mx_on_host(block.context) ? compute : copy;
     default:
       return compute;
   }
 }
 
 int Pools::limit_of(Kind kind, const mx_context& context) const noexcept {
-  if ((kind == compute || kind == priority) && !is_host(context)) return limits_.launch;
+  if ((kind == compute || kind == priority) && !mx_on_host(context)) return limits_.launch;
   switch (kind) {
     case priority: return limits_.priority;
     case copy: return limits_.copy;
@@ -40,7 +40,7 @@ WorkerPool* Pools::find(const Block& block) noexcept {
   }
   // Pinned and shared memory is the host's: its operations run where those of cpu(0) run.
   mx_context context = block.context;
-  if (is_host(context)) context = {MX_CPU, context.type == MX_CPU ? context.id : 0};
+  if (mx_on_host(context)) context = {MX_CPU, context.type == MX_CPU ? context.id : 0};
   if (!per_device_) context.id = 0;
   if (kind == compute && context.type == MX_CPU && context.id >= 0 && context.id < kFastDevices) {
     WorkerPool* pool = host_compute_[context.id].load(std::memory_order_acquire);
@@ -76,7 +76,7 @@ void Pools::set_compute_threads(int n) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   compute_threads_.store(n, std::memory_order_relaxed);
   for (auto& lane : pools_) {
-    if (lane->kind == compute && is_host(lane->context)) lane->pool.set_limit(n);
+    if (lane->kind == compute && mx_on_host(lane->context)) lane->pool.set_limit(n);
   }
 }
 

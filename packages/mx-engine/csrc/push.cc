@@ -111,7 +111,7 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
   Stream* stream = nullptr;
   int32_t status = MX_OK;
-  if (!is_host(operation.context)) {
+  if (!mx_on_host(operation.context)) {
     status = find_stream(operation.context, operation, &stream, error);
   }
   if (status == MX_OK && monitor_ != nullptr) status = check_writes(operation, error);
@@ -170,7 +170,7 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
   if (failure != nullptr) *failure = nullptr;
   const mx_operation& prototype = op->prototype;
   Stream* stream = nullptr;
-  if (!is_host(context)) {
+  if (!mx_on_host(context)) {
     if (const int32_t status = find_stream(context, prototype, &stream, error)) return status;
   }
   if (monitor_ != nullptr) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.h"
 
-#include <cstddef>
 #include <cstring>
 
 #include "bulk.h"
@@ -13,16 +12,13 @@ namespace {
 
 Engine& of(void* self) noexcept { return *static_cast<Engine*>(self); }
 
-// Bytes of mx_operation in interface 1.0.
-constexpr size_t kOperationSize10 = offsetof(mx_operation, destroy) + sizeof(mx_operation::destroy);
-
 // Calls body(operation) with an operation of this version: what an older caller does not know is 0.
 // A size below 1.0's was never set, which is `refused`; that much memory is there all the same,
 // `destroy` included.
 template <class Result, class Body>
 Result of_this_version(const mx_operation& given, mx_error* error, Result refused, Body&& body) {
   if (given.size >= sizeof(mx_operation)) return body(given);
-  if (given.size < kOperationSize10) {
+  if (given.size < MX_OPERATION_SIZE_1_0) {
     if (given.destroy != nullptr) given.destroy(given.argument);
     set_error(error, MX_ERROR_ABI, "[push] size: expected sizeof(mx_operation) of interface 1.0 or later");
     return refused;
@@ -81,7 +77,6 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   };
   t->pending = [](void* self) { return of(self).pending(); };
   t->stop = [](void* self) { of(self).stop(); };
-  t->start = [](void*) {};  // the next push starts the threads
   t->notify_shutdown = [](void* self) { of(self).notify_shutdown(); };
   t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).set_workers(n); };
   t->workers = [](void* self) -> int32_t { return of(self).workers(); };

@@ -8,6 +8,7 @@
 #include "augment.h"
 #include "bindings.h"
 #include "mx_core/failure.hpp"
+#include "mx_core/gil.hpp"
 #include "resample.h"
 
 namespace py = pybind11;
@@ -42,7 +43,7 @@ Pixels resize_array(const Pixels& image, int64_t height, int64_t width, int code
   const Interpolation kernel = kernel_of(code, view, height, width);
   Pixels out({height, width, view.channels});
   uint8_t* target = out.mutable_data();
-  py::gil_scoped_release release;
+  const GilRelease release;
   resize(view, target, height, width, kernel);
   return out;
 }
@@ -75,7 +76,7 @@ void apply(const AugmentOptions& options, const Pixels& image, py::array out, ui
     throw Error(MX_ERROR_SHAPE, "[augment] expected contiguous float32 or uint8 output of the options' shape");
   }
   void* target = out.mutable_data();
-  py::gil_scoped_release release;
+  const GilRelease release;
   thread_local AugmentScratch scratch;
   RecordRandom random(seed, epoch, record);
   const Augmented augmented = augment(view, options, random, scratch);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bindings.h"
+#include "mx_core/gil.hpp"
 #include "record_reader.h"
 #include "record_writer.h"
 
@@ -24,7 +25,7 @@ py::object read_from(RecordReader& reader, std::optional<uint64_t> offset) {
   std::unique_lock<std::mutex> lock(reader.mutex(), std::defer_lock);
   std::optional<RecordExtent> extent;
   {
-    py::gil_scoped_release release;
+    const GilRelease release;
     lock.lock();
     if (offset) reader.seek(*offset);
     extent = offset ? locate_record(reader.window(), *offset) : reader.locate_next();
@@ -33,7 +34,7 @@ py::object read_from(RecordReader& reader, std::optional<uint64_t> offset) {
   py::bytes payload = make_bytes(extent->payload);
   char* out = PyBytes_AS_STRING(payload.ptr());
   {
-    py::gil_scoped_release release;
+    const GilRelease release;
     reader.read_next(*extent, out);
     lock.unlock();
   }
@@ -47,7 +48,7 @@ py::object read_at(RecordReader& reader, uint64_t offset) { return read_from(rea
 py::list read_batch(RecordReader& reader, const std::vector<uint64_t>& offsets) {
   std::vector<RecordExtent> extents(offsets.size());
   {
-    py::gil_scoped_release release;
+    const GilRelease release;
     for (size_t i = 0; i < offsets.size(); ++i) {
       extents[i] = locate_record(reader.file(), offsets[i]);
     }
@@ -59,7 +60,7 @@ py::list read_batch(RecordReader& reader, const std::vector<uint64_t>& offsets) 
     targets[i] = PyBytes_AS_STRING(payload.ptr());
     payloads[i] = std::move(payload);
   }
-  py::gil_scoped_release release;
+  const GilRelease release;
   for (size_t i = 0; i < extents.size(); ++i) read_record(reader.file(), extents[i], targets[i]);
   return payloads;
 }
@@ -69,19 +70,19 @@ std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint
     throw py::value_error("[RecordIO] expected 0 <= part_index < num_parts, got part_index " +
                           std::to_string(part_index) + " of " + std::to_string(num_parts));
   }
-  py::gil_scoped_release release;
+  const GilRelease release;
   const auto [begin, end] = part_range(reader.file(), part_index, num_parts);
   return record_offsets(reader.file(), begin, end);
 }
 
 void seek(RecordReader& reader, uint64_t offset) {
-  py::gil_scoped_release release;
+  const GilRelease release;
   std::lock_guard<std::mutex> lock(reader.mutex());
   reader.seek(offset);
 }
 
 uint64_t tell(RecordReader& reader) {
-  py::gil_scoped_release release;
+  const GilRelease release;
   std::lock_guard<std::mutex> lock(reader.mutex());
   return reader.position();
 }
@@ -93,7 +94,7 @@ uint64_t write(RecordWriter& writer, const py::buffer& payload) {
     Py_buffer& view;
     ~Release() { PyBuffer_Release(&view); }
   } guard{view};
-  py::gil_scoped_release release;
+  const GilRelease release;
   return writer.write(view.buf, static_cast<uint64_t>(view.len));
 }
 
@@ -111,9 +112,9 @@ void bind_records(py::module_& module) {
   py::class_<RecordWriter>(module, "RecordWriter", py::module_local())
       .def(py::init<const std::string&>(), py::arg("path"))
       .def("write", &write, py::arg("payload"))
-      .def("tell", &RecordWriter::tell, py::call_guard<py::gil_scoped_release>())
-      .def("flush", &RecordWriter::flush, py::call_guard<py::gil_scoped_release>())
-      .def("close", &RecordWriter::close, py::call_guard<py::gil_scoped_release>());
+      .def("tell", &RecordWriter::tell, py::call_guard<GilRelease>())
+      .def("flush", &RecordWriter::flush, py::call_guard<GilRelease>())
+      .def("close", &RecordWriter::close, py::call_guard<GilRelease>());
 }
 
 }  // namespace mx::io

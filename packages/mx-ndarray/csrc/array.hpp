@@ -52,7 +52,7 @@ struct mx_array final : mx::nd::Counted {
   const Shape& shape() const noexcept { return shape_; }
   size_t bytes() const noexcept { return data_.bytes; }
   int64_t size() const noexcept {
-    return static_cast<int64_t>(data_.bytes / mx::nd::item_size(data_.dtype));
+    return static_cast<int64_t>(data_.bytes / mx::item_size(data_.dtype));
   }
 
   // The address of the first element, allocating if need be; NULL when there is no element.

@@ -15,44 +15,14 @@ Hooks& hooks() noexcept {
 
 namespace {
 
-void raise_exception() {
-  try {
-    throw;
-  } catch (const PythonErrorSet&) {
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const Error& error) {
-    raise_status(error.code(), error.what());
-  } catch (const FailureError& error) {
-    raise_failure(error.failure.get());
-  } catch (const std::bad_alloc&) {
-    raise_status(MX_ERROR_MEMORY, "out of host memory");
-  } catch (const py::builtin_exception& error) {
-    error.set_error();
-  } catch (const std::exception& error) {
-    raise_status(MX_ERROR, error.what());
-  } catch (...) {
-    raise_status(MX_ERROR, "unknown C++ exception");
-  }
-  if (PyErr_Occurred() == nullptr) raise_status(MX_ERROR, "an error was lost");
-}
-
-}  // namespace
-
-PyObject* raise_current() noexcept {
-  parking_if_ended([] { raise_exception(); });
-  return nullptr;
-}
-
-namespace {
-
 // Asks mx_core.services.  A Python error travels in a FailureError: an operation of the engine, which may
 // run on any thread, is what asks.
 class Services final : public ServiceLoader {
  public:
   const mx_engine_api* engine() override {
-    const mx_engine_api* table =
-        load<mx_engine_api>("engine", -1, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR);
+    const mx_engine_api* table = load<mx_engine_api>("engine", -1, [](PyObject* capsule) {
+      return import_table<mx_engine_api>(capsule, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, kWho);
+    });
     const GilAcquire gil;
     PyObject* watched = PyObject_CallNoArgs(hooks().watch_forks.function.ptr());
     if (watched == nullptr) PyErr_WriteUnraisable(hooks().watch_forks.function.ptr());
@@ -60,15 +30,22 @@ class Services final : public ServiceLoader {
     return table;
   }
   const mx_storage_api* storage(int32_t type) override {
-    return load<mx_storage_api>("storage", type, MX_STORAGE_CAPSULE, MX_STORAGE_MAJOR,
-                                MX_STORAGE_MINOR);
+    return load<mx_storage_api>("storage", type, [](PyObject* capsule) {
+      return import_table<mx_storage_api>(capsule, MX_STORAGE_CAPSULE, MX_STORAGE_MAJOR, MX_STORAGE_MINOR,
+                                          kWho);
+    });
   }
   const mx_resource_api* random(int32_t type) override {
-    return load<mx_resource_api>("random", type, MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
-                                 MX_RESOURCE_MINOR);
+    return load<mx_resource_api>("random", type, [](PyObject* capsule) {
+      return import_table<mx_resource_api>(capsule, MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
+                                           MX_RESOURCE_MINOR, kWho);
+    });
   }
   const mx_device_api* device(int32_t type) override {
-    return load<mx_device_api>("device", type, MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR, MX_DEVICE_MINOR);
+    return load<mx_device_api>("device", type, [](PyObject* capsule) {
+      return import_plugin_table<mx_device_api>(capsule, MX_DEVICE_CAPSULE, MX_DEVICE_MAJOR,
+                                                MX_DEVICE_SIZE_1_0, kWho);
+    });
   }
   std::string device_name(int32_t type) override {
     const GilAcquire gil;
@@ -76,15 +53,17 @@ class Services final : public ServiceLoader {
   }
 
  private:
+  static constexpr const char* kWho = "mx-ndarray";
+
+  // `import` makes a table of a capsule or throws.
   template <class T>
-  static const T* load(const char* service, int32_t type, const char* capsule, uint16_t major,
-                       uint16_t minor) {
+  static const T* load(const char* service, int32_t type, const T* (*import)(PyObject*)) {
     const GilAcquire gil;
     const T* table = nullptr;
     try {
       const py::object ask = hooks().services.attr(service);
       py::object provider = type < 0 ? ask() : ask(hooks().device_name(type));
-      table = import_table<T>(provider.attr("capsule").ptr(), capsule, major, minor, "mx-ndarray");
+      table = import(provider.attr("capsule").ptr());
       provider.release();  // services live as long as the process
     } catch (...) {
       raise_current();

@@ -4,41 +4,16 @@
 // call must cost less than a microsecond; everything cold goes through pybind11.
 #pragma once
 
-#include "mx_core/python.hpp"
+#include "mx_core/pybind.hpp"
 
 #include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "gil.hpp"
 #include "invoke.hpp"
 
 namespace mx::nd {
 
 namespace py = pybind11;
-
-// Raises what is in flight and returns NULL; to be used in a catch-all.
-PyObject* raise_current() noexcept;
-
-// Runs `body`, which returns a new reference or throws.
-template <class Body>
-PyObject* protect(Body&& body) noexcept {
-  try {
-    return parking_if_ended(body);
-  } catch (...) {
-    return raise_current();
-  }
-}
-// Runs `body` for pybind11: translates every exception this package knows.
-template <class Body>
-auto translated(Body&& body) -> decltype(body()) {
-  try {
-    return parking_if_ended(body);
-  } catch (...) {
-    raise_current();
-    throw py::error_already_set();
-  }
-}
 
 // Raises in C++ what a failed CPython call has set.
 inline PyObject* owned(PyObject* object) {

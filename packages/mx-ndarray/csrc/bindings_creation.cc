@@ -207,7 +207,7 @@ PyObject* array(const Bound& given) {
   int32_t code = 0;
   mx_context context{};
   if (source == nullptr || !plain_dtype(dtype, MX_FLOAT32, &code) || !plain_context(ctx, &context) ||
-      !on_host(context)) {
+      !mx_on_host(context)) {
     return nullptr;
   }
   if (!is_nest(source)) {

@@ -12,7 +12,7 @@ std::vector<Array*> arrays_of(const py::list& list, std::vector<TensorSpec>& spe
   for (const py::handle item : list) {
     Array* array = expect_array(item.ptr(), "[push_function]")->array;
     wait_for_shape(*array);
-    if (!on_host(array->context())) {
+    if (!mx_on_host(array->context())) {
       throw Error(MX_ERROR_UNSUPPORTED, "[push_function] an array is not in main memory");
     }
     arrays.push_back(array);

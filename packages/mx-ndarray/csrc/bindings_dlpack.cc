@@ -109,13 +109,13 @@ py::object taken(const py::object& capsule, uint64_t flags) {
   char* data = static_cast<char*>(tensor.data) + (bytes == 0 ? 0 : tensor.byte_offset);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % item_size(dtype) == 0;
   if (!is_contiguous(tensor) || !aligned) {
-    if (!on_host(context) || tensor.strides == nullptr) {
+    if (!mx_on_host(context) || tensor.strides == nullptr) {
       throw Error(MX_ERROR_VALUE,
                   "[from_dlpack] expected a row-major contiguous tensor; copy it first");
     }
     return copied(tensor, dtype, data);
   }
-  if (!on_host(context)) wait_for_producer(context);
+  if (!mx_on_host(context)) wait_for_producer(context);
   Ref<Chunk> chunk = Chunk::foreign(context, data, bytes, managed, &give_back<Managed>,
                                     (flags & kDLReadOnly) != 0);
   PyCapsule_SetName(capsule.ptr(), DLCapsule<Managed>::kUsed);

@@ -49,9 +49,9 @@ py::object from_numpy(const py::array& values, int32_t dtype, ContextPair contex
   check_matches(values, dtype);
   const Shape shape = shape_of(values.attr("shape"));
   const mx_context target{context.first, context.second};
-  Ref<Array> host = Array::create(on_host(target) ? target : mx_context{MX_CPU, 0}, dtype, shape);
+  Ref<Array> host = Array::create(mx_on_host(target) ? target : mx_context{MX_CPU, 0}, dtype, shape);
   copy_memory(host->allocate(), values.data(), host->bytes());
-  if (on_host(target)) return new_array(std::move(host));
+  if (mx_on_host(target)) return new_array(std::move(host));
   Ref<Array> array = Array::create(target, dtype, shape);
   copy(*host, *array, origin());
   return new_array(std::move(array));
@@ -70,7 +70,7 @@ Ref<Array> shared(const py::array& values, int32_t dtype, mx_context context = {
 py::object share_numpy(const py::array& values, int32_t dtype, ContextPair context) {
   check_matches(values, dtype);
   const mx_context place{context.first, context.second};
-  if (!on_host(place)) throw Error(MX_ERROR_VALUE, "[NDArray] NumPy's memory is the host's");
+  if (!mx_on_host(place)) throw Error(MX_ERROR_VALUE, "[NDArray] NumPy's memory is the host's");
   return new_array(shared(values, dtype, place));
 }
 
@@ -88,7 +88,7 @@ py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
   wait_for_shape(array);
   py::array made = new_numpy(array.shape(), array.dtype());
-  if (on_host(array.context())) {
+  if (mx_on_host(array.context())) {
     read_values(array, made.mutable_data(), made);
   } else {
     wait(array, false);

@@ -107,7 +107,7 @@ PyObject* as_scalar(PyObject* self, PyObject*) noexcept {
     if (array.size() != 1) {
       throw Error(MX_ERROR_VALUE, "[asscalar] expected one element, got shape " + array.shape().text());
     }
-    if (!on_host(array.context())) {
+    if (!mx_on_host(array.context())) {
       const py::object values = py::handle(self).attr("asnumpy")();
       return values.attr("reshape")(py::tuple())[py::tuple()].cast<py::object>().release().ptr();
     }

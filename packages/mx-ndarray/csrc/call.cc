@@ -74,7 +74,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   context.host = dynamic;
   execution.context = &context;
   if (call.foreign) {
-    if (on_host(run.context)) return call.foreign->run(call, execution);
+    if (mx_on_host(run.context)) return call.foreign->run(call, execution);
     const std::string text = std::string("[") + call.name +
                              "] a kernel written in Python cannot reach the memory of this device";
     return make_failure(MX_ERROR_UNSUPPORTED, text.c_str());
@@ -122,10 +122,10 @@ void mx_call::seal() {
   const uint32_t plan_flags = plan == nullptr ? 0 : plan->flags;
   if ((plan_flags & MX_PLAN_PARALLEL) != 0) push_flags |= MX_PUSH_PARALLEL;
   // Launching takes equally long whatever the sizes are.
-  const bool launched = !mx::nd::on_host(context) && !dynamic_output;
+  const bool launched = !mx_on_host(context) && !dynamic_output;
   const bool small = bytes <= mx::nd::kInlineBytes || launched;
   if (small && (plan_flags & (MX_PLAN_HEAVY | MX_PLAN_PARALLEL)) == 0) push_flags |= MX_PUSH_INLINE;
-  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx::nd::on_host(context);
+  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx_on_host(context);
 }
 
 mx_call::~mx_call() {

@@ -99,11 +99,6 @@ void push(Call& call, Array* const* inputs, uint32_t n_inputs, Array* const* out
           const uint8_t* req, uint32_t n_outputs, const double* scalars, uint32_t n_scalars,
           bool is_train, int32_t priority, const char* origin);
 
-// What a naive engine's push found out.
-struct FailureError {
-  FailureRef failure;
-};
-
 // As mx::failing; a failure that travels as FailureError is passed on as it is.
 template <class Body>
 mx_failure* failing_or_passing(Body&& body) noexcept {

@@ -71,13 +71,13 @@ void Chunk::destroy(void* self) noexcept {
     const mx_storage_api* storage = Runtime::instance().storage(chunk->context_.type);
     storage->free(storage->self, &chunk->block_);
   }
-  if (!on_host(chunk->context_)) reclaim_workspaces();
+  if (!mx_on_host(chunk->context_)) reclaim_workspaces();
   delete chunk;
 }
 
 void* Chunk::allocate_slow(bool zero) {
   const mx_block block = allocate_block(context_, bytes_, tag_);
-  if (zero && on_host(context_)) std::memset(block.data, 0, bytes_);
+  if (zero && mx_on_host(context_)) std::memset(block.data, 0, bytes_);
   {
     std::lock_guard<std::mutex> lock(allocation_lock());
     if (data_.load(std::memory_order_relaxed) == nullptr) {

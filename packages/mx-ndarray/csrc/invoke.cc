@@ -148,11 +148,11 @@ struct CopyTask {
       char* target = static_cast<char*>(task->to->allocate()) + task->to_offset;
       const mx_context from = task->from->context();
       const mx_context to = task->to->context();
-      if (on_host(from) && on_host(to)) {
+      if (mx_on_host(from) && mx_on_host(to)) {
         std::memmove(target, source, task->bytes);
         return;
       }
-      const int32_t type = on_host(from) ? to.type : from.type;
+      const int32_t type = mx_on_host(from) ? to.type : from.type;
       const mx_device_api* device = Runtime::instance().device(type);
       mx_error error{};
       check(device->copy(device->self, run->stream, target, to, source, from, task->bytes, &error),
@@ -172,8 +172,8 @@ void copy(Array& from, Array& to, const char* origin) {
   if (from.bytes() == 0 || (&from.chunk() == &to.chunk() && from.offset() == to.offset())) return;
   const mx_context source = from.context();
   const mx_context target = to.context();
-  const bool from_host = on_host(source);
-  const bool to_host = on_host(target);
+  const bool from_host = mx_on_host(source);
+  const bool to_host = mx_on_host(target);
   if (!from_host && !to_host && source.type != target.type) {
     const Ref<Array> between = Array::create({MX_CPU, 0}, from.dtype(), from.shape());
     copy(from, *between, origin);  // no device knows the other one's memory

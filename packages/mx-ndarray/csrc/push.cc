@@ -174,7 +174,7 @@ class Task final : DynamicOutputs {
 
   static void copy_bytes(const mx_run_context& context, void* to, const void* from,
                          const mx_tensor& like) {
-    if (on_host(like.context)) {
+    if (mx_on_host(like.context)) {
       std::memcpy(to, from, like.bytes);
       return;
     }

@@ -23,7 +23,7 @@ const mx_engine_api* Runtime::load_engine() {
 }
 
 void Runtime::require_slow(mx_context context) {
-  if (!on_host(context)) {
+  if (!mx_on_host(context)) {
     const mx_device_api* table = device(context.type);
     const int32_t count = table->count(table->self);
     if (context.id < 0 || context.id >= count) {

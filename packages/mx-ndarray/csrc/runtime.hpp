@@ -26,13 +26,9 @@ class ServiceLoader {
   virtual std::string device_name(int32_t device_type) = 0;
 };
 
-// True for memory the host can read and write.
-inline bool on_host(mx_context context) noexcept {
-  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
-}
 // True when one kernel can reach the memory of both.
 inline bool same_memory(mx_context a, mx_context b) noexcept {
-  return (a.type == b.type && a.id == b.id) || (on_host(a) && on_host(b));
+  return (a.type == b.type && a.id == b.id) || (mx_on_host(a) && mx_on_host(b));
 }
 
 class Runtime {

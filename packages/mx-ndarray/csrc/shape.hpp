@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "mx_core/failure.hpp"
+#include "mx_core/types.hpp"
 
 namespace mx::nd {
 
@@ -59,18 +60,6 @@ class Shape {
   int64_t* heap_ = nullptr;
   int64_t inline_[kInline] = {};
 };
-
-// Bytes of one element; 0 for an unknown type.
-constexpr size_t item_size(int32_t dtype) noexcept {
-  switch (dtype) {
-    case MX_UINT8: case MX_INT8: case MX_BOOL: return 1;
-    case MX_FLOAT16: case MX_BFLOAT16: case MX_INT16: case MX_UINT16: return 2;
-    case MX_FLOAT32: case MX_INT32: case MX_UINT32: return 4;
-    case MX_FLOAT64: case MX_INT64: case MX_UINT64: case MX_COMPLEX64: return 8;
-    case MX_COMPLEX128: return 16;
-    default: return 0;
-  }
-}
 
 // product(shape) * item size; refuses negative dimensions, unknown types and overflow.
 inline size_t byte_size(const Shape& shape, int32_t dtype) {

@@ -73,7 +73,7 @@ void* Workspace::take(size_t bytes, const char* tag) {
 
 Workspace::~Workspace() {
   if (taken_ == 0) return;
-  if (on_host(context_)) {
+  if (mx_on_host(context_)) {
     free_blocks(blocks_.data(), taken_);
     return;
   }
@@ -95,9 +95,9 @@ mx_block allocate_block(mx_context context, size_t bytes, const char* tag) {
   const mx_storage_api* storage = Runtime::instance().storage(context.type);
   mx_block block{};
   mx_error error{};
-  if (!on_host(context)) Retired::instance().reclaim(false);
+  if (!mx_on_host(context)) Retired::instance().reclaim(false);
   int32_t status = storage->alloc(storage->self, context, bytes, tag, &block, &error);
-  if (status == MX_ERROR_MEMORY && !on_host(context)) {
+  if (status == MX_ERROR_MEMORY && !mx_on_host(context)) {
     Retired::instance().reclaim(true);
     status = storage->alloc(storage->self, context, bytes, tag, &block, &error);
   }

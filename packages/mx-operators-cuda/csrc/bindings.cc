@@ -20,11 +20,6 @@ namespace {
 
 namespace py = pybind11;
 
-// An mx_core.context.Context.
-mx_context context_of(const py::object& context) {
-  return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
-}
-
 PoolType pool_type(const std::string& name) {
   if (name == "pooled") return PoolType::kPooled;
   if (name == "best_fit") return PoolType::kBestFit;

@@ -7,7 +7,6 @@
 namespace mx::cuda {
 namespace {
 
-bool on_host(mx_context context) noexcept { return context.type != MX_GPU; }
 Address address(const void* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
 
 void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_context from_context,
@@ -16,13 +15,18 @@ void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_c
   if (bytes == 0) return;
   Gpu& gpu = Gpu::of(stream);
   const std::string where = name_of(from_context) + " to " + name_of(to_context);
-  if (on_host(to_context) && on_host(from_context)) {
+  for (const mx_context side : {to_context, from_context}) {
+    if (side.type != MX_GPU && !mx_on_host(side)) {
+      throw Error(MX_ERROR_VALUE, "[" + where + "] memory of another kind of device is not reachable");
+    }
+  }
+  if (mx_on_host(to_context) && mx_on_host(from_context)) {
     throw Error(MX_ERROR_VALUE, "[" + where + "] neither side is memory of a GPU");
   }
   const Current current(gpu);
-  if (on_host(from_context)) {
+  if (mx_on_host(from_context)) {
     check(cuda.copy_to_device(address(to), from, bytes, stream), where, "cuMemcpyHtoDAsync");
-  } else if (on_host(to_context)) {
+  } else if (mx_on_host(to_context)) {
     check(cuda.copy_to_host(to, address(from), bytes, stream), where, "cuMemcpyDtoHAsync");
   } else if (to_context.id == from_context.id) {
     check(cuda.copy_on_device(address(to), address(from), bytes, stream), where,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <map>
@@ -20,12 +19,6 @@ namespace py = pybind11;
 // Tags must outlive the process's last statistics.
 const char* intern_tag(const std::optional<std::string>& text) {
   return text.has_value() ? intern(text->c_str()) : nullptr;
-}
-
-// An mx_core.context.Context, or `none` for None.
-mx_context context_of(const py::object& context, mx_context none = {MX_CPU, 0}) {
-  if (context.is_none()) return none;
-  return {context.attr("device_typeid").cast<int32_t>(), context.attr("device_id").cast<int32_t>()};
 }
 
 PoolType pool_type(const std::string& name) {

@@ -318,14 +318,12 @@ mx_failure* Binding::named(mx_failure* failure, const Node& node) const noexcept
     const mx_invoke_api* invoke = program_->tables().invoke;
     const std::string where =
         std::string(invoke->call_name(invoke->self, node.call)) + " '" + node.name + "'";
-    if (failure->payload_kind == MX_PAYLOAD_NONE) {
+    if (failure->payload_kind != MX_PAYLOAD_PYTHON) {
       const std::string text = std::string(failure->message) + " (in node " + where + ")";
       return make_failure(failure->code, text.c_str());
     }
     // The exception travels as it is; the wait adds this as a note.
-    if (failure->operator_name[0] == '\0') {
-      std::snprintf(failure->operator_name, sizeof failure->operator_name, "%s", where.c_str());
-    }
+    name_failure(failure, where.c_str(), nullptr);
   } catch (const std::exception&) {
     // Out of memory: the failure goes on without the node's name.
   }

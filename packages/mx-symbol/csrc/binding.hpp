@@ -11,11 +11,6 @@
 
 namespace mx::symbol {
 
-// What a naive engine's push found out.
-struct FailureError {
-  FailureRef failure;
-};
-
 // Cheap to make beside a program, so that one program may run on other arrays at every call.
 // Threads: push from any thread.
 class Binding : public std::enable_shared_from_this<Binding> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mx_core/python.hpp"
+#include "mx_core/pybind.hpp"
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include "binding.hpp"
@@ -12,20 +11,6 @@ namespace mx::symbol {
 namespace {
 
 using BranchTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
-
-// Runs `body` and raises what it throws as the exception of mx_core.errors.
-template <class Body>
-auto translated(Body&& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const FailureError& e) {
-    raise_failure(e.failure.get());
-  } catch (const Error& e) {
-    raise_status(e.code(), e.what());
-  } catch (const PythonErrorSet&) {
-  }
-  throw py::error_already_set();
-}
 
 mx_call* call_of(const py::capsule& capsule) {
   void* call = PyCapsule_GetPointer(capsule.ptr(), "mx.call.v1");
@@ -98,7 +83,7 @@ std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py:
 
 void push(Binding& binding, uint32_t part, int32_t priority) {
   translated([&] {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     binding.push(part, priority);
   });
 }

@@ -4,6 +4,7 @@
 #include "bindings_graph.hpp"
 
 #include "fusion.hpp"
+#include "mx_core/gil.hpp"
 
 #include <queue>
 #include <unordered_map>
@@ -183,7 +184,7 @@ py::list find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& 
   const FusionLimits limits{std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched};
   std::vector<FusionGroup> groups;
   {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     groups = fusion_groups(graph, limits);
   }
   const auto places = [](const std::vector<FusionGroup::Place>& list) {

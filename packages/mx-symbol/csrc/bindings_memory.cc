@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include "mx_core/gil.hpp"
 #include "placement.hpp"
 
 namespace mx::symbol {
@@ -13,7 +14,7 @@ namespace py = pybind11;
 std::pair<std::vector<uint64_t>, uint64_t> place_blocks(
     const std::vector<std::tuple<int64_t, int64_t, uint64_t>>& given, uint64_t live, size_t greedy_blocks,
     uint32_t rounds) {
-  const py::gil_scoped_release released;
+  const GilRelease released;
   std::vector<Block> blocks;
   blocks.reserve(given.size());
   for (const auto& [birth, death, size] : given) blocks.push_back({birth, death, size});

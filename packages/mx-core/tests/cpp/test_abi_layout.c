@@ -87,7 +87,7 @@ AT(mx_engine_event, property, 48);
 AT(mx_engine_event, failed, 52);
 AT(mx_engine_event, label, 56);
 
-SIZE(mx_engine_api, 216);
+SIZE(mx_engine_api, 208);
 AT(mx_engine_api, head, 0);
 AT(mx_engine_api, self, 8);
 AT(mx_engine_api, retain, 16);
@@ -107,14 +107,13 @@ AT(mx_engine_api, variable_failure, 120);
 AT(mx_engine_api, variable_ready, 128);
 AT(mx_engine_api, pending, 136);
 AT(mx_engine_api, stop, 144);
-AT(mx_engine_api, start, 152);
-AT(mx_engine_api, notify_shutdown, 160);
-AT(mx_engine_api, set_workers, 168);
-AT(mx_engine_api, workers, 176);
-AT(mx_engine_api, set_bulk_size, 184);
-AT(mx_engine_api, set_sink, 192);
-AT(mx_engine_api, is_naive, 200);
-AT(mx_engine_api, attach_device, 208);
+AT(mx_engine_api, notify_shutdown, 152);
+AT(mx_engine_api, set_workers, 160);
+AT(mx_engine_api, workers, 168);
+AT(mx_engine_api, set_bulk_size, 176);
+AT(mx_engine_api, set_sink, 184);
+AT(mx_engine_api, is_naive, 192);
+AT(mx_engine_api, attach_device, 200);
 
 SIZE(mx_block, 32);
 AT(mx_block, data, 0);
@@ -260,6 +259,13 @@ AT(mx_instruction, argument, 2);
 AT(mx_instruction, a, 4);
 AT(mx_instruction, b, 8);
 AT(mx_instruction, c, 12);
+
+/* What is accepted of an older minor version: the sizes of 1.0, which never change. */
+_Static_assert(MX_OPERATION_SIZE_1_0 == 96, "mx_operation 1.0");
+_Static_assert(MX_DEVICE_SIZE_1_0 == 96, "mx_device_api 1.0");
+_Static_assert(MX_PLAN_SIZE_1_0 == 56, "mx_plan 1.0");
+_Static_assert(MX_KERNEL_SIZE_1_0 == 24, "mx_kernel_api 1.0");
+_Static_assert(MX_HAS(24, mx_kernel_api, prepare) && !MX_HAS(23, mx_kernel_api, prepare), "MX_HAS");
 
 /* Values that cross as numbers. */
 _Static_assert(MX_OK == 0 && MX_ERROR_PYTHON == 10 && MX_TIMEOUT == 100, "mx_status");

@@ -45,10 +45,21 @@ void test_failures_are_shared_between_threads() {
   CHECK(mx::failing([] {}) == nullptr);
 }
 
+void test_a_shared_failure_takes_no_name() {
+  mx_failure* exhausted = mx::detail::exhausted_failure();
+  mx::name_failure(exhausted, "first", "a.py:1");
+  CHECK(exhausted->operator_name[0] == '\0' && exhausted->origin[0] == '\0');
+  const mx::FailureRef own(mx::make_failure(MX_ERROR, "why"));
+  mx::name_failure(own.get(), "first", "a.py:1");
+  mx::name_failure(own.get(), "second", "b.py:2");
+  CHECK(std::string(own.get()->operator_name) == "first" && std::string(own.get()->origin) == "a.py:1");
+}
+
 }  // namespace
 
 int main() {
   test_guarded_translates_what_is_thrown();
   test_long_messages_are_cut();
   test_failures_are_shared_between_threads();
+  test_a_shared_failure_takes_no_name();
 }

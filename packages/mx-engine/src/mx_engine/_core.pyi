@@ -242,8 +242,6 @@ class Engine:
             False when something was still pending after that time (`running` says what), when it is
             called by one of the engine's own threads, or after the engine was shut down.
         """
-    def start(self) -> None:
-        """Nothing to do: threads start with the first operation that needs them."""
     def close(self, timeout: float | None) -> bool:
         """Refuses pushes from outside of operations from now on, then waits at most `timeout` seconds
         for what is pending, pushes of running operations included; False when the time ran out."""

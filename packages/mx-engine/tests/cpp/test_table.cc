@@ -65,7 +65,7 @@ void refusals() {
   CHECK(table->push(table.self(), &op, nullptr, &error) == MX_ERROR_VALUE);
   op.property = MX_FN_NORMAL;
   op.destroy = [](void*) { ++destroyed; };
-  for (const uint32_t size : {0u, 8u, 95u}) {
+  for (const uint32_t size : {0u, 8u, static_cast<uint32_t>(MX_OPERATION_SIZE_1_0) - 1}) {
     op.size = size;  // never set: refused, and even so destroyed
     destroyed = 0;
     CHECK(table->push(table.self(), &op, nullptr, &error) == MX_ERROR_ABI && destroyed == 1);

@@ -59,7 +59,7 @@ SLOTS = [
     ("new_operator", P, [OPERATION, ERROR]), ("push_operator", I32, [P, Context, I32, FAILURE, ERROR]),
     ("delete_operator", None, [P]), ("wait_for_variable", I32, [P, I32, I64, FAILURE, ERROR]),
     ("wait_for_all", I32, [I64, FAILURE, ERROR]), ("variable_failure", P, [P]),
-    ("variable_ready", I32, [P, I32]), ("pending", U64, []), ("stop", None, []), ("start", None, []),
+    ("variable_ready", I32, [P, I32]), ("pending", U64, []), ("stop", None, []),
     ("notify_shutdown", None, []), ("set_workers", I32, [I32]), ("workers", I32, []),
     ("set_bulk_size", I32, [I32]), ("set_sink", None, [P, P]), ("is_naive", I32, []),
     ("attach_device", I32, [P, ERROR]),
@@ -142,9 +142,6 @@ class TinyEngine:
 
     def stop(self):
         self.wait_for_all()
-
-    def start(self):
-        pass
 
     def attach_device(self, capsule):
         raise MXNetError("TinyEngine knows no accelerators")

@@ -160,7 +160,7 @@ void failures_name_the_node() {
   try {
     binding->push(0, 0);
     CHECK(false);
-  } catch (const mx::symbol::FailureError& error) {
+  } catch (const mx::FailureError& error) {
     CHECK(error.failure.get()->code == MX_ERROR_SHAPE);
     CHECK(std::string(error.failure.get()->message) == "too odd (in node Convolution 'second')");
   }

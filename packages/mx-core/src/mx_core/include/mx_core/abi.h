@@ -7,6 +7,13 @@
  *   - the first member is `mx_table_head`; a consumer compares it before it
  *     touches a slot (mx_core/python.hpp does so and explains a refusal);
  *   - slots are appended, never removed, reordered or retyped within a major;
+ *   - of a table that a framework package provides a consumer needs at least the
+ *     minor it was built against; of a table that any plug-in provides (device,
+ *     kernel, plan) every older minor is accepted whose size is at least that of
+ *     1.0 (MX_DEVICE_SIZE_1_0, ...), and MX_HAS tells of slots added since;
+ *   - structs that may grow begin with their `size`, and every size from that of
+ *     1.0 on is accepted; the others (mx_tensor, mx_context, mx_block, mx_param)
+ *     travel in arrays and never change within a major;
  *   - every slot takes the table's `self` as its first argument;
  *   - a function that may block says "Blocks" and must be called without the GIL.
  */
@@ -25,8 +32,13 @@ extern "C" {
 typedef struct mx_table_head {
   uint32_t size;  /* sizeof the provider's table, bytes */
   uint16_t major; /* equal on both sides, or the table is refused */
-  uint16_t minor; /* the provider's must be at least the consumer's */
+  uint16_t minor; /* grows with every appended slot */
 } mx_table_head;
+
+/* Bytes of a struct up to and including a member: its size when that was the last one. */
+#define MX_SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(((type*)0)->member))
+/* Whether a struct of `size` bytes has the member. */
+#define MX_HAS(size, type, member) ((size) >= MX_SIZE_UP_TO(type, member))
 
 /* ---- synchronous errors ------------------------------------------------- */
 
@@ -56,6 +68,8 @@ typedef struct mx_error {
 
 #define MX_PAYLOAD_NONE 0
 #define MX_PAYLOAD_PYTHON 1 /* payload is a PyObject* exception, owned by the failure */
+#define MX_PAYLOAD_SHARED 2 /* no payload, and nobody may write the failure: memory was exhausted, and
+                             * everybody who failed so since has this one */
 
 /* Why an operation failed.  Reference-counted and shared by every variable it
  * poisons; created by whoever fails, carried by the engine, read by who waits.
@@ -66,7 +80,8 @@ typedef struct mx_failure {
   int32_t payload_kind;   /* MX_PAYLOAD_* */
   void* payload;          /* Owns: the failure */
   const char* message;    /* UTF-8; Owns: the failure */
-  char operator_name[96]; /* which operation failed first; "" until the engine fills it */
+  char operator_name[96]; /* which operation failed first; "" until the engine fills it, before anybody
+                           * else sees the failure */
   char origin[256];       /* file:line of the push; "" when unknown */
   void (*retain)(struct mx_failure* self);
   void (*release)(struct mx_failure* self);
@@ -89,6 +104,11 @@ typedef struct mx_context {
   int32_t type; /* mx_device_type */
   int32_t id;
 } mx_context;
+
+/* 1 where the host reads and writes the memory of the context: plain, pinned and shared. */
+static inline int32_t mx_on_host(mx_context context) {
+  return context.type == MX_CPU || context.type == MX_CPU_PINNED || context.type == MX_CPU_SHARED;
+}
 
 /* ---- element types (MXNet's type flags) ----------------------------------- */
 

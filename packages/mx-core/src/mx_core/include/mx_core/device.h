@@ -47,6 +47,8 @@ typedef struct mx_device_api {
   int32_t (*memory)(void* self, int32_t id, uint64_t* free_bytes, uint64_t* total, mx_error* error);
 } mx_device_api;
 
+#define MX_DEVICE_SIZE_1_0 MX_SIZE_UP_TO(mx_device_api, memory)
+
 #ifdef __cplusplus
 }
 #endif

@@ -43,11 +43,10 @@ typedef struct mx_run_context {
   mx_context context;
   void* stream; /* the device's stream handle, NULL on the host */
   /* NULL unless a profiler listens: tells it of a part of this operation, such as a node of a
-   * program, that this thread has just run.  Engines built before it have a smaller `size`. */
+   * program, that this thread has just run. */
   void (*report)(void* reporter, const struct mx_engine_event* part);
   void* reporter;
-  /* 0, or the most threads that a kernel may use, because others run beside it.  Whoever built a context
-   * before it was added has a smaller `size`. */
+  /* 0, or the most threads that a kernel may use, because others run beside it. */
   uint32_t threads;
 } mx_run_context;
 
@@ -69,7 +68,7 @@ typedef void (*mx_async_fn)(void* argument, const mx_run_context* run, mx_comple
  * `destroy(argument)` is called exactly once, after the operation ran, was
  * skipped or was refused, on any thread, without the GIL. */
 typedef struct mx_operation {
-  uint32_t size;  /* sizeof(mx_operation) */
+  uint32_t size;  /* sizeof(mx_operation); at least MX_OPERATION_SIZE_1_0, what is missing counts as 0 */
   uint32_t flags; /* MX_PUSH_* */
   mx_context context;
   int32_t property; /* mx_fn_property */
@@ -85,6 +84,8 @@ typedef struct mx_operation {
   void* argument;
   void (*destroy)(void* argument); /* may be NULL */
 } mx_operation;
+
+#define MX_OPERATION_SIZE_1_0 MX_SIZE_UP_TO(mx_operation, destroy)
 
 /* One finished operation, or a part of one, for profiler sinks.  Times: nanoseconds of the monotonic
  * clock (CLOCK_MONOTONIC).  Strings live as long as the process. */
@@ -120,8 +121,8 @@ typedef struct mx_engine_api {
   /* Number of completed writes. */
   uint64_t (*variable_version)(void* self, mx_variable* variable);
 
-  /* Refused (non-zero, error set, destroy called): a variable listed twice, both read and
-   * mutated, no body, engine stopped.  A failure of an operation that ran inline is stored,
+  /* Refused (non-zero, error set, destroy called): a size below 1.0's, a variable listed twice, both
+   * read and mutated, no body, engine stopped.  A failure of an operation that ran inline is stored,
    * not returned, except by a naive engine, which returns it through `failure` (may be NULL). */
   int32_t (*push)(void* self, const mx_operation* operation, mx_failure** failure, mx_error* error);
   /* Ends an asynchronous operation; failure NULL on success. */
@@ -149,9 +150,8 @@ typedef struct mx_engine_api {
 
   /* Operations not yet finished. */
   uint64_t (*pending)(void* self);
-  /* Drains, then joins the workers; push starts them again unless shut down. Blocks. */
+  /* Drains, then joins the workers; the next push starts them again unless shut down. Blocks. */
   void (*stop)(void* self);
-  void (*start)(void* self);
   /* The process is about to end: no new work, workers end without touching Python. */
   void (*notify_shutdown)(void* self);
   /* Compute threads per CPU device; set returns the value in force. */

@@ -77,7 +77,26 @@ inline void release_native(mx_failure* f) noexcept {
 
 }  // namespace detail
 
-// A new failure with one reference; falls back to a static one when memory is exhausted.
+namespace detail {
+
+// What fails when there is no memory for a failure.  Shared, so nobody may name an operation in it.
+inline mx_failure* exhausted_failure() noexcept {
+  static mx_failure exhausted = [] {
+    mx_failure f{};
+    f.head = {sizeof(mx_failure), MX_FAILURE_MAJOR, MX_FAILURE_MINOR};
+    f.code = MX_ERROR_MEMORY;
+    f.payload_kind = MX_PAYLOAD_SHARED;
+    f.message = "out of host memory";
+    f.retain = [](mx_failure*) {};
+    f.release = [](mx_failure*) {};
+    return f;
+  }();
+  return &exhausted;
+}
+
+}  // namespace detail
+
+// A new failure with one reference; the shared one when memory is exhausted.
 inline mx_failure* make_failure(int32_t code, const char* message) noexcept {
   try {
     auto* native = new detail::NativeFailure;
@@ -89,17 +108,17 @@ inline mx_failure* make_failure(int32_t code, const char* message) noexcept {
     native->base.release = detail::release_native;
     return &native->base;
   } catch (...) {
-    static mx_failure exhausted = [] {
-      mx_failure f{};
-      f.head = {sizeof(mx_failure), MX_FAILURE_MAJOR, MX_FAILURE_MINOR};
-      f.code = MX_ERROR_MEMORY;
-      f.message = "out of host memory";
-      f.retain = [](mx_failure*) {};
-      f.release = [](mx_failure*) {};
-      return f;
-    }();
-    return &exhausted;
+    return detail::exhausted_failure();
   }
+}
+
+// Writes which operation failed and where it was pushed into a failure that names none yet.  Only for
+// one who alone holds the failure, or under a lock of all who do; a shared failure stays without a name.
+inline void name_failure(mx_failure* failure, const char* name, const char* origin) noexcept {
+  if (name == nullptr || failure->operator_name[0] != '\0') return;
+  if (failure->payload_kind == MX_PAYLOAD_SHARED) return;
+  std::snprintf(failure->operator_name, sizeof failure->operator_name, "%s", name);
+  std::snprintf(failure->origin, sizeof failure->origin, "%s", origin == nullptr ? "" : origin);
 }
 
 // Runs the body of an operation; what it throws becomes the returned failure.
@@ -136,6 +155,11 @@ class FailureRef {
 
  private:
   mx_failure* failure_ = nullptr;
+};
+
+// A failure as a C++ exception: what a naive engine's push returned.
+struct FailureError {
+  FailureRef failure;
 };
 
 }  // namespace mx

@@ -12,6 +12,7 @@
 #endif
 #include <Python.h>
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 namespace mx {
@@ -21,13 +22,25 @@ namespace mx {
   for (;;) ::pause();
 }
 
-// Whether the interpreter is being finalised: Python must not be touched from a native thread.
+// Whether the interpreter is ending or has ended: Python code must not run on this thread.
 inline bool interpreter_ends() noexcept {
+  if (Py_IsInitialized() == 0) return true;
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
 #else
   return _Py_IsFinalizing() != 0;
 #endif
+}
+
+// Runs `body`, which runs Python code.  A thread that comes back for the lock while the interpreter ends
+// does not return from it: its stack must stay as it is, because destructors would touch Python.
+template <class Body>
+auto parking_if_ended(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const abi::__forced_unwind&) {
+    park_forever();
+  }
 }
 
 // PyEval_RestoreThread that never returns by unwinding.

@@ -59,6 +59,8 @@ typedef struct mx_plan {
   void (*release)(struct mx_plan* self);
 } mx_plan;
 
+#define MX_PLAN_SIZE_1_0 MX_SIZE_UP_TO(mx_plan, release)
+
 /* A parameter as text (MXNet's attribute form) and, where it is one number, as double. */
 typedef struct mx_param {
   const char* name;
@@ -88,6 +90,8 @@ typedef struct mx_kernel_api {
   /* *plan receives a reference.  MX_ERROR_UNSUPPORTED declines: the next candidate is asked. */
   int32_t (*prepare)(void* self, const mx_signature* signature, mx_plan** plan, mx_error* error);
 } mx_kernel_api;
+
+#define MX_KERNEL_SIZE_1_0 MX_SIZE_UP_TO(mx_kernel_api, prepare)
 
 #ifdef __cplusplus
 }

@@ -11,11 +11,14 @@
 #endif
 #include <Python.h>
 
+#include <pthread.h>
+
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "mx_core/failure.hpp"
+#include "mx_core/gil.hpp"
 
 namespace mx {
 
@@ -37,35 +40,57 @@ inline void raise_status(int32_t code, const char* message) {
   Py_DECREF(error);
 }
 
-// Imports table T from a capsule and refuses one this side was not built for.
-// `consumer` and `interface` are for the message.  GIL held.
+namespace detail {
+
 template <class T>
-const T* import_table(PyObject* capsule, const char* capsule_name, uint16_t major, uint16_t minor,
-                      const char* consumer) {
+const T* import_at_least(PyObject* capsule, const char* capsule_name, uint16_t major, uint16_t minor,
+                         size_t size, const char* consumer) {
   auto* table = static_cast<const T*>(PyCapsule_GetPointer(capsule, capsule_name));
   if (table == nullptr) throw PythonErrorSet{};
   const mx_table_head& head = table->head;
-  if (head.major == major && head.minor >= minor && head.size >= sizeof(T)) return table;
+  if (head.major == major && head.minor >= minor && head.size >= size) return table;
   char text[512];
   std::snprintf(text, sizeof text,
                 "[%s] built for interface %s %u.%u (%zu bytes), the installed provider offers %u.%u "
                 "(%u bytes); install versions of mx-core and %s that belong together",
-                consumer, capsule_name, major, minor, sizeof(T), head.major, head.minor, head.size,
+                consumer, capsule_name, major, minor, size, head.major, head.minor, head.size,
                 consumer);
   raise_status(MX_ERROR_ABI, text);
   throw PythonErrorSet{};
 }
 
-// Drops Python references on any thread: at once when the GIL is held, else at the next moment the
-// main thread runs Python code.
+}  // namespace detail
+
+// Imports a table that a framework package provides, and refuses one that lacks slots this side was
+// built to use.  `consumer` is for the message.  GIL held.
+template <class T>
+const T* import_table(PyObject* capsule, const char* capsule_name, uint16_t major, uint16_t minor,
+                      const char* consumer) {
+  return detail::import_at_least<T>(capsule, capsule_name, major, minor, sizeof(T), consumer);
+}
+
+// Imports a table that any plug-in may provide: every minor of the major whose size is at least that
+// of 1.0.  Ask MX_HAS(table->head.size, ...) before a slot is used that was added later.  GIL held.
+template <class T>
+const T* import_plugin_table(PyObject* capsule, const char* capsule_name, uint16_t major,
+                             size_t size_of_1_0, const char* consumer) {
+  return detail::import_at_least<T>(capsule, capsule_name, major, 0, size_of_1_0, consumer);
+}
+
+// Drops Python references on any thread, with or without the GIL, at the next moment the main thread
+// runs Python code.  While the interpreter ends they are left to the process.
 class Reaper {
  public:
   static Reaper& instance() {
     static auto* reaper = new Reaper;  // leaked: threads may outlive static destruction
+    // Held over fork(): the child must not find it locked by a thread that it does not have.
+    static const int installed = ::pthread_atfork([] { reaper->mutex_.lock(); }, [] { reaper->mutex_.unlock(); },
+                                                  [] { reaper->mutex_.unlock(); });
+    static_cast<void>(installed);
     return *reaper;
   }
   void drop(PyObject* object) noexcept {
-    if (object == nullptr) return;
+    if (object == nullptr || interpreter_ends()) return;
     std::lock_guard<std::mutex> lock(mutex_);
     try {
       dead_.push_back(object);

@@ -4,25 +4,13 @@
 // With pybind11.
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include "mx_core/pybind.hpp"
 
 #include <memory>
 
-#include "mx_core/python.hpp"
 #include "mx_core/storage.h"
 
 namespace mx {
-
-// mx::Error becomes the exception of its code.
-inline void translate_errors() {
-  pybind11::register_local_exception_translator([](std::exception_ptr pointer) {
-    try {
-      if (pointer) std::rethrow_exception(pointer);
-    } catch (const Error& error) {
-      raise_status(error.code(), error.what());
-    }
-  });
-}
 
 // A capsule of a table that keeps its owner alive.
 template <class Owner, class Table>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of element types and tensors, with overflow refused.
+// Sizes of tensors, with overflow refused.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,9 @@
 
 #include "mx_core/abi.h"
 #include "mx_core/failure.hpp"
+#include "mx_core/types.hpp"
 
 namespace mx::core {
-
-// Bytes of one element; 0 for an unknown type.
-inline size_t item_size(int32_t dtype) {
-  static constexpr size_t kSizes[] = {4, 8, 2, 1, 4, 1, 8, 1, 2, 2, 4, 8, 2, 8, 16};
-  return dtype >= 0 && dtype <= MX_COMPLEX128 ? kSizes[dtype] : 0;
-}
 
 inline size_t tensor_bytes(const std::string& op, int32_t dtype, const std::vector<int64_t>& shape) {
   if (shape.size() > MX_MAX_NDIM) {
