@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import tomllib
@@ -86,6 +87,10 @@ def trees(chosen: Sequence[Bug]) -> dict[tuple[str, str], native.Tree]:
             made[key] = native.Tree(
                 distributions()[bug.package], folder, sys.executable, *options, programs=programs
             )
+            if made[key].seconds > MINUTE * len(set(programs)):
+                raise TimeoutError(
+                    f"{', '.join(programs)} of {bug.package}: more than a minute without a bug"
+                )
     return made
 
 
@@ -105,6 +110,7 @@ def find(bug: Bug, built: dict[tuple[str, str], native.Tree]) -> tuple[str, str]
 def main(words: Sequence[str]) -> int:
     """Returns 1 if a bug was not found."""
     chosen = [bug for bug in bugs() if not words or any(word in bug.name for word in words)]
+    os.environ.setdefault("MX_TEST_PROGRAMS", "60")  # of test_random_programs, so that it ends in time
     built = trees(chosen)
     missed = 0
     for bug in chosen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,11 @@ class Tree:
     programs : collection of str
         The tests that are built and run; none means all.
 
+    Attributes
+    ----------
+    seconds : float
+        What the tests took on the unchanged sources.
+
     Raises
     ------
     CalledProcessError
@@ -146,7 +152,9 @@ class Tree:
         more = (f"-DMX_CORE_INCLUDE={include}",) if include.exists() else ()
         native_tests.configure(self.source / "tests" / "cpp", self.out, python, *options, *more)
         native_tests.build(self.out, *sorted(set(programs)))
+        started = time.monotonic()
         native_tests.test(self.out, *sorted(set(programs)))
+        self.seconds = time.monotonic() - started
 
     @staticmethod
     def _write(path: Path, text: str) -> None:

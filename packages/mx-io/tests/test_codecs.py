@@ -207,3 +207,18 @@ def test_a_codec_whose_sniff_raises_is_set_aside(monkeypatch):
     with pytest.warns(PluginWarning, match="image codecs: 'acme' of plug-in 'acme' .*acme.py:7.*no licence"):
         assert codecs.decode(data).shape == (2, 2, 3)
     assert codecs.decode(data).shape == (2, 2, 3)
+
+
+def test_a_png_that_cannot_hold_its_pixels_is_refused_before_they_are_allocated():
+    data = bytearray(codecs.encode(np.zeros((8, 16, 3), np.uint8), ".png"))
+    data[20:24] = (4_000_000).to_bytes(4, "big")
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    with pytest.raises(
+        FileFormatError, match=r"\[png\] 4000000 x 16: expected 192000000 bytes of pixels, got"
+    ):
+        codecs.decode(bytes(data))
+
+
+def test_a_png_of_one_colour_is_as_small_as_deflate_can_make_it():
+    image = np.zeros((3000, 3000, 3), np.uint8)
+    assert np.array_equal(codecs.decode(codecs.encode(image, ".png", 9)), image)

@@ -171,6 +171,9 @@ def test_random_resized_crop_excludes_other_geometry(numbered):
         max_aspect_ratio=1.33,
     )
     assert pixels(source).shape == (9, 3, 4, 5)
+    for name, wrong in (("min_random_area", -0.5), ("min_random_area", 1.5), ("max_random_area", -0.5)):
+        with pytest.raises(ArgumentError, match=name):
+            ImageRecordIter(**numbered, random_resized_crop=True, **{name: wrong})
     with pytest.raises(ArgumentError, match="random_resized_crop excludes rand_crop"):
         ImageRecordIter(**numbered, random_resized_crop=True, rand_crop=True)
 

@@ -66,3 +66,9 @@ def test_seeds_and_passes_give_different_orders():
 def test_nothing_to_read_is_refused():
     with pytest.raises(ValueError, match="at least one example"):
         ExampleOrder(0, 3)
+
+
+def test_seeds_of_any_size_give_permutations_by_their_lowest_64_bits():
+    first = [epoch(ExampleOrder(20, 20, shuffle=True, seed=seed)) for seed in (5, 2**64 + 5, 2**64, -1)]
+    assert first[0] == first[1]
+    assert len({str(order) for order in first}) == 3

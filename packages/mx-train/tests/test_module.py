@@ -189,6 +189,9 @@ def test_shares_of_a_batch() -> None:
     module = Module(network(), context=[cpu(0), cpu(1), cpu(2)], work_load_list=[1, 2, 5])
     module.bind([("data", (8, 8))], [("softmax_label", (8,))])
     assert [e.arg_dict["data"].shape[0] for e in module._bound().execs] == [1, 2, 5]
+    module = Module(network(), context=[cpu(0), cpu(1), cpu(2)], work_load_list=[0.01, 0.01, 5])
+    module.bind([("data", (8, 8))], [("softmax_label", (8,))])
+    assert [e.arg_dict["data"].shape[0] for e in module._bound().execs] == [1, 1, 6], "nobody gets nothing"
     with pytest.raises(ShapeError, match="a batch of 2 for 3 contexts"):
         module.reshape([("data", (2, 8))], [("softmax_label", (2,))])
 
@@ -263,6 +266,17 @@ def test_callbacks_see_every_batch(
         )  # fmt: skip
     assert seen == [(e, b) for e in range(8) for b in range(10)]
     assert "samples/sec" in caplog.text and "Train-accuracy" in caplog.text
+
+
+def test_the_speed_is_told_every_so_many_batches_of_an_epoch(caplog: pytest.LogCaptureFixture) -> None:
+    told = callback.Speedometer(30, 2)
+    with caplog.at_level(logging.INFO):
+        for epoch in range(2):
+            for batch in range(5):
+                told(model.BatchEndParam(epoch, batch, None, {}))
+    assert [line.split("\t")[0] for line in caplog.messages] == [
+        f"Epoch[{epoch}] Batch [{batch}]" for epoch in range(2) for batch in (2, 4)
+    ], "the clock of an epoch begins with its first batch"
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_io.codecs import check_size, damage_reported
+
+#: a byte of deflated data stands for at most this many
+_MOST_DEFLATED = 1033
 
 
 def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:
@@ -30,6 +33,8 @@ def decode_bmp(data: Any, color: int) -> npt.NDArray[np.uint8]:
 def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
     with damage_reported(kind.lower(), data), Image.open(io.BytesIO(data), formats=[kind]) as image:
         check_size(image.height, image.width, kind.lower())
+        if kind == "PNG":
+            _check_png(bytes(data[:26]), len(data), image.width, image.height)
         if image.mode.startswith("I"):  # 16 bits a channel; Pillow's own conversion clips instead of scaling
             wide = np.asarray(image)
             grey = (wide >> 8).astype(np.uint8)[:, :, None]
@@ -37,6 +42,17 @@ def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
         mode = {1: "RGB", 0: "L"}.get(color) or _stored_mode(image)
         pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _check_png(head: bytes, size: int, width: int, height: int) -> None:
+    """Refuses more pixels than deflated data of this size can stand for: Pillow would make them up."""
+    depth, channels = head[24], {2: 3, 4: 2, 6: 4}.get(head[25], 1)
+    needed = height * (width * channels * depth // 8)
+    if needed > _MOST_DEFLATED * size:
+        raise FileFormatError(
+            f"[png] {height} x {width}: expected {needed} bytes of pixels, got {size} bytes of file, "
+            f"which hold at most {_MOST_DEFLATED * size}"
+        )
 
 
 def _stored_mode(image: Image.Image) -> str:
