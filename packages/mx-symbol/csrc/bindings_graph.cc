@@ -3,6 +3,7 @@
 // Walks over graphs of Python nodes, which bind takes many of.
 #include "bindings_graph.hpp"
 
+#include "flat_graph.hpp"
 #include "fusion.hpp"
 #include "mx_core/gil.hpp"
 
@@ -13,38 +14,6 @@
 
 namespace mx::symbol {
 namespace {
-
-// The attribute of a node, a new reference.
-py::object attribute(PyObject* node, PyObject* name) {
-  PyObject* found = PyObject_GetAttr(node, name);
-  if (found == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(found);
-}
-
-// The names of attributes; leaked, since a module lives as long as the process.
-struct Names {
-  PyObject* inputs = PyUnicode_InternFromString("inputs");
-  PyObject* op = PyUnicode_InternFromString("op");
-  static const Names& get() {
-    static const Names* names = new Names;
-    return *names;
-  }
-};
-
-// The inputs of a node.  The graph keeps the list alive: nobody changes it during a walk.
-PyObject* inputs_of(PyObject* node) {
-  const py::object found = attribute(node, Names::get().inputs);
-  if (!PyList_Check(found.ptr())) throw py::type_error("[Node] inputs: expected a list of entries");
-  return found.ptr();
-}
-
-// The node of an entry, borrowed.
-PyObject* node_of(PyObject* entry) {
-  if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) != 2) {
-    throw py::type_error("[Node] inputs: expected entries (node, index)");
-  }
-  return PyTuple_GET_ITEM(entry, 0);
-}
 
 py::list topological_order(const py::iterable& heads) {
   struct Open {
@@ -81,34 +50,53 @@ py::list topological_order(const py::iterable& heads) {
   return order;
 }
 
-// Nodes of a graph in the order in which they run: of those whose inputs are there, the one with the least key
-// (part, late, time, number).  `order` has all nodes, inputs before users; `parts` and `late` say the first two of
-// each, `times` the third.  Variables count as nodes but are not in the result.
-py::list scheduled(const py::list& order, const std::vector<uint8_t>& parts,
-                   const std::vector<uint8_t>& late, const std::vector<int64_t>& times) {
-  const size_t n = order.size();
-  if (parts.size() != n || late.size() != n || times.size() != n) {
-    throw py::value_error("[scheduled] expected a part, a mark and a time per node");
+// When each node of a graph asks to run.  One that `given` does not name runs just before its first reader.
+std::vector<int64_t> times_of(const FlatGraph& graph, const py::dict& given) {
+  const auto n = static_cast<uint32_t>(graph.n_nodes());
+  const auto last = static_cast<int64_t>(given.size());
+  std::vector<int64_t> times(n, last);
+  std::vector<bool> known(n, false);
+  for (uint32_t i = 0; i < n; ++i) {
+    PyObject* time = PyDict_GetItemWithError(given.ptr(), graph.node(i));
+    known[i] = time != nullptr;
+    if (known[i]) times[i] = PyLong_AsLongLong(time);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   }
-  std::unordered_map<PyObject*, uint32_t> numbers;
-  numbers.reserve(n);
-  for (size_t i = 0; i < n; ++i) numbers.emplace(PyList_GET_ITEM(order.ptr(), i), static_cast<uint32_t>(i));
+  for (uint32_t i = n; i-- > 0;) {
+    for (const uint32_t* entry = graph.inputs_begin(i); entry != graph.inputs_end(i); ++entry) {
+      const uint32_t below = graph.maker(*entry);
+      if (!known[below]) times[below] = std::min(times[below], times[i]);
+    }
+  }
+  return times;
+}
+
+// Nodes of a graph in the order in which they run: of those whose inputs are there, the one with the least key
+// (backward, late, time, number).  `order` has all nodes, inputs before users; late is what computes forward and does
+// not have the attribute `mark`.  Variables count as nodes but are not in the result.
+py::tuple scheduled(const py::list& order, const py::frozenset& forward, const py::dict& times, const py::str& mark) {
+  const FlatGraph graph(order);
+  const auto n = static_cast<uint32_t>(graph.n_nodes());
+  if (graph.n_entries() != graph.first_output(n)) {
+    throw py::value_error("[scheduled] a node reads one that is not in the order");
+  }
+  const std::vector<int64_t> asked = times_of(graph, times);
   std::vector<std::vector<uint32_t>> users(n);
   std::vector<uint32_t> waiting(n, 0);
+  std::vector<uint8_t> backward(n), late(n);
   for (uint32_t i = 0; i < n; ++i) {
-    PyObject* inputs = inputs_of(PyList_GET_ITEM(order.ptr(), i));
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(inputs); ++k) {
-      const auto below = numbers.find(node_of(PyList_GET_ITEM(inputs, k)));
-      if (below == numbers.end()) throw py::value_error("[scheduled] a node reads one that is not in the order");
-      std::vector<uint32_t>& readers = users[below->second];
+    for (const uint32_t* entry = graph.inputs_begin(i); entry != graph.inputs_end(i); ++entry) {
+      std::vector<uint32_t>& readers = users[graph.maker(*entry)];
       if (!readers.empty() && readers.back() == i) continue;  // one node that is read twice
       readers.push_back(i);
       ++waiting[i];
     }
+    backward[i] = forward.contains(py::handle(graph.node(i))) ? 0 : 1;
+    late[i] = graph.facts(i) != nullptr && backward[i] == 0 && !has_attribute(graph.node(i), mark) ? 1 : 0;
   }
   using Key = std::tuple<uint8_t, uint8_t, int64_t, uint32_t>;
   std::priority_queue<Key, std::vector<Key>, std::greater<Key>> ready;
-  const auto push = [&](uint32_t i) { ready.emplace(parts[i], late[i], times[i], i); };
+  const auto push = [&](uint32_t i) { ready.emplace(backward[i], late[i], asked[i], i); };
   for (uint32_t i = 0; i < n; ++i) {
     if (waiting[i] == 0) push(i);
   }
@@ -116,15 +104,12 @@ py::list scheduled(const py::list& order, const std::vector<uint8_t>& parts,
   while (!ready.empty()) {
     const uint32_t i = std::get<3>(ready.top());
     ready.pop();
-    PyObject* node = PyList_GET_ITEM(order.ptr(), i);
-    if (!attribute(node, Names::get().op).is_none()) {
-      if (PyList_Append(result.ptr(), node) != 0) throw py::error_already_set();
-    }
+    if (graph.facts(i) != nullptr) result.append(py::handle(graph.node(i)));
     for (const uint32_t user : users[i]) {
       if (--waiting[user] == 0) push(user);
     }
   }
-  return result;
+  return py::tuple(result);
 }
 
 // The schedule in numbers.  Entries that no node of it computes are variables.
@@ -208,8 +193,8 @@ py::list find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& 
 void bind_graph(py::module_& module) {
   module.def("topological_order", &topological_order, py::arg("heads"),
              "Every node that some need, inputs before users; depth first in the order of heads and inputs.");
-  module.def("scheduled", &scheduled, py::arg("order"), py::arg("parts"), py::arg("late"), py::arg("times"),
-             "The nodes with an operator, each after its inputs; of several by part, mark, time and number.");
+  module.def("scheduled", &scheduled, py::arg("order"), py::arg("forward"), py::arg("times"), py::arg("mark"),
+             "The nodes with an operator, each after its inputs: forward first, of it those with the mark, by time.");
   module.def("fusion_groups", &find_fusion_groups, py::arg("nodes"), py::arg("n_outputs"), py::arg("kinds"),
              py::arg("values"), py::arg("heads"), py::arg("kernel"), py::arg("span"), py::arg("searched"),
              "Nodes of a schedule that become one kernel, group by group: (nodes, inputs, outputs, wiring).");

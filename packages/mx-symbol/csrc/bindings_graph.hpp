@@ -8,7 +8,8 @@ namespace mx::symbol {
 
 namespace py = pybind11;
 
-// Adds the walks over graphs to the module.
+// Adds graphs in numbers, what is inferred of them, and the walks over graphs to the module.
+void bind_inference(py::module_& module);
 void bind_graph(py::module_& module);
 
 }  // namespace mx::symbol

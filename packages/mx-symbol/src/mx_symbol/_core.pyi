@@ -1,13 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
+from mx_core.kernels import TensorSpec
 from mx_symbol.graph.node import Entry, Node
 
+T = TypeVar("T")
+
+class FlatGraph:
+    def __init__(self, nodes: list[Node]) -> None: ...
+    @property
+    def nodes(self) -> list[Node]: ...
+    @property
+    def outside(self) -> list[Entry]: ...
+    @property
+    def n_entries(self) -> int: ...
+    def number(self, entry: Entry) -> int: ...
+    def forward_specs(
+        self,
+        known: dict[Entry, TensorSpec],
+        ask: Callable[[Node, tuple[TensorSpec, ...]], tuple[TensorSpec, ...] | None],
+    ) -> dict[Entry, TensorSpec] | None: ...
+
+class Inference(Generic[T]):
+    def __init__(
+        self,
+        graph: FlatGraph,
+        rule: Callable[[Node, Any, Any], tuple[Sequence[T | None], Sequence[T | None]]],
+        merge: Callable[[Entry, T | None, T | None], T | None],
+    ) -> None: ...
+    def get(self, entry: Entry) -> T | None: ...
+    def assign(self, entry: Entry, value: T | None) -> None: ...
+    def run(self) -> None: ...
+
+def specs_of(
+    shapes: Inference[tuple[int, ...]], codes: Inference[int], make: Callable[[Entry, Any, Any], TensorSpec]
+) -> dict[Entry, TensorSpec]: ...
 def topological_order(heads: Iterable[Node]) -> list[Node]: ...
 def scheduled(
-    order: list[Node], parts: Sequence[int], late: Sequence[int], times: Sequence[int]
-) -> list[Node]: ...
+    order: list[Node], forward: frozenset[Node], times: dict[Node, int], mark: str
+) -> tuple[Node, ...]: ...
 def fusion_groups(
     nodes: list[Node],
     n_outputs: Sequence[int],

@@ -99,6 +99,7 @@ class Params:
 
     op_name: ClassVar[str] = "operator"
     _fields: ClassVar[tuple[FieldInfo, ...]] = ()
+    _by_name: ClassVar[dict[str, FieldInfo]] = {}
     _explicit: tuple[str, ...] = ()
 
     def __init_subclass__(cls, leading: bool = False, init: bool = True, **keywords: Any) -> None:
@@ -118,6 +119,7 @@ class Params:
                 setattr(cls, name, declared.default)
         merged = own | inherited | own if leading else inherited | own
         cls._fields = tuple(merged.values())
+        cls._by_name = merged
 
     def __init__(self, **values: Any) -> None:
         """Accepts values or MXNet's text forms; see `parse`."""
@@ -125,21 +127,21 @@ class Params:
 
     def _assign(self, values: Mapping[str, Any], op: str, node: str | None = None) -> None:
         where = f"[{op}]" if node is None else f"[{op} {node!r}]"
-        table = {info.name: info for info in self._fields}
+        table = self._by_name
         for name in values:
             if name not in table:
                 raise ArgumentError(_unknown(where, name, list(table)))
-        for info in self._fields:
-            if info.name in values:
-                value = coerce(values[info.name], info, where)
+        members = self.__dict__
+        for name, info in table.items():
+            if name in values:
+                members[name] = coerce(values[name], info, where)
             elif info.required:
                 raise ArgumentError(
-                    f"{where} required parameter {info.name} of type {info.type_name} is not given"
+                    f"{where} required parameter {name} of type {info.type_name} is not given"
                 )
             else:
-                value = info.default
-            self.__dict__[info.name] = value
-        self._hold(_explicit=tuple(n for n in table if n in values))
+                members[name] = info.default
+        members["_explicit"] = tuple([name for name in table if name in values])
 
     def _hold(self, **members: object) -> None:
         """Sets members of an instance that is being made, `key` and `scalars` included.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 _TRUE = frozenset(("1", "true"))
 _FALSE = frozenset(("0", "false"))
+#: types whose values are taken as they are
+_EXACT = frozenset((bool, int, float))
 
 
 @cache
@@ -89,6 +91,8 @@ def _wrong(value: Any, info: FieldInfo, where: str) -> ArgumentError:
 
 def _convert(value: Any, kind: Any) -> Any:
     kind, optional = alternatives(kind)
+    if type(value) is kind and kind in _EXACT:
+        return value
     if optional and (value is None or value == "None"):
         return None
     if typing.get_origin(kind) is tuple:

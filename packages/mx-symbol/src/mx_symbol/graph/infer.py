@@ -8,12 +8,12 @@ Knowledge flows both ways, from inputs to outputs and back, so any part may be l
 from __future__ import annotations
 
 import operator
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, ShapeError
+from mx_symbol._core import FlatGraph, Inference
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.shape_mode import is_np_shape
 from mx_symbol.graph.text import parse_shape
@@ -26,120 +26,15 @@ Rule = Callable[
 Merge = Callable[[Entry, T | None, T | None], T | None]
 
 
-class Inference(Generic[T]):
-    """What is known of every entry of a graph, and the work list of nodes to look at again.
-
-    The first round looks at every node, inputs before users, which is all there is to do where the inputs tell
-    everything. Each later change wakes only the nodes that touch the changed entry, so the time is linear in the size
-    of the graph for rules that need a bounded number of visits.
-
-    Parameters
-    ----------
-    order : the nodes whose rules run, inputs before users
-    known : what holds of entries that those nodes read and that are of no node in `order`
-    """
-
-    def __init__(
-        self,
-        order: Sequence[Node],
-        rule: Rule[T],
-        merge: Merge[T],
-        known: Callable[[Entry], T | None] | None = None,
-    ) -> None:
-        self._rule = rule
-        self._merge = merge
-        self._order = order
-        self._values: dict[Node, list[T | None]] = {
-            node: [None] * (1 if node.op is None else len(node.facts.outputs)) for node in order
-        }
-        self._users: dict[Entry, list[Node]] | None = None
-        self._queue: deque[Node] = deque()
-        self._queued: set[Node] = set()
-        self._swept = False
-        if known is not None:
-            outside = {e[0] for node in order for e in node.inputs if e[0] not in self._values}
-            self._values.update(
-                (node, [known(Entry(node, i)) for i in range(node.num_outputs)]) for node in outside
-            )
-
-    def get(self, entry: Entry) -> T | None:
-        """Present knowledge."""
-        return self._values[entry[0]][entry[1]]
-
-    def assign(self, entry: Entry, value: T | None) -> None:
-        """Adds knowledge; raises when it contradicts."""
-        old = self.get(entry)
-        if value is None or old == value:
-            return
-        new = self._merge(entry, old, value)
-        if new == old:
-            return
-        self._values[entry[0]][entry[1]] = new
-        if self._swept:
-            self._wake(entry[0])
-            for node in self._users_of(entry):
-                self._wake(node)
-
-    def run(self) -> None:
-        """Runs the rules until nothing changes."""
-        if not self._swept:
-            self._sweep()
-        while self._queue:
-            self._visit(self._queue.popleft())
-
-    def _sweep(self) -> None:
-        """Looks at every node once."""
-        self._swept = True
-        values, rule = self._values, self._rule
-        for node in self._order:
-            if node.op is None:
-                continue
-            inputs = tuple([values[entry[0]][entry[1]] for entry in node.inputs])
-            outputs = tuple(values[node])
-            new_inputs, new_outputs = rule(node, inputs, outputs)
-            if new_outputs != outputs:  # its users come later in the order, so nobody has to be woken
-                for i, (old, new) in enumerate(zip(outputs, new_outputs, strict=True)):
-                    if old != new:
-                        values[node][i] = self._merge(Entry(node, i), old, new)
-            if new_inputs != inputs:
-                self._take_inputs(node, inputs, new_inputs)
-
-    def _visit(self, node: Node) -> None:
-        inputs = tuple([self.get(entry) for entry in node.inputs])
-        outputs = tuple(self._values[node])
-        new_inputs, new_outputs = self._rule(node, inputs, outputs)
-        if new_outputs != outputs:
-            self._take([Entry(node, i) for i in range(len(outputs))], outputs, new_outputs)
-        if new_inputs != inputs:
-            self._take_inputs(node, inputs, new_inputs)
-        self._queued.discard(node)
-
-    def _take_inputs(self, node: Node, inputs: Sequence[T | None], new_inputs: Sequence[T | None]) -> None:
-        """Takes over what a rule says of inputs, without waking the node for its own answer."""
-        self._queued.add(node)
-        self._take(node.inputs, inputs, new_inputs)
-        self._queued.discard(node)
-        # The rule is at its own fixed point, unless an entry that comes in twice got two answers.
-        if any(a != self.get(e) for a, e in zip(new_inputs, node.inputs, strict=True)):
-            self._wake(node)
-
-    def _take(self, entries: Sequence[Entry], old: Sequence[Any], new: Sequence[Any]) -> None:
-        for entry, before, after in zip(entries, old, new, strict=True):
-            if before != after:
-                self.assign(entry, after)
-
-    def _users_of(self, entry: Entry) -> Sequence[Node]:
-        if self._users is None:
-            self._users = {}
-            for node in self._order:
-                for read in node.inputs:
-                    self._users.setdefault(read, []).append(node)
-        return self._users.get(entry, ())
-
-    def _wake(self, node: Node) -> None:
-        if node.op is not None and node not in self._queued:
-            self._queued.add(node)
-            self._queue.append(node)
+def _inference(
+    graph: FlatGraph, rule: Rule[T], merge: Merge[T], known: Callable[[Entry], T | None] | None
+) -> Inference[T]:
+    """The state before anything runs; `known` tells what the graph reads from outside."""
+    state = Inference(graph, rule, merge)
+    if known is not None:
+        for entry in graph.outside:
+            state.assign(entry, known(entry))
+    return state
 
 
 def _shape_rule(
@@ -190,20 +85,20 @@ def _merge_types(entry: Entry, old: int | None, new: int | None) -> int | None:
 
 
 def shape_inference(
-    order: Sequence[Node],
+    graph: FlatGraph,
     given: Mapping[str, PartialShape | None],
     known: Callable[[Entry], PartialShape | None] | None = None,
 ) -> Inference[PartialShape]:
     """Shapes of a graph from those of some variables, by name; `__shape__` fills the others.
 
-    `known` tells the shapes of what `order` reads of nodes that are not in it.
+    `known` tells the shapes of what the graph reads of nodes that are not in it.
 
     Raises
     ------
     ShapeError  contradiction; names operator, node, argument and both shapes
     """
-    state: Inference[PartialShape] = Inference(order, _shape_rule, _merge_shapes, known)
-    for node in order:
+    state = _inference(graph, _shape_rule, _merge_shapes, known)
+    for node in graph.nodes:
         if node.is_variable:
             shape = given.get(node.name)
             if shape is None and "__shape__" in node.attrs:
@@ -214,22 +109,22 @@ def shape_inference(
 
 
 def type_inference(
-    order: Sequence[Node],
+    graph: FlatGraph,
     given: Mapping[str, int | None],
     default: int | None = None,
     known: Callable[[Entry], int | None] | None = None,
 ) -> Inference[int]:
     """Type codes of a graph; with `default`, variables that stay unknown get that one.
 
-    `known` tells the types of what `order` reads of nodes that are not in it. What is told here comes before
+    `known` tells the types of what the graph reads of nodes that are not in it. What is told here comes before
     the defaults that operators have for what they are not told.
 
     Raises
     ------
     DTypeError  contradiction; names operator, node, argument and both types
     """
-    state: Inference[int] = Inference(order, _type_rule, _merge_types, known)
-    variables = [node for node in order if node.is_variable]
+    state = _inference(graph, _type_rule, _merge_types, known)
+    variables = [node for node in graph.nodes if node.is_variable]
     for node in variables:
         code = given.get(node.name)
         if code is None and "__dtype__" in node.attrs:

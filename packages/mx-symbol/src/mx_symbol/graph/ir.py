@@ -19,6 +19,7 @@ from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import Operator, Params
 from mx_symbol import _core
 from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.graph.facts import KEPT
 
 
 class Graph:
@@ -72,21 +73,7 @@ class Graph:
         Nodes that passes made stand where the ones they replace stood, or just before their readers.
         """
         order = topological_order(entry.node for entry in self.heads)
-        given, forward = self.times, self.forward
-        times = given
-        if not all(map(given.__contains__, order)):
-            times = dict(given)
-            last = len(times)
-            for node in reversed(order):
-                time = times.setdefault(node, last)
-                for entry in node.inputs:
-                    if entry[0] not in given:
-                        times[entry[0]] = min(times.get(entry[0], last), time)
-        backward = [node not in forward for node in order]
-        late = [  # variables and prepared nodes are there from the start
-            node.op is not None and node in forward and PREPARED not in node.attrs for node in order
-        ]
-        return tuple(_core.scheduled(order, backward, late, [times[node] for node in order]))
+        return _core.scheduled(order, self.forward, self.times, PREPARED)
 
     @cached_property
     def readers(self) -> dict[Entry, list[tuple[Node, int]]]:
@@ -101,8 +88,20 @@ class Graph:
         """The entries of a node, hidden ones included."""
         return tuple(Entry(node, i) for i in range(node.num_outputs))
 
+    @cached_property
+    def by_operator(self) -> dict[str, list[Node]]:
+        """The nodes of every operator, in order."""
+        table: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            assert node.op is not None
+            table.setdefault(node.op.name, []).append(node)
+        return table
+
     def find(self, *names: str) -> Iterator[Node]:
         """Applications of the operators of these names, in order."""
+        present = [self.by_operator[name] for name in dict.fromkeys(names) if name in self.by_operator]
+        if len(present) < 2:
+            return iter(present[0] if present else ())
         return (node for node in self.nodes if node.op is not None and node.op.name in names)
 
     def only_reader(self, entry: Entry) -> tuple[Node, int] | None:
@@ -132,7 +131,7 @@ class Graph:
         ShapeError, DTypeError, ArgumentError  the operator does not take such inputs
         """
         found = operators.get(op) if isinstance(op, str) else op
-        given = found.Param.parse(values, op=found.name, node=name) if params is None else params
+        given = _parsed(found, name, values) if params is None else params
         return infer_specs(Node(found, given, name, dict(attrs or {}), inputs), self.specs)
 
     def has_kernel(
@@ -175,6 +174,26 @@ class Graph:
 
     def _topological_times(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}
+
+
+#: parameters by operator and values: passes ask for the same again and again
+_parameters: dict[Any, Params] = {}
+#: types whose values are told apart by themselves
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
+def _parsed(op: Operator, node: str, values: Mapping[str, Any]) -> Params:
+    """The parameters of an operator from values; equal ones are one object, which has its facts already."""
+    items = [item for value in values.values() for item in (value if type(value) is tuple else (value,))]
+    if not all(type(item) in _PLAIN for item in items):
+        return op.Param.parse(values, op=op.name, node=node)  # type: ignore[no-any-return]
+    key = (op, tuple(values.items()), tuple(map(type, items)))
+    found = _parameters.get(key)
+    if found is None:
+        if len(_parameters) >= KEPT:
+            _parameters.clear()
+        found = _parameters[key] = op.Param.parse(values, op=op.name, node=node)
+    return found
 
 
 def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]:

@@ -12,10 +12,10 @@ from mx_core.context import Context
 from mx_core.errors import MXNetError, ShapeError
 from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec
+from mx_symbol._core import FlatGraph, Inference, specs_of
 from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.infer import (
-    Inference,
     PartialShape,
     complete,
     legacy_out,
@@ -152,7 +152,7 @@ def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | No
     order = topological_order(entry.node for entry in heads)
     if all(open_shape(node) is None for node in order):
         return tuple(heads)
-    known = shape_inference(order, shapes)
+    known = shape_inference(FlatGraph(order), shapes)
 
     def closed(node: Node, _: list[Entry]) -> list[Entry] | None:
         if open_shape(node) is None:
@@ -258,7 +258,8 @@ def _specs(
     types: Mapping[str, int | None],
 ) -> dict[Entry, TensorSpec]:
     """Shape and type of every entry of a forward graph."""
-    dims = shape_inference(order, shapes)
+    graph = FlatGraph(list(order))
+    dims = shape_inference(graph, shapes)
     for node in order:
         if not node.inputs and open_shape(node) is not None:
             assert node.params is not None
@@ -266,12 +267,12 @@ def _specs(
                 dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
     dims.run()
     refuse_unknown(order, dims)
-    return _complete(order, dims, type_inference(order, types, FLOAT32))
+    return _complete(dims, type_inference(graph, types, FLOAT32))
 
 
 def _gradient_specs(
     order: Sequence[Node],
-    specs: Mapping[Entry, TensorSpec],
+    specs: dict[Entry, TensorSpec],
     grads: Mapping[str, Entry],
     arguments: Mapping[str, Node],
 ) -> dict[Entry, TensorSpec]:
@@ -279,55 +280,50 @@ def _gradient_specs(
 
     The gradient of an argument has its shape and type, whether or not the rules can tell.
     """
-    found = _forward_specs(order, specs)
+    graph = FlatGraph(list(order))
+    found = _forward_specs(graph, specs)
     if found is not None and all(found[entry] == specs[Entry(arguments[n])] for n, entry in grads.items()):
         return found
-    dims = shape_inference(order, {}, lambda entry: specs[entry].shape)
-    codes = type_inference(order, {}, None, lambda entry: specs[entry].dtype)
+    dims = shape_inference(graph, {}, lambda entry: specs[entry].shape)
+    codes = type_inference(graph, {}, None, lambda entry: specs[entry].dtype)
     for name, entry in grads.items():
         spec = specs[Entry(arguments[name])]
         dims.assign(entry, spec.shape)
         codes.assign(entry, spec.dtype)
     dims.run()
     codes.run()
-    return _complete(order, dims, codes)
+    return _complete(dims, codes)
 
 
-def _forward_specs(
-    order: Sequence[Node], specs: Mapping[Entry, TensorSpec]
-) -> dict[Entry, TensorSpec] | None:
+def _forward_specs(graph: FlatGraph, specs: dict[Entry, TensorSpec]) -> dict[Entry, TensorSpec] | None:
     """What nodes compute from entries that are known, if every node's inputs tell its outputs."""
-    found: dict[Entry, TensorSpec] = {}
-    for node in order:
-        inputs = [found[entry] if entry in found else specs[entry] for entry in node.inputs]
+    made: dict[TensorSpec, TensorSpec] = {}  # one object for equal ones: thousands are alike
+
+    def ask(node: Node, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...] | None:
         outputs = node.facts.specs(tuple([(spec.shape, spec.dtype) for spec in inputs]), node.name)
         if outputs is None:
             return None
         for i, spec in enumerate(outputs):
-            found[Entry(node, i)] = spec
-    for entry, spec in {id(spec): (entry, spec) for entry, spec in found.items()}.values():
-        _refuse_huge(entry, spec.shape)
-    return found
+            if spec not in made:
+                _refuse_huge(Entry(node, i), spec.shape)
+        return tuple([made.setdefault(spec, spec) for spec in outputs])
+
+    return graph.forward_specs(specs, ask)
 
 
-def _complete(
-    order: Sequence[Node], dims: Inference[PartialShape], codes: Inference[int]
-) -> dict[Entry, TensorSpec]:
-    specs: dict[Entry, TensorSpec] = {}
+def _complete(dims: Inference[PartialShape], codes: Inference[int]) -> dict[Entry, TensorSpec]:
     made: dict[tuple[PartialShape, int], TensorSpec] = {}  # one object for equal ones: thousands are alike
-    for node in order:
-        for i in range(node.num_outputs):
-            entry = Entry(node, i)
-            shape, code = dims.get(entry), codes.get(entry)
-            if shape is None or not complete(shape):
-                raise ShapeError(f"[{entry.name}] the shape cannot be inferred: {legacy_out(shape)}")
-            key = (shape, FLOAT32 if code is None else code)
-            spec = made.get(key)
-            if spec is None:
-                _refuse_huge(entry, shape)
-                spec = made[key] = TensorSpec(*key)
-            specs[entry] = spec
-    return specs
+
+    def make(entry: Entry, shape: PartialShape | None, code: int | None) -> TensorSpec:
+        if shape is None or not complete(shape):
+            raise ShapeError(f"[{entry.name}] the shape cannot be inferred: {legacy_out(shape)}")
+        key = (shape, FLOAT32 if code is None else code)
+        if key not in made:
+            _refuse_huge(entry, shape)
+            made[key] = TensorSpec(*key)
+        return made[key]
+
+    return specs_of(dims, codes, make)
 
 
 def refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:

@@ -53,6 +53,8 @@ class _Region:
 
     def run(self) -> Graph:
         """The graph with its regions moved."""
+        if not any(name in self._graph.by_operator for name in ("Convolution", "_backward_Convolution")):
+            return self._graph
         for node in self._graph.nodes:
             assert node.op is not None
             rule = self._rules.get(node.op.name)

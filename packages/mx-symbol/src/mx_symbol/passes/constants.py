@@ -18,6 +18,8 @@ def fold_constants(graph: Graph) -> Graph:
     """Marks nodes that only read constants as prepared: their values are kept from run to run."""
     folded: dict[Node, Node] = {}
     mapping: dict[Entry, Entry] = {}
+    if all(node.inputs for node in graph.nodes):
+        return graph
     for node in graph.nodes:
         if PREPARED in node.attrs or not _is_constant(graph, node, folded):
             continue
@@ -33,5 +35,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _is_constant(graph: Graph, node: Node, folded: dict[Node, Node]) -> bool:
-    sizes = [prod(graph.specs[Entry(node, i)].shape) for i in range(node.num_outputs)]
-    return max(sizes) <= LARGEST and all(e.node in folded for e in node.inputs) and is_pure(graph, node)
+    if not all(entry.node in folded for entry in node.inputs):
+        return False
+    sizes = [prod(graph.specs[entry].shape) for entry in graph.outputs_of(node)]
+    return max(sizes) <= LARGEST and is_pure(graph, node)

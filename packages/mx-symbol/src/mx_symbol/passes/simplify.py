@@ -15,7 +15,7 @@ _CASTS = frozenset({"Cast", "amp_cast"})
 def simplify(graph: Graph) -> Graph:
     """Drops copies, casts to the same type, reshapes to the same shape and transpositions that cancel out."""
     same: dict[Entry, Entry] = {}
-    for node in graph.nodes:
+    for node in graph.find("_copy", "transpose", *_CASTS, *_SAME_ELEMENTS):
         found = _simpler(graph, node, same)
         if found is not None:
             same[Entry(node)] = found

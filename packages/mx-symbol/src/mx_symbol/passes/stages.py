@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mx_core.context import Context, current_context
 from mx_core.kernels import TensorSpec
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.graph.infer import check_names, complete, shape_inference, type_inference
 from mx_symbol.graph.ir import Graph
@@ -89,8 +90,9 @@ def written(symbol: Symbol, shapes: Mapping[str, Sequence[int]]) -> Graph:
     """
     check_names(shapes, symbol.list_inputs(), "trace")
     order = topological_order(entry.node for entry in symbol.entries)
-    dims = shape_inference(order, {name: tuple(shape) for name, shape in shapes.items()})
-    codes = type_inference(order, {}, FLOAT32)
+    graph = FlatGraph(order)
+    dims = shape_inference(graph, {name: tuple(shape) for name, shape in shapes.items()})
+    codes = type_inference(graph, {}, FLOAT32)
     specs = {}
     for node in order:
         for entry in (Entry(node, i) for i in range(node.num_outputs)):

@@ -11,6 +11,7 @@ from mx_core.context import Context
 from mx_core.errors import MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, autograd, nd
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.gradient import gradient_graph
 from mx_symbol.graph.infer import PartialShape, complete, shape_inference, type_inference
@@ -43,7 +44,8 @@ def build_partitions(
     cut = devices.with_copies(heads)
     order = topological_order(entry.node for entry in cut)
     arguments, auxiliaries = variables_of(order)
-    dims, codes = shape_inference(order, shapes), type_inference(order, types, FLOAT32)
+    graph = FlatGraph(order)
+    dims, codes = shape_inference(graph, shapes), type_inference(graph, types, FLOAT32)
     refuse_unknown(order, dims)
     specs = {}
     for node in order:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, MXNetError
+from mx_symbol._core import FlatGraph, Inference
 from mx_symbol.graph import Entry, Node, auxiliary_variables
 from mx_symbol.graph.infer import (
-    Inference,
     PartialShape,
     check_names,
     complete,
@@ -120,7 +120,7 @@ class InferenceMethods:
             for key, value in named.items()
             if value is not None
         }
-        state = type_inference(order, given)
+        state = type_inference(FlatGraph(order), given)
         arguments, outputs, aux = (
             [None if (code := state.get(entry)) is None else dtypes.numpy_dtype(code).type for entry in group]
             for group in self._groups(order)
@@ -153,7 +153,7 @@ class InferenceMethods:
         given = {}
         for key, shape in named.items():
             given[key] = None if shape is None else legacy_in(shape_of(shape, f"infer_shape {key}"))
-        return order, shape_inference(order, given)
+        return order, shape_inference(FlatGraph(order), given)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> dict[str, Any]:
         if args and kwargs:

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flat_graph.hpp"
+
+namespace mx::symbol {
+namespace {
+
+// Attributes and types that walks ask for; leaked, since a module lives as long as the process.
+struct Names {
+  PyObject* inputs = PyUnicode_InternFromString("inputs");
+  PyObject* op = PyUnicode_InternFromString("op");
+  PyObject* params = PyUnicode_InternFromString("params");
+  PyObject* asked = PyUnicode_InternFromString("_asked");
+  PyObject* known = PyUnicode_InternFromString("_facts");
+  PyObject* attrs = PyUnicode_InternFromString("attrs");
+  PyObject* facts = PyUnicode_InternFromString("facts");
+  PyObject* outputs = PyUnicode_InternFromString("outputs");
+  PyTypeObject* entry = reinterpret_cast<PyTypeObject*>(
+      py::object(py::module_::import("mx_symbol.graph.node").attr("Entry")).release().ptr());
+  static const Names& get() {
+    static const Names* names = new Names;
+    return *names;
+  }
+};
+
+py::object attribute(PyObject* object, PyObject* name) {
+  PyObject* found = PyObject_GetAttr(object, name);
+  if (found == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(found);
+}
+
+}  // namespace
+
+py::object attribute(PyObject* object, const char* name) {
+  PyObject* found = PyObject_GetAttrString(object, name);
+  if (found == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(found);
+}
+
+PyObject* inputs_of(PyObject* node) {
+  const py::object found = attribute(node, Names::get().inputs);
+  if (!PyList_Check(found.ptr())) throw py::type_error("[Node] inputs: expected a list of entries");
+  return found.ptr();
+}
+
+PyObject* node_of(PyObject* entry) {
+  if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) != 2) {
+    throw py::type_error("[Node] inputs: expected entries (node, index)");
+  }
+  return PyTuple_GET_ITEM(entry, 0);
+}
+
+size_t index_of(PyObject* entry) {
+  const size_t index = PyLong_AsSize_t(PyTuple_GET_ITEM(entry, 1));
+  if (index == static_cast<size_t>(-1) && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return index;
+}
+
+bool has_attribute(PyObject* node, const py::str& name) {
+  const py::object attrs = attribute(node, Names::get().attrs);
+  if (!PyDict_Check(attrs.ptr())) throw py::type_error("[Node] attrs: expected a dict");
+  if (PyDict_GET_SIZE(attrs.ptr()) == 0) return false;
+  const int found = PyDict_Contains(attrs.ptr(), name.ptr());
+  if (found < 0) throw py::error_already_set();
+  return found != 0;
+}
+
+bool is_variable(PyObject* node) { return attribute(node, Names::get().op).is_none(); }
+
+py::object facts_of(PyObject* node) {
+  const Names& names = Names::get();
+  // What the node has found out of its present parameters already.
+  if (attribute(node, names.asked).is(attribute(node, names.params))) return attribute(node, names.known);
+  return attribute(node, names.facts);
+}
+
+py::object make_entry(PyObject* node, uint32_t index) {
+  PyTypeObject* type = Names::get().entry;
+  PyObject* made = type->tp_alloc(type, 2);
+  if (made == nullptr) throw py::error_already_set();
+  PyTuple_SET_ITEM(made, 0, Py_NewRef(node));
+  PyTuple_SET_ITEM(made, 1, PyLong_FromUnsignedLong(index));
+  return py::reinterpret_steal<py::object>(made);
+}
+
+FlatGraph::FlatGraph(py::list nodes) : nodes_(std::move(nodes)) {
+  const size_t n = nodes_.size();
+  facts_.reserve(n);
+  numbers_.reserve(n);
+  std::unordered_map<PyObject*, uint32_t> widths;  // outputs by facts
+  for (uint32_t i = 0; i < n; ++i) {
+    numbers_.emplace(node(i), i);
+    facts_.push_back(is_variable(node(i)) ? py::object() : facts_of(node(i)));
+    first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
+    uint32_t width = 1;
+    if (facts_.back()) {
+      const auto [known, fresh] = widths.try_emplace(facts_.back().ptr(), 0);
+      if (fresh) known->second = static_cast<uint32_t>(py::len(attribute(facts_.back().ptr(), Names::get().outputs)));
+      width = known->second;
+    }
+    makers_.insert(makers_.end(), width, i);
+  }
+  first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
+  first_inputs_.push_back(0);
+  for (uint32_t i = 0; i < n; ++i) {
+    PyObject* inputs = inputs_of(node(i));
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(inputs); ++k) {
+      PyObject* entry = PyList_GET_ITEM(inputs, k);
+      const auto below = numbers_.find(node_of(entry));
+      inputs_.push_back(below == numbers_.end() ? number_outside(entry)
+                                                : first_outputs_[below->second] + index_of(entry));
+    }
+    first_inputs_.push_back(static_cast<uint32_t>(inputs_.size()));
+  }
+}
+
+uint32_t FlatGraph::number_outside(PyObject* entry) {
+  const auto next = static_cast<uint32_t>(makers_.size());
+  const auto [place, fresh] = outside_.try_emplace({node_of(entry), index_of(entry)}, next);
+  if (fresh) {
+    makers_.push_back(kOutside);
+    outside_entries_.push_back(py::reinterpret_borrow<py::object>(entry));
+  }
+  return place->second;
+}
+
+uint32_t FlatGraph::number(PyObject* entry) const {
+  const auto inside = numbers_.find(node_of(entry));
+  if (inside != numbers_.end()) return first_outputs_[inside->second] + static_cast<uint32_t>(index_of(entry));
+  const auto outside = outside_.find({node_of(entry), index_of(entry)});
+  return outside == outside_.end() ? kOutside : outside->second;
+}
+
+py::object FlatGraph::entry(uint32_t number) const {
+  const uint32_t maker = makers_.at(number);
+  if (maker == kOutside) return outside_entries_[number - first_outputs_.back()];
+  return make_entry(node(maker), number - first_outputs_[maker]);
+}
+
+py::list FlatGraph::outside() const {
+  py::list result;
+  for (const py::object& entry : outside_entries_) result.append(entry);
+  return result;
+}
+
+}  // namespace mx::symbol
