@@ -3,11 +3,13 @@
 // Walks over graphs of Python nodes, which bind takes many of.
 #include "bindings_graph.hpp"
 
-#include "flat_graph.hpp"
+#include "bindings_flat_graph.hpp"
 #include "fusion.hpp"
 #include "mx_core/gil.hpp"
 
+#include <numeric>
 #include <queue>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -112,64 +114,67 @@ py::tuple scheduled(const py::list& order, const py::frozenset& forward, const p
   return py::tuple(result);
 }
 
-// The schedule in numbers.  Entries that no node of it computes are variables.
-FusionGraph described(const py::list& nodes, const std::vector<uint32_t>& n_outputs,
-                      const std::vector<int32_t>& kinds, const std::vector<uint32_t>& values,
-                      const py::list& heads) {
-  const size_t n = nodes.size();
-  if (n_outputs.size() != n || kinds.size() != n || values.size() != n) {
-    throw py::value_error("[fusion_groups] expected outputs, a kind and values per node");
+// What every entry is, by number; borrowed from the table.
+std::vector<PyObject*> specs_by_number(const FlatGraph& graph, const py::dict& specs) {
+  std::vector<PyObject*> found(graph.n_entries());
+  for (uint32_t i = 0; i < graph.n_entries(); ++i) {
+    const py::object entry = graph.entry(i);
+    found[i] = PyDict_GetItemWithError(specs.ptr(), entry.ptr());
+    if (found[i] == nullptr && PyErr_Occurred() == nullptr) PyErr_SetObject(PyExc_KeyError, entry.ptr());
+    if (found[i] == nullptr) throw py::error_already_set();
   }
+  return found;
+}
+
+// What fusion has to know of the nodes of a schedule.  `values` tells how many values an operator adds to a kernel, of
+// its facts; `kind` tells the kind of a node, and is asked once for nodes of one signature without attributes.
+FusionGraph described(const FlatGraph& flat, const py::dict& specs, const py::frozenset& forward,
+                      const py::function& values, const py::function& kind) {
+  const std::vector<PyObject*> known = specs_by_number(flat, specs);
   FusionGraph graph;
-  graph.nodes.resize(n);
-  std::unordered_map<PyObject*, uint32_t> numbers;     // of nodes
-  std::unordered_map<PyObject*, uint32_t> variables;  // to entries
-  numbers.reserve(n);
-  for (uint32_t i = 0; i < n; ++i) {
-    numbers.emplace(PyList_GET_ITEM(nodes.ptr(), i), i);
+  graph.nodes.resize(flat.n_nodes());
+  graph.makers.resize(flat.n_entries());
+  graph.heads.resize(flat.n_entries());
+  for (uint32_t i = 0; i < flat.n_entries(); ++i) graph.makers[i] = flat.maker(i);
+  std::unordered_map<PyObject*, uint32_t> values_of;
+  Signatures signatures;
+  std::vector<int32_t> kinds;
+  std::vector<const void*> signature;
+  for (uint32_t i = 0; i < flat.n_nodes(); ++i) {
     FusionNode& node = graph.nodes[i];
-    node.kind = kinds[i];
-    node.values = values[i];
-    for (uint32_t k = 0; k < n_outputs[i]; ++k) {
-      node.outputs.push_back(static_cast<uint32_t>(graph.makers.size()));
-      graph.makers.push_back(i);
+    const py::handle object = flat.node(i);
+    node.inputs.assign(flat.inputs_begin(i), flat.inputs_end(i));
+    for (uint32_t o = flat.first_output(i); o < flat.first_output(i + 1); ++o) node.outputs.push_back(o);
+    const auto [place, fresh] = values_of.try_emplace(flat.facts(i), 0);
+    if (fresh) place->second = values(py::handle(flat.facts(i))).cast<uint32_t>();
+    node.values = place->second;
+    if (node.values == 0 || node.inputs.empty()) continue;
+    if (has_attributes(object.ptr())) {
+      node.kind = kind(object).cast<int32_t>();
+      continue;
     }
+    signature.assign({flat.facts(i), forward.contains(object) ? object.ptr()->ob_type : nullptr});
+    for (const uint32_t entry : node.inputs) signature.push_back(known[entry]);
+    const auto [number, unknown] = signatures.number(signature);
+    if (unknown) kinds.push_back(kind(object).cast<int32_t>());
+    node.kind = kinds[number];
   }
-  const auto entry_of = [&](PyObject* entry) {
-    PyObject* node = node_of(entry);
-    const auto known = numbers.find(node);
-    if (known == numbers.end()) {
-      const auto [place, fresh] = variables.emplace(node, static_cast<uint32_t>(graph.makers.size()));
-      if (fresh) graph.makers.push_back(kVariable);
-      return place->second;
-    }
-    const size_t index = PyLong_AsSize_t(PyTuple_GET_ITEM(entry, 1));
-    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-    return graph.nodes[known->second].outputs.at(index);
-  };
-  for (uint32_t i = 0; i < n; ++i) {
-    PyObject* inputs = inputs_of(PyList_GET_ITEM(nodes.ptr(), i));
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(inputs); ++k) {
-      graph.nodes[i].inputs.push_back(entry_of(PyList_GET_ITEM(inputs, k)));
-    }
-  }
-  std::vector<uint32_t> ends;
-  for (const py::handle head : heads) ends.push_back(entry_of(head.ptr()));
-  graph.heads.resize(graph.makers.size());
-  for (const uint32_t end : ends) graph.heads[end] = true;
   return graph;
 }
 
 // The nodes of each group, what it reads and what is read of it as (member, index), and its wiring.
-py::list find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& n_outputs,
-                            const std::vector<int32_t>& kinds, const std::vector<uint32_t>& values,
-                            const py::list& heads, const std::tuple<size_t, size_t, size_t>& kernel,
-                            uint32_t span, size_t searched) {
-  const FusionGraph graph = described(nodes, n_outputs, kinds, values, heads);
+py::list find_fusion_groups(const FlatGraph& flat, const py::dict& specs, const py::frozenset& forward,
+                            const py::function& values, const py::function& kind, const py::list& heads,
+                            const std::tuple<size_t, size_t, size_t>& kernel, uint32_t span, size_t searched) {
+  FusionGraph graph = described(flat, specs, forward, values, kind);
+  for (const py::handle head : heads) {
+    const uint32_t number = flat.number(head.ptr());
+    if (number != kOutside) graph.heads[number] = true;  // else a variable that nobody reads
+  }
   const FusionLimits limits{std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched};
   std::vector<FusionGroup> groups;
   {
-    const GilRelease released;
+    const py::gil_scoped_release released;
     groups = fusion_groups(graph, limits);
   }
   const auto places = [](const std::vector<FusionGroup::Place>& list) {
@@ -180,12 +185,56 @@ py::list find_fusion_groups(const py::list& nodes, const std::vector<uint32_t>& 
   py::list result;
   for (const FusionGroup& group : groups) {
     py::list members;
-    for (const uint32_t member : group.members) members.append(nodes[member]);
+    for (const uint32_t member : group.members) members.append(py::handle(flat.node(member)));
     py::tuple wiring(group.wiring.size());
     for (size_t i = 0; i < group.wiring.size(); ++i) wiring[i] = py::int_(group.wiring[i]);
     result.append(py::make_tuple(members, places(group.inputs), places(group.outputs), wiring));
   }
   return result;
+}
+
+// Pairs (node, earlier node that computes the same).  `ask` tells of a node whether it is pure, and whether that holds
+// for all nodes of its facts; nodes of different texts under the attribute `group` stay apart.
+py::list duplicates(const FlatGraph& graph, const py::frozenset& forward, const py::function& ask,
+                    const py::str& group) {
+  std::unordered_map<PyObject*, bool> purity;
+  const auto is_pure = [&](uint32_t i) {
+    const auto known = purity.find(graph.facts(i));
+    if (known != purity.end()) return known->second;
+    const auto [pure, always] = ask(py::handle(graph.node(i))).cast<std::pair<bool, bool>>();
+    if (always) purity.emplace(graph.facts(i), pure);
+    return pure;
+  };
+  std::vector<uint32_t> same(graph.n_entries());
+  std::iota(same.begin(), same.end(), 0u);
+  std::unordered_map<std::string, size_t> groups;
+  const auto group_of = [&](PyObject* node) -> size_t {
+    if (!has_attribute(node, group)) return 0;
+    const std::string text = py::dict(attribute(node, "attrs"))[group].cast<std::string>();
+    return groups.try_emplace(text, groups.size() + 1).first->second;
+  };
+  const auto number = [](size_t value) { return reinterpret_cast<const void*>(value); };
+  Signatures signatures;
+  std::vector<uint32_t> firsts;  // by signature
+  std::vector<const void*> signature;
+  py::list found;
+  for (uint32_t i = 0; i < graph.n_nodes(); ++i) {
+    if (!is_pure(i)) continue;
+    signature.assign({graph.facts(i), number(group_of(graph.node(i)))});
+    for (const uint32_t* e = graph.inputs_begin(i); e != graph.inputs_end(i); ++e) signature.push_back(number(same[*e]));
+    const auto [place, fresh] = signatures.number(signature);
+    if (fresh) {
+      firsts.push_back(i);
+      continue;
+    }
+    const py::handle node = graph.node(i), first = graph.node(firsts[place]);
+    if (!forward.contains(first) && forward.contains(node)) continue;
+    for (uint32_t o = 0; o < graph.first_output(i + 1) - graph.first_output(i); ++o) {
+      same[graph.first_output(i) + o] = graph.first_output(firsts[place]) + o;
+    }
+    found.append(py::make_tuple(node, first));
+  }
+  return found;
 }
 
 }  // namespace
@@ -195,9 +244,12 @@ void bind_graph(py::module_& module) {
              "Every node that some need, inputs before users; depth first in the order of heads and inputs.");
   module.def("scheduled", &scheduled, py::arg("order"), py::arg("forward"), py::arg("times"), py::arg("mark"),
              "The nodes with an operator, each after its inputs: forward first, of it those with the mark, by time.");
-  module.def("fusion_groups", &find_fusion_groups, py::arg("nodes"), py::arg("n_outputs"), py::arg("kinds"),
-             py::arg("values"), py::arg("heads"), py::arg("kernel"), py::arg("span"), py::arg("searched"),
+  module.def("fusion_groups", &find_fusion_groups, py::arg("graph"), py::arg("specs"), py::arg("forward"),
+             py::arg("values"), py::arg("kind"), py::arg("heads"), py::arg("kernel"), py::arg("span"),
+             py::arg("searched"),
              "Nodes of a schedule that become one kernel, group by group: (nodes, inputs, outputs, wiring).");
+  module.def("duplicates", &duplicates, py::arg("graph"), py::arg("forward"), py::arg("ask"), py::arg("group"),
+             "Pairs (node, earlier node that computes the same) of a schedule.");
 }
 
 }  // namespace mx::symbol

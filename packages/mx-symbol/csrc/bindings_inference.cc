@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings_graph.hpp"
-#include "inference.hpp"
+#include "bindings_fixed_point.hpp"
 
 namespace mx::symbol {
 namespace {

@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from mx_core.kernels import TensorSpec
+from mx_symbol.graph.facts import Facts
 from mx_symbol.graph.node import Entry, Node
 
 T = TypeVar("T")
@@ -41,15 +42,19 @@ def scheduled(
     order: list[Node], forward: frozenset[Node], times: dict[Node, int], mark: str
 ) -> tuple[Node, ...]: ...
 def fusion_groups(
-    nodes: list[Node],
-    n_outputs: Sequence[int],
-    kinds: Sequence[int],
-    values: Sequence[int],
+    graph: FlatGraph,
+    specs: dict[Entry, TensorSpec],
+    forward: frozenset[Node],
+    values: Callable[[Facts], int],
+    kind: Callable[[Node], int],
     heads: list[Entry],
     kernel: tuple[int, int, int],
     span: int,
     searched: int,
 ) -> list[tuple[list[Node], list[tuple[int, int]], list[tuple[int, int]], tuple[int, ...]]]: ...
+def duplicates(
+    graph: FlatGraph, forward: frozenset[Node], ask: Callable[[Node], tuple[bool, bool]], group: str
+) -> list[tuple[Node, Node]]: ...
 def place(
     blocks: Sequence[tuple[int, int, int]], live: int, greedy_blocks: int, rounds: int
 ) -> tuple[list[int], int]: ...

@@ -18,6 +18,7 @@ from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import Operator, Params
 from mx_symbol import _core
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.facts import KEPT
 
@@ -87,6 +88,11 @@ class Graph:
     def outputs_of(self, node: Node) -> tuple[Entry, ...]:
         """The entries of a node, hidden ones included."""
         return tuple(Entry(node, i) for i in range(node.num_outputs))
+
+    @cached_property
+    def flat(self) -> FlatGraph:
+        """The nodes in numbers."""
+        return FlatGraph(list(self.nodes))
 
     @cached_property
     def by_operator(self) -> dict[str, list[Node]]:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from mx_symbol._core import duplicates
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph
 
@@ -17,18 +16,13 @@ def common_subexpressions(graph: Graph) -> Graph:
 
     Random operators, operators that write states, and operators with subgraphs are left alone.
     """
-    first: dict[Any, Node] = {}
     same: dict[Entry, Entry] = {}
-    for node in graph.nodes:
-        if not is_pure(graph, node):
-            continue
-        inputs = tuple(same.get(entry, entry) for entry in node.inputs)
-        key = (node.facts, inputs, node.attrs.get("__ctx_group__"))
-        known = first.setdefault(key, node)
-        if known is node or (known in graph.forward) < (node in graph.forward):
-            continue
-        for i in range(node.num_outputs):
-            same[Entry(node, i)] = Entry(known, i)
+
+    def ask(node: Node) -> tuple[bool, bool]:
+        return is_pure(graph, node), not node.facts.draws
+
+    for node, known in duplicates(graph.flat, graph.forward, ask, "__ctx_group__"):
+        same.update(zip(graph.outputs_of(node), graph.outputs_of(known), strict=True))
     return graph.replace(same)
 
 

@@ -15,7 +15,7 @@ from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
 from mx_core.graph import PREPARED
 from mx_core.operator.simple import Elementwise
-from mx_symbol import _core
+from mx_symbol._core import fusion_groups
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.facts import Facts
 from mx_symbol.graph.ir import Graph
@@ -31,8 +31,6 @@ SEARCH_LIMIT = 64
 
 _SINGLE = frozenset(dtypes.code(name) for name in ("float32", "float16", "bfloat16"))
 _DOUBLE = frozenset((dtypes.code("float64"),))
-#: group and mark of a node without attributes
-_PLAIN = (None, False)
 
 
 def fuse(graph: Graph) -> Graph:
@@ -64,30 +62,18 @@ class _Group(NamedTuple):
 
 def _groups(graph: Graph) -> Iterator[_Group]:
     """Groups of more than one node, none of which waits for itself."""
-    nodes = list(graph.nodes)
-    asked = [node.facts for node in nodes]
-    values = {facts: _values(facts) for facts in set(asked)}
-    specs, forward = graph.specs, graph.forward
     numbers: dict[object, int] = {}
-    computed: dict[tuple[object, ...], object] = {}  # nodes of one signature are of one kind
-    kinds: list[int] = []
-    for node, facts in zip(nodes, asked, strict=True):
-        if not values[facts] or not node.inputs:
-            kinds.append(-1)
-            continue
-        signature = (facts, *[id(specs[entry]) for entry in node.inputs])  # the graph holds the specs
-        if signature not in computed:
-            computed[signature] = _computed(graph, node)
-        kind = computed[signature]
-        if kind is None:
-            kinds.append(-1)
-            continue
-        attrs = node.attrs
-        place = (attrs.get("__ctx_group__"), PREPARED in attrs) if attrs else _PLAIN
-        kinds.append(numbers.setdefault((kind, node in forward, place), len(numbers)))
-    found = _core.fusion_groups(
-        nodes, [len(facts.outputs) for facts in asked], kinds, [values[facts] for facts in asked],
-        list(graph.heads), (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
+
+    def kind(node: Node) -> int:
+        """Nodes of one kind may share a kernel; of none, −1."""
+        computed = _computed(graph, node)
+        place = (node.attrs.get("__ctx_group__"), PREPARED in node.attrs)
+        key = (computed, node in graph.forward, place)
+        return -1 if computed is None else numbers.setdefault(key, len(numbers))
+
+    found = fusion_groups(
+        graph.flat, graph.specs, graph.forward, _values, kind, list(graph.heads),
+        (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
     )  # fmt: skip
     for members, inputs, outputs, wiring in found:
         read = [members[member].inputs[index] for member, index in inputs]

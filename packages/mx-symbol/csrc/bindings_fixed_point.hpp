@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "flat_graph.hpp"
+#include "bindings_flat_graph.hpp"
 
 namespace mx::symbol {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inference.hpp"
+#include "bindings_fixed_point.hpp"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flat_graph.hpp"
+#include "bindings_flat_graph.hpp"
 
 namespace mx::symbol {
 namespace {
@@ -55,10 +55,15 @@ size_t index_of(PyObject* entry) {
   return index;
 }
 
-bool has_attribute(PyObject* node, const py::str& name) {
+bool has_attributes(PyObject* node) {
   const py::object attrs = attribute(node, Names::get().attrs);
   if (!PyDict_Check(attrs.ptr())) throw py::type_error("[Node] attrs: expected a dict");
-  if (PyDict_GET_SIZE(attrs.ptr()) == 0) return false;
+  return PyDict_GET_SIZE(attrs.ptr()) != 0;
+}
+
+bool has_attribute(PyObject* node, const py::str& name) {
+  if (!has_attributes(node)) return false;
+  const py::object attrs = attribute(node, Names::get().attrs);
   const int found = PyDict_Contains(attrs.ptr(), name.ptr());
   if (found < 0) throw py::error_already_set();
   return found != 0;

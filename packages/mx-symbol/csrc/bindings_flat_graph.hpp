@@ -23,6 +23,8 @@ PyObject* inputs_of(PyObject* node);
 PyObject* node_of(PyObject* entry);
 size_t index_of(PyObject* entry);
 py::object attribute(PyObject* object, const char* name);
+// True for a node with attributes that are texts.
+bool has_attributes(PyObject* node);
 // True where the attributes that are texts, `attrs`, have a name.
 bool has_attribute(PyObject* node, const py::str& name);
 // True for a node that nothing computes.
