@@ -10,8 +10,8 @@ import click
 
 from mx_core.cli import cli
 
-#: columns of the text
-WIDTH = 100
+#: columns of the text, as in most terminals
+WIDTH = 80
 
 
 def write(target: Path, root: Path) -> None:
@@ -24,8 +24,8 @@ def page() -> str:
     lines = [
         "# The command `mx`",
         "",
-        "It comes with mx-core; installed packages add commands to it with `mx_register_commands`. An error of mx is",
-        "one line and exit status 1.",
+        "mx-core has this command. Other packages add subcommands with the hook `mx_register_commands`.",
+        "The exit status is 0 on success, 1 if there is an error or a problem, and 2 if the arguments are wrong.",
         "",
     ]
     for name, text in commands():

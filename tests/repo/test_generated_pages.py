@@ -40,3 +40,8 @@ def test_the_page_has_every_command_with_its_options() -> None:
         assert f"\n## mx {name}\n" in page
     assert "\n### mx graph show\n" in page and "--shape" in page
     assert "(cannot be loaded)" not in page
+
+
+def test_lists_of_commands_are_not_cut() -> None:
+    lines = [line for _, text in commands.commands() for line in text.splitlines()]
+    assert [line for line in lines if line.endswith("...") and not line.startswith("Usage:")] == []

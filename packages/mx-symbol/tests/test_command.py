@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_symbol.command import graph
 
 LENET = str(Path(__file__).parent / "data" / "lenet-symbol.json")
@@ -46,6 +46,15 @@ def test_drawings_have_every_node():
 def test_what_each_pass_does():
     lines = mx_graph("passes", LENET, *SHAPE).splitlines()
     assert {"simplify", "cse", "fuse"} <= {line.split()[1] for line in lines}
+
+
+def test_shapes_are_written_either_way():
+    assert mx_graph("passes", LENET, "--shape", "data=2x1x28x28") == mx_graph("passes", LENET, *SHAPE)
+
+
+def test_unknown_shapes_name_the_option():
+    with pytest.raises(ShapeError, match="state shapes with --shape NAME="):
+        mx_graph("passes", LENET)
 
 
 def test_wrong_arguments_are_named():

@@ -10,15 +10,17 @@ from mx_engine.engines import TYPES, create
 
 @click.group()
 def engine() -> None:
-    """The dependency engine."""
+    """Measure the dependency engine."""
 
 
 @engine.command()
-@click.option("--type", "name", type=click.Choice(TYPES), default=TYPES[0], show_default=True)
+@click.option("--type", "name", type=click.Choice(TYPES), default=TYPES[0], show_default=True, help="Engine.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Compute threads.")
-@click.option("--operations", type=click.IntRange(10), default=100_000, show_default=True, help="Per graph.")
+@click.option(
+    "--operations", type=click.IntRange(10), default=100_000, show_default=True, help="Operations per graph."
+)
 def bench(name: str, workers: int, operations: int) -> None:
-    """Measures empty operations on this machine, in a few seconds."""
+    """Measure the time of empty operations, in a few seconds."""
     from mx_engine.measure import figures
 
     click.echo(f"{name}, {workers} workers, {operations} empty operations, medians of 5")

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_core.graph import STAGES
 from mx_symbol.graph import show
-from mx_symbol.passes.stages import trace, written
+from mx_symbol.passes.stages import Stage, trace, written
 from mx_symbol.serialization.json_reader import load
 
 _FORMS = {"text": show.text, "dot": show.dot, "svg": show.svg}
@@ -20,27 +21,41 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, numbers = text.partition("=")
     try:
         if equals:
-            return name, tuple(int(n) for n in numbers.strip("()").split(",") if n.strip())
+            return name, tuple(int(n) for n in re.split("[x,]", numbers.strip("()")) if n.strip())
     except ValueError:
         pass
     raise ArgumentError(f"--shape: expected NAME=1,3,224,224, got {text!r}")
 
 
+def _traced(
+    file: Path, shapes: dict[str, tuple[int, ...]], train: bool, passes: str | None = None
+) -> list[Stage]:
+    """Every pass on the graph of a symbol file."""
+    try:
+        return list(trace(load(str(file)), shapes, train, passes))
+    except ShapeError as error:
+        raise ShapeError(f"{error}; state shapes with --shape NAME=1,3,224,224") from error
+
+
 @click.group()
 def graph() -> None:
-    """Look at graphs."""
+    """Print or draw the graph of a symbol file."""
 
 
 @graph.command("show")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Of an input: data=1,3,224,224.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Shape of an input: data=1,3,224,224."
+)
 @click.option("--stage", type=click.Choice(["file", "bound", *STAGES]),
-              help="After the passes of which stage; bound: before all; file: as written, whatever shapes are known. "
-              "By default program, and file without any --shape.")  # fmt: skip
-@click.option("--pass", "name", help="After this pass instead.")
-@click.option("--train", is_flag=True, help="The program of a training step.")
-@click.option("--passes", help="Which passes run, as in MX_PASSES.")
-@click.option("--form", type=click.Choice(list(_FORMS)), default="text", show_default=True)
+              help="Graph after the passes of this stage; bound: before all passes; file: as in the file. "
+              "The default is program, or file if there is no --shape.")  # fmt: skip
+@click.option("--pass", "name", help="Graph after this pass instead.")
+@click.option("--train", is_flag=True, help="Use the program of a training step.")
+@click.option("--passes", help="Passes that run, as in MX_PASSES.")
+@click.option(
+    "--form", type=click.Choice(list(_FORMS)), default="text", show_default=True, help="Output format."
+)
 def show_graph(
     file: Path,
     shapes: tuple[str, ...],
@@ -50,14 +65,14 @@ def show_graph(
     passes: str | None,
     form: str,
 ) -> None:
-    """Print or draw the graph of a symbol FILE at a stage."""
+    """Print or draw the graph of a symbol FILE."""
     given = dict(map(_shape, shapes))
     if stage is None:
         stage = "program" if given or name is not None else "file"
     if stage == "file" and name is None:
         click.echo(_FORMS[form](written(load(str(file)), given)))
         return
-    found = list(trace(load(str(file)), given, train, passes))
+    found = _traced(file, given, train, passes)
     if name is not None:
         chosen = [step.after for step in found if step.name == name]
         if not chosen:
@@ -75,9 +90,11 @@ def show_graph(
 
 @graph.command("passes")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Of an input: data=1,3,224,224.")
-@click.option("--train", is_flag=True, help="The program of a training step.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=SHAPE", help="Shape of an input: data=1,3,224,224."
+)
+@click.option("--train", is_flag=True, help="Use the program of a training step.")
 def show_passes(file: Path, shapes: tuple[str, ...], train: bool) -> None:
-    """What each pass does to the number of nodes of a symbol FILE."""
-    for step in trace(load(str(file)), dict(map(_shape, shapes)), train):
+    """Count the nodes before and after each graph pass."""
+    for step in _traced(file, dict(map(_shape, shapes)), train):
         click.echo(f"{step.stage:10} {step.name:14} {len(step.before.nodes):6} -> {len(step.after.nodes):6}")

@@ -23,10 +23,13 @@ Report = dict[str, dict[str, str]]
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Show versions, interfaces, devices, plug-ins and settings; exit status 1 if something is wrong."""
+    """Show versions, devices, plug-ins, settings and problems.
+
+    The exit status is 1 if there is a problem.
+    """
     report = examine()
     if as_json:
         click.echo(json.dumps(report, indent=2))

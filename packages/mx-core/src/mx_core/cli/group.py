@@ -59,7 +59,7 @@ def _load(entry: Entry) -> click.Command:
 @click.group(cls=_Group)
 @click.version_option(__version__, prog_name="mx")
 def cli() -> None:
-    """Plug-ins, operators and health of this mx installation."""
+    """Inspect this installation of mx, and run the tools of its packages."""
     warnings.simplefilter("ignore", PluginWarning)  # the commands themselves report plug-in states
 
 
@@ -74,5 +74,5 @@ def main() -> None:
     try:
         cli(prog_name="mx")
     except MXNetError as error:
-        click.echo(f"mx: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         sys.exit(1)

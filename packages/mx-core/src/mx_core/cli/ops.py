@@ -28,10 +28,10 @@ class _Ops(click.Group):
 
 
 @click.group(cls=_Ops, invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Backward and other internal operators too.")
+@click.option("--all", "everything", is_flag=True, help="Include backward and internal operators.")
 @click.pass_context
 def ops(context: click.Context, everything: bool) -> None:
-    """List operators with the kernels registered for each device."""
+    """List operators and their kernels for each device."""
     if context.invoked_subcommand is not None:
         return
     rows = []
@@ -45,11 +45,11 @@ def ops(context: click.Context, everything: bool) -> None:
 
 @ops.command()
 @click.argument("name")
-@click.option("--input", "inputs", multiple=True, metavar="SHAPE", help="Shape of an input: 2x3x4.")
+@click.option("--input", "inputs", multiple=True, metavar="SHAPE", help="Shape of the next input: 2,3,4.")
 @click.option("--dtype", default="float32", show_default=True, help="Element type of the inputs.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter.")
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--train", is_flag=True, help="Choose for training.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the operator.")
+@click.option("--device", default="cpu", show_default=True, help="Device type.")
+@click.option("--train", is_flag=True, help="Choose the kernel for training.")
 def show(
     name: str,
     inputs: tuple[str, ...],
@@ -58,14 +58,17 @@ def show(
     device: str,
     train: bool,
 ) -> None:
-    """Show an operator and its kernels; with --input also which kernel is chosen, and why."""
+    """Show an operator and its kernels.
+
+    With --input it also shows which kernel is chosen for these shapes, and why.
+    """
     try:
         op = operators.get(name)
     except UnknownOperatorError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{op.name}{op.signature()}")
     if op.aliases:
-        click.echo(f"also {', '.join(op.aliases)}")
+        click.echo(f"Aliases: {', '.join(op.aliases)}")
     click.echo(f"\n{op.doc().strip()}\n")
     call = _call(op, inputs, dtype, settings, device, train) if inputs else None
     for device_type in _device_types() if call is None else [device]:
@@ -75,7 +78,7 @@ def show(
         if not rows:
             click.echo(f"{device_type}: no kernel")
             continue
-        click.echo(f"{device_type}: the first that supports the signature is taken")
+        click.echo(f"{device_type}, the first that accepts the signature is used:")
         reasons = _reasons(call) if call is not None else defaultdict(str)
         click.echo(
             table(
@@ -118,7 +121,7 @@ def _complete(
     complete = []
     for shape, dtype in zip(shapes, types, strict=True):
         if shape is None or -1 in shape or dtype is None:
-            raise ArgumentError(f"[{op.name}] a shape or type stays unknown; give more with --input")
+            raise ArgumentError(f"[{op.name}] a shape or type is unknown: state more inputs with --input")
         complete.append(kernels.TensorSpec(shape, dtype))
     return tuple(complete)
 
@@ -153,9 +156,9 @@ def _device_types() -> list[str]:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d+(x\d+)*", text):
-        raise click.BadParameter(f"expected a shape such as 2x3x4, got {text!r}")
-    return tuple(int(part) for part in text.split("x"))
+    if not re.fullmatch(r"\d+([x,]\d+)*", text):
+        raise click.BadParameter(f"expected a shape such as 2,3,4, got {text!r}")
+    return tuple(int(part) for part in re.split("[x,]", text))
 
 
 def _setting(text: str) -> tuple[str, str]:

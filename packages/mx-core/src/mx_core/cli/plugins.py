@@ -17,10 +17,13 @@ FAILED = ("broken", "incompatible")
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def plugins_command(context: click.Context, as_json: bool) -> None:
-    """List plug-ins; exit status 1 if any is broken or incompatible, or part of one is set aside."""
+    """List plug-ins with their states.
+
+    The exit status is 1 if a plug-in is broken or incompatible, or if a part of one is disabled.
+    """
     if context.invoked_subcommand is not None:
         return
     examine()
@@ -37,7 +40,7 @@ def plugins_command(context: click.Context, as_json: bool) -> None:
 @plugins_command.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Tell all about a plug-in: what it registered, or why it failed."""
+    """Show what a plug-in registered, or why it failed."""
     examine()
     for record in _records(name):
         click.echo(record.describe())
@@ -62,9 +65,10 @@ def show(name: str) -> None:
 @click.argument("name")
 @click.pass_context
 def check(context: click.Context, name: str) -> None:
-    """Run the contract checks that apply to what a plug-in registered, in a process of its own.
+    """Run the contract tests on what a plug-in registered.
 
-    Exit status 1 if one failed. What could not be checked is said: it does not fail.
+    The tests run in a process of their own. The exit status is 1 if one fails. What has no test is listed and does not
+    count as a failure.
     """
     from mx_core.testing.guard import check_guarded
 

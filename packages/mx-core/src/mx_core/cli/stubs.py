@@ -14,10 +14,10 @@ from mx_core.cli import stub_text as generator
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 def stubs(folder: Path | None) -> None:
-    """Write type stubs of operator functions, so that editors and type checkers know them.
+    """Write type stubs of operator functions.
 
-    They go to FOLDER, or beside the installed packages, where every tool finds them. They say what
-    is installed now: run it again after a plug-in came or went.
+    Editors and type checkers read them. They are written into FOLDER, or next to the installed packages. Run the
+    command again after a plug-in was installed or removed.
     """
     target = generator.site_packages() if folder is None else folder
     for path in generator.write(target, plugins.stub_modules()):

@@ -21,30 +21,33 @@ from mx_io.im2rec.pack import pack
 @click.option(
     "--exts", multiple=True, default=EXTENSIONS, show_default=True, help="List: extensions of images."
 )
-@click.option("--chunks", default=1, show_default=True, help="List: number of equal pieces.")
+@click.option("--chunks", default=1, show_default=True, help="List: number of files of equal size.")
 @click.option("--train-ratio", default=1.0, show_default=True, help="List: share for training.")
 @click.option("--test-ratio", default=0.0, show_default=True, help="List: share for testing.")
-@click.option("--recursive/--no-recursive", default=False, help="List: each folder below ROOT is a class.")
+@click.option("--recursive/--no-recursive", default=False, help="List: each subfolder of ROOT is a class.")
 @click.option(
     "--shuffle/--no-shuffle", default=True, show_default=True, help="List: shuffle, with a fixed seed."
 )
-@click.option("--pass-through", is_flag=True, help="Pack the files as they are.")
+@click.option("--pass-through", is_flag=True, help="Pack the files unchanged.")
 @click.option(
     "--resize", default=0, show_default=True, help="New length of the shorter side; 0 keeps the size."
 )
-@click.option("--center-crop", is_flag=True, help="Cut the largest square from the middle.")
+@click.option("--center-crop", is_flag=True, help="Crop the largest square from the centre.")
 @click.option("--quality", default=95, show_default=True, help="JPEG 1 to 100; PNG compression level 0 to 9.")
 @click.option("--num-thread", default=1, show_default=True, help="Threads that decode and encode.")
 @click.option("--color", type=click.Choice(["-1", "0", "1"]), default="1", show_default=True,
-              help="1 colour, 0 grey, -1 as stored.")  # fmt: skip
-@click.option("--encoding", type=click.Choice([".jpg", ".png"]), default=".jpg", show_default=True)
-@click.option("--pack-label", is_flag=True, help="Pack every label of the list, not only the first.")
+              help="1: colour, 0: grey, -1: as stored.")  # fmt: skip
+@click.option("--encoding", type=click.Choice([".jpg", ".png"]), default=".jpg", show_default=True,
+              help="Format of packed images.")  # fmt: skip
+@click.option("--pack-label", is_flag=True, help="Pack all labels of the list, not only the first.")
 @click.option("--on-error", type=click.Choice(["skip", "fail"]), default="skip", show_default=True,
-              help="What happens with an image that cannot be read.")  # fmt: skip
+              help="Skip an image that cannot be read, or end with an error.")  # fmt: skip
 def im2rec(prefix: str, root: str, listing: bool, **options: Any) -> None:
-    """Write list files (--list), or pack the images of the list files into record files.
+    """Write list files, or pack images into record files.
 
-    PREFIX names the files: PREFIX*.lst gives PREFIX*.rec and PREFIX*.idx. ROOT is the folder of the images.
+    With --list it writes list files. Otherwise it packs the images of the list files into record files.
+
+    PREFIX*.lst are the list files, PREFIX*.rec and PREFIX*.idx the record files. ROOT is the folder of the images.
     """
     try:
         if listing:
