@@ -5,7 +5,12 @@
 
 #include "mx_core/pybind.hpp"
 
+#include <pybind11/stl.h>
+
 #include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
 
 #include "engine.h"
 
@@ -16,7 +21,7 @@ namespace py = pybind11;
 struct PyVariable {
   // `owner` is the Python object of the engine.
   PyVariable(py::object owner_object, Engine* owner_engine)
-      : owner(std::move(owner_object)), engine(owner_engine), handle(engine->new_variable()) {
+      : owner(std::move(owner_object)), engine(owner_engine), handle(engine->variables().new_variable()) {
     if (handle == nullptr) throw std::bad_alloc();
   }
   PyVariable(const PyVariable&) = delete;
@@ -25,12 +30,37 @@ struct PyVariable {
   // Deletes the variable behind everything pushed on it; later calls do nothing.
   void remove() {
     Variable* variable = std::exchange(handle, nullptr);
-    if (variable != nullptr) engine->delete_variable(variable, {MX_CPU, 0}, nullptr, nullptr);
+    if (variable != nullptr) engine->variables().delete_variable(variable, {MX_CPU, 0}, nullptr, nullptr);
   }
   const py::object owner;
   Engine* const engine;
   Variable* handle;  // NULL once deleted
 };
+
+// The engine as Python has it.
+class PyEngine {
+ public:
+  PyEngine(const std::string& name, bool naive, bool per_device, bool debug, bool sticky, int compute,
+           int priority, int copy, int python);
+  PyEngine(const PyEngine&) = delete;
+  PyEngine& operator=(const PyEngine&) = delete;
+  // The end of an engine waits for its operations, if this was its last user; Ctrl-C leaves that
+  // to another thread.
+  ~PyEngine();
+  Engine* get() const noexcept { return engine_; }
+
+ private:
+  Engine* engine_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSignalInterval = std::chrono::milliseconds(50);  // how often Ctrl-C is looked for
+
+// The moment `seconds` from now; far away for None.
+Clock::time_point deadline_of(const std::optional<double>& seconds);
+// Whether Ctrl-C was pressed; the exception is set.
+inline bool interrupted() { return PyErr_CheckSignals() != 0; }
 
 // Raises what the failure holds; takes the reference.
 void raise_failure_if_any(mx_failure* failure);
@@ -65,7 +95,10 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
                  const py::object& writes, const py::object& context, int priority,
                  const py::object& name, const std::string& property, bool asynchronous);
 
-void bind_operations(py::module_& module);
+void bind_variables(py::module_& module, py::class_<PyEngine>& engine);
+void bind_operations(py::module_& module, py::class_<PyEngine>& engine);
+void bind_waits(py::class_<PyEngine>& engine);
+void bind_lifecycle(py::class_<PyEngine>& engine);
 void bind_table_tools(py::module_& module);
 
 }  // namespace mx::engine

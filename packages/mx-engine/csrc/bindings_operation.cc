@@ -63,13 +63,13 @@ mx_failure* run_callable(void* argument, const mx_run_context*) {
 }
 
 // The `done` of an asynchronous operation.
-class Completion {
+class Done {
  public:
-  Completion(Engine* engine, mx_completion* pending) noexcept
+  Done(Engine* engine, mx_completion* pending) noexcept
       : engine_(engine), pending_(pending) {}
-  Completion(const Completion&) = delete;
-  Completion& operator=(const Completion&) = delete;
-  ~Completion() {
+  Done(const Done&) = delete;
+  Done& operator=(const Done&) = delete;
+  ~Done() {
     finish(make_failure(MX_ERROR, "the operation was given up: done() was never called"));
   }
   // Whether this was the first call.
@@ -80,7 +80,7 @@ class Completion {
       return false;
     }
     const GilRelease nogil;
-    engine_->complete(reinterpret_cast<Block*>(pending), failure);
+    engine_->scheduler().complete(reinterpret_cast<Block*>(pending), failure);
     return true;
   }
   void call(const py::object& error) {
@@ -116,9 +116,9 @@ void drop_async(void* argument) noexcept {
 }
 
 // A new `done`, or NULL with a Python exception set.
-PyObject* new_completion(Engine* engine, mx_completion* pending) noexcept {
+PyObject* new_done(Engine* engine, mx_completion* pending) noexcept {
   try {
-    return py::cast(new Completion(engine, pending), py::return_value_policy::take_ownership)
+    return py::cast(new Done(engine, pending), py::return_value_policy::take_ownership)
         .release()
         .ptr();
   } catch (py::error_already_set& error) {
@@ -132,20 +132,20 @@ PyObject* new_completion(Engine* engine, mx_completion* pending) noexcept {
 void start_callable(void* argument, const mx_run_context*, mx_completion* pending) {
   const auto* async = static_cast<AsyncCallable*>(argument);
   if (interpreter_ends()) {
-    async->engine->complete(reinterpret_cast<Block*>(pending), ended());
+    async->engine->scheduler().complete(reinterpret_cast<Block*>(pending), ended());
     return;
   }
   const GilTaken gil = take_gil();
-  PyObject* done = new_completion(async->engine, pending);
+  PyObject* done = new_done(async->engine, pending);
   if (done == nullptr) {  // without the object nobody else can end the operation
     mx_failure* failure = take_python_failure();
     give_gil(gil);
-    async->engine->complete(reinterpret_cast<Block*>(pending), failure);
+    async->engine->scheduler().complete(reinterpret_cast<Block*>(pending), failure);
     return;
   }
   PyObject* result = PyObject_CallOneArg(async->function, done);
   if (result == nullptr) {
-    py::handle(done).cast<Completion&>().finish(take_python_failure());
+    py::handle(done).cast<Done&>().finish(take_python_failure());
   }
   Py_XDECREF(result);
   Py_DECREF(done);
@@ -231,7 +231,7 @@ void sleep_without_gil() noexcept {
 
 void end_python_thread() {
   if (lane_state == nullptr || interpreter_ends()) return;
-  PyEval_RestoreThread(std::exchange(lane_state, nullptr));
+  restore_thread(std::exchange(lane_state, nullptr));
   PyGILState_Release(lane_gil);
 }
 
@@ -284,9 +284,30 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   raise_failure_if_any(failure);
 }
 
-void bind_operations(py::module_& module) {
-  py::class_<Completion>(module, "Completion", py::module_local())
-      .def("__call__", &Completion::call, py::arg("error") = py::none());
+void bind_operations(py::module_& module, py::class_<PyEngine>& engine) {
+  py::class_<Done>(module, "Completion", py::module_local())
+      .def("__call__", &Done::call, py::arg("error") = py::none());
+  engine
+      .def("push",
+           [](const PyEngine& e, py::object fn, const py::object& reads, const py::object& writes,
+              const py::object& context, int priority, const py::object& name,
+              const std::string& property) {
+             push_python(e.get(), std::move(fn), reads, writes, context, priority, name, property,
+                         false);
+           },
+           py::arg("fn"), py::arg("reads") = py::tuple(), py::arg("writes") = py::tuple(),
+           py::kw_only(), py::arg("context") = py::none(), py::arg("priority") = 0,
+           py::arg("name") = py::none(), py::arg("property") = "normal")
+      .def("push_async",
+           [](const PyEngine& e, py::object fn, const py::object& reads, const py::object& writes,
+              const py::object& context, int priority, const py::object& name,
+              const std::string& property) {
+             push_python(e.get(), std::move(fn), reads, writes, context, priority, name, property,
+                         true);
+           },
+           py::arg("fn"), py::arg("reads") = py::tuple(), py::arg("writes") = py::tuple(),
+           py::kw_only(), py::arg("context") = py::none(), py::arg("priority") = 0,
+           py::arg("name") = py::none(), py::arg("property") = "async");
 }
 
 }  // namespace mx::engine

@@ -116,4 +116,36 @@ void free_block(Block* block) noexcept {
 void lock_block_pool() noexcept { shared_list().lock.lock(); }
 void unlock_block_pool() noexcept { shared_list().lock.unlock(); }
 
+Block* make_block(const mx_operation& operation) {
+  const uint32_t n = operation.n_reads + operation.n_writes;
+  Block* block = allocate_block(n);
+  block->kind = BlockKind::operation;
+  block->flags = operation.flags;
+  block->context = operation.context;
+  block->property = operation.property;
+  block->priority = operation.priority;
+  block->name = operation.name;
+  block->origin = operation.origin;
+  block->run = operation.run;
+  block->run_async = operation.run_async;
+  block->argument = operation.argument;
+  block->destroy = operation.destroy;
+  block->reusable = nullptr;
+  block->bulk = 0;
+  block->rest = nullptr;
+  block->stream = nullptr;
+  block->in_flight = nullptr;
+  block->pusher = block->completion = nullptr;
+  block->report = nullptr;
+  block->pushed = 0;
+  block->n_reads = operation.n_reads;
+  for (uint32_t i = 0; i < n; ++i) {
+    const bool write = i >= operation.n_reads;
+    mx_variable* variable =
+        write ? operation.writes[i - operation.n_reads] : operation.reads[i];
+    block->entries[i] = {variable, block, nullptr, write};
+  }
+  return block;
+}
+
 }  // namespace mx::engine

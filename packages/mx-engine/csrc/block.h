@@ -98,6 +98,8 @@ class ReadyList {
 // a rule one thread allocates and another frees.
 Block* allocate_block(uint32_t n_entries);  // throws std::bad_alloc
 void free_block(Block* block) noexcept;
+// The block of an operation, with an entry per variable that has no place yet.  Throws std::bad_alloc.
+Block* make_block(const mx_operation& operation);
 // Held across fork(), so that the child never finds the shared list locked.
 void lock_block_pool() noexcept;
 void unlock_block_pool() noexcept;

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "engine.h"
 #include "mx_core/spin.hpp"
+#include "scheduler.h"
 
 namespace mx::engine {
 namespace {
@@ -24,7 +24,7 @@ bool joins(const Block& block) noexcept {
 
 // What was held, with the engine kept from ending until it is handed over.
 struct Bulk::Held {
-  Engine* engine = nullptr;
+  Scheduler* scheduler = nullptr;
   ReadyList blocks;
   bool parallel = false;
 };
@@ -39,29 +39,29 @@ int32_t Bulk::set_size(int32_t size) noexcept {
   return std::exchange(size_, size > 1 ? size : 0);
 }
 
-void Bulk::join(Engine* engine, Block* block) noexcept {
+void Bulk::join(Scheduler* scheduler, Block* block) noexcept {
   if (!joins(*block)) {
     flush();
     return;
   }
-  if (number_ != 0 && (pushed_to_ != engine || context_.type != block->context.type ||
+  if (number_ != 0 && (pushed_to_ != scheduler || context_.type != block->context.type ||
                        context_.id != block->context.id)) {
     flush();
   }
   if (number_ == 0) {
     number_ = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
-    pushed_to_ = engine;
+    pushed_to_ = scheduler;
     context_ = block->context;
   }
   block->bulk = number_;
 }
 
-bool Bulk::hold(Engine* engine, Block* block) noexcept {
+bool Bulk::hold(Scheduler* scheduler, Block* block) noexcept {
   const std::lock_guard<SpinLock> lock(lock_of_all);
   // Ordered by the lock against flush_all, which comes after somebody counts as waiting.
-  if (engine->somebody_waits()) return false;
-  if (engine_ == nullptr) {
-    engine_ = engine;
+  if (scheduler->somebody_waits()) return false;
+  if (scheduler_ == nullptr) {
+    scheduler_ = scheduler;
     next_ = std::exchange(holding, this);
   }
   held_.push(block);
@@ -79,7 +79,7 @@ void Bulk::flush() noexcept {
   Held held;
   {
     const std::lock_guard<SpinLock> lock(lock_of_all);
-    if (engine_ == nullptr) return;
+    if (scheduler_ == nullptr) return;
     for (Bulk** at = &holding; *at != nullptr; at = &(*at)->next_) {
       if (*at != this) continue;
       *at = next_;
@@ -90,13 +90,13 @@ void Bulk::flush() noexcept {
   hand_over(held);
 }
 
-void Bulk::flush_all(Engine* engine) noexcept {
+void Bulk::flush_all(Scheduler* scheduler) noexcept {
   for (;;) {
     Held held;
     {
       const std::lock_guard<SpinLock> lock(lock_of_all);
       Bulk** at = &holding;
-      while (*at != nullptr && (*at)->engine_ != engine) at = &(*at)->next_;
+      while (*at != nullptr && (*at)->scheduler_ != scheduler) at = &(*at)->next_;
       Bulk* found = *at;
       if (found == nullptr) return;
       *at = found->next_;
@@ -108,9 +108,9 @@ void Bulk::flush_all(Engine* engine) noexcept {
 
 // The lock is held, and the bulk is not in the list any more.
 Bulk::Held Bulk::take() noexcept {
-  Held held{std::exchange(engine_, nullptr), std::exchange(held_, ReadyList()),
+  Held held{std::exchange(scheduler_, nullptr), std::exchange(held_, ReadyList()),
             std::exchange(parallel_, false)};
-  held.engine->begin_hand_over();
+  held.scheduler->begin_hand_over();
   return held;
 }
 
@@ -118,7 +118,7 @@ void Bulk::hand_over(Held held) noexcept {
   Block* first = held.blocks.pop();
   first->rest = held.blocks.pop();
   if (held.parallel) first->flags |= MX_PUSH_PARALLEL;
-  held.engine->hand_over(first);
+  held.scheduler->hand_over(first);
 }
 
 void Bulk::lock_for_fork() noexcept { lock_of_all.lock(); }
@@ -126,7 +126,7 @@ void Bulk::lock_for_fork() noexcept { lock_of_all.lock(); }
 void Bulk::unlock_after_fork(bool child) noexcept {
   if (child) {  // what was held back is lost like everything else that was pending
     Bulk& own = of_this_thread();
-    own.engine_ = nullptr;
+    own.scheduler_ = nullptr;
     own.held_ = ReadyList();
     own.parallel_ = false;
     holding = nullptr;

@@ -14,7 +14,7 @@
 
 namespace mx::engine {
 
-class Engine;
+class Scheduler;
 
 // What one thread holds back.
 class Bulk {
@@ -31,16 +31,16 @@ class Bulk {
   int32_t set_size(int32_t size) noexcept;
   // Before the operation takes its places: makes it part of the bulk, or ends the bulk when the
   // operation is of another kind.
-  void join(Engine* engine, Block* block) noexcept;
+  void join(Scheduler* scheduler, Block* block) noexcept;
   // Holds a ready operation of the bulk back; false when somebody waits.
-  bool hold(Engine* engine, Block* block) noexcept;
+  bool hold(Scheduler* scheduler, Block* block) noexcept;
   // After the operation took its places: ends the bulk when it is full.
   void count() noexcept;
   // Hands over what is held back.
   void flush() noexcept;
 
-  // Hands over what all threads hold back for the engine.
-  static void flush_all(Engine* engine) noexcept;
+  // Hands over what all threads hold back for the scheduler.
+  static void flush_all(Scheduler* scheduler) noexcept;
 
   // Held across fork().
   static void lock_for_fork() noexcept;
@@ -55,10 +55,10 @@ class Bulk {
   int32_t counted_ = 0;   // operations of this bulk so far
   uint64_t number_ = 0;   // of this bulk in the process; 0 between bulks
   mx_context context_{MX_CPU, 0};
-  const Engine* pushed_to_ = nullptr;  // only compared
+  const Scheduler* pushed_to_ = nullptr;  // only compared
 
   // The rest is guarded by the lock of all bulks.
-  Engine* engine_ = nullptr;  // alive, since it has pending what is held; NULL when nothing is
+  Scheduler* scheduler_ = nullptr;  // alive, since it has pending what is held; NULL when nothing is
   ReadyList held_;
   bool parallel_ = false;     // among what is held
   Bulk* next_ = nullptr;      // in the list of those that hold something

@@ -2,14 +2,14 @@
 //
 // Operations of a bulk on a worker: one after another, and with them those that become ready.
 #include "bulk.h"
-#include "engine.h"
+#include "scheduler.h"
 
 namespace mx::engine {
 namespace {
 
 // What the calling worker will run after the operation it is inside of.
 struct RunningBulk {
-  Engine* engine;
+  Scheduler* scheduler;
   ReadyList todo;
   RunningBulk* outer;
 };
@@ -17,7 +17,7 @@ thread_local RunningBulk* running_bulk = nullptr;
 
 }  // namespace
 
-void Engine::run_bulk(Block* block, uint32_t worker) {
+void Scheduler::run_bulk(Block* block, uint32_t worker) {
   const uint64_t number = block->bulk;
   const bool parallel = (block->flags & MX_PUSH_PARALLEL) != 0;
   RunningBulk running{this, {}, running_bulk};
@@ -39,24 +39,24 @@ void Engine::run_bulk(Block* block, uint32_t worker) {
 }
 
 // The operation the calling worker is inside of waits, perhaps for one that was to come after it.
-void Engine::pass_bulk_on() {
+void Scheduler::pass_bulk_on() {
   for (RunningBulk* bulk = running_bulk; bulk != nullptr; bulk = bulk->outer) {
     const ReadyList todo = std::exchange(bulk->todo, ReadyList());
-    if (!todo.empty()) bulk->engine->dispatch(todo);
+    if (!todo.empty()) bulk->scheduler->dispatch(todo);
   }
 }
 
-void Engine::begin_waiting() noexcept {
+void Scheduler::begin_waiting() noexcept {
   pass_bulk_on();
   waiting_.fetch_add(1, std::memory_order_seq_cst);
   Bulk::flush_all(this);
 }
 
-void Engine::hand_over(Block* block) noexcept {
+void Scheduler::hand_over(Block* block) noexcept {
   ReadyList ready;
   ready.push(block);
   dispatch(ready);
-  visitors_.fetch_sub(1, std::memory_order_release);
+  end_hand_over();
 }
 
 }  // namespace mx::engine

@@ -2,13 +2,17 @@
 //
 // What happens when an operation has ended: its failure marks what it would have written, its places
 // are given back, and what waited for them becomes ready.
+#include "completion.h"
+
+#include <new>
 #include <utility>
 
-#include "engine.h"
+#include "operator.h"
+#include "variable_wait.h"
 
 namespace mx::engine {
 
-Poison* Engine::find_poison(const Block& block) const noexcept {
+Poison* Completion::find_poison(const Block& block) const noexcept {
   for (uint32_t i = 0; i < block.n_entries; ++i) {
     Poison* poison = block.entries[i].variable->poison;
     if (poison != nullptr && failures_.active(poison)) return poison;
@@ -16,8 +20,14 @@ Poison* Engine::find_poison(const Block& block) const noexcept {
   return nullptr;
 }
 
+Poison* Completion::reason_to_skip(const Block& block) const noexcept {
+  if (block.property == MX_FN_NO_SKIP) return nullptr;
+  Poison* const cancelled = cancellation();
+  return cancelled != nullptr ? cancelled : find_poison(block);
+}
+
 // The body has run, wherever and whenever it did.
-void Engine::conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept {
+void Completion::conclude(Block* block, FailureRef failure, ReadyList& ready) noexcept {
   if (block->stream == nullptr) {
     finish(block, std::move(failure), nullptr, ready);
   } else {
@@ -25,7 +35,7 @@ void Engine::conclude(Block* block, FailureRef failure, ReadyList& ready) noexce
   }
 }
 
-void Engine::finish(Block* block, FailureRef failure, Poison* inherited,
+void Completion::finish(Block* block, FailureRef failure, Poison* inherited,
                     ReadyList& ready) noexcept {
   if (monitor_ != nullptr) monitor_->finished(block);
   const bool failed = failure || inherited != nullptr;
@@ -47,7 +57,7 @@ void Engine::finish(Block* block, FailureRef failure, Poison* inherited,
   if (completion != nullptr) completion->signal();
 }
 
-void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept {
+void Completion::release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept {
   Variable* variable = entry.variable;
   Poison* former = nullptr;
   variable->lock.lock();
@@ -67,20 +77,34 @@ void Engine::release_entry(const Entry& entry, Poison* poison, ReadyList& ready)
   variable->advance(ready);
   const bool dies = variable->may_die();
   variable->lock.unlock();
-  if (dies) die(variable);
+  if (dies) variables_.die(variable);
   engine::release(former);
 }
 
-void Engine::complete(Block* block, mx_failure* failure) {
-  // Once the operation no longer counts as pending, only this keeps the engine from being freed.
-  visitors_.fetch_add(1, std::memory_order_relaxed);
+void Completion::complete(Block* block, mx_failure* failure, ReadyList& ready) noexcept {
   block->async_failure = failure;
   if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    ReadyList ready;
     conclude(block, FailureRef(failure), ready);
-    dispatch(ready);
   }
-  visitors_.fetch_sub(1, std::memory_order_release);
+}
+
+void Completion::finish_wait(Block* block, ReadyList& ready) noexcept {
+  auto* wait = static_cast<VariableWait*>(block->argument);
+  Variable* variable = wait->variable;
+  variable->lock.lock();
+  wait->poison = engine::retain(variable->poison);
+  variable->give_back(wait->entry.write);
+  variable->advance(ready);
+  const bool dies = variable->may_die();
+  variable->lock.unlock();
+  wait->waiter.signal();
+  if (dies) variables_.die(variable);
+}
+
+void Completion::cancel(const char* why) noexcept {
+  auto* poison = new (std::nothrow) Poison(FailureRef(make_failure(MX_ERROR_SHUTDOWN, why)));
+  Poison* none = nullptr;
+  if (!cancellation_.compare_exchange_strong(none, poison, std::memory_order_acq_rel)) engine::release(poison);
 }
 
 }  // namespace mx::engine

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <new>
 
-#include "engine.h"
+#include "completion.h"
+#include "device.h"
 
 namespace mx::engine {
 namespace {
@@ -39,17 +40,9 @@ void add_edge(InFlight* later, InFlight* earlier) noexcept {
 
 }  // namespace
 
-int32_t Engine::find_stream(const mx_context& context, const mx_operation& operation,
-                            Stream** stream, mx_error* error) noexcept {
-  mx_error cause{};
-  *stream = devices_.find(context, operation.property, &cause);
-  if (*stream != nullptr) return MX_OK;
-  return refused(operation.name, error, static_cast<mx_status>(cause.code), cause.message);
-}
-
 // Before the body: makes the in-flight operation and orders its stream behind those it depends on.
 // False when the body is not to be run.
-bool Engine::begin_on_device(Block* block) noexcept {
+bool Completion::begin_on_device(Block* block) noexcept {
   // What is in flight can only become less while the grants are held, but for other reads.
   uint32_t edges = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
@@ -74,7 +67,7 @@ bool Engine::begin_on_device(Block* block) noexcept {
   return !in_flight->doomed;
 }
 
-void Engine::find_earlier(InFlight* in_flight) noexcept {
+void Completion::find_earlier(InFlight* in_flight) noexcept {
   const Block& block = *in_flight->block;
   const bool skips = block.property != MX_FN_NO_SKIP;
   if (skips && cancellation() != nullptr) {
@@ -103,7 +96,7 @@ void Engine::find_earlier(InFlight* in_flight) noexcept {
   }
 }
 
-FailureRef Engine::order_on_device(InFlight* in_flight) noexcept {
+FailureRef Completion::order_on_device(InFlight* in_flight) noexcept {
   FailureRef failure;
   const Stream& stream = *in_flight->stream;
   for (uint32_t i = 0; i < in_flight->n_edges; ++i) {
@@ -120,11 +113,11 @@ FailureRef Engine::order_on_device(InFlight* in_flight) noexcept {
 }
 
 // After the body: from here on what the operation used is free for operations of its device.
-void Engine::on_launched(Block* block, FailureRef failure, ReadyList& ready) noexcept {
+void Completion::on_launched(Block* block, FailureRef failure, ReadyList& ready) noexcept {
   InFlight* in_flight = block->in_flight;
   if (in_flight == nullptr) {  // a naive engine, or memory is exhausted
     FailureRef late;
-    if (options_.naive) {
+    if (naive_) {
       late = wait_for_launched(block);
     } else {
       late = FailureRef(make_failure(MX_ERROR_MEMORY, "out of host memory"));
@@ -156,7 +149,7 @@ void Engine::on_launched(Block* block, FailureRef failure, ReadyList& ready) noe
   on_dependency_ready(in_flight, ready);
 }
 
-void Engine::token_reached(InFlight* in_flight, mx_failure* failure) noexcept {
+void Completion::token_reached(InFlight* in_flight, mx_failure* failure, ReadyList& ready) noexcept {
   Block* block = in_flight->block;
   const bool profiled = block->pushed != 0;
   if (profiled) {  // a stream does one thing after the other, on a thread of its own
@@ -165,15 +158,13 @@ void Engine::token_reached(InFlight* in_flight, mx_failure* failure) noexcept {
   }
   FailureRef owned(failure);
   if (in_flight->failure == nullptr) in_flight->failure = owned.release();
-  ReadyList ready;
   on_dependency_ready(in_flight, ready);
   if (profiled) in_flight->stream->last_completion.store(now_ns());
   engine::release(in_flight);
-  if (!ready.empty()) dispatch(ready);
 }
 
 // One of the things that an in-flight operation needs to be complete has happened.
-void Engine::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept {
+void Completion::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept {
   if (in_flight->awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   in_flight->next = nullptr;
   for (InFlight* tail = in_flight; in_flight != nullptr;) {
@@ -203,18 +194,13 @@ void Engine::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept
 }
 
 // What a naive engine does instead of leaving the operation in flight.
-FailureRef Engine::wait_for_launched(Block* block) noexcept {
+FailureRef Completion::wait_for_launched(Block* block) noexcept {
   const Stream& stream = *block->stream;
   mx_token* token = nullptr;
   if (FailureRef failure = record(stream, &token)) return failure;
   FailureRef failure = wait(stream, token);
   stream.device->release(stream.device->self, token);
   return failure;
-}
-
-void Engine::keep(void* object, void (*release)(void*)) {
-  std::lock_guard<std::mutex> lock(kept_mutex_);
-  kept_.push_back({object, release});
 }
 
 }  // namespace mx::engine

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The beginning of an engine, stop, shut-down and its end.
+// Stop, shut-down and the end of an engine.
+#include "lifecycle.h"
+
 #include <algorithm>
 #include <new>
 #include <thread>
-#include <vector>
 
 #include "engine.h"
-#include "frame.h"
-#include "table.h"
 
 namespace mx::engine {
 namespace {
@@ -34,78 +33,67 @@ void abandon(Engine* engine) noexcept {
 
 }  // namespace
 
-Engine::Engine(EngineOptions options)
-    : options_(std::move(options)),
-      admission_(options_.sleep, !options_.naive),
-      pools_(*this, options_.limits, options_.per_device),
-      monitor_(options_.debug ? new Monitor : nullptr) {
-  fill_table(&table_, this);
+Lifecycle::Lifecycle(Engine* engine, Admission& admission, Variables& variables, Completion& completion,
+                     Scheduler& scheduler, Waiting& waiting, Profile& profile, Monitor* monitor)
+    : engine_(engine),
+      admission_(admission),
+      variables_(variables),
+      completion_(completion),
+      scheduler_(scheduler),
+      waiting_(waiting),
+      profile_(profile),
+      monitor_(monitor) {
   enlist();
 }
 
-bool Engine::on_own_thread() noexcept {
-  return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
-}
-
-void Engine::release(bool blocks) noexcept {
+void Lifecycle::release(bool blocks) noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (admission_.is_shut_down() && pending() != 0) {
-    abandon(this);
+  if (admission_.is_shut_down() && waiting_.pending() != 0) {
+    abandon(engine_);
     return;
   }
-  if (blocks && !on_own_thread()) {
+  if (blocks && !Scheduler::on_own_thread()) {
     destroy();
     return;
   }
   try {  // a thread cannot wait for itself
     std::thread([this] { destroy(); }).detach();
   } catch (...) {
-    abandon(this);
+    abandon(engine_);
   }
 }
 
-void Engine::destroy() noexcept {
-  drain(-1);
-  pools_.stop(deadline(-1));
-  devices_.stop(deadline(-1));
-  while (visitors_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+void Lifecycle::destroy() noexcept {
+  waiting_.drain(-1);
+  scheduler_.stop(deadline(-1));
+  while (scheduler_.visited()) std::this_thread::yield();
   delist();
   for (const Kept& kept : kept_) kept.release(kept.object);
-  engine::release(cancellation());
-  delete this;
+  delete engine_;
 }
 
-bool Engine::stop(int64_t timeout_ns) noexcept {
-  if (on_own_thread() || admission_.is_shut_down()) return false;
+bool Lifecycle::stop(int64_t timeout_ns) noexcept {
+  if (Scheduler::on_own_thread() || admission_.is_shut_down()) return false;
   const auto end = deadline(timeout_ns);
-  if (!drain(timeout_ns)) return false;
-  const bool lanes = pools_.stop(end);
-  return devices_.stop(end) && lanes;
+  if (!waiting_.drain(timeout_ns)) return false;
+  return scheduler_.stop(end);
 }
 
-std::vector<Running> Engine::running() {
-  std::vector<Running> found;
-  pools_.running(found);
-  devices_.running(found);
-  return found;
-}
-
-void Engine::notify_shutdown() noexcept {
+void Lifecycle::notify_shutdown() noexcept {
   admission_.shut_down();
-  pools_.abandon();
-  devices_.abandon();
+  scheduler_.abandon();
 }
 
-bool Engine::close(int64_t timeout_ns) noexcept {
+bool Lifecycle::close(int64_t timeout_ns) noexcept {
   const auto end = deadline(timeout_ns);
   if (!admission_.close(end)) return false;
   const auto left = end - std::chrono::steady_clock::now();
-  return drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
+  return waiting_.drain(std::max<int64_t>(0, std::chrono::nanoseconds(left).count()));
 }
 
-void Engine::finish_before_exit() noexcept {
+void Lifecycle::finish_before_exit() noexcept {
   const auto end = std::chrono::steady_clock::now() + kExitLimit;
-  while (pending() != 0) {
+  while (waiting_.pending() != 0) {
     if (std::chrono::steady_clock::now() >= end) {
       notify_shutdown();
       return;
@@ -114,16 +102,9 @@ void Engine::finish_before_exit() noexcept {
   }
 }
 
-void Engine::cancel(const char* why) noexcept {
-  auto* poison = new (std::nothrow) Poison(FailureRef(make_failure(MX_ERROR_SHUTDOWN, why)));
-  Poison* none = nullptr;
-  if (!cancellation_.compare_exchange_strong(none, poison, std::memory_order_acq_rel)) engine::release(poison);
-}
-
-int Engine::set_workers(int n) noexcept {
-  if (options_.naive) return 0;
-  pools_.set_compute_threads(std::clamp(n, 1, 1024));
-  return workers();
+void Lifecycle::keep(void* object, void (*release)(void*)) {
+  std::lock_guard<std::mutex> lock(kept_mutex_);
+  kept_.push_back({object, release});
 }
 
 }  // namespace mx::engine

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pushing: an operation is checked, becomes a block, and takes its places at its variables.
+// The making of an engine, and pushing: an operation is checked, becomes a block, and takes its places
+// at its variables.
 #include "engine.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <new>
+#include <utility>
 
 #include "bulk.h"
-#include "frame.h"
 #include "lock_order.h"
+#include "refusal.h"
+#include "table.h"
 
 namespace mx::engine {
 namespace {
+
 int32_t refuse(const mx_operation& operation, mx_error* error, mx_status code, const char* text) {
   refused(operation.name, error, code, text);
   if (operation.destroy != nullptr) operation.destroy(operation.argument);
@@ -49,21 +52,23 @@ const char* duplicate_text(const mx_operation& operation, const Variable* twice)
 
 }  // namespace
 
-int32_t refused(const char* name, mx_error* error, mx_status code, const char* text) noexcept {
-  if (error == nullptr) return code;
-  error->code = code;
-  const int n = std::snprintf(error->message, sizeof error->message, "[%s] ",
-                              name == nullptr ? "push" : name);
-  const size_t used = std::min(static_cast<size_t>(n), sizeof error->message - 1);
-  std::snprintf(error->message + used, sizeof error->message - used, "%s", text);
-  return code;
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)),
+      monitor_(options_.debug ? new Monitor : nullptr),
+      admission_(options_.sleep, !options_.naive),
+      variables_(admission_, monitor_.get()),
+      completion_(admission_, variables_, profile_, monitor_.get(), options_.naive, options_.sticky),
+      scheduler_(options_, variables_, completion_, profile_, monitor_.get()),
+      waiting_(admission_, variables_, completion_, scheduler_, monitor_.get()),
+      lifecycle_(this, admission_, variables_, completion_, scheduler_, waiting_, profile_, monitor_.get()) {
+  fill_table(&table_, this);
 }
 
 // Counts an operation as pending.  A thread that is far ahead hands over what it holds back first, and
 // waits until less is pending.
 int32_t Engine::admit(mx_error* error) noexcept {
   if (admission_.ahead()) {
-    Bulk::flush_all(this);
+    Bulk::flush_all(&scheduler_);
     admission_.hold_back();
   }
   return admission_.enter(false, error);
@@ -74,48 +79,16 @@ int32_t Engine::check_writes(const mx_operation& operation, mx_error* error) noe
   return text.empty() ? int32_t{MX_OK} : refused(operation.name, error, MX_ERROR, text.c_str());
 }
 
-Block* Engine::make_block(const mx_operation& operation) {
-  const uint32_t n = operation.n_reads + operation.n_writes;
-  Block* block = allocate_block(n);
-  block->kind = BlockKind::operation;
-  block->flags = operation.flags;
-  block->context = operation.context;
-  block->property = operation.property;
-  block->priority = operation.priority;
-  block->name = operation.name;
-  block->origin = operation.origin;
-  block->run = operation.run;
-  block->run_async = operation.run_async;
-  block->argument = operation.argument;
-  block->destroy = operation.destroy;
-  block->reusable = nullptr;
-  block->bulk = 0;
-  block->rest = nullptr;
-  block->stream = nullptr;
-  block->in_flight = nullptr;
-  block->pusher = block->completion = nullptr;
-  block->report = nullptr;
-  block->pushed = profile_.on() ? now_ns() : 0;
-  block->n_reads = operation.n_reads;
-  for (uint32_t i = 0; i < n; ++i) {
-    const bool write = i >= operation.n_reads;
-    Variable* variable =
-        write ? operation.writes[i - operation.n_reads] : operation.reads[i];
-    block->entries[i] = {variable, block, nullptr, write};
-  }
-  return block;
-}
-
 int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
   Stream* stream = nullptr;
   int32_t status = MX_OK;
   if (!mx_on_host(operation.context)) {
-    status = find_stream(operation.context, operation, &stream, error);
+    status = scheduler_.find_stream(operation.context, operation, &stream, error);
   }
   if (status == MX_OK && monitor_ != nullptr) status = check_writes(operation, error);
-  if (status == MX_OK && lost_forks_ != 0) status = check_lost(operation, error);
+  if (status == MX_OK && variables_.any_lost()) status = variables_.check_lost(operation, error);
   if (status == MX_OK) status = admit(error);
   if (status != MX_OK) {
     if (operation.destroy != nullptr) operation.destroy(operation.argument);
@@ -129,13 +102,14 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
       return refuse(operation, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
     }
     Block* block = make_block(operation);
+    block->pushed = profile_.on() ? now_ns() : 0;
     block->stream = stream;
-    enqueue(block, order, failure);
+    scheduler_.enqueue(block, order, failure);
   } catch (const std::bad_alloc&) {
     admission_.leave();
     return refuse(operation, error, MX_ERROR_MEMORY, "out of host memory");
   }
-  if (admission_.exiting()) finish_before_exit();
+  if (admission_.exiting()) lifecycle_.finish_before_exit();
   return MX_OK;
 }
 
@@ -171,31 +145,32 @@ int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority
   const mx_operation& prototype = op->prototype;
   Stream* stream = nullptr;
   if (!mx_on_host(context)) {
-    if (const int32_t status = find_stream(context, prototype, &stream, error)) return status;
+    if (const int32_t status = scheduler_.find_stream(context, prototype, &stream, error)) return status;
   }
   if (monitor_ != nullptr) {
     if (const int32_t status = check_writes(prototype, error)) return status;
   }
-  if (lost_forks_ != 0) {
-    if (const int32_t status = check_lost(prototype, error)) return status;
+  if (variables_.any_lost()) {
+    if (const int32_t status = variables_.check_lost(prototype, error)) return status;
   }
   if (const int32_t status = admit(error)) return status;
   try {
     const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
                           prototype.n_writes);
     Block* block = make_block(prototype);
+    block->pushed = profile_.on() ? now_ns() : 0;
     block->context = context;
     block->priority = priority;
     block->destroy = nullptr;  // the operator's argument goes with the operator
     block->reusable = op;
     block->stream = stream;
     op->references.fetch_add(1, std::memory_order_relaxed);
-    enqueue(block, order, failure);
+    scheduler_.enqueue(block, order, failure);
   } catch (const std::bad_alloc&) {
     admission_.leave();
     return set_error(error, MX_ERROR_MEMORY, "[push_operator] out of host memory");
   }
-  if (admission_.exiting()) finish_before_exit();
+  if (admission_.exiting()) lifecycle_.finish_before_exit();
   return MX_OK;
 }
 

@@ -2,15 +2,18 @@
 //
 // Where and when operations run: from the places at their variables to a thread, and out of what
 // became ready to the pools.
+#include "scheduler.h"
+
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "bulk.h"
-#include "engine.h"
 #include "frame.h"
 #include "lock_order.h"
 #include "openmp.h"
+#include "refusal.h"
 
 namespace mx::engine {
 
@@ -35,11 +38,11 @@ void report_part(void* profile, const mx_engine_event* part) {
 }  // namespace
 
 // The linearisation point of a push: every place is taken while every variable is locked.
-void Engine::enqueue(Block* block, const LockOrder& order, mx_failure** failure) {
+void Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failure) {
   Bulk& bulk = Bulk::of_this_thread();
-  if (bulk.open() && !options_.naive) bulk.join(this, block);
+  if (bulk.open() && !naive_) bulk.join(this, block);
   const bool in_bulk = block->bulk != 0;
-  const bool wait_for_turn = options_.naive && !Frame::any();
+  const bool wait_for_turn = naive_ && !Frame::any();
   Waiter turn;
   if (wait_for_turn) block->pusher = &turn;
   order.lock();
@@ -47,7 +50,7 @@ void Engine::enqueue(Block* block, const LockOrder& order, mx_failure** failure)
   uint32_t queued = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Entry& entry = block->entries[i];
-    if (entry.variable->forks != lost_forks_ && !lost(entry.variable, true)) entry.variable->forks = lost_forks_;
+    variables_.use(entry.variable);
     if (!entry.variable->append(&entry)) ++queued;
   }
   block->ungranted.store(queued, std::memory_order_relaxed);
@@ -62,7 +65,7 @@ void Engine::enqueue(Block* block, const LockOrder& order, mx_failure** failure)
     }
     turn.wait();
   }
-  if (options_.naive) {
+  if (naive_) {
     block->pusher = nullptr;
     run_naively(block, failure);
     return;
@@ -78,7 +81,7 @@ void Engine::enqueue(Block* block, const LockOrder& order, mx_failure** failure)
   if (!ready.empty()) dispatch(ready);
 }
 
-void Engine::run_naively(Block* block, mx_failure** failure) {
+void Scheduler::run_naively(Block* block, mx_failure** failure) {
   Waiter done;
   const bool asynchronous = block->run_async != nullptr;
   if (asynchronous) block->completion = &done;
@@ -89,7 +92,7 @@ void Engine::run_naively(Block* block, mx_failure** failure) {
   dispatch(ready);
 }
 
-void Engine::run(Block* block, uint32_t worker) {
+void Scheduler::run(Block* block, uint32_t worker) {
   thread_local int applied = 0;
   const int threads = omp_threads();
   if (threads != applied && threads != 0) set_openmp_threads(applied = threads);
@@ -102,31 +105,27 @@ void Engine::run(Block* block, uint32_t worker) {
   if (!ready.empty()) dispatch(ready);
 }
 
-void Engine::execute(Block* block, uint32_t worker, ReadyList& ready) {
+void Scheduler::execute(Block* block, uint32_t worker, ReadyList& ready) {
   if (block->pushed != 0) {
     block->started = now_ns();
     block->thread = thread_number();
   }
-  if (block->stream != nullptr && !options_.naive) {
-    if (begin_on_device(block)) {
+  if (block->stream != nullptr && !naive_) {
+    if (completion_.begin_on_device(block)) {
       run_body(block, worker, ready);
     } else {
-      on_launched(block, {}, ready);
+      completion_.on_launched(block, {}, ready);
     }
     return;
   }
-  if (block->property != MX_FN_NO_SKIP) {
-    Poison* poison = cancellation();
-    if (poison == nullptr) poison = find_poison(*block);
-    if (poison != nullptr) {
-      finish(block, {}, poison, ready);
-      return;
-    }
+  if (Poison* poison = completion_.reason_to_skip(*block)) {
+    completion_.finish(block, {}, poison, ready);
+    return;
   }
   run_body(block, worker, ready);
 }
 
-void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
+void Scheduler::run_body(Block* block, uint32_t worker, ReadyList& ready) {
   const mx_run_context context{sizeof(mx_run_context), worker, block->context,
                                block->stream == nullptr ? nullptr : block->stream->handle,
                                block->pushed == 0 ? nullptr : &report_part, &profile_, 0};
@@ -137,7 +136,7 @@ void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
       block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
     }
     if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      conclude(block, FailureRef(block->async_failure), ready);
+      completion_.conclude(block, FailureRef(block->async_failure), ready);
     }
     return;
   }
@@ -152,12 +151,12 @@ void Engine::run_body(Block* block, uint32_t worker, ReadyList& ready) {
   } catch (...) {
     failure = FailureRef(make_failure(MX_ERROR, "unknown C++ exception"));
   }
-  conclude(block, std::move(failure), ready);
+  completion_.conclude(block, std::move(failure), ready);
 }
 
 // Sends every block where it belongs.  Blocks that belong to one pool and became ready together
 // are handed over together.
-void Engine::dispatch(ReadyList ready) {
+void Scheduler::dispatch(ReadyList ready) {
   WorkerPool* pool = nullptr;
   ReadyList batch;
   const auto flush = [&] {
@@ -174,12 +173,12 @@ void Engine::dispatch(ReadyList ready) {
       continue;
     }
     if (block->kind == BlockKind::wait) {
-      finish_wait(block, ready);
+      completion_.finish_wait(block, ready);
     } else if (block->property == MX_FN_DELETE_VARIABLE) {
-      execute_deletion(block);
+      variables_.execute_deletion(block);
     } else if (block->pusher != nullptr) {
       block->pusher->signal();
-    } else if (options_.naive) {
+    } else if (naive_) {
       execute(block, 0, ready);
     } else {
       WorkerPool* destination = pools_.find(*block);
@@ -192,6 +191,69 @@ void Engine::dispatch(ReadyList ready) {
       batch.push(block);
     }
   }
+}
+
+void Scheduler::complete(Block* block, mx_failure* failure) {
+  // Once the operation no longer counts as pending, only this keeps the engine from being freed.
+  begin_hand_over();
+  ReadyList ready;
+  completion_.complete(block, failure, ready);
+  dispatch(ready);
+  end_hand_over();
+}
+
+void Scheduler::token_reached(InFlight* in_flight, mx_failure* failure) noexcept {
+  ReadyList ready;
+  completion_.token_reached(in_flight, failure, ready);
+  if (!ready.empty()) dispatch(ready);
+}
+
+int32_t Scheduler::find_stream(const mx_context& context, const mx_operation& operation,
+                            Stream** stream, mx_error* error) noexcept {
+  mx_error cause{};
+  *stream = devices_.find(context, operation.property, &cause);
+  if (*stream != nullptr) return MX_OK;
+  return refused(operation.name, error, static_cast<mx_status>(cause.code), cause.message);
+}
+
+bool Scheduler::on_own_thread() noexcept {
+  return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
+}
+
+bool Scheduler::stop(std::chrono::steady_clock::time_point when) noexcept {
+  const bool pools = pools_.stop(when);
+  return devices_.stop(when) && pools;
+}
+
+void Scheduler::abandon() noexcept {
+  pools_.abandon();
+  devices_.abandon();
+}
+
+std::vector<Running> Scheduler::running() {
+  std::vector<Running> found;
+  pools_.running(found);
+  devices_.running(found);
+  return found;
+}
+
+int Scheduler::set_workers(int n) noexcept {
+  if (!naive_) pools_.set_compute_threads(std::clamp(n, 1, 1024));
+  return workers();
+}
+
+void Scheduler::lock_for_fork() noexcept {
+  pools_.lock_for_fork();
+  devices_.lock_for_fork();
+}
+
+void Scheduler::unlock_after_fork(bool child) noexcept {
+  if (child) {
+    visitors_.store(0, std::memory_order_relaxed);
+    waiting_.store(0, std::memory_order_relaxed);
+  }
+  devices_.unlock_after_fork(child);
+  pools_.unlock_after_fork(child);
 }
 
 }  // namespace mx::engine

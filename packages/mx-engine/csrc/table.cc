@@ -33,16 +33,16 @@ Result of_this_version(const mx_operation& given, mx_error* error, Result refuse
 void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->head = {sizeof(mx_engine_api), MX_ENGINE_MAJOR, MX_ENGINE_MINOR};
   t->self = engine;
-  t->retain = [](void* self) { of(self).retain(); };
-  t->release = [](void* self) { of(self).release(); };
+  t->retain = [](void* self) { of(self).lifecycle().retain(); };
+  t->release = [](void* self) { of(self).lifecycle().release(); };
   t->intern = [](void*, const char* text) { return intern(text); };
-  t->new_variable = [](void* self) { return of(self).new_variable(); };
+  t->new_variable = [](void* self) { return of(self).variables().new_variable(); };
   t->delete_variable = [](void* self, mx_variable* variable, mx_context context,
                           void (*deleter)(void*), void* argument) {
-    of(self).delete_variable(variable, context, deleter, argument);
+    of(self).variables().delete_variable(variable, context, deleter, argument);
   };
   t->variable_version = [](void* self, mx_variable* variable) {
-    return of(self).version(variable);
+    return of(self).variables().version(variable);
   };
   t->push = [](void* self, const mx_operation* operation, mx_failure** failure, mx_error* error) {
     return of_this_version(*operation, error, int32_t{MX_ERROR_ABI}, [&](const mx_operation& whole) {
@@ -50,7 +50,7 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
     });
   };
   t->complete = [](void* self, mx_completion* done, mx_failure* failure) {
-    of(self).complete(reinterpret_cast<Block*>(done), failure);
+    of(self).scheduler().complete(reinterpret_cast<Block*>(done), failure);
   };
   t->new_operator = [](void* self, const mx_operation* prototype, mx_error* error) {
     return of_this_version(*prototype, error, static_cast<mx_operator*>(nullptr), [&](const mx_operation& whole) {
@@ -64,28 +64,28 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->delete_operator = [](void*, mx_operator* op) { release(op); };
   t->wait_for_variable = [](void* self, mx_variable* variable, int32_t for_write,
                             int64_t timeout_ns, mx_failure** failure, mx_error* error) {
-    return of(self).wait_for_variable(variable, for_write != 0, timeout_ns, failure, error);
+    return of(self).waiting().wait_for_variable(variable, for_write != 0, timeout_ns, failure, error);
   };
   t->wait_for_all = [](void* self, int64_t timeout_ns, mx_failure** failure, mx_error* error) {
-    return of(self).wait_for_all(timeout_ns, failure, error);
+    return of(self).waiting().wait_for_all(timeout_ns, failure, error);
   };
   t->variable_failure = [](void* self, mx_variable* variable) {
-    return of(self).failure_of(variable);
+    return of(self).waiting().failure_of(variable);
   };
   t->variable_ready = [](void* self, mx_variable* variable, int32_t for_write) -> int32_t {
-    return of(self).ready(variable, for_write != 0);
+    return of(self).waiting().ready(variable, for_write != 0);
   };
-  t->pending = [](void* self) { return of(self).pending(); };
-  t->stop = [](void* self) { of(self).stop(); };
-  t->notify_shutdown = [](void* self) { of(self).notify_shutdown(); };
-  t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).set_workers(n); };
-  t->workers = [](void* self) -> int32_t { return of(self).workers(); };
+  t->pending = [](void* self) { return of(self).waiting().pending(); };
+  t->stop = [](void* self) { of(self).lifecycle().stop(); };
+  t->notify_shutdown = [](void* self) { of(self).lifecycle().notify_shutdown(); };
+  t->set_workers = [](void* self, int32_t n) -> int32_t { return of(self).scheduler().set_workers(n); };
+  t->workers = [](void* self) -> int32_t { return of(self).scheduler().workers(); };
   t->set_bulk_size = [](void*, int32_t n) { return Bulk::of_this_thread().set_size(n); };
   t->set_sink = [](void* self, mx_engine_sink sink, void* argument) {
     of(self).profile().set_sink(sink, argument);
   };
   t->attach_device = [](void* self, const mx_device_api* device, mx_error* error) {
-    return of(self).attach_device(device, error);
+    return of(self).scheduler().attach_device(device, error);
   };
   t->is_naive = [](void* self) -> int32_t { return of(self).naive(); };
 }

@@ -19,7 +19,7 @@ struct mx_variable {
   bool deleted = false;       // freed when nobody pins it any more
   bool dying = false;         // deleted without a place in the queue: `deleter` runs when it is idle
   uint32_t reading = 0;       // reads that are granted
-  uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Engine::lost
+  uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
   uint32_t pins = 0;          // threads that wait and will come back to the variable
   union {
     uint64_t version = 0;  // finished writes

@@ -2,11 +2,13 @@
 //
 // Waiting.  A wait takes a place in the variable's queue like an operation, but is granted and
 // given back by the thread that makes it ready, without a detour through a pool.
+#include "waiting.h"
+
 #include <cstdio>
 
 #include "bulk.h"
-#include "engine.h"
 #include "frame.h"
+#include "refusal.h"
 
 namespace mx::engine {
 namespace {
@@ -29,7 +31,7 @@ class BlockingScope {
 
 }  // namespace
 
-int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
+int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
                            mx_error* error) noexcept {
   wait.variable = variable;
   std::lock_guard<SpinLock> lock(variable->lock);
@@ -46,7 +48,7 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
                   holder);
     return set_error(error, MX_ERROR, text);
   }
-  if (lost(variable, for_write)) {
+  if (variables_.lost(variable, for_write)) {
     return set_error(error, MX_ERROR,
                      "[wait_for_variable] the operations that use the variable were pending in the "
                      "parent when the process was forked, and do not exist here");
@@ -70,31 +72,18 @@ int32_t Engine::begin_wait(VariableWait& wait, Variable* variable, bool for_writ
   return MX_OK;
 }
 
-void Engine::finish_wait(Block* block, ReadyList& ready) noexcept {
-  auto* wait = static_cast<VariableWait*>(block->argument);
-  Variable* variable = wait->variable;
-  variable->lock.lock();
-  wait->poison = engine::retain(variable->poison);
-  variable->give_back(wait->entry.write);
-  variable->advance(ready);
-  const bool dies = variable->may_die();
-  variable->lock.unlock();
-  wait->waiter.signal();
-  if (dies) die(variable);
-}
-
-bool Engine::wait_until(VariableWait& wait,
+bool Waiting::wait_until(VariableWait& wait,
                         std::chrono::steady_clock::time_point when) noexcept {
   if (!wait.granted) {
     const BlockingScope scope;
-    begin_waiting();
+    scheduler_.begin_waiting();
     wait.granted = wait.waiter.spin_and_wait_until(when);
-    end_waiting();
+    scheduler_.end_waiting();
   }
   return wait.granted;
 }
 
-int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
+int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure) {
   if (failure != nullptr) *failure = nullptr;
   if (!wait.immediate) {
     if (monitor_ != nullptr) monitor_->wait_ended();
@@ -106,20 +95,20 @@ int32_t Engine::end_wait(VariableWait& wait, mx_failure** failure) {
       if (removed) wait.variable->advance(ready);
       const bool dies = removed && wait.variable->may_die();
       wait.variable->lock.unlock();
-      if (dies) die(wait.variable);
+      if (dies) variables_.die(wait.variable);
       if (!removed) wait.waiter.wait();  // granted in this moment
     }
     unpin(wait.variable);
-    dispatch(ready);
+    scheduler_.dispatch(ready);
     if (removed) return MX_TIMEOUT;
   }
-  if (failure != nullptr) *failure = failures_.deliver(wait.poison).release();
+  if (failure != nullptr) *failure = completion_.failures().deliver(wait.poison).release();
   engine::release(wait.poison);
   wait.poison = nullptr;
   return MX_OK;
 }
 
-int32_t Engine::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
+int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
                                   mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
   variable->lock.lock();
@@ -127,7 +116,7 @@ int32_t Engine::wait_for_variable(Variable* variable, bool for_write, int64_t ti
   Poison* poison = ready ? engine::retain(variable->poison) : nullptr;
   variable->lock.unlock();
   if (ready) {
-    if (failure != nullptr) *failure = failures_.deliver(poison).release();
+    if (failure != nullptr) *failure = completion_.failures().deliver(poison).release();
     engine::release(poison);
     return MX_OK;
   }
@@ -138,7 +127,7 @@ int32_t Engine::wait_for_variable(Variable* variable, bool for_write, int64_t ti
   return end_wait(wait, failure);
 }
 
-int32_t Engine::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept {
+int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept {
   if (failure != nullptr) *failure = nullptr;
   if (Frame::any()) {
     return set_error(error, MX_ERROR,
@@ -146,36 +135,36 @@ int32_t Engine::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error*
                      "for single variables instead");
   }
   if (!drain(timeout_ns)) return MX_TIMEOUT;
-  if (failure != nullptr) *failure = failures_.deliver_all().release();
+  if (failure != nullptr) *failure = completion_.failures().deliver_all().release();
   return MX_OK;
 }
 
-mx_failure* Engine::failure_of(Variable* variable) noexcept {
+mx_failure* Waiting::failure_of(Variable* variable) noexcept {
   std::lock_guard<SpinLock> lock(variable->lock);
   if (variable->poison == nullptr) return nullptr;
   return FailureRef(variable->poison->failure).release();
 }
 
-bool Engine::ready(Variable* variable, bool for_write) noexcept {
+bool Waiting::ready(Variable* variable, bool for_write) noexcept {
   {
     std::lock_guard<SpinLock> lock(variable->lock);
     if (variable->idle(for_write)) return true;
   }
-  Bulk::flush_all(this);  // who asks again and again must see it happen
+  Bulk::flush_all(&scheduler_);  // who asks again and again must see it happen
   return false;
 }
 
-uint64_t Engine::pending() noexcept {
+uint64_t Waiting::pending() noexcept {
   const uint64_t n = admission_.pending();
-  if (n != 0) Bulk::flush_all(this);
+  if (n != 0) Bulk::flush_all(&scheduler_);
   return n;
 }
 
-bool Engine::drain(int64_t timeout_ns) noexcept {
+bool Waiting::drain(int64_t timeout_ns) noexcept {
   if (admission_.pending() == 0) return true;
-  begin_waiting();
+  scheduler_.begin_waiting();
   const bool quiet = admission_.wait_until_quiet(deadline(timeout_ns));
-  end_waiting();
+  scheduler_.end_waiting();
   return quiet;
 }
 

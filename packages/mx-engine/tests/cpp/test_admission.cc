@@ -122,15 +122,15 @@ void a_fork_holds_other_threads_back() {
   }
   for (int i = 0; i < 20; ++i) {
     const auto start = Clock::now();
-    CHECK(engine(table)->hold_for_fork());
+    CHECK(engine(table)->lifecycle().hold_for_fork());
     do {  // a push that is being turned away counts for a moment
-      CHECK(engine(table)->drain(10'000'000'000) && seconds_since(start) < 5);
-    } while (!engine(table)->try_close_for_fork(false));
+      CHECK(engine(table)->waiting().drain(10'000'000'000) && seconds_since(start) < 5);
+    } while (!engine(table)->lifecycle().try_close_for_fork(false));
     while (table->pending(table.self()) != 0) {
       CHECK(seconds_since(start) < 5);
       sleep_ms(1);
     }
-    engine(table)->open_after_fork();
+    engine(table)->lifecycle().open_after_fork();
     sleep_ms(1);
   }
   ended = true;
@@ -153,12 +153,12 @@ void running_operations_push_while_a_fork_holds() {
     table.remove(v);
     return nullptr;
   });
-  CHECK(engine->hold_for_fork() && !engine->hold_for_fork());
-  CHECK(!engine->try_close_for_fork(false));
+  CHECK(engine->lifecycle().hold_for_fork() && !engine->lifecycle().hold_for_fork());
+  CHECK(!engine->lifecycle().try_close_for_fork(false));
   held = true;
-  CHECK(engine->drain(10'000'000'000) && ran == 1);
-  CHECK(engine->try_close_for_fork(false));
-  engine->open_after_fork();
+  CHECK(engine->waiting().drain(10'000'000'000) && ran == 1);
+  CHECK(engine->lifecycle().try_close_for_fork(false));
+  engine->lifecycle().open_after_fork();
   table.push({}, work_a_moment);
   CHECK(table.wait_all().empty());
 }
@@ -166,8 +166,8 @@ void running_operations_push_while_a_fork_holds() {
 void handlers_of_the_exit_push_and_others_do_not() {
   const Table table(2);
   auto* engine = static_cast<Engine*>(table.self());
-  CHECK(engine->close(1'000'000'000) && engine->stop());
-  engine->serve_exit();
+  CHECK(engine->lifecycle().close(1'000'000'000) && engine->lifecycle().stop());
+  engine->lifecycle().serve_exit();
   int ran = 0;
   table.push({}, [&](const mx_run_context&) -> mx_failure* {
     sleep_ms(20);

@@ -18,7 +18,7 @@ struct Cancelled {
     engine = new Engine(options);
     table = engine->table();
   }
-  ~Cancelled() { engine->release(); }
+  ~Cancelled() { engine->lifecycle().release(); }
   Engine* engine;
   mx_engine_api* table;
 };
@@ -55,12 +55,12 @@ void scenario(const Cancelled& c, mx_context context) {
   for (int i = 0; i < kPushed; ++i) {
     const mx_operation op = operation(&ran, &v, context);
     CHECK(c.table->push(c.engine, &op, nullptr, &error) == MX_OK);
-    if (i == 100) c.engine->cancel("the end");
+    if (i == 100) c.engine->completion().cancel("the end");
   }
-  c.engine->cancel("another end");  // the first counts
+  c.engine->completion().cancel("another end");  // the first counts
   CHECK(wait(c, v) == "the end");
   CHECK(wait(c, v) == "the end");  // whoever asks is told
-  CHECK(c.engine->drain(60'000'000'000));
+  CHECK(c.engine->waiting().drain(60'000'000'000));
   CHECK(ran <= 101);
   CHECK(c.table->variable_version(c.engine, v) == kPushed);
   CHECK(c.engine->failures().unobserved(nullptr) == 0);
@@ -69,7 +69,7 @@ void scenario(const Cancelled& c, mx_context context) {
   CHECK(wait(c, v) == "the end");
   c.table->delete_variable(c.engine, v, context, [](void* argument) { ++*static_cast<std::atomic<int>*>(argument); },
                            &destroyed);
-  CHECK(c.engine->drain(60'000'000'000));
+  CHECK(c.engine->waiting().drain(60'000'000'000));
   CHECK(destroyed == 1);
 }
 

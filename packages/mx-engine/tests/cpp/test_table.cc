@@ -154,13 +154,13 @@ void waits_with_a_limit() {
   // Not even for those that were already queued behind it.
   auto* engine = static_cast<Engine*>(table.self());
   mx::engine::VariableWait given_up;
-  CHECK(engine->begin_wait(given_up, v, true, &error) == MX_OK);
+  CHECK(engine->waiting().begin_wait(given_up, v, true, &error) == MX_OK);
   second = false;
   table.push({{v}, {}}, [&](const mx_run_context&) -> mx_failure* {
     second = true;
     return nullptr;
   });
-  CHECK(engine->end_wait(given_up, &failure) == MX_TIMEOUT);
+  CHECK(engine->waiting().end_wait(given_up, &failure) == MX_TIMEOUT);
   for (int i = 0; i < 2000 && !second; ++i) sleep_ms(1);
   CHECK(second);
   open = true;
@@ -181,12 +181,12 @@ void a_variable_is_deleted_while_somebody_waits() {
     });
     mx::engine::VariableWait wait;
     mx_error error{};
-    CHECK(engine->begin_wait(wait, v, i % 2 == 0, &error) == MX_OK);
+    CHECK(engine->waiting().begin_wait(wait, v, i % 2 == 0, &error) == MX_OK);
     table.remove(v);
     *open = true;
-    if (i % 3 != 0) engine->wait_until(wait, mx::engine::deadline(i * 100));
+    if (i % 3 != 0) engine->waiting().wait_until(wait, mx::engine::deadline(i * 100));
     mx_failure* failure = nullptr;
-    const int32_t status = engine->end_wait(wait, &failure);
+    const int32_t status = engine->waiting().end_wait(wait, &failure);
     CHECK(status == MX_OK || status == MX_TIMEOUT);
   }
   CHECK(table.wait_all().empty());
@@ -295,7 +295,7 @@ void a_closed_engine_finishes_what_it_has() {
         [](void* n) { static_cast<std::atomic<int>*>(n)->fetch_add(1); }, &freed);
     refused = true;
   });
-  CHECK(engine->close(60'000'000'000));
+  CHECK(engine->lifecycle().close(60'000'000'000));
   pusher.join();
   CHECK(ran == 1 && freed == 1);
   table.remove(w);
@@ -310,8 +310,8 @@ void pushes_wait_for_a_fork_in_the_way_of_the_host() {
     sleep_ms(1);
   };
   auto* engine = new Engine(options);
-  CHECK(engine->try_close_for_fork(false));
-  CHECK(!engine->try_close_for_fork(true));
+  CHECK(engine->lifecycle().try_close_for_fork(false));
+  CHECK(!engine->lifecycle().try_close_for_fork(true));
   std::atomic<bool> pushed{false};
   std::thread other([&] {
     mx_operation op = bare();
@@ -322,17 +322,17 @@ void pushes_wait_for_a_fork_in_the_way_of_the_host() {
   });
   while (slept < 3) sleep_ms(1);
   CHECK(!pushed);
-  engine->open_after_fork();
+  engine->lifecycle().open_after_fork();
   other.join();
   // A fork while the engine closes leaves it closing.
-  CHECK(engine->close(60'000'000'000));
-  CHECK(engine->try_close_for_fork(false));
-  engine->open_after_fork();
+  CHECK(engine->lifecycle().close(60'000'000'000));
+  CHECK(engine->lifecycle().try_close_for_fork(false));
+  engine->lifecycle().open_after_fork();
   mx_operation op = bare();
   op.run = [](void*, const mx_run_context*) -> mx_failure* { return nullptr; };
   mx_error error{};
   CHECK(engine->push(op, nullptr, &error) == MX_ERROR_SHUTDOWN);
-  engine->release();
+  engine->lifecycle().release();
 }
 
 struct Events {

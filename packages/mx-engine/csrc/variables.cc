@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Variables are made by anybody, and end behind everything that was pushed on them.
+#include "variables.h"
+
 #include <new>
 
-#include "engine.h"
+#include "frame.h"
+#include "refusal.h"
 
 namespace mx::engine {
 
-Variable* Engine::new_variable() noexcept {
+Variable* Variables::new_variable() noexcept {
   auto* variable = new (std::nothrow) Variable;
   if (monitor_ != nullptr && variable != nullptr) monitor_->born(variable);
   return variable;
 }
 
-uint64_t Engine::version(Variable* variable) noexcept {
+uint64_t Variables::version(Variable* variable) noexcept {
   std::lock_guard<SpinLock> lock(variable->lock);
   return variable->version;
 }
 
-void Engine::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
+void Variables::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
   if (lost_forks_ != 0) {
     const std::lock_guard<SpinLock> lock(variable->lock);
@@ -62,7 +65,7 @@ void Engine::delete_variable(Variable* variable, mx_context context, void (*dele
   if (granted) execute_deletion(block);
 }
 
-void Engine::execute_deletion(Block* block) noexcept {
+void Variables::execute_deletion(Block* block) noexcept {
   Variable* variable = block->entries[0].variable;
   if (block->destroy != nullptr) block->destroy(block->argument);
   free_block(block);
@@ -70,12 +73,12 @@ void Engine::execute_deletion(Block* block) noexcept {
 }
 
 // A dying variable that nobody uses any more; called by the last one who did.
-void Engine::die(Variable* variable) noexcept {
+void Variables::die(Variable* variable) noexcept {
   if (variable->deleter != nullptr) variable->deleter(variable->argument);
   end(variable);
 }
 
-void Engine::end(Variable* variable) noexcept {
+void Variables::end(Variable* variable) noexcept {
   if (monitor_ != nullptr) monitor_->died(variable);
   variable->lock.lock();
   variable->deleted = true;
@@ -83,6 +86,27 @@ void Engine::end(Variable* variable) noexcept {
   variable->lock.unlock();
   if (last) free_variable(variable);
   admission_.leave();
+}
+
+// Whether the variable waits for operations that a parent had pending at a fork, and will for ever; its lock is held.
+bool Variables::lost(const Variable* variable, bool for_write) const noexcept {
+  return variable->forks != lost_forks_ && !variable->idle(for_write) && Frame::holder(variable) == nullptr;
+}
+
+int32_t Variables::check_lost(const mx_operation& operation, mx_error* error) noexcept {
+  bool any = false;
+  const auto look = [&](Variable* const* variables, uint32_t n, bool for_write) {
+    for (uint32_t i = 0; i < n && !any; ++i) {
+      const std::lock_guard<SpinLock> lock(variables[i]->lock);
+      any = lost(variables[i], for_write);
+    }
+  };
+  look(operation.reads, operation.n_reads, false);
+  look(operation.writes, operation.n_writes, true);
+  if (!any) return MX_OK;
+  return refused(operation.name, error, MX_ERROR,
+                 "a variable of it was used by operations that were pending in the parent when the process was "
+                 "forked, and do not exist here; use a new variable");
 }
 
 }  // namespace mx::engine

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stop, shut-down, forks and the end of an engine, with Ctrl-C.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "bindings.h"
+#include "frame.h"
+
+namespace mx::engine {
+namespace {
+
+constexpr auto kFirstHold = std::chrono::milliseconds(500);  // how long a fork holds pushes back at first
+
+int64_t nanoseconds_until(Clock::time_point end) {
+  return std::max<int64_t>(0, std::chrono::nanoseconds(end - Clock::now()).count());
+}
+
+// Ctrl-C was pressed where Python drops exceptions, in a destructor or a fork hook: it is pressed
+// again when that is over.
+void interrupt_later() {
+  PyErr_Clear();
+  try {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      PyErr_SetInterrupt();  // needs no GIL
+    }).detach();
+  } catch (const std::system_error&) {  // no more threads
+    PyErr_SetInterrupt();
+  }
+}
+
+// Waits until nothing is pending.  False when the time ran out, or, with the exception set, when
+// Ctrl-C was pressed.
+bool drain_for(Engine* engine, const std::optional<double>& timeout) {
+  const Clock::time_point end = deadline_of(timeout);
+  for (;;) {
+    {
+      const GilRelease nogil;
+      const auto slice = std::min<Clock::duration>(end - Clock::now(), kSignalInterval);
+      const int64_t ns = std::chrono::nanoseconds(slice).count();
+      if (engine->waiting().drain(std::max<int64_t>(0, ns))) return true;
+    }
+    if (interrupted() || Clock::now() >= end) return false;
+  }
+}
+
+bool drain(const PyEngine& self, const std::optional<double>& timeout) {
+  const bool quiet = drain_for(self.get(), timeout);
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return quiet;
+}
+
+// Drains and ends the threads; False when that took longer than `timeout`.
+bool stop(const PyEngine& self, const std::optional<double>& timeout) {
+  const Clock::time_point end = deadline_of(timeout);
+  if (Scheduler::on_own_thread() || !drain(self, timeout)) return false;
+  const GilRelease nogil;
+  return self.get()->lifecycle().stop(nanoseconds_until(end));
+}
+
+// Refuses pushes of other threads than the running operations', then drains.
+bool close(const PyEngine& self, const std::optional<double>& timeout) {
+  const Clock::time_point end = deadline_of(timeout);
+  for (;;) {
+    {
+      const GilRelease nogil;
+      const Clock::time_point slice = Clock::now() + kSignalInterval;
+      if (self.get()->lifecycle().close(nanoseconds_until(std::min(end, slice)))) return true;
+    }
+    if (interrupted()) throw py::error_already_set();
+    if (Clock::now() >= end) return false;
+  }
+}
+
+// Drains and stops the engine, and closes it for pushes of other threads: "quiet".  "busy" when
+// operations were still pending after `timeout` seconds or at Ctrl-C, "inside" when the fork
+// happens inside an operation: the child's engine then starts without what was pending.
+//
+// Other threads' pushes are held back meanwhile, or a moment without any might never come.  What
+// is pending may wait for just such a thread, which therefore gets on for a moment now and then.
+const char* before_fork(const PyEngine& self, double timeout) {
+  Engine* const engine = self.get();
+  const Clock::time_point end = deadline_of(timeout);
+  const bool inside = Frame::any();
+  const auto seconds_until = [](Clock::time_point when) {
+    return std::chrono::duration<double>(when - Clock::now()).count();
+  };
+  for (auto hold = kFirstHold; !inside; hold *= 2) {
+    engine->lifecycle().hold_for_fork();
+    if (drain_for(engine, seconds_until(std::min(end, Clock::now() + hold)))) {
+      {
+        const GilRelease nogil;
+        engine->lifecycle().stop(nanoseconds_until(end));
+      }
+      if (engine->lifecycle().try_close_for_fork(false)) return "quiet";
+    }
+    if (PyErr_Occurred() != nullptr || Clock::now() >= end) break;
+    engine->lifecycle().open_after_fork();
+    drain_for(engine, seconds_until(std::min(end, Clock::now() + kSignalInterval)));
+    if (PyErr_Occurred() != nullptr) break;
+  }
+  if (PyErr_Occurred() != nullptr) interrupt_later();
+  engine->lifecycle().try_close_for_fork(true);
+  return inside ? "inside" : "busy";
+}
+
+// Operations that run now, as "name (pushed at file:line)".
+std::vector<std::string> running(const PyEngine& self) {
+  std::vector<std::string> texts;
+  for (const Running& operation : self.get()->scheduler().running()) {
+    std::string text = operation.name == nullptr ? "unnamed" : operation.name;
+    if (operation.origin != nullptr) text += std::string(" (pushed at ") + operation.origin + ")";
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void after_fork(const PyEngine& self) { self.get()->lifecycle().open_after_fork(); }
+
+}  // namespace
+
+PyEngine::~PyEngine() {
+  const py::error_scope kept;
+  const bool quiet =
+      !engine_->lifecycle().last_user() || Scheduler::on_own_thread() || drain_for(engine_, std::nullopt);
+  if (PyErr_Occurred() != nullptr) interrupt_later();
+  const GilRelease nogil;
+  engine_->lifecycle().release(quiet);
+}
+
+void bind_lifecycle(py::class_<PyEngine>& engine) {
+  engine.def("drain", &drain, py::arg("timeout"))
+      .def("stop", &stop, py::arg("timeout") = py::none())
+      .def("close", &close, py::arg("timeout"))
+      .def("cancel", [](const PyEngine& e, const std::string& why) { e.get()->completion().cancel(why.c_str()); },
+           py::arg("why"))
+      .def("serve_exit", [](const PyEngine& e) { e.get()->lifecycle().serve_exit(); })
+      .def("notify_shutdown", [](const PyEngine& e) { e.get()->lifecycle().notify_shutdown(); })
+      .def("running", &running)
+      .def("before_fork", &before_fork, py::arg("timeout"))
+      .def("after_fork", &after_fork);
+}
+
+}  // namespace mx::engine

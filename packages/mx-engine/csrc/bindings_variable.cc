@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variables.
+#include "bindings.h"
+
+namespace mx::engine {
+namespace {
+
+void delete_variable(const PyEngine& self, PyVariable& variable, const py::object& deleter) {
+  checked(self.get(), variable);
+  if (!deleter.is_none()) {
+    const py::tuple writes = py::make_tuple(py::cast(&variable));
+    push_python(self.get(), deleter, py::tuple(), writes, py::none(), 0, py::none(), "no_skip", false);
+  }
+  variable.remove();
+}
+
+}  // namespace
+
+Variable* checked(const Engine* engine, const PyVariable& variable) {
+  if (variable.engine != engine) {
+    raise_status(MX_ERROR_VALUE, "the variable belongs to another engine");
+    throw py::error_already_set();
+  }
+  if (variable.handle == nullptr) {
+    raise_status(MX_ERROR_VALUE, "the variable was deleted");
+    throw py::error_already_set();
+  }
+  return variable.handle;
+}
+
+void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
+  py::class_<PyVariable>(module, "Variable", py::module_local());
+  engine
+      .def("new_variable",
+           [](const py::object& self) {
+             return std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get());
+           })
+      .def("delete_variable", &delete_variable, py::arg("variable"), py::arg("deleter") = py::none())
+      .def("variable_version",
+           [](const PyEngine& e, const PyVariable& v) {
+             return e.get()->variables().version(checked(e.get(), v));
+           },
+           py::arg("variable"))
+      .def("variable_ready",
+           [](const PyEngine& e, const PyVariable& v, bool for_write) {
+             return e.get()->waiting().ready(checked(e.get(), v), for_write);
+           },
+           py::arg("variable"), py::arg("for_write") = false);
+}
+
+}  // namespace mx::engine

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting, and what failed.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+
+namespace mx::engine {
+namespace {
+
+// False when the time ran out.
+bool wait_for_variable(const PyEngine& self, const PyVariable& variable, bool for_write,
+                       const std::optional<double>& timeout) {
+  Engine* engine = self.get();
+  Variable* handle = checked(engine, variable);
+  const Clock::time_point end = deadline_of(timeout);
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  VariableWait wait;
+  raise_unless_ok(engine->waiting().begin_wait(wait, handle, for_write, &error), error);
+  bool interrupt = false;
+  int32_t status = MX_OK;
+  for (bool done = wait.granted; !done && !interrupt;) {
+    {
+      const WaitWithoutGil nogil;
+      done = engine->waiting().wait_until(wait, std::min(end, Clock::now() + kSignalInterval));
+    }
+    if (!done && Clock::now() >= end) break;
+    interrupt = !done && interrupted();
+  }
+  if (wait.immediate) {
+    status = engine->waiting().end_wait(wait, &failure);
+  } else {
+    const GilRelease nogil;
+    status = engine->waiting().end_wait(wait, interrupt ? nullptr : &failure);
+  }
+  if (interrupt) throw py::error_already_set();
+  if (status == MX_TIMEOUT) return false;
+  raise_failure_if_any(failure);
+  return true;
+}
+
+bool wait_for_all(const PyEngine& self, const std::optional<double>& timeout) {
+  const Clock::time_point end = deadline_of(timeout);
+  mx_failure* failure = nullptr;
+  for (;;) {
+    mx_error error{};
+    int32_t status = MX_OK;
+    {
+      const WaitWithoutGil nogil;
+      const auto slice = std::min<Clock::duration>(end - Clock::now(), kSignalInterval);
+      status = self.get()->waiting().wait_for_all(
+          std::max<int64_t>(0, std::chrono::nanoseconds(slice).count()), &failure, &error);
+    }
+    if (status != MX_TIMEOUT) {
+      raise_unless_ok(status, error);
+      raise_failure_if_any(failure);
+      return true;
+    }
+    if (interrupted()) throw py::error_already_set();
+    if (Clock::now() >= end) return false;
+  }
+}
+
+// The exception recorded for a variable, delivered or not; None without one.
+py::object variable_failure(const PyEngine& self, const PyVariable& variable) {
+  const FailureRef failure(self.get()->waiting().failure_of(checked(self.get(), variable)));
+  if (!failure) return py::none();
+  if (failure.get()->payload_kind == MX_PAYLOAD_PYTHON) {
+    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(failure.get()->payload));
+  }
+  raise_failure(failure.get());
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return py::reinterpret_steal<py::object>(value);
+}
+
+// How many failures nobody has seen, and descriptions of the first of them.
+std::pair<size_t, std::vector<std::string>> unobserved(const PyEngine& self) {
+  std::vector<FailureRef> first;
+  const size_t count = self.get()->failures().unobserved(&first);
+  std::vector<std::string> texts;
+  for (const FailureRef& failure : first) {
+    std::string text = failure.get()->message;
+    if (failure.get()->operator_name[0] != '\0') {
+      text += std::string(" (in operator ") + failure.get()->operator_name;
+      if (failure.get()->origin[0] != '\0') {
+        text += std::string(", pushed at ") + failure.get()->origin;
+      }
+      text += ")";
+    }
+    texts.push_back(std::move(text));
+  }
+  return {count, std::move(texts)};
+}
+
+}  // namespace
+
+// The moment `seconds` from now; far away for None.
+Clock::time_point deadline_of(const std::optional<double>& seconds) {
+  if (!seconds.has_value()) return deadline(-1);
+  if (std::isnan(*seconds)) {
+    raise_status(MX_ERROR_VALUE, "timeout: expected a number of seconds, got nan");
+    throw py::error_already_set();
+  }
+  return deadline(static_cast<int64_t>(std::clamp(*seconds, 0.0, 1e9) * 1e9));
+}
+
+void raise_failure_if_any(mx_failure* failure) {
+  if (failure == nullptr) return;
+  const FailureRef owned(failure);
+  raise_failure(failure);
+  throw py::error_already_set();
+}
+
+void bind_waits(py::class_<PyEngine>& engine) {
+  engine.def("wait_for_variable", &wait_for_variable, py::arg("variable"), py::kw_only(),
+             py::arg("for_write") = false, py::arg("timeout") = py::none())
+      .def("wait_for_all", &wait_for_all, py::kw_only(), py::arg("timeout") = py::none())
+      .def("variable_failure", &variable_failure, py::arg("variable"))
+      .def("unobserved", &unobserved)
+      .def_property_readonly("pending", [](const PyEngine& e) { return e.get()->waiting().pending(); });
+}
+
+}  // namespace mx::engine
