@@ -58,7 +58,7 @@ template <class Make>
 pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
   PlanPtr plan = or_else(PlanPtr(), [&] {
     const Signature signature{specs(inputs), specs(outputs)};
-    pybind11::gil_scoped_release release;
+    const GilRelease release;
     return make(signature);
   });
   if (plan == nullptr) return pybind11::none();
