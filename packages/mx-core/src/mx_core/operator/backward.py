@@ -153,6 +153,8 @@ def infer_through_forward(op: Operator[Any], p: Params, state: Shapes | Types, r
     except MXNetError as error:
         given = ", ".join(f"{mine} {state.get(mine)}" for mine, _ in pairs)
         raise type(error)(f"{error}; {given} do not belong to one {forward.name}") from error
+    if rule == "infer_type":
+        whole.refuse_integers(forward)  # type: ignore[union-attr]
 
 
 def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:

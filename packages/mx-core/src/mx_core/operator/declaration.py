@@ -67,8 +67,8 @@ class Operator(Generic[P]):
     shape_only: ClassVar[tuple[str, ...]] = ()
     is_random: ClassVar[bool] = False
     dynamic_output: ClassVar[bool] = False
-    #: every tensor is of a floating-point type
-    floating_only: ClassVar[bool] = False
+    #: tensors that are of a floating-point type, by name; True: all are. Its backward operator's are, too
+    floating_only: ClassVar[bool | tuple[str, ...]] = False
     #: the kernel behaves differently in training
     needs_train_flag: ClassVar[bool] = False
     #: a loss: backward starts here and out-gradients are not read

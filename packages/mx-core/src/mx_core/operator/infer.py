@@ -138,11 +138,14 @@ class Types:
         for name in names:
             self.assign(name, known)
 
-    def refuse_integers(self) -> None:
-        """DTypeError when a type is known that has no fractions."""
-        for name, known in self._table.items():
+    def refuse_integers(self, op: Operator[Any]) -> None:
+        """DTypeError when a type is known that has no fractions, of a tensor that must have one."""
+        only = self._table if op.floating_only is True else op.floating_only or ()
+        for name in only:
+            known = self._table.get(name)
             if known is not None and dtypes.name(known) not in dtypes.FLOATING:
-                raise self.error(f"{name}: expected a floating-point type, got {dtypes.name(known)}")
+                allowed = ", ".join(sorted(dtypes.FLOATING))
+                raise self.error(f"{name}: expected one of {allowed}, got {dtypes.name(known)}")
 
     def error(self, message: str) -> DTypeError:
         """A DTypeError that names the operator, for the rule to raise."""
@@ -226,8 +229,7 @@ def infer_types(
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Types(where, input_names + output_names, [*inputs, *given])
         _run_to_fixed_point(op, p, state, "infer_type")
-        if op.floating_only:
-            state.refuse_integers()
+        state.refuse_integers(op)
         return state.values(input_names), state.values(output_names)
     except MXNetError:
         raise

@@ -63,10 +63,10 @@ def swap_axes(call: KernelCall) -> Any:
 
 
 def reverse(call: KernelCall) -> Any:
-    """Axes walked backwards."""
+    """Axes walked backwards; one that is named twice is not."""
     p: Any = call.params
     view = _source(call)
-    for axis in {axis % len(view.shape) for axis in p.axis}:
+    for axis in (axis % len(view.shape) for axis in p.axis):
         view = view.part(axis, view.shape[axis] - 1, -1, view.shape[axis])
     return _plan(call, [move(view, _target(call))])
 

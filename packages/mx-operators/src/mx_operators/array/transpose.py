@@ -96,6 +96,12 @@ class ReverseParam(Params):
     axis: Shape = required("axes to reverse")
 
 
+def reversed_axes(p: ReverseParam, rank: int) -> tuple[int, ...]:
+    """Axes from 0; one that is named twice is reversed twice, and so not at all."""
+    named = [axis % rank for axis in p.axis]
+    return tuple(axis for axis in range(rank) if named.count(axis) % 2)
+
+
 class Reverse(Operator[ReverseParam]):
     """Order along axes reversed."""
 
@@ -113,7 +119,7 @@ class Reverse(Operator[ReverseParam]):
         return g.op("reverse", (g.out_grad(),), params=p)
 
     def reference(self, p: ReverseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        return (np.flip(inputs[0], p.axis),)
+        return (np.flip(inputs[0], reversed_axes(p, inputs[0].ndim)),)
 
 
 class BlockParam(Params):

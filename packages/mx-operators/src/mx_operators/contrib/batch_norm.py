@@ -35,6 +35,7 @@ class SyncBatchNorm(Normalization[SyncBatchNormParam]):
     """
 
     name = "_contrib_SyncBatchNorm"
+    floating_only = True
 
     def shown_inverted(self, p: SyncBatchNormParam) -> bool:
         """The variance itself is shown."""
@@ -51,6 +52,7 @@ class BatchNormWithReLU(Normalization[BatchNormParam]):
     """max(BatchNorm(data), 0)."""
 
     name = "_contrib_BatchNormWithReLU"
+    floating_only = True
 
     def reference(self, p: BatchNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         y, *rest = super().reference(p, inputs, ctx)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mx_core import dtypes
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import Array, Arrays, NoParams, Operator, ReferenceContext, Shapes, Types
 from mx_operators.nn.base import wide
@@ -44,8 +45,10 @@ class HawkesLogLikelihood(Operator):
             s.unify(["lags", "marks"])
 
     def infer_type(self, p: NoParams, t: Types) -> None:
-        """One floating type; marks are int32 unless told."""
+        """One type of numbers; marks are int32 unless told."""
         t.unify([name for name in (*self.arguments, *self.results) if name != "marks"])
+        if t.get("lda") == dtypes.code("bool"):
+            raise t.error("lda: expected a type of numbers, got bool")
         if t.get("marks") is None:
             t.assign("marks", np.int32)
 

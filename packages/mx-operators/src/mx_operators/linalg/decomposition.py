@@ -23,6 +23,7 @@ class Gelqf(Operator):
     """A = L·Q of (…, m, n), m ≤ n: Q (…, m, n) with orthonormal rows and L (…, m, m) lower triangular."""
 
     name = "_linalg_gelqf"
+    floating_only = True
     aliases = ("linalg_gelqf",)
     arguments = ("A",)
     results = ("output0", "output1")
@@ -60,6 +61,7 @@ class Syevd(Operator):
     """
 
     name = "_linalg_syevd"
+    floating_only = True
     aliases = ("linalg_syevd",)
     arguments = ("A",)
     results = ("output0", "output1")

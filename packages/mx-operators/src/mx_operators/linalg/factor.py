@@ -36,6 +36,7 @@ class Potrf(Operator[CholeskyParam]):
     """Cholesky factor of a symmetric positive definite A: lower L with A = L·Lᵀ, or upper U with A = Uᵀ·U."""
 
     name = "_linalg_potrf"
+    floating_only = True
     aliases = ("linalg_potrf",)
     arguments = ("A",)
 

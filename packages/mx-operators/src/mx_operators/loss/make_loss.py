@@ -95,6 +95,7 @@ class SoftmaxCrossEntropy(Operator):
     """Σ −log softmax(data)[label]: data (N, C) and label (N,) give (1,)."""
 
     name = "softmax_cross_entropy"
+    floating_only = ("data",)
     arguments = ("data", "label")
     without_gradient = ("label",)
 

@@ -55,12 +55,14 @@ class LinearRegressionOutput(_Regression):
     """data; the gradient is that of ½(data − label)², averaged over an example's outputs."""
 
     name = "LinearRegressionOutput"
+    floating_only = True
 
 
 class LogisticRegressionOutput(_Regression):
     """sigmoid(data); the gradient is that of the binary cross-entropy."""
 
     name = "LogisticRegressionOutput"
+    floating_only = True
 
     def reference(self, p: RegressionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         with np.errstate(over="ignore"):
@@ -71,6 +73,7 @@ class MAERegressionOutput(_Regression):
     """data; the gradient is that of |data − label|."""
 
     name = "MAERegressionOutput"
+    floating_only = True
 
     def difference(self, y: Array, label: Array) -> Array:
         return np.sign(y - label)
@@ -88,6 +91,7 @@ class SVMOutput(Operator[SVMOutputParam]):
     """data (…, C); the gradient is that of a one-against-all hinge loss with label (…)."""
 
     name = "SVMOutput"
+    floating_only = True
     arguments = ("data", "label")
     without_gradient = ("label",)
     is_loss = True

@@ -50,6 +50,7 @@ class SoftmaxOutput(Operator[SoftmaxOutputParam]):
     """
 
     name = "SoftmaxOutput"
+    floating_only = ("data",)
     aliases = ("Softmax",)
     arguments = ("data", "label")
     without_gradient = ("label",)

@@ -132,6 +132,7 @@ class Pooling(Operator[PoolingParam]):
     """
 
     name = "Pooling"
+    floating_only = True
     aliases = ("Pooling_v1",)
 
     def infer_shape(self, p: PoolingParam, s: Shapes) -> None:

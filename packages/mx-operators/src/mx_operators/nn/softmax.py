@@ -204,6 +204,7 @@ class SoftmaxActivation(Operator[SoftmaxActivationParam]):
     """softmax over everything but the first axis, or (mode channel) over axis 1."""
 
     name = "SoftmaxActivation"
+    floating_only = True
 
     def infer_shape(self, p: SoftmaxActivationParam, s: Shapes) -> None:
         """As data, which has an axis behind the first."""

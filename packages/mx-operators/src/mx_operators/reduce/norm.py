@@ -49,6 +49,8 @@ class Norm(Operator[NormParam]):
     def backward(self, p: NormParam, out_grad: Array, data: Array, output: Array) -> Array:
         """sign(x), or x over the norm; 0 where the norm is 0."""
         g, y = spread(p, out_grad, data.shape), spread(p, output, data.shape)
+        if data.dtype.kind == "b":  # signs and quotients of truth values are themselves
+            return g & data
         return g * (np.sign(data) if p.ord == 1 else data / np.where(y == 0, 1, y))
 
 

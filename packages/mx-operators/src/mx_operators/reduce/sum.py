@@ -32,13 +32,16 @@ class Mean(Reduction):
     linear = True
 
     def compute(self, x: Array, axes: tuple[int, ...]) -> Array:
-        """Sum over count, NaN of nothing; of integers truncated, 0 of nothing."""
+        """Sum over count, NaN of nothing; of integers truncated, 0 of nothing; of truth values whether any is true."""
         count = prod(x.shape[a] for a in axes)
+        if x.dtype.kind == "b":
+            return x.any(axes, keepdims=True)
         total = x.sum(axes, keepdims=True, dtype=x.dtype)
         if x.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 return total / count
-        return np.sign(total) * (abs(total) // max(count, 1))
+        exact = total.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
+        return np.sign(exact) * (abs(exact) // exact.dtype.type(max(count, 1)))
 
     def backward(self, p: ReduceParam, out_grad: Array, data: ShapeOnly) -> Array:
         count = max(data.size // max(out_grad.size, 1), 1)

@@ -82,6 +82,7 @@ class RNN(Operator[RNNParam]):
     """
 
     name = "RNN"
+    floating_only = ("data", "parameters", "state")
     arguments = ("data", "parameters", "state", "state_cell", "sequence_length")
     without_gradient = ("sequence_length",)
     results = ("output", "state_output", "statecell_output", "reserve", "mask")

@@ -70,6 +70,7 @@ class BilinearSampler(Operator[BilinearSamplerParam]):
     """
 
     name = "BilinearSampler"
+    floating_only = True
     arguments = ("data", "grid")
 
     def infer_shape(self, p: BilinearSamplerParam, s: Shapes) -> None:

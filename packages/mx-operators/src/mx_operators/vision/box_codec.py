@@ -38,6 +38,7 @@ class BoxEncode(Operator):
     """
 
     name = "_contrib_box_encode"
+    floating_only = True
     arguments = ("samples", "matches", "anchors", "refs", "means", "stds")
     results = ("output0", "output1")
     differentiable = False
@@ -88,6 +89,7 @@ class BoxDecode(Operator[BoxDecodeParam]):
     """Boxes in corner form from offsets data (B, N, 4) relative to anchors (1, N, 4); no gradient."""
 
     name = "_contrib_box_decode"
+    floating_only = True
     arguments = ("data", "anchors")
     differentiable = False
 

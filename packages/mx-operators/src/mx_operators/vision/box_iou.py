@@ -25,6 +25,7 @@ class BoxIou(Operator[BoxIouParam]):
     """
 
     name = "_contrib_box_iou"
+    floating_only = True
     arguments = ("lhs", "rhs")
     differentiable = False
 
@@ -59,6 +60,7 @@ class BipartiteMatching(Operator[BipartiteMatchingParam]):
     """
 
     name = "_contrib_bipartite_matching"
+    floating_only = True
     results = ("output0", "output1")
     differentiable = False
 

@@ -35,6 +35,7 @@ class BoxNms(Operator[BoxNmsParam]):
     """
 
     name = "_contrib_box_nms"
+    floating_only = ("data",)
     aliases = ("_contrib_box_non_maximum_suppression",)
     results = ("output0", "source")
     hidden = ("source",)

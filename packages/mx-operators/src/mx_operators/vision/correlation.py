@@ -66,6 +66,7 @@ class Correlation(Operator[CorrelationParam]):
     """
 
     name = "Correlation"
+    floating_only = True
     arguments = ("data1", "data2")
 
     def infer_shape(self, p: CorrelationParam, s: Shapes) -> None:

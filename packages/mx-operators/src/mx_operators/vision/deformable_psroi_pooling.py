@@ -66,6 +66,7 @@ class DeformablePSROIPooling(Operator[DeformablePSROIPoolingParam]):
     """
 
     name = "_contrib_DeformablePSROIPooling"
+    floating_only = True
     arguments = ("data", "rois", "trans")
     without_gradient = ("rois",)
 

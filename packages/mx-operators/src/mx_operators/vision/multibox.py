@@ -88,6 +88,7 @@ class MultiBoxTarget(Operator[MultiBoxTargetParam]):
     """
 
     name = "_contrib_MultiBoxTarget"
+    floating_only = True
     aliases = ("_npx_multibox_target",)
     arguments = ("anchor", "label", "cls_pred")
     results = ("loc_target", "loc_mask", "cls_target")
@@ -183,6 +184,7 @@ class MultiBoxDetection(Operator[MultiBoxDetectionParam]):
     """
 
     name = "_contrib_MultiBoxDetection"
+    floating_only = True
     aliases = ("_npx_multibox_detection",)
     arguments = ("cls_prob", "loc_pred", "anchor")
     differentiable = False

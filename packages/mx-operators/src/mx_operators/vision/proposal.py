@@ -115,6 +115,7 @@ class MultiProposal(Operator[ProposalParam]):
     """
 
     name = "_contrib_MultiProposal"
+    floating_only = True
     arguments = ("cls_prob", "bbox_pred", "im_info")
     results = ("output", "score")
     differentiable = False
@@ -155,6 +156,7 @@ class Proposal(MultiProposal):
     """MultiProposal of a single image: (post, 5)."""
 
     name = "_contrib_Proposal"
+    floating_only = True
 
     def infer_shape(self, p: ProposalParam, s: Shapes) -> None:
         prob = image_shape(s, "cls_prob")

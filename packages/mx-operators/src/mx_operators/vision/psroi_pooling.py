@@ -63,6 +63,7 @@ class PSROIPooling(Operator[PSROIPoolingParam]):
     """
 
     name = "_contrib_PSROIPooling"
+    floating_only = True
     arguments = ("data", "rois")
     without_gradient = ("rois",)
 

@@ -175,6 +175,7 @@ class ROIAlign(_Align[ROIAlignParam]):
     """
 
     name = "_contrib_ROIAlign"
+    floating_only = True
 
     def infer_shape(self, p: ROIAlignParam, s: Shapes) -> None:
         data, rois = region_shapes(p, s, 5)
@@ -206,6 +207,7 @@ class RROIAlign(_Align[RROIAlignParam]):
     """ROIAlign of rotated regions rois (R, 6): (image, centre x, centre y, width, height, degrees)."""
 
     name = "_contrib_RROIAlign"
+    floating_only = True
 
     def infer_shape(self, p: RROIAlignParam, s: Shapes) -> None:
         data, rois = region_shapes(p, s, 6)

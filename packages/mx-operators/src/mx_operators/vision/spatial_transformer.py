@@ -37,6 +37,7 @@ class SpatialTransformer(Operator[SpatialTransformerParam]):
     """data (N, C, H, W) at the points θ·(x, y, 1); loc (N, 6) are the matrices θ (2, 3)."""
 
     name = "SpatialTransformer"
+    floating_only = True
     arguments = ("data", "loc")
 
     def infer_shape(self, p: SpatialTransformerParam, s: Shapes) -> None:

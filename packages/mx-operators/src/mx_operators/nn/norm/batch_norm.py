@@ -133,4 +133,5 @@ class BatchNorm(Normalization[BatchNormParam]):
     """
 
     name = "BatchNorm"
+    floating_only = True
     aliases = ("BatchNorm_v1",)

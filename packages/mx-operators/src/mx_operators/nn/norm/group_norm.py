@@ -23,6 +23,7 @@ class GroupNorm(GroupedNorm[GroupNormParam]):
     """
 
     name = "GroupNorm"
+    floating_only = True
 
     def groups(self, p: GroupNormParam, channels: int) -> int:
         """num_groups."""

@@ -13,6 +13,7 @@ class InstanceNorm(GroupedNorm[GroupedNormParam]):
     """
 
     name = "InstanceNorm"
+    floating_only = True
 
     def groups(self, p: GroupedNormParam, channels: int) -> int:
         """One channel a group."""

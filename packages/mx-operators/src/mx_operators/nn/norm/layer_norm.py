@@ -27,6 +27,7 @@ class LayerNorm(Operator[LayerNormParam]):
     """
 
     name = "LayerNorm"
+    floating_only = True
     arguments = ("data", "gamma", "beta")
     results = ("output", "mean", "std")
 
