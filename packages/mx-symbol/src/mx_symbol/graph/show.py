@@ -12,7 +12,7 @@ from mx_symbol.graph.ir import Graph
 
 #: the longest list of parameters shown
 _WIDTH = 60
-_BOX, _ROW, _GAP = 190, 70, 20
+_BOX, _ROW, _GAP = 200, 70, 14
 
 
 def text(graph: Graph) -> str:
@@ -81,9 +81,9 @@ def svg(graph: Graph) -> str:
         fill = "#eee" if node.is_variable else "#cde" if node in graph.forward else "#edc"
         parts.append(
             f'<g><title>{escape(_application(node))}</title><rect x="{x}" y="{y}" width="{_BOX}" height="40" '
-            f'rx="4" fill="{fill}" stroke="#888"/><text x="{x + 6}" y="{y + 16}" font-size="12">'
-            f'{escape(node.name[:30])}</text><text x="{x + 6}" y="{y + 33}" font-size="10" fill="#555">'
-            f"{escape(_application(node)[:36])}</text></g>"
+            f'rx="4" fill="{fill}" stroke="#888"/><text x="{x + 6}" y="{y + 17}" font-size="15">'
+            f'{escape(_cut(node.name, 21))}</text><text x="{x + 6}" y="{y + 34}" font-size="13" fill="#444">'
+            f"{escape(_cut(_application(node), 25))}</text></g>"
         )
     return "\n".join([*parts, "</svg>"])
 
@@ -127,6 +127,11 @@ def _application(node: Node) -> str:
     shown = ", ".join(f"{name}={value}" for name, value in node.params.attrs().items())
     shown = shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
     return f"{node.op.name}[{shown}]" if shown else node.op.name
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _quoted(part: str) -> str:

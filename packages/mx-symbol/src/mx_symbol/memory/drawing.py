@@ -50,7 +50,7 @@ def stacked(plans: Mapping[str, MemoryPlan]) -> str:
 def _opening(rows: int) -> str:
     width, height = WIDTH + 2 * MARGIN, rows * (HEIGHT + 2 * MARGIN)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="17">'
     )
 
@@ -86,11 +86,11 @@ def _arc(earlier: int, later: int, x: float) -> str:
 
 def _axes(plan: MemoryPlan, n_steps: int) -> Iterable[str]:
     bottom = MARGIN + HEIGHT
-    mib = plan.total_bytes / 2**20
+    unit, size = ("MiB", 2**20) if plan.total_bytes >= 2**20 else ("KiB", 2**10)
     yield f'<text x="{MARGIN}" y="{MARGIN - 40}" font-size="19">{escape(str(plan).splitlines()[0])}</text>'
     yield f'<text x="{MARGIN + WIDTH}" y="{bottom + 24}" text-anchor="end">step {n_steps - 1}</text>'
     yield f'<text x="{MARGIN}" y="{bottom + 24}">step 0</text>'
     for share in (0.0, 0.5, 1.0):
         at = bottom - share * HEIGHT
-        yield f'<text x="{MARGIN - 6}" y="{at + 4:.1f}" text-anchor="end">{share * mib:.4g}</text>'
-    yield f'<text x="{MARGIN - 6}" y="{MARGIN - 14}" text-anchor="end">MiB</text>'
+        yield f'<text x="{MARGIN - 6}" y="{at + 4:.1f}" text-anchor="end">{share * plan.total_bytes / size:.4g}</text>'
+    yield f'<text x="{MARGIN - 6}" y="{MARGIN - 14}" text-anchor="end">{unit}</text>'
