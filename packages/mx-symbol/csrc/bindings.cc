@@ -140,6 +140,7 @@ PYBIND11_MODULE(_core, module) {
       .def("push", &push, py::arg("part"), py::arg("priority") = 0,
            "Pushes a part to the engine; asynchronous.");
   bind_inference(module);
+  bind_gradient(module);
   bind_graph(module);
   bind_memory(module);
 }

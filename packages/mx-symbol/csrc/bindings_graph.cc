@@ -52,6 +52,100 @@ py::list topological_order(const py::iterable& heads) {
   return order;
 }
 
+// Raises PluginError of mx_core.errors.
+[[noreturn]] void refuse(const std::string& message) {
+  const py::object type = py::module_::import("mx_core.errors").attr("PluginError");
+  PyErr_SetString(type.ptr(), message.c_str());
+  throw py::error_already_set();
+}
+
+std::string quoted_name(PyObject* named) { return py::repr(attribute(named, "name")).cast<std::string>(); }
+
+// Copies the part of a graph in which entries are replaced; never recurses.
+class Replacement {
+ public:
+  // `copy` is a function of (node, inputs) that makes the node that stands for another.
+  Replacement(const py::dict& mapping, const py::function& copy) : mapping_(mapping), copy_(copy) {}
+
+  // The entry that stands for one of the old graph.
+  py::object of(PyObject* head) {
+    PyObject* entry = follow(head);
+    std::vector<Open> stack;
+    open(node_of(entry), stack);
+    while (!stack.empty()) {
+      Open& top = stack.back();
+      if (top.next == top.inputs.size()) {
+        done_[top.node] = finished(top);
+        stack.pop_back();
+        continue;
+      }
+      PyObject* below = node_of(top.inputs[top.next++]);
+      const auto known = done_.find(below);
+      if (known == done_.end()) {
+        open(below, stack);
+      } else if (!known->second) {
+        refuse("node " + quoted_name(below) + " would depend on itself");
+      }
+    }
+    return standing_for(entry);
+  }
+
+ private:
+  struct Open {
+    PyObject* node;
+    std::vector<PyObject*> inputs;  // after replacement; the graph and the mapping hold them
+    size_t next = 0;
+  };
+
+  void open(PyObject* node, std::vector<Open>& stack) {
+    if (!done_.try_emplace(node).second) return;
+    Open made{node, {}, 0};
+    PyObject* inputs = inputs_of(node);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); ++i) made.inputs.push_back(follow(PyList_GET_ITEM(inputs, i)));
+    stack.push_back(std::move(made));
+  }
+
+  PyObject* follow(PyObject* entry) const {
+    PyObject* const start = entry;
+    for (size_t steps = 0; PyObject* next = PyDict_GetItemWithError(mapping_.ptr(), entry); entry = next) {
+      if (++steps > mapping_.size()) refuse(quoted_name(start) + " is replaced by itself");
+    }
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return entry;
+  }
+
+  py::object standing_for(PyObject* entry) const {
+    const py::object& node = done_.at(node_of(entry));
+    if (node.is(py::handle(node_of(entry)))) return py::reinterpret_borrow<py::object>(entry);
+    return make_entry(node.ptr(), static_cast<uint32_t>(index_of(entry)));
+  }
+
+  // The node itself where it reads what it read before.
+  py::object finished(const Open& open) const {
+    PyObject* old = inputs_of(open.node);
+    bool changed = false;
+    for (size_t i = 0; i < open.inputs.size(); ++i) {
+      PyObject* node = node_of(open.inputs[i]);
+      changed |= open.inputs[i] != PyList_GET_ITEM(old, i) || !done_.at(node).is(py::handle(node));
+    }
+    if (!changed) return py::reinterpret_borrow<py::object>(open.node);
+    py::list inputs;
+    for (PyObject* entry : open.inputs) inputs.append(standing_for(entry));
+    return copy_(py::handle(open.node), inputs);
+  }
+
+  const py::dict& mapping_;
+  const py::function& copy_;
+  std::unordered_map<PyObject*, py::object> done_;  // null while it is open
+};
+
+py::list replaced(const py::list& heads, const py::dict& mapping, const py::function& copy) {
+  Replacement replacement(mapping, copy);
+  py::list result;
+  for (const py::handle head : heads) result.append(replacement.of(head.ptr()));
+  return result;
+}
+
 // When each node of a graph asks to run.  One that `given` does not name runs just before its first reader.
 std::vector<int64_t> times_of(const FlatGraph& graph, const py::dict& given) {
   const auto n = static_cast<uint32_t>(graph.n_nodes());
@@ -244,6 +338,8 @@ void bind_graph(py::module_& module) {
              "Every node that some need, inputs before users; depth first in the order of heads and inputs.");
   module.def("scheduled", &scheduled, py::arg("order"), py::arg("forward"), py::arg("times"), py::arg("mark"),
              "The nodes with an operator, each after its inputs: forward first, of it those with the mark, by time.");
+  module.def("replaced", &replaced, py::arg("heads"), py::arg("mapping"), py::arg("copy"),
+             "Heads of a graph in which entries are replaced; copy(node, inputs) makes nodes that read others then.");
   module.def("fusion_groups", &find_fusion_groups, py::arg("graph"), py::arg("specs"), py::arg("forward"),
              py::arg("values"), py::arg("kind"), py::arg("heads"), py::arg("kernel"), py::arg("span"),
              py::arg("searched"),

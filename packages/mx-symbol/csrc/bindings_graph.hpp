@@ -10,6 +10,7 @@ namespace py = pybind11;
 
 // Adds graphs in numbers, what is inferred of them, and the walks over graphs to the module.
 void bind_inference(py::module_& module);
+void bind_gradient(py::module_& module);
 void bind_graph(py::module_& module);
 
 }  // namespace mx::symbol

@@ -266,6 +266,7 @@ def prepare_call(
     outputs: Sequence[TensorSpec],
     ctx: Context,
     is_train: bool = False,
+    prepared: kernels.Prepared | None = None,
 ) -> object:
     """An operator call for one signature, as capsule `mx.call.v1`: what executors run.
 
@@ -273,6 +274,7 @@ def prepare_call(
     ----------
     inputs : auxiliary states last
     outputs : hidden ones last
+    prepared : the kernel of this signature, where it has been prepared already
 
     Raises
     ------
@@ -280,7 +282,8 @@ def prepare_call(
     """
     on_host = ctx.device_type.startswith("cpu")
     try:
-        prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
+        if prepared is None:
+            prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
     except NoKernelError as error:
         raise error if on_host else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
     if prepared.function is not None and not on_host:

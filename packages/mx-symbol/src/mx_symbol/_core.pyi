@@ -3,7 +3,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from mx_core.kernels import TensorSpec
+from mx_core.operator import Operator, Params
 from mx_symbol.graph.facts import Facts
+from mx_symbol.graph.gradient import Recipe
 from mx_symbol.graph.node import Entry, Node
 
 T = TypeVar("T")
@@ -37,10 +39,26 @@ class Inference(Generic[T]):
 def specs_of(
     shapes: Inference[tuple[int, ...]], codes: Inference[int], make: Callable[[Entry, Any, Any], TensorSpec]
 ) -> dict[Entry, TensorSpec]: ...
+def gradient(
+    graph: FlatGraph,
+    heads: list[Entry],
+    head_grads: list[Entry | None],
+    variables: list[Node],
+    node: type[Node],
+    group: str,
+    add: tuple[Operator, Params],
+    zeros: Callable[[Entry], Node],
+    total: Callable[[Entry, list[Entry]], Node],
+    recipe: Callable[[Facts], Recipe | None],
+    chained: int,
+) -> tuple[list[Entry | None], list[Node]]: ...
 def topological_order(heads: Iterable[Node]) -> list[Node]: ...
 def scheduled(
     order: list[Node], forward: frozenset[Node], times: dict[Node, int], mark: str
 ) -> tuple[Node, ...]: ...
+def replaced(
+    heads: list[Entry], mapping: dict[Entry, Entry], copy: Callable[[Node, list[Entry]], Node]
+) -> list[Entry]: ...
 def fusion_groups(
     graph: FlatGraph,
     specs: dict[Entry, TensorSpec],

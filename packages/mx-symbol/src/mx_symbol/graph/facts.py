@@ -118,9 +118,15 @@ class Facts:
             _, codes = self.infer_types(tuple([code for _, code in inputs]), unknown, node)
             if any(s is None or -1 in s or c is None for s, c in zip(shapes, codes, strict=True)):
                 return None
-            found = tuple(TensorSpec(shape, code) for shape, code in zip(shapes, codes, strict=True))
+            found = tuple([spec_of(shape, code) for shape, code in zip(shapes, codes, strict=True)])
             _keep(self._specs, inputs, found)
         return found
+
+
+@lru_cache(maxsize=KEPT)
+def spec_of(shape: tuple[int, ...], code: int) -> TensorSpec:
+    """Shape and type; equal ones are one object, so that signatures are told apart by identity."""
+    return TensorSpec(shape, code)
 
 
 def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -11,19 +11,34 @@ gradients need is made, so branches to other arguments cost nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from mx_core import operators
 from mx_core.errors import ArgumentError
 from mx_core.operator import Entry as Term
 from mx_core.operator import Operator, Params
 from mx_core.operator.derivative import BackwardOp
+from mx_symbol._core import FlatGraph, gradient
 from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.graph.facts import Facts
 
 #: an entry with this many readers sums its gradient as the parts come, so that few are alive at a time
 CHAIN_FROM = 8
+
+#: what a gradient is computed from: (kind, number, output), the kinds being numbered as in csrc/bindings_gradient.cc
+Value: TypeAlias = tuple[int, int, int]
+#: outputs whose gradients are read; nodes (operator, parameters, suffix of the name, inputs); gradients of the inputs
+Recipe: TypeAlias = tuple[
+    tuple[int, ...],
+    tuple[tuple[Operator, Params, str, tuple[Value, ...]], ...],
+    tuple[Value | None, ...],
+]
+_KINDS = {"out_grad": 0, "input": 1, "output": 2, "node": 3}
+_NODE_INPUT = 4
+#: the attribute that gradients take over
+_GROUP = "__ctx_group__"
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,21 @@ def gradient_graph(
     head_grads : one per head; None is zero
     variables : what to differentiate by
     """
-    return _Backward(heads, variables).run(heads, head_grads)
+    graph = FlatGraph(topological_order(entry.node for entry in heads))
+
+    def zeros(like: Entry) -> Node:
+        return _made("zeros_like", (like,), like.node, "_zero_grad")
+
+    def total(entry: Entry, parts: list[Entry]) -> Node:
+        variadic = operators.get("add_n").variadic
+        values = {variadic: len(parts)} if variadic else {}
+        return _made("add_n", parts, entry.node, "_sum_grad", **values)
+
+    grads, nodes = gradient(
+        graph, list(heads), list(head_grads), list(variables), Node, _GROUP,
+        (operators.get("_grad_add"), _no_params("_grad_add")), zeros, total, _recipe, CHAIN_FROM,
+    )  # fmt: skip
+    return GradientGraph(tuple(grads), tuple(nodes))
 
 
 def gradient_symbol(heads: Sequence[Entry], names: Sequence[str]) -> tuple[Entry, ...]:
@@ -82,103 +111,37 @@ def _no_params(op: str) -> Params:
     return params
 
 
-def _shortcut(entry: Entry) -> Entry:
-    """The input that an output of an elementwise gradient is a mere copy of, as in that of a sum."""
-    op, params = entry.node.op, entry.node.params
-    if not isinstance(op, BackwardOp) or op.broadcast or params is None:
-        return entry
+def _made(op: str, inputs: Sequence[Entry], forward: Node, suffix: str, **values: object) -> Node:
+    """A node of the gradient of another."""
+    attrs = {_GROUP: forward.attrs[_GROUP]} if _GROUP in forward.attrs else None
+    made = apply_plain(op, inputs, forward.name + suffix, **values).node
+    return Node(made.op, made.params, made.name, attrs, inputs)
+
+
+def _recipe(facts: Facts) -> Recipe | None:
+    """The gradient of an operator as the native part takes it; None where no input has one."""
+    gradient = facts.gradient
+    if gradient.is_zero:
+        return None
+    nodes = [operators.get(step.op) for step in gradient.nodes]
+    copied = [_copied(op, step.params) for op, step in zip(nodes, gradient.nodes, strict=True)]
+
+    def value(term: Term) -> Value:
+        if term.kind == "node" and term.output in copied[term.index]:
+            return (_NODE_INPUT, term.index, copied[term.index][term.output])
+        return (_KINDS[term.kind], term.index, term.output)
+
+    suffixes = ["_backward"] if len(nodes) == 1 else [f"_backward{i}" for i in range(len(nodes))]
+    steps = tuple(
+        (op, step.params, suffix, tuple(map(value, step.inputs)))
+        for op, step, suffix in zip(nodes, gradient.nodes, suffixes, strict=True)
+    )
+    return tuple(facts.read_out_grads), steps, tuple(term and value(term) for term in gradient.grads)
+
+
+def _copied(op: Operator, params: Params) -> dict[int, int]:
+    """Outputs of an elementwise gradient that are mere copies of an input, as in that of a sum, and which input."""
+    if not isinstance(op, BackwardOp) or op.broadcast:
+        return {}
     expression = op.expression(params)
-    value = expression.outputs[entry.index]
-    return entry.node.inputs[value] if value < expression.n_inputs else entry
-
-
-class _Backward:
-    def __init__(self, heads: Sequence[Entry], variables: Sequence[Node]) -> None:
-        self._order = topological_order(entry.node for entry in heads)
-        self._variables = variables
-        self._contributions: dict[Entry, list[Entry]] = {}
-        self._made: list[Node] = []
-        self._operators: dict[str, Operator] = {}
-        self._plain: dict[str, Params] = {}  # of operators that are applied without parameters
-        self._useful = set(variables)
-        self._readers: Counter[Entry] = Counter()
-        for node in self._order:
-            if any(entry.node in self._useful for entry in node.inputs):
-                self._useful.add(node)
-                self._readers.update(node.inputs)
-
-    def run(self, heads: Sequence[Entry], head_grads: Sequence[Entry | None]) -> GradientGraph:
-        for head, grad in zip(heads, head_grads, strict=True):
-            if grad is not None:
-                self._contribute(head, grad)
-        for node in reversed(self._order):
-            if node.op is not None and node in self._useful:
-                self._differentiate(node)
-        grads = tuple(self._sum(Entry(variable)) for variable in self._variables)
-        needed = set(topological_order(grad.node for grad in grads if grad is not None))
-        return GradientGraph(grads, tuple(node for node in self._made if node in needed))
-
-    def _contribute(self, entry: Entry, grad: Entry) -> None:
-        parts = self._contributions.setdefault(entry, [])
-        if parts and self._readers[entry] >= CHAIN_FROM:
-            parts[0] = Entry(self._node("_grad_add", (parts[0], grad), entry.node, "_sum_grad"))
-        else:
-            parts.append(grad)
-
-    def _differentiate(self, node: Node) -> None:
-        facts = node.facts
-        gradient = facts.gradient
-        if gradient.is_zero:
-            return
-        incoming = [self._sum(Entry(node, i)) for i in range(node.num_outputs)]
-        read = facts.read_out_grads
-        if read and all(incoming[i] is None for i in read):
-            return  # gradients are linear in the out-gradients; those of losses do not depend on them
-        made: list[Node] = []
-
-        def entry(term: Term) -> Entry:
-            if term.kind == "node":
-                return _shortcut(Entry(made[term.index], term.output))
-            if term.kind == "input":
-                return node.inputs[term.index]
-            if term.kind == "output":
-                return Entry(node, term.index)
-            grad = incoming[term.index]
-            if grad is None:
-                grad = incoming[term.index] = self._zero(Entry(node, term.index))
-            return grad
-
-        for i, step in enumerate(gradient.nodes):
-            suffix = "_backward" if len(gradient.nodes) == 1 else f"_backward{i}"
-            made.append(self._node(step.op, [entry(term) for term in step.inputs], node, suffix, step.params))
-        for target, term in zip(node.inputs, gradient.grads, strict=False):
-            if term is not None and target.node in self._useful:
-                self._contribute(target, entry(term))
-
-    def _node(
-        self, op: str, inputs: Sequence[Entry], forward: Node, suffix: str, params: Params | None = None
-    ) -> Node:
-        attrs = {k: v for k, v in forward.attrs.items() if k == "__ctx_group__"} if forward.attrs else None
-        if op not in self._operators:
-            self._operators[op] = operators.get(op)
-        if params is None:
-            params = self._plain.get(op)
-            if params is None:
-                params = self._plain[op] = _no_params(op)
-        made = Node(self._operators[op], params, forward.name + suffix, attrs, inputs)
-        self._made.append(made)
-        return made
-
-    def _zero(self, like: Entry) -> Entry:
-        return Entry(self._node("zeros_like", (like,), like.node, "_zero_grad"))
-
-    def _sum(self, entry: Entry) -> Entry | None:
-        """The whole gradient of an entry; called once, when all its users are done."""
-        parts = self._contributions.pop(entry, [])
-        if not parts:
-            return None
-        if len(parts) == 1:
-            return parts[0]
-        op = operators.get("add_n")
-        params = op.Param.parse({op.variadic: len(parts)} if op.variadic else {}, op="add_n")
-        return Entry(self._node("add_n", parts, entry.node, "_sum_grad", params))
+    return {o: value for o, value in enumerate(expression.outputs) if value < expression.n_inputs}

@@ -15,12 +15,38 @@ from mx_core import operators
 from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
-from mx_core.kernels import TensorSpec, prepare
+from mx_core.kernels import Prepared, TensorSpec, prepare
 from mx_core.operator import Operator, Params
 from mx_symbol import _core
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
-from mx_symbol.graph.facts import KEPT
+from mx_symbol.graph.facts import KEPT, facts_of
+
+
+class Kernels:
+    """Kernels that were prepared for a graph, so that what a pass asked for is not prepared again when it is run."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[Prepared | None, Any]] = {}
+
+    def get(
+        self,
+        op: Operator,
+        params: Params,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        context: Context,
+        is_train: bool,
+    ) -> Prepared | None:
+        """The kernel of a signature; None where there is none."""
+        key = (facts_of(op, params), tuple(map(id, inputs)), tuple(map(id, outputs)), context, is_train)
+        if key not in self._known:
+            try:
+                found = prepare(op, params, inputs, outputs, context, is_train)
+            except NoKernelError:
+                found = None
+            self._known[key] = found, (inputs, outputs)  # which are held, so that their identities stay
+        return self._known[key][0]
 
 
 class Graph:
@@ -34,6 +60,7 @@ class Graph:
     context : where it runs
     is_train : operators behave as in training
     times : the place in the schedule that a node asks for
+    kernels : those that passes have asked for; the graphs that are made of this one share them
     """
 
     def __init__(
@@ -44,6 +71,7 @@ class Graph:
         context: Context,
         is_train: bool = False,
         times: dict[Node, int] | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         self.outputs = tuple(outputs)
         self.grads = tuple(grads)
@@ -51,6 +79,7 @@ class Graph:
         self.context = context
         self.is_train = is_train
         self.times = times if times is not None else self._topological_times()
+        self.kernels = Kernels() if kernels is None else kernels
 
     @property
     def heads(self) -> tuple[Entry, ...]:
@@ -148,10 +177,8 @@ class Graph:
         outputs: Sequence[TensorSpec],
     ) -> bool:
         """True where something faster than a reference would compute a node."""
-        try:
-            return prepare(op, params, inputs, outputs, self.context, self.is_train).variant != "reference"
-        except NoKernelError:
-            return False
+        found = self.kernels.get(op, params, inputs, outputs, self.context, self.is_train)
+        return found is not None and found.variant != "reference"
 
     def replace(self, mapping: Mapping[Entry, Entry]) -> Graph:
         """The graph in which entries on the left are replaced by those on the right, wherever they are read.
@@ -173,10 +200,19 @@ class Graph:
                 )
             if new.node.op is not None and old.node in times and new.node not in self.times:
                 times[new.node] = max(times.get(new.node, 0), times[old.node])
-        copier = _Copier(mapping, self.specs, times)
-        heads = [copier.copied(entry) for entry in self.heads]
+
+        def copy(node: Node, inputs: list[Entry]) -> Node:
+            made = node.copy(inputs)
+            self.specs.update(
+                (Entry(made, i), self.specs[Entry(node, i)]) for i in range(len(node.facts.outputs))
+            )
+            if node in times:
+                times[made] = times[node]
+            return made
+
+        heads = _core.replaced(list(self.heads), dict(mapping), copy)
         n = len(self.outputs)
-        return Graph(heads[:n], heads[n:], self.specs, self.context, self.is_train, times)
+        return Graph(heads[:n], heads[n:], self.specs, self.context, self.is_train, times, self.kernels)
 
     def _topological_times(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}
@@ -217,54 +253,3 @@ def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]
     outputs = tuple([Entry(node, i) for i in range(len(made))])
     specs.update(zip(outputs, made, strict=True))
     return outputs
-
-
-class _Copier:
-    """Copies the part of a graph in which entries are replaced; never recurses."""
-
-    def __init__(
-        self, mapping: Mapping[Entry, Entry], specs: dict[Entry, TensorSpec], times: dict[Node, int]
-    ) -> None:
-        self._mapping, self._specs, self._times = mapping, specs, times
-        self._done: dict[Node, Node] = {}
-
-    def _follow(self, entry: Entry) -> Entry:
-        start, steps = entry, 0
-        while entry in self._mapping:
-            entry = self._mapping[entry]
-            steps += 1
-            if steps > len(self._mapping):
-                raise PluginError(f"{start.name!r} is replaced by itself")
-        return entry
-
-    def copied(self, entry: Entry) -> Entry:
-        """The entry that stands for one of the old graph."""
-        entry = self._follow(entry)
-        stack, open_ = [entry.node], set()
-        while stack:
-            node = stack[-1]
-            if node in self._done:
-                stack.pop()
-                continue
-            inputs = [self._follow(e) for e in node.inputs]
-            missing = [e.node for e in inputs if e.node not in self._done]
-            if not missing:
-                stack.pop()
-                open_.discard(node)
-                self._done[node] = self._copy(node, [Entry(self._done[e.node], e.index) for e in inputs])
-                continue
-            if node in open_:
-                raise PluginError(f"node {node.name!r} would depend on itself")
-            open_.add(node)
-            stack.extend(missing)
-        return Entry(self._done[entry.node], entry.index)
-
-    def _copy(self, node: Node, inputs: list[Entry]) -> Node:
-        if inputs == node.inputs:
-            return node
-        made = node.copy(inputs)
-        for i in range(node.num_outputs):
-            self._specs[Entry(made, i)] = self._specs[Entry(node, i)]
-        if node in self._times:
-            self._times[made] = self._times[node]
-        return made

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mx_symbol.memory.plan import MemoryPlan
 
 
@@ -19,8 +17,7 @@ def behind(prepared: MemoryPlan, n_steps: int, kept_bytes: int, running: MemoryP
     first_value = 1 + max((*prepared.names, *prepared.placements), default=-1)
     first_storage = 1 + max((place.storage for place in prepared.placements.values()), default=-1)
     moved = {
-        first_value + value: replace(
-            place,
+        first_value + value: place._replace(
             value=first_value + value,
             storage=first_storage + place.storage,
             birth=n_steps + place.birth,

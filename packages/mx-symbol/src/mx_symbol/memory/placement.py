@@ -38,7 +38,7 @@ ROUNDS = 16
 RANGES = 256
 
 
-@dataclass
+@dataclass(slots=True)
 class _Block:
     """Values that share memory one after the other."""
 
@@ -173,6 +173,8 @@ def _donor(
     taken: set[int],
 ) -> int | None:
     """The input whose memory output `position` may take over, or None."""
+    if not step.inplace:
+        return None
     target = step.writes[position]
     allowed = {i for i, o in step.inplace if o == position}
     for i in sorted(allowed):

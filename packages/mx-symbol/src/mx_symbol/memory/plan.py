@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mx_core.context import Context
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One node of a schedule, in terms of value numbers.
 
     Attributes
@@ -26,8 +26,7 @@ class Step:
     after: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Where a value lies and when it is alive (steps, both inclusive).
 
     `host` is the external value in whose array it lies, at offset 0; −1 is the arena.

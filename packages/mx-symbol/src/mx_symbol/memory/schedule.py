@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mx_core.graph import PREPARED
+from mx_core.kernels import TensorSpec
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.branches import Branch, make_branches, may_pay, pays
@@ -40,6 +41,7 @@ class Schedule:
     nodes : in the order in which they run
     n_forward : nodes of the forward part
     steps : the nodes as the planner sees them
+    microseconds : about what each node takes
     values : number of every planned or external value
     sizes : bytes per value
     external : values that lie in arrays: outputs, gradients, what prepared nodes keep
@@ -51,6 +53,7 @@ class Schedule:
     nodes: tuple[Node, ...]
     n_forward: int
     steps: tuple[Step, ...]
+    microseconds: tuple[float, ...]
     values: dict[Entry, int]
     sizes: tuple[int, ...]
     external: frozenset[int]
@@ -60,21 +63,21 @@ class Schedule:
 
     def written_inplace(self, time: int, output: Entry) -> bool:
         """True when an output takes over the memory of an input of its step."""
-        value = self.values.get(output, -1)
-        place = self.plan.placements.get(value)
         step = self.steps[time]
+        if not step.inplace:
+            return False
+        value = self.values.get(output, -1)
+        places = self.plan.placements
+        place = places.get(value)
         for i, o in step.inplace:
-            other = self.plan.placements.get(step.reads[i])
-            if other is None or other.death != time or step.writes[o] != value:
+            if step.writes[o] != value:
+                continue
+            other = places.get(step.reads[i])
+            if other is None or other.death != time:
                 continue
             if other.host == value if place is None else other.storage == place.storage:
                 return True
         return False
-
-
-def unread_inputs(node: Node) -> frozenset[int]:
-    """Positions of inputs of which only shape and type matter."""
-    return frozenset() if node.op is None else node.facts.unread
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
@@ -99,25 +102,32 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
         kept.update(graph.grads.values())
     read: set[Entry] = set()
     for node in nodes:
-        unread = unread_inputs(node)
-        read.update(entry for i, entry in enumerate(node.inputs) if i not in unread)
+        unread = node.facts.unread
+        read.update([e for i, e in enumerate(node.inputs) if i not in unread] if unread else node.inputs)
+    known: dict[int, int] = {}  # bytes by identity of what the graph holds
     values: dict[Entry, int] = {}
     sizes: list[int] = []
+    names: dict[int, str] = {}
     for node in nodes:
-        for i in range(node.num_outputs):
+        for i, output in enumerate(node.facts.outputs):
             entry = Entry(node, i)
             if entry in read or entry in kept:
-                values[entry] = len(sizes)
-                sizes.append(bytes_of(graph.specs[entry]))
+                values[entry] = number = len(sizes)
+                names[number] = f"{node.name}_{output}"
+                spec = graph.specs[entry]
+                n_bytes = known.get(id(spec))
+                if n_bytes is None:
+                    n_bytes = known[id(spec)] = bytes_of(spec)
+                sizes.append(n_bytes)
     external = frozenset(values[entry] for entry in kept if entry in values)
     after = _state_order(nodes)
-    steps = tuple(_step(node, values, after[time]) for time, node in enumerate(nodes))
+    steps = tuple([_step(node, values, after[time]) for time, node in enumerate(nodes)])
     written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
-    names = {number: entry.name for entry, number in values.items()}
     n_forward = graph.n_forward if with_backward else None
-    takes = [0.0 if PREPARED in node.attrs else microseconds(node, graph.specs) for node in nodes]
+    estimates = _estimates(nodes, graph.specs)
+    takes = [0.0 if PREPARED in node.attrs else time for node, time in zip(nodes, estimates, strict=True)]
     planning = graph.planning
     order = Order(steps, n_forward) if _needs_order(planning, takes) else None
     flow = None
@@ -134,7 +144,22 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
         else:
             plan = replace(plan, edges=edges)
     n_forward = min(graph.n_forward, len(nodes))
-    return Schedule(nodes, n_forward, steps, values, tuple(sizes), external, prepared, plan, branches)
+    return Schedule(
+        nodes, n_forward, steps, estimates, values, tuple(sizes), external, prepared, plan, branches
+    )
+
+
+def _estimates(nodes: Sequence[Node], specs: Mapping[Entry, TensorSpec]) -> tuple[float, ...]:
+    """What each node takes, microseconds; worked out once for nodes of one signature."""
+    known: dict[tuple[object, ...], float] = {}
+    found: list[float] = []
+    for node in nodes:
+        outputs = [specs[Entry(node, i)] for i in range(len(node.facts.outputs))]
+        signature = (node.facts, *[id(specs[entry]) for entry in node.inputs], *map(id, outputs))
+        if signature not in known:
+            known[signature] = microseconds(node, specs)
+        found.append(known[signature])
+    return tuple(found)
 
 
 def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:
@@ -148,7 +173,9 @@ def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:
 
 def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
     """Per node the earlier ones that write a state it reads, or touch one that it writes."""
-    states = {node.inputs[i].node for node in nodes for i in node.mutated}
+    states = {node.inputs[i].node for node in nodes for i in node.facts.mutated}
+    if not states:
+        return [()] * len(nodes)
     result: list[tuple[int, ...]] = []
     writers: dict[Node, int] = {}
     readers: dict[Node, list[int]] = {}
@@ -170,19 +197,21 @@ def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
 
 
 def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
-    unread = unread_inputs(node)
+    facts = node.facts
+    unread = facts.unread
     reads: list[int] = []
     positions: dict[int, int] = {}
     for i, entry in enumerate(node.inputs):
-        if i not in unread and entry in values:
+        value = values.get(entry)
+        if value is not None and i not in unread:
             positions[i] = len(reads)
-            reads.append(values[entry])
+            reads.append(value)
     writes: list[int] = []
     outputs: dict[int, int] = {}
-    for i in range(node.num_outputs):
-        if Entry(node, i) in values:
+    for i in range(len(facts.outputs)):
+        value = values.get(Entry(node, i))
+        if value is not None:
             outputs[i] = len(writes)
-            writes.append(values[Entry(node, i)])
-    pairs = node.facts.inplace
-    inplace = tuple((positions[i], outputs[o]) for i, o in pairs if i in positions and o in outputs)
+            writes.append(value)
+    inplace = tuple([(positions[i], outputs[o]) for i, o in facts.inplace if i in positions and o in outputs])
     return Step(tuple(reads), tuple(writes), inplace, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mx_core import dtypes
 from mx_core.context import Context
@@ -14,6 +14,7 @@ from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec
 from mx_symbol._core import FlatGraph, Inference, specs_of
 from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
+from mx_symbol.graph.facts import spec_of
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.infer import (
     PartialShape,
@@ -23,7 +24,7 @@ from mx_symbol.graph.infer import (
     shape_inference,
     type_inference,
 )
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, Kernels
 from mx_symbol.graph.planning import Planning
 from mx_symbol.passes import Observer, Passes, run_stage
 
@@ -47,6 +48,7 @@ class BoundGraph:
     specs : shape and type of every entry
     passes : which graph passes its programs get
     planning : how their memory and branches are planned
+    kernels : those that passes have prepared
     """
 
     heads: tuple[Entry, ...]
@@ -60,6 +62,7 @@ class BoundGraph:
     specs: dict[Entry, TensorSpec]
     passes: Passes = Passes()
     planning: Planning = Planning()
+    kernels: Kernels = field(default_factory=Kernels)
 
 
 def variables_of(order: Sequence[Node]) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -193,6 +196,7 @@ def optimized(
     return replace(
         graph, heads=heads, schedule=(*forward, *backward, *extra), n_forward=len(forward),
         head_grads=graph.head_grads if with_backward else (), grads=named, grad_req=reqs, specs=after.specs,
+        kernels=after.kernels,
     )  # fmt: skip
 
 
@@ -297,31 +301,22 @@ def _gradient_specs(
 
 def _forward_specs(graph: FlatGraph, specs: dict[Entry, TensorSpec]) -> dict[Entry, TensorSpec] | None:
     """What nodes compute from entries that are known, if every node's inputs tell its outputs."""
-    made: dict[TensorSpec, TensorSpec] = {}  # one object for equal ones: thousands are alike
 
     def ask(node: Node, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...] | None:
         outputs = node.facts.specs(tuple([(spec.shape, spec.dtype) for spec in inputs]), node.name)
-        if outputs is None:
-            return None
-        for i, spec in enumerate(outputs):
-            if spec not in made:
-                _refuse_huge(Entry(node, i), spec.shape)
-        return tuple([made.setdefault(spec, spec) for spec in outputs])
+        for i, spec in enumerate(outputs or ()):
+            _refuse_huge(Entry(node, i), spec.shape)
+        return outputs
 
     return graph.forward_specs(specs, ask)
 
 
 def _complete(dims: Inference[PartialShape], codes: Inference[int]) -> dict[Entry, TensorSpec]:
-    made: dict[tuple[PartialShape, int], TensorSpec] = {}  # one object for equal ones: thousands are alike
-
     def make(entry: Entry, shape: PartialShape | None, code: int | None) -> TensorSpec:
         if shape is None or not complete(shape):
             raise ShapeError(f"[{entry.name}] the shape cannot be inferred: {legacy_out(shape)}")
-        key = (shape, FLOAT32 if code is None else code)
-        if key not in made:
-            _refuse_huge(entry, shape)
-            made[key] = TensorSpec(*key)
-        return made[key]
+        _refuse_huge(entry, shape)
+        return spec_of(shape, FLOAT32 if code is None else code)
 
     return specs_of(dims, codes, make)
 

@@ -16,8 +16,7 @@ from mx_core.graph import PREPARED
 from mx_ndarray import NDArray, invoke_capsule, nd, prepare_call
 from mx_symbol import _core
 from mx_symbol.graph import Entry, Node
-from mx_symbol.memory.cost import microseconds
-from mx_symbol.memory.schedule import Schedule, unread_inputs
+from mx_symbol.memory.schedule import Schedule
 from mx_symbol.passes.bound_graph import BoundGraph
 from mx_symbol.runtime.prepacking import PrepackCache
 
@@ -72,7 +71,9 @@ class Calls:
         key = (node.op, node.params, tuple(inputs), tuple(outputs), is_train)
         call = self._made.get(key)
         if call is None:
-            call = prepare_call(node.op, node.params, inputs, outputs, self._context, is_train)
+            place = self._context
+            prepared = graph.kernels.get(node.op, node.params, inputs, outputs, place, is_train)
+            call = prepare_call(node.op, node.params, inputs, outputs, place, is_train, prepared)
             self._made[key] = call
         return call
 
@@ -165,6 +166,7 @@ class Compiler:
         self._program = native_program(context, "Executor")
         self._numbers: dict[Entry, int] = {}
         self._slots: dict[Entry, int] = {}
+        self._known: dict[tuple[object, ...], Any] = {}  # calls; the graph holds the specs
         self._adds = {graph.grads[name] for name, req in graph.grad_req.items() if req == "add"}
         self._in_arena = False
 
@@ -189,34 +191,45 @@ class Compiler:
         )
         return Compiled(self._program, tuple(self._numbers), total)
 
-    def _used(self) -> dict[Entry, None]:
+    def _used(self) -> list[Entry]:
         """External entries that the nodes touch, in order."""
-        touched: dict[Entry, None] = {}
+        external, used = self._external, dict[Entry, None]()
         for node in self._schedule.nodes:
-            touched.update(dict.fromkeys(node.inputs))
-            touched.update(dict.fromkeys(Entry(node, i) for i in range(node.num_outputs)))
-        return {entry: None for entry in touched if entry in self._external}
+            for entry in (*node.inputs, *[Entry(node, i) for i in range(len(node.facts.outputs))]):
+                if entry in external:
+                    used[entry] = None
+        return list(used)
 
     def _planned(self) -> bool:
         return any(entry not in self._external for entry in self._schedule.values)
 
     def _add(self, time: int, node: Node, calls: Calls, is_train: bool) -> None:
         assert node.params is not None
-        outputs = [Entry(node, i) for i in range(node.num_outputs)]
+        facts = node.facts
+        outputs = [Entry(node, i) for i in range(len(facts.outputs))]
         self._program.add_node(
             node.name,
-            calls.get(self._graph, node, is_train),
+            self._call(node, outputs, calls, is_train),
             [self._slot(entry) for entry in node.inputs],
             [self._slot(entry) for entry in outputs],
             [self._request(time, entry) for entry in outputs],
-            sorted(node.mutated),
-            sorted(unread_inputs(node)),
+            sorted(facts.mutated),
+            sorted(facts.unread),
             node.params.scalars,
             is_train,
             PREPARED in node.attrs,
-            microseconds(node, self._graph.specs),
+            self._schedule.microseconds[time],
             time,
         )
+
+    def _call(self, node: Node, outputs: Sequence[Entry], calls: Calls, is_train: bool) -> Any:
+        """The call of a node, looked up by identity: thousands of nodes have some dozens of signatures."""
+        specs = self._graph.specs
+        signature = (node.facts, *[id(specs[e]) for e in node.inputs], *[id(specs[e]) for e in outputs])
+        call = self._known.get(signature)
+        if call is None:
+            call = self._known[signature] = calls.get(self._graph, node, is_train)
+        return call
 
     def _slot(self, entry: Entry) -> int:
         slot = self._slots.get(entry)
