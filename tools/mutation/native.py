@@ -145,9 +145,14 @@ class Tree:
         programs: Collection[str] = (),
     ) -> None:
         self.package, self.source, self.out = distribution.folder, folder / "source", folder / "out"
+        kept = set()
         for path in sorted(self.package.rglob("*")):
             if path.is_file() and path.suffix in (".c", ".cc", ".cpp", ".h", ".hpp", ".txt", ".cmake"):
+                kept.add(self.source / path.relative_to(self.package))
                 self._write(self.source / path.relative_to(self.package), path.read_text())
+        for path in self.source.rglob("*"):
+            if path.is_file() and path not in kept:
+                path.unlink()
         include = self.source / "src" / "mx_core" / "include"
         more = (f"-DMX_CORE_INCLUDE={include}",) if include.exists() else ()
         native_tests.configure(self.source / "tests" / "cpp", self.out, python, *options, *more)

@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every storage manager of a GPU, real or fake, keeps the contract; see `plans.py`."""
+"""Every storage manager of a GPU, real or fake, and the GPU itself keep their contracts; see `plans.py`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mx_core import cpu_pinned, gpu
+from mx_core.testing.device_contract import DeviceContract
 from mx_core.testing.storage import StorageContract
 from mx_operators_cuda import _native, device
+
+
+class TestGpu(DeviceContract):
+    context = gpu(0)
+
+    def make_device(self) -> Any:
+        return device.make_device()
+
+    def make_storage(self) -> Any:
+        return device.make_storage()
 
 
 class TestPooled(StorageContract):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mx_core.testing.codec import CodecContract
     from mx_core.testing.data_iter import DataIterContract
     from mx_core.testing.device import FakeDevice
+    from mx_core.testing.device_contract import DeviceContract
     from mx_core.testing.engine import EngineContract
     from mx_core.testing.expect import raises, within
     from mx_core.testing.kernel import check_kernel
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CodecContract": "codec",
     "DataIterContract": "data_iter",
+    "DeviceContract": "device_contract",
     "EngineContract": "engine",
     "FakeDevice": "device",
     "KVStoreContract": "kvstore",
@@ -48,6 +50,7 @@ _HOMES = {
 __all__ = [
     "CodecContract",
     "DataIterContract",
+    "DeviceContract",
     "EngineContract",
     "FakeDevice",
     "KVStoreContract",

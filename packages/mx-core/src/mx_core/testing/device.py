@@ -128,6 +128,11 @@ class FakeDevice:
         return self._devices
 
     def _stream(self, _: int, device_id: int, lane: int, stream: Any, error: Any) -> int:
+        if not (0 <= device_id < self._devices and 0 <= lane < 3):
+            if error:
+                text = f"expected a device below {self._devices} and a lane below 3, got {device_id}, {lane}"
+                error[0].code, error[0].message = 1, text.encode()
+            return 1
         stream[0] = 3 * device_id + lane + 1
         return 0
 

@@ -297,6 +297,7 @@ def _check_device(entry: Entry) -> Iterator[Result]:
         _native.check_table(services.device(entry.name).capsule, entry.distribution)
 
     yield _attempt(_subject(entry), "its table is one this mx-core can use", check_table)
+    yield from _check_device_contract(entry)
     arrays = _optional("mx_ndarray")
     if arrays is None:
         yield Result(_subject(entry), "arrays", None, "mx-ndarray is not installed")
@@ -309,6 +310,26 @@ def _check_device(entry: Entry) -> Iterator[Result]:
         np.testing.assert_array_equal(there.copy().as_in_context(Context("cpu")).asnumpy(), values)
 
     yield _attempt(_subject(entry), "arrays go there, are copied and come back", copy)
+
+
+def _check_device_contract(entry: Entry) -> Iterator[Result]:
+    from mx_core.testing.device_contract import DeviceContract
+
+    class Contract(DeviceContract):
+        context = Context(entry.name)
+
+        def make_device(self) -> Any:
+            return services.device(entry.name)
+
+        def make_storage(self) -> Any:
+            return services.storage(entry.name)
+
+    try:
+        services.storage(entry.name)
+    except MXNetError as error:
+        yield Result(_subject(entry), "contract of devices", None, f"it has no memory: {error}")
+        return
+    yield from run_contract(Contract(), _subject(entry))
 
 
 def _check_pass(entry: Entry) -> Iterator[Result]:
