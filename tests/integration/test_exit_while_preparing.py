@@ -9,7 +9,7 @@ import pytest
 #: A daemon thread prepares a primitive per round: every shape is new.
 PROGRAM = """
 import sys, threading, time
-import mx_ndarray as nd
+from mx_ndarray import nd
 
 def work():
     for i in range(1, 10**9):
