@@ -18,7 +18,7 @@ import sanitized
 
 PROGRAMS = sorted(p for p in (Path(__file__).parent / "programs").glob("*.py") if p.name != "threads.py")
 #: where threads meet; kernels work on memory that the engine has given to one of them
-PACKAGES = ("mx-core", "mx-engine", "mx-storage", "mx-ndarray", "mx-symbol")
+PACKAGES = ("mx-core", "mx-engine", "mx-storage", "mx-ndarray", "mx-symbol", "mx-io")
 
 
 def run(program: Path, environment: dict[str, str]) -> bool:

@@ -15,10 +15,12 @@ class Variable:
 
     It owns no data: it stands for whatever the operations agree it stands for. It is deleted with
     its last Python reference, behind everything pushed on it.
+
+    Threads: any.
     """
 
 class Completion:
-    """What an asynchronous operation gets, to call when it has ended."""
+    """What an asynchronous operation gets, to call when it has ended. Threads: any; it is called once."""
 
     def __call__(self, error: BaseException | None = None) -> None:
         """Ends the operation, with `error` if it failed. From any thread, exactly once.
@@ -36,7 +38,7 @@ def set_bulk_size(capsule: Any, size: int) -> int:
     """See `mx_engine.bulking.set_bulk_size`; for the engine behind `capsule`."""
 
 class Recorder:
-    """Keeps the operations that an engine reports as finished."""
+    """Keeps the operations that an engine reports as finished. Threads: any."""
 
     def __init__(self, capacity: int) -> None:
         """Keeps at most `capacity` operations; those that come later are only counted."""
@@ -62,6 +64,8 @@ class Engine:
     Of two operations of which one mutates a common variable, the one pushed first runs first;
     readers run together. All methods may be called from any thread; those that block release the
     GIL and can be interrupted by Ctrl-C.
+
+    Threads: any.
     """
 
     def __init__(

@@ -18,7 +18,10 @@ INTERRUPTED = 1.0
 
 
 class Keeper:
-    """Looks after some of the engines of the process."""
+    """Looks after some of the engines of the process.
+
+    Threads: any may `add`; the thread that forks or ends the process calls the others.
+    """
 
     def __init__(self) -> None:
         self._engines: weakref.WeakSet[Engine] = weakref.WeakSet()

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 class RecordReader:
+    """Threads: any; reads at the position take turns."""
+
     def __init__(self, path: bytes) -> None: ...
     def read(self) -> bytes | None: ...
     def read_at(self, offset: int) -> bytes: ...
@@ -15,6 +17,8 @@ class RecordReader:
     def tell(self) -> int: ...
 
 class RecordWriter:
+    """Threads: any; writes take turns."""
+
     def __init__(self, path: bytes) -> None: ...
     def write(self, payload: bytes | bytearray | memoryview) -> int: ...
     def tell(self) -> int: ...
@@ -24,7 +28,10 @@ class RecordWriter:
 def resize(image: npt.NDArray[np.uint8], height: int, width: int, interp: int) -> npt.NDArray[np.uint8]: ...
 
 class AugmentOptions:
-    """Fields have the names of ImageRecordIter's parameters; set with setattr."""
+    """Fields have the names of ImageRecordIter's parameters; set with setattr.
+
+    Threads: one sets it; then any may apply it.
+    """
 
     channels: int
     height: int

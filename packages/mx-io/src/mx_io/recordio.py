@@ -37,6 +37,8 @@ _INDEX_ENTRIES = 1024
 class MXRecordIO:
     """A RecordIO file, read or written from its beginning.
 
+    Threads: any; reads at the position and writes take turns.
+
     Parameters
     ----------
     uri : str or path
@@ -45,7 +47,7 @@ class MXRecordIO:
 
     Notes
     -----
-    Thread-safe; reads and writes run without the GIL. Records are handed to the operating system whole;
+    Reads and writes run without the GIL. Records are handed to the operating system whole;
     `close()` (or leaving a `with` block) raises what went wrong, and a failed write is cut off again. A
     forked child may go on reading (with a position of its own) but not writing.
 

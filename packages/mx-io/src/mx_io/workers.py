@@ -90,6 +90,8 @@ class Workers:
 
     They end with this object, by `close`, or at interpreter exit. A forked child needs workers of its own:
     `forked` says so.
+
+    Threads: any may submit.
     """
 
     def __init__(self, count: int, name: str) -> None:

@@ -24,6 +24,8 @@ class KVStoreBase(ABC):
     Keys are all `int` or all `str`; wherever one key and its value may stand, a list of keys and a
     list of values may, too. `priority` orders pending work: higher goes first. What is wrong with the
     arguments (a key that is not there or there already, a shape that differs) is an `MXNetError` that names the key.
+
+    Threads: one at a time, unless a store says otherwise.
     """
 
     #: capability of a store that can run the optimizer

@@ -22,7 +22,10 @@ def reduced(arrays: list[NDArray], context: Context) -> NDArray:
 
 
 class Placement:
-    """Which device sums which key: that of a key's arrays which has the fewest bytes so far."""
+    """Which device sums which key: that of a key's arrays which has the fewest bytes so far.
+
+    Threads: one at a time; its store holds a lock.
+    """
 
     def __init__(self) -> None:
         self._load: dict[Context, int] = {}

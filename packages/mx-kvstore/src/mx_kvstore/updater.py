@@ -13,7 +13,7 @@ Updater = Callable[[Any, NDArray, NDArray], None]
 
 
 class OptimizerUpdater:
-    """Keeps an optimizer's state for every key."""
+    """Keeps an optimizer's state for every key. Threads: one at a time; its store holds a lock."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer

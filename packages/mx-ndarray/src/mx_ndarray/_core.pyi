@@ -9,7 +9,10 @@ from mx_core.operator import Operator, Params
 from mx_ndarray.ndarray import NDArray
 
 class NDArrayBase:
-    """What NDArray is natively: memory, variable, graph node."""
+    """What NDArray is natively: memory, variable, graph node.
+
+    Threads: any; the engine orders reads and writes.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -64,7 +67,7 @@ class NDArrayBase:
     def __hash__(self) -> int: ...
 
 class OperatorFunction:
-    """A generated function; its attributes are those of a Python function."""
+    """A generated function; its attributes are those of a Python function. Threads: any."""
 
     __name__: str
     __qualname__: str
@@ -74,7 +77,7 @@ class OperatorFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class NativeFunction:
-    """A Python function whose usual calls are served natively."""
+    """A Python function whose usual calls are served natively. Threads: any."""
 
     def __init__(self, function: Callable[..., Any]) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

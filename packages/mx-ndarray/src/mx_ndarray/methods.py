@@ -11,7 +11,10 @@ from mx_ndarray.operator_functions import function, keep
 
 
 class OperatorMethod:
-    """Finds the operator when it is first called, so that plug-ins may bring it at any time."""
+    """Finds the operator when it is first called, so that plug-ins may bring it at any time.
+
+    Threads: any; it never changes.
+    """
 
     def __init__(self, operator: str) -> None:
         self.operator = operator
@@ -24,7 +27,7 @@ class OperatorMethod:
 
 
 class OperatorMethods:
-    """Base that carries the generated methods."""
+    """Base that carries the generated methods. Threads: any; as for NDArray."""
 
     __slots__ = ()
 

@@ -7,6 +7,8 @@ class Block:
     """Memory from a storage manager, readable and writable through the buffer protocol.
 
     It goes back to the pool with the object's end, or at `free`.
+
+    Threads: any; users order what they write and read.
     """
 
     @property
@@ -26,7 +28,7 @@ class Block:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Stats:
-    """Figures of one context, sizes in bytes."""
+    """Figures of one context, sizes in bytes. Threads: any; it never changes."""
 
     @property
     def bytes_in_use(self) -> int: ...
@@ -42,7 +44,10 @@ class Stats:
     def pool_hits(self) -> int: ...
 
 class Segment:
-    """Memory that processes share: `fd` is the manager's, `offset` that of the address asked for."""
+    """Memory that processes share: `fd` is the manager's, `offset` that of the address asked for.
+
+    Threads: any; it never changes.
+    """
 
     @property
     def fd(self) -> int: ...

@@ -27,6 +27,8 @@ _turn = itertools.count()
 class TempSpace:
     """Memory that grows to the largest request and stays; made by `temp_space`.
 
+    Threads: any may use one; the memory belongs to the operation that got it until that ends.
+
     Attributes
     ----------
     name : str

@@ -11,6 +11,8 @@ from mx_symbol.graph.node import Entry, Node
 T = TypeVar("T")
 
 class FlatGraph:
+    """Threads: belongs to the one that compiles."""
+
     def __init__(self, nodes: list[Node]) -> None: ...
     @property
     def nodes(self) -> list[Node]: ...
@@ -26,6 +28,8 @@ class FlatGraph:
     ) -> dict[Entry, TensorSpec] | None: ...
 
 class Inference(Generic[T]):
+    """Threads: belongs to the one that compiles."""
+
     def __init__(
         self,
         graph: FlatGraph,
@@ -78,6 +82,8 @@ def place(
 ) -> tuple[list[int], int]: ...
 
 class Program:
+    """Threads: one builds it; once sealed, any may bind it."""
+
     def __init__(
         self, engine: Any, invoke: Any, random: Any, context: tuple[int, int], name: str
     ) -> None: ...
@@ -108,7 +114,10 @@ class Program:
     def memo(self) -> Memo: ...
     def bind(self, arrays: list[Any], memo: Memo | None = None) -> Binding: ...
 
-class Memo: ...
+class Memo:
+    """Threads: any."""
 
 class Binding:
+    """Threads: any may push; the engine orders what runs."""
+
     def push(self, part: int, priority: int = 0) -> None: ...

@@ -14,6 +14,8 @@ from mx_train import model
 class Speedometer:
     """Logs samples per second and the metric every `frequent` batches.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     batch_size : int
@@ -55,6 +57,8 @@ class Speedometer:
 class ProgressBar:
     """A bar per epoch with samples per second and the metric.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     total : int
@@ -95,7 +99,7 @@ class ProgressBar:
 
 
 class LogValidationMetricsCallback:
-    """Logs the metrics of a validation."""
+    """Logs the metrics of a validation. Threads: one at a time."""
 
     def __call__(self, param: model.BatchEndParam) -> None:
         """After each epoch's validation."""

@@ -26,6 +26,8 @@ class FeedForward:
 
     Deprecated, as in MXNet: `Module` does the same and more.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     symbol : Symbol

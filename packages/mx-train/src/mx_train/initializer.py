@@ -23,6 +23,8 @@ register = _family.register
 class InitDesc(str):
     """Name of a parameter, with the attributes of its variable.
 
+    Threads: any; it never changes.
+
     Attributes
     ----------
     attrs : mapping of str to str
@@ -48,6 +50,8 @@ class Initializer:
     """Fills arrays by the ending of their names; a subclass says what a `weight` gets.
 
     bias, beta, running and moving means get 0; gamma and variances 1.
+
+    Threads: any; two must not fill one array.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -330,7 +334,7 @@ _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class Load:
-    """Values from a dict or `.params` file by name; `default_init` for the rest."""
+    """Values from a dict or `.params` file by name; `default_init` for the rest. Threads: one at a time."""
 
     def __init__(
         self,
@@ -364,7 +368,7 @@ class Load:
 
 
 class Mixed:
-    """The first initializer whose pattern is found in the name."""
+    """The first initializer whose pattern is found in the name. Threads: one at a time."""
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Initializer]) -> None:
         if len(patterns) != len(initializers):

@@ -12,6 +12,8 @@ from mx_core.errors import ArgumentError
 class LRScheduler:
     """Maps the number of updates to a learning rate; this one warms up and then stays.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     base_lr : float

@@ -26,6 +26,8 @@ class Monitor:
 
     While a monitor is installed, executors run operator by operator; it is for debugging.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     interval : int

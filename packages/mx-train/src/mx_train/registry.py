@@ -18,6 +18,8 @@ class Named(Generic[T]):
     """A family such as optimizers: `register` a class, `create` an instance by name.
 
     Names are not case sensitive. What plug-ins bring through `mx_register_<kind>` is found too.
+
+    Threads: any may look up; classes are registered by one at a time.
     """
 
     def __init__(self, kind: str, what: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, TypeGuard
 
+from mx_core.imports import import_by_name
 from mx_core.operator.declaration import Operator
 
 
@@ -38,7 +39,7 @@ def operators_in(*names: str) -> Iterator[type[Operator[Any]]]:
 
 
 def _modules(name: str) -> Iterator[ModuleType]:
-    root = importlib.import_module(name)
+    root = import_by_name(name)
     yield root
     inner = sorted(info.name for info in pkgutil.walk_packages(getattr(root, "__path__", ()), f"{name}."))
     yield from map(importlib.import_module, inner)

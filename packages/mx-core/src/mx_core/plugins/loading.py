@@ -13,6 +13,7 @@ from typing import Any
 import pluggy
 
 from mx_core.errors import PluginError
+from mx_core.imports import import_by_name
 from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
 from mx_core.plugins.registrars import REGISTRARS
@@ -83,6 +84,7 @@ def load(
 
 def _import(point: EntryPoint) -> ModuleType:
     try:
+        import_by_name(point.module)
         module = point.load()
     except SystemExit as error:
         raise PluginError(f"{point.value} ends the program when imported: {error!r}") from error

@@ -7,13 +7,13 @@ spec's `make` can always be called.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
 from mx_core.forks import first_use
+from mx_core.imports import import_by_name
 
 
 class Target:
@@ -33,7 +33,7 @@ class Target:
         if self._found is None:
             module, _, attribute = self.name.partition(":")
             with first_use:
-                found: Any = importlib.import_module(module)
+                found: Any = import_by_name(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
             self._found = found

@@ -53,6 +53,8 @@ class ApiCalls:
     """Hands the calls of the starting thread, and of Python threads that begin later, to `keep`.
 
     From Python 3.12 on, threads that run already are seen too.
+
+    Threads: one starts and stops it; every watched thread has a hook of its own.
     """
 
     def __init__(self, keep: Callable[[Span], None]) -> None:

@@ -20,6 +20,8 @@ from mx_engine.profiler.session import current
 class Domain:
     """A group of tasks, frames, counters and markers; a process in the trace.
 
+    Threads: any.
+
     Parameters
     ----------
     name : str
@@ -49,7 +51,10 @@ class Domain:
 
 
 class _Duration:
-    """Something that starts and stops, again and again; also a context manager."""
+    """Something that starts and stops, again and again; also a context manager.
+
+    Threads: an object belongs to the thread that starts and stops it.
+    """
 
     _kind: ClassVar[str]
 
@@ -124,6 +129,8 @@ class Event(_Duration):
 class Counter:
     """A number that changes over time.
 
+    Threads: any.
+
     Parameters
     ----------
     domain : Domain
@@ -170,7 +177,7 @@ class Counter:
 
 
 class Marker:
-    """An instant worth seeing in the trace."""
+    """An instant worth seeing in the trace. Threads: any."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         self.name = name

@@ -15,7 +15,7 @@ SORT_KEYS = ("total", "avg", "min", "max", "count")
 
 @dataclass
 class Line:
-    """One name; times in ms."""
+    """One name; times in ms. Threads: one at a time."""
 
     count: int = 0
     total: float = 0.0
@@ -75,7 +75,7 @@ def render(recording: Recording, format: str, sort_by: str, ascending: bool) -> 
 
 @dataclass
 class Usage:
-    """What one tag was given, or what a device held at most; bytes."""
+    """What one tag was given, or what a device held at most; bytes. Threads: one at a time."""
 
     count: int = 0
     total: int = 0

@@ -24,6 +24,8 @@ from mx_io.recordio import MXIndexedRecordIO
 class PackReport:
     """What `pack` did.
 
+    Threads: one at a time.
+
     Attributes
     ----------
     record, index : Path

@@ -22,7 +22,10 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class Augmenter:
-    """Base of the augmenters; keyword arguments are kept for `dumps`."""
+    """Base of the augmenters; keyword arguments are kept for `dumps`.
+
+    Threads: any may call one; random draws come from the generators that all threads share.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = {name: _plain(value) for name, value in kwargs.items()}

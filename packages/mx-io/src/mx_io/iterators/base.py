@@ -63,6 +63,8 @@ class DataDesc(_NamedShape):
 class DataBatch:
     """One batch.
 
+    Threads: one at a time.
+
     Attributes
     ----------
     data, label : list of NDArray
@@ -110,6 +112,8 @@ class DataIter:
 
     A subclass gives `provide_data`, `provide_label` and either `next` alone, or `iter_next` with `getdata`,
     `getlabel`, `getindex` and `getpad`.
+
+    Threads: one at a time; a batch may go to another.
     """
 
     def __init__(self, batch_size: int = 0) -> None:

@@ -33,7 +33,7 @@ class ImageBuffers:
 
 
 class ImageMemory:
-    """Makes the buffers of batches; slots that a plan leaves empty are zero."""
+    """Makes the buffers of batches; slots that a plan leaves empty are zero. Threads: one at a time."""
 
     def __init__(self, pool: BufferPool, label_width: int) -> None:
         self._pool = pool

@@ -38,6 +38,8 @@ class BatchPlan:
 class ExampleOrder:
     """An endless sequence of passes over the data, each in order or shuffled, cut into epochs of batches.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     count : int

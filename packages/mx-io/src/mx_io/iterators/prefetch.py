@@ -43,6 +43,8 @@ class _Gate:
 class Prefetcher(Generic[Plan, Buffers]):
     """Batches in the order of their plans, up to `depth` of them filled or being filled.
 
+    Threads: one consumer; it fills on threads of its own.
+
     Parameters
     ----------
     allocate : callable

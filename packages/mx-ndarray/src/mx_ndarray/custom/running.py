@@ -30,6 +30,8 @@ class Arrays:
 
     They have variables of their own, so that the operator can push and wait although the engine
     has given it the variables of what lies behind them.
+
+    Threads: belongs to one call.
     """
 
     def __init__(self, context: Context) -> None:

@@ -37,7 +37,10 @@ os.register_at_fork(after_in_child=_resume_in_child)
 
 
 class collector_paused(ContextDecorator):
-    """The collector does not run within; for `with`, and as a decorator. Any thread, nested at will."""
+    """The collector does not run within; for `with`, and as a decorator. Any thread, nested at will.
+
+    Threads: any.
+    """
 
     def __enter__(self) -> None:
         with _pause.lock:

@@ -27,6 +27,8 @@ _REDECLARED = frozenset({"Custom"})
 class Facts:
     """An operator with parameters.
 
+    Threads: belongs to the one that compiles.
+
     Attributes
     ----------
     op, params : what it is about

@@ -52,6 +52,8 @@ class Kernels:
 class Graph:
     """What one program computes.
 
+    Threads: belongs to the one that compiles.
+
     Attributes
     ----------
     outputs : the entries that forward computes

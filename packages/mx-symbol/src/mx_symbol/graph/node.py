@@ -19,6 +19,8 @@ _NOTHING: frozenset[int] = frozenset()
 class Node:
     """A variable (`op` is None) or one application of an operator.
 
+    Threads: any may read it; attributes are set by one at a time.
+
     Attributes
     ----------
     op : the operator, or None

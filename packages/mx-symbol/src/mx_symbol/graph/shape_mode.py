@@ -38,7 +38,10 @@ def set_np_shape(active: bool) -> bool:
 
 
 class np_shape:
-    """Scope of one thread in which 0 and () are known shapes, or with `active=False` are not."""
+    """Scope of one thread in which 0 and () are known shapes, or with `active=False` are not.
+
+    Threads: each is in its own scopes.
+    """
 
     def __init__(self, active: bool = True) -> None:
         self._active = active

@@ -20,6 +20,8 @@ ORDER_LIMIT = 20_000
 class Order:
     """The least order of a schedule's steps.
 
+    Threads: belongs to the one that compiles.
+
     Parameters
     ----------
     steps : in the order of the schedule, which is one of those allowed

@@ -41,6 +41,8 @@ FLAGS = frozenset((
 class CachedOp:
     """Calls a symbol like a function.
 
+    Threads: any may call one; calls that share memory are ordered by the engine.
+
     Parameters
     ----------
     sym : Symbol

@@ -38,6 +38,8 @@ class CrossDeviceCopy(Operator):
 class Devices:
     """The devices of a graph.
 
+    Threads: belongs to the one that compiles.
+
     Parameters
     ----------
     heads : outputs

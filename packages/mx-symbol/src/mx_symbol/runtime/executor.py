@@ -62,7 +62,8 @@ class Executor:
     """Made by `Symbol.bind` and `Symbol.simple_bind`.
 
     `forward` and `backward` are asynchronous: they push work and return; reading an output waits.
-    Use one executor from one thread at a time.
+
+    Threads: one at a time.
 
     Attributes
     ----------

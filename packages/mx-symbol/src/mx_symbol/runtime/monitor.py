@@ -13,6 +13,8 @@ from mx_symbol.runtime.program import Launch
 class Monitored:
     """A program in which every value has an array of its own and every node is a part.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     nodes : what the parts are; the first `n_forward` belong to forward

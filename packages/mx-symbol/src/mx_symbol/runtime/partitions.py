@@ -67,6 +67,8 @@ Observer = Callable[[Partition, Sequence[NDArray], Sequence[NDArray]], None]
 class Partitions:
     """A graph as a list of partitions, called like a function.
 
+    Threads: any may call it, once made.
+
     Parameters
     ----------
     heads : outputs, in a graph with copies where it crosses devices

@@ -17,7 +17,7 @@ from mx_symbol.runtime.executor import Executor
 
 
 class Pool:
-    """Where the arrays of `simple_bind` come from."""
+    """Where the arrays of `simple_bind` come from. Threads: belongs to the one that binds."""
 
     def __init__(
         self,

@@ -23,6 +23,8 @@ from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch
 class PrepackedProgram:
     """A program behind the prepacks that it reads.
 
+    Threads: one compiles it; then any may run it.
+
     Attributes
     ----------
     program : what runs every time

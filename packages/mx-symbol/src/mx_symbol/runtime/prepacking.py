@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Prepack:
     """A bound program and the arrays that it keeps.
 
+    Threads: any may run it.
+
     Attributes
     ----------
     arrays : what it keeps, by number of the value
@@ -40,6 +42,8 @@ class PrepackCache:
     """Those that are in use, by the values that they keep.
 
     Equal operators on equal values, down to the same arrays, are one value with one number.
+
+    Threads: one at a time; a CachedOp holds its lock.
     """
 
     def __init__(self) -> None:

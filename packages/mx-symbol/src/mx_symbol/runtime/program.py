@@ -32,7 +32,10 @@ class Launch(Protocol):
 
 
 class Arena:
-    """Memory for intermediate values, shared by the programs of executors that never overlap."""
+    """Memory for intermediate values, shared by the programs of executors that never overlap.
+
+    Threads: one at a time; a CachedOp holds its lock.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -57,7 +60,10 @@ class Arena:
 
 
 class Calls:
-    """Prepared calls by signature; equal nodes share one."""
+    """Prepared calls by signature; equal nodes share one.
+
+    Threads: one at a time; a CachedOp holds its lock.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -150,6 +156,8 @@ def _whole_number(variable: str, default: int) -> int:
 
 class Compiler:
     """Turns a schedule into a native program.
+
+    Threads: belongs to the one that compiles.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def binary(lhs: Any, rhs: Any, both: str, right: str, left: str) -> Symbol:
 
 
 class Arithmetic:
-    """Python's operators; each makes a node."""
+    """Python's operators; each makes a node. Threads: any; a symbol is only read."""
 
     __slots__ = ()
     __array_priority__ = 1000.0

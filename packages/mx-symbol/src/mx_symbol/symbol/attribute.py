@@ -17,6 +17,8 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 class AttrScope:
     """Adds attributes to every symbol made in its `with` block; inner scopes win.
 
+    Threads: each has its own current scope; a scope is entered by one thread at a time.
+
     Parameters
     ----------
     **kwargs : str

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Fluent:
-    """The methods; each calls the function of the same name with the symbol as first input."""
+    """The methods; each calls the function of the same name with the symbol as first input.
+
+    Threads: any; a symbol is only read.
+    """
 
     __slots__ = ()
 

@@ -28,7 +28,7 @@ STORAGE = "__storage_type__"
 
 
 class InferenceMethods:
-    """Mixed into Symbol."""
+    """Mixed into Symbol. Threads: any; a symbol is only read."""
 
     __slots__ = ()
 

@@ -11,6 +11,8 @@ from typing import ClassVar, Self
 class NameManager:
     """Names symbols that were not given a name; in a `with` block it is the thread's current one.
 
+    Threads: each has its own current manager; a manager is used by one thread at a time.
+
     Examples
     --------
     >>> with NameManager():

@@ -30,6 +30,8 @@ class PythonOp:
     Deprecated, as in MXNet: `CustomOp` does the same, has auxiliary states and other types than
     float32, and its graphs can be read from files.
 
+    Threads: one makes symbols of it; its methods run on any thread of the engine.
+
     Parameters
     ----------
     need_top_grad : bool

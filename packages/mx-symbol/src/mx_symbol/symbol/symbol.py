@@ -24,6 +24,8 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
     """A symbolic expression: outputs of a graph that is computed once it is bound to arrays.
 
     Symbols are immutable except for attributes, cheap, and may be used from any thread.
+
+    Threads: any may read, compose and bind one; attributes are set by one at a time.
     """
 
     __slots__ = ("__weakref__", "_entries")

@@ -22,6 +22,8 @@ def register(cls: type[EvalMetric], *names: str) -> type[EvalMetric]:
 class EvalMetric:
     """A sum over samples and their number, for an epoch (global) and since the last log (local).
 
+    Threads: one at a time.
+
     Parameters
     ----------
     name : str

@@ -27,7 +27,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 class BaseModule:
-    """What every module can do, in terms of bind, forward, backward, update."""
+    """What every module can do, in terms of bind, forward, backward, update. Threads: one at a time."""
 
     def __init__(self, logger: Any = logging) -> None:
         self.logger = logger

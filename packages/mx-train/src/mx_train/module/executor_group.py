@@ -15,6 +15,8 @@ from mx_ndarray import NDArray, nd
 class ExecutorGroup:
     """Executors of one symbol on several contexts.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     symbol : Symbol

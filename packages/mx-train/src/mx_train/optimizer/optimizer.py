@@ -20,6 +20,8 @@ State = Any  # None, an NDArray, or a tuple of them
 class Optimizer:
     """Decides how a gradient changes a weight.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     rescale_grad : float
@@ -199,7 +201,10 @@ def create(name: str | Optimizer, **kwargs: Any) -> Optimizer:
 
 
 class Updater:
-    """Applies an optimizer to weights by index and keeps their states; what a KVStore calls."""
+    """Applies an optimizer to weights by index and keeps their states; what a KVStore calls.
+
+    Threads: one at a time.
+    """
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer

@@ -24,6 +24,8 @@ _MAX_DEPTH = 16
 class Settings:
     """Of an optimizer (or schedule) dumped with the states its attributes, without behaviour.
 
+    Threads: one at a time.
+
     Attributes
     ----------
     values : dict

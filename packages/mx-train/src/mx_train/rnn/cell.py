@@ -18,6 +18,8 @@ Weights = Mapping[str, NDArray]
 class RNNParams:
     """The variables of cells that share weights, by name.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     prefix : str
@@ -38,6 +40,8 @@ class RNNParams:
 
 class BaseRNNCell:
     """A step of a recurrent network, applied to symbols.
+
+    Threads: one at a time.
 
     Parameters
     ----------

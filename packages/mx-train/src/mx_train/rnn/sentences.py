@@ -75,6 +75,8 @@ class BucketSentenceIter(DataIter):
     Sentences are filled up to the length of their bucket. Batches come in random order (`random`), sentences in
     random order within their bucket (`numpy.random`). What makes no full batch is left out of an epoch.
 
+    Threads: one at a time.
+
     Parameters
     ----------
     sentences : list of list of int
