@@ -97,6 +97,15 @@ def test_side_by_side_pays_where_kernels_are_too_short_for_many_cores():
     assert not may_pay(short, 1)
 
 
+def test_steps_that_wait_for_each_other_cannot_pay_side_by_side() -> None:
+    times = [30.0] * 8
+    chain = steps_of([(), *((i,) for i in range(7))])
+    fork = steps_of([(), *((0,) for _ in range(7))])
+    assert not may_pay(times, 8, chain)
+    assert may_pay(times, 8, fork)
+    assert not may_pay(times[:2], 8, steps_of([(), ()]), n_forward=1)  # backward waits for all of forward
+
+
 # ---- executors ----
 
 

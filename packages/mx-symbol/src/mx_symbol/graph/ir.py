@@ -8,7 +8,7 @@ with `replace` which entries they stand for; what is no longer needed is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mx_core import operators
@@ -168,7 +168,7 @@ class Graph:
         ShapeError, DTypeError, ArgumentError  the operator does not take such inputs
         """
         found = operators.get(op) if isinstance(op, str) else op
-        given = _parsed(found, name, values) if params is None else params
+        given = parameters(found, values, name) if params is None else params
         return infer_specs(Node(found, given, name, dict(attrs or {}), inputs), self.specs)
 
     def has_kernel(
@@ -226,7 +226,7 @@ _parameters: dict[Any, Params] = {}
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
-def _parsed(op: Operator, node: str, values: Mapping[str, Any]) -> Params:
+def parameters(op: Operator, values: Mapping[str, Any], node: str | None = None) -> Params:
     """The parameters of an operator from values; equal ones are one object, which has its facts already."""
     items = [item for value in values.values() for item in (value if type(value) is tuple else (value,))]
     if not all(type(item) in _PLAIN for item in items):
@@ -238,6 +238,12 @@ def _parsed(op: Operator, node: str, values: Mapping[str, Any]) -> Params:
             _parameters.clear()
         found = _parameters[key] = op.Param.parse(values, op=op.name, node=node)
     return found
+
+
+@lru_cache(maxsize=KEPT)
+def changed(params: Params, **changes: Any) -> Any:
+    """The same parameters with some changed; equal ones are one object, which has its facts already."""
+    return params.replace(**changes)
 
 
 def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mx_symbol.memory.order import Order
+from mx_symbol.memory.plan import Step
 
 #: what a branch must take, in microseconds of one core, to be worth a worker
 WORTH = 20.0
@@ -66,10 +67,31 @@ def pays(branches: Sequence[Branch], microseconds: Sequence[float], cores: int) 
     return _makespan(branches, microseconds, cores) < MARGIN * together
 
 
-def may_pay(microseconds: Sequence[float], cores: int) -> bool:
-    """False when no branches of such steps could pay: the kernels keep all cores busy as it is."""
-    together = sum(_time(m, cores) for m in microseconds)
-    return cores > 1 and sum(microseconds) / cores < MARGIN * together
+def may_pay(
+    microseconds: Sequence[float], cores: int, steps: Sequence[Step] = (), n_forward: int | None = None
+) -> bool:
+    """False when no branches of such steps could pay.
+
+    The kernels keep all cores busy as it is, or most steps wait for each other.
+    """
+    times = [_time(m, cores) for m in microseconds]
+    least = max(sum(microseconds) / cores, _longest_path(steps, times, n_forward))
+    return cores > 1 and least < MARGIN * sum(times)
+
+
+def _longest_path(steps: Sequence[Step], times: Sequence[float], n_forward: int | None) -> float:
+    """What the steps take that wait for each other, however many run side by side."""
+    written: dict[int, float] = {}  # when each value is there
+    ends: list[float] = []
+    barrier = last = 0.0
+    for time, step in enumerate(steps):
+        if time == n_forward:
+            barrier = last
+        begin = max([written.get(v, 0.0) for v in step.reads] + [ends[t] for t in step.after], default=0.0)
+        ends.append(max(begin, barrier) + times[time])
+        written.update(dict.fromkeys(step.writes, ends[-1]))
+        last = max(last, ends[-1])
+    return last
 
 
 def _time(microseconds: float, threads: int) -> float:

@@ -131,10 +131,13 @@ def _blocks(
     owner: dict[int, _Block] = {}
     for time, step in enumerate(steps):
         taken: set[int] = set()
+        allowed: dict[int, set[int]] = {}  # inputs by the output that may take over their memory
+        for i, o in step.inplace:
+            allowed.setdefault(o, set()).add(i)
         for position, value in enumerate(step.writes):
             if value in external and value not in hosts:
                 continue
-            donor = _donor(step, position, sizes, times, time, owner, taken)
+            donor = _donor(step, position, allowed.get(position), sizes, times, time, owner, taken)
             if donor is not None and flow is not None and not _all_before(flow, donor, time):
                 donor = None
             if value in external:
@@ -166,17 +169,17 @@ def _all_before(flow: DataFlow, value: int, time: int) -> bool:
 def _donor(
     step: Step,
     position: int,
+    allowed: set[int] | None,
     sizes: Sequence[int],
     times: Sequence[tuple[int, int]],
     time: int,
     owner: dict[int, _Block],
     taken: set[int],
 ) -> int | None:
-    """The input whose memory output `position` may take over, or None."""
-    if not step.inplace:
+    """The one of the allowed inputs whose memory output `position` takes over, or None."""
+    if allowed is None:
         return None
     target = step.writes[position]
-    allowed = {i for i, o in step.inplace if o == position}
     for i in sorted(allowed):
         value = step.reads[i]
         if (

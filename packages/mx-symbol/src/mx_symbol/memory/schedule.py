@@ -61,23 +61,26 @@ class Schedule:
     plan: MemoryPlan
     branches: tuple[Branch, ...] = ()
 
-    def written_inplace(self, time: int, output: Entry) -> bool:
-        """True when an output takes over the memory of an input of its step."""
-        step = self.steps[time]
+    def taking_over(self, time: int) -> frozenset[int]:
+        """The values written by a step that take over the memory of one that it reads."""
+        step, places = self.steps[time], self.plan.placements
         if not step.inplace:
-            return False
-        value = self.values.get(output, -1)
-        places = self.plan.placements
-        place = places.get(value)
+            return frozenset()
+        ending = {
+            i: place
+            for i, value in enumerate(step.reads)
+            if (place := places.get(value)) is not None and place.death == time
+        }
+        found = set()
         for i, o in step.inplace:
-            if step.writes[o] != value:
+            donor = ending.get(i)
+            if donor is None:
                 continue
-            other = places.get(step.reads[i])
-            if other is None or other.death != time:
-                continue
-            if other.host == value if place is None else other.storage == place.storage:
-                return True
-        return False
+            value = step.writes[o]
+            place = places.get(value)
+            if donor.host == value if place is None else donor.storage == place.storage:
+                found.add(value)
+        return frozenset(found)
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
@@ -121,7 +124,8 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
                 sizes.append(n_bytes)
     external = frozenset(values[entry] for entry in kept if entry in values)
     after = _state_order(nodes)
-    steps = tuple([_step(node, values, after[time]) for time, node in enumerate(nodes)])
+    pairs: dict[object, tuple[tuple[int, int], ...]] = {}
+    steps = tuple([_step(node, values, after[time], pairs) for time, node in enumerate(nodes)])
     written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
@@ -129,7 +133,7 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     estimates = _estimates(nodes, graph.specs)
     takes = [0.0 if PREPARED in node.attrs else time for node, time in zip(nodes, estimates, strict=True)]
     planning = graph.planning
-    order = Order(steps, n_forward) if _needs_order(planning, takes) else None
+    order = Order(steps, n_forward) if _needs_order(planning, takes, steps, n_forward) else None
     flow = None
     if order is not None and planning.memory_mode == "most_parallel":
         flow = DataFlow(order.before, masks_of(users_of(steps, len(sizes))))
@@ -162,13 +166,17 @@ def _estimates(nodes: Sequence[Node], specs: Mapping[Entry, TensorSpec]) -> tupl
     return tuple(found)
 
 
-def _needs_order(planning: Planning, microseconds: Sequence[float]) -> bool:
+def _needs_order(
+    planning: Planning, microseconds: Sequence[float], steps: Sequence[Step], n_forward: int | None
+) -> bool:
     if len(microseconds) > ORDER_LIMIT:
         return False
     if planning.memory_mode == "most_parallel":
         return True
     side_by_side = planning.branches != "never" and planning.cores > 1
-    return side_by_side and (planning.branches == "always" or may_pay(microseconds, planning.cores))
+    if not side_by_side or planning.branches == "always":
+        return side_by_side
+    return may_pay(microseconds, planning.cores, steps, n_forward)
 
 
 def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
@@ -196,7 +204,13 @@ def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
     return result
 
 
-def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
+def _step(
+    node: Node,
+    values: dict[Entry, int],
+    after: tuple[int, ...],
+    pairs: dict[object, tuple[tuple[int, int], ...]],
+) -> Step:
+    """A node in numbers; `pairs` has what may share memory in nodes that are alike."""
     facts = node.facts
     unread = facts.unread
     reads: list[int] = []
@@ -213,5 +227,10 @@ def _step(node: Node, values: dict[Entry, int], after: tuple[int, ...]) -> Step:
         if value is not None:
             outputs[i] = len(writes)
             writes.append(value)
-    inplace = tuple([(positions[i], outputs[o]) for i, o in facts.inplace if i in positions and o in outputs])
+    alike = (facts, tuple(positions), tuple(outputs))
+    inplace = pairs.get(alike)
+    if inplace is None:
+        inplace = pairs[alike] = tuple(
+            (positions[i], outputs[o]) for i, o in facts.inplace if i in positions and o in outputs
+        )
     return Step(tuple(reads), tuple(writes), inplace, after)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, changed
 
 _FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64", "bfloat16", "float16"))
 _CASTS = frozenset({"Cast", "amp_cast"})
@@ -105,7 +105,7 @@ def _folded(graph: Graph, linear: Node, node: Node, affine: _Affine) -> Entry:
         moved = make("elemwise_mul", _before_cast(graph, entry, scale), affine.scale)
         shift = make("elemwise_add", shift, moved)
     assert linear.params is not None and linear.op is not None
-    params = linear.params.replace(no_bias=False)
+    params = changed(linear.params, no_bias=False)
     data = linear.inputs[0]
     inputs = (data, _as(graph, scaled, data), _as(graph, shift, data))
     return graph.apply(linear.op, inputs, node.name, params, attrs=linear.attrs)[0]

@@ -17,7 +17,7 @@ from mx_core.graph import PREPARED
 from mx_core.operator import Operator, Params
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, changed
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _TYPES = frozenset(dtypes.code(name) for name in ("float32", "bfloat16"))
@@ -102,14 +102,14 @@ class _Region:
             self._moved(entry, name == "weight") if name != "bias" else entry
             for name, entry in zip(node.input_names, node.inputs, strict=True)
         ]
-        return self._apply(node, inputs, p.replace(layout="NHWC"))
+        return self._apply(node, inputs, changed(p, layout="NHWC"))
 
     def _pooling(self, node: Node) -> _Made:
         """Forward, or backward of (gradient, data, output)."""
         p: Any = node.params
         if not any(e in self._last for e in node.inputs) or p.layout not in _FIRST:
             return None
-        return self._where_native(node, [self._moved(e) for e in node.inputs], p.replace(layout="NHWC"))
+        return self._where_native(node, [self._moved(e) for e in node.inputs], changed(p, layout="NHWC"))
 
     def _batch_norm(self, node: Node) -> _Made:
         """Forward, or backward, which reads the gradient too."""
@@ -118,7 +118,7 @@ class _Region:
         if not any(e in self._last for e in images) or p.axis % 4 != 1:
             return None
         vectors = node.inputs[len(images) :]
-        return self._where_native(node, [*map(self._moved, images), *vectors], p.replace(axis=3))
+        return self._where_native(node, [*map(self._moved, images), *vectors], changed(p, axis=3))
 
     def _where_native(self, node: Node, inputs: list[Entry], params: Params) -> _Made:
         made = self._apply(node, inputs, params)
@@ -131,7 +131,7 @@ class _Region:
         p: Any = node.params
         if p.dim % 4 != 1 or not all(e in self._last for e in node.inputs[-p.num_args :]):
             return None
-        return self._apply(node, [self._moved(e) for e in node.inputs], p.replace(dim=3))
+        return self._apply(node, [self._moved(e) for e in node.inputs], changed(p, dim=3))
 
     def _elementwise(self, node: Node) -> _Made:
         assert node.op is not None and node.params is not None

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that convolutions and fully connected layers become with what follows them."""
+"""The operators that convolutions and fully connected layers become with what follows them.
+
+They are declared here, as `_fused` and `_fused_attention` are beside their passes, and not where operators are that
+users apply: only passes make them, for one program, behind inference and differentiation. No symbol file holds one,
+nobody finds one by name, and none has a gradient. Kernel packages know them by name alone, as all operators.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from mx_core.expression import evaluate, trace
 from mx_core.expression import functions as f
 from mx_core.operator import Operator, Params, Shape, infer_shapes, opt, required
 from mx_core.operator.declaration import ReferenceContext
+from mx_symbol.graph.ir import parameters
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softrelu", "leaky", "clip", "gelu")
 
@@ -63,7 +69,7 @@ class FusedLayer(Operator):
 
     def layer_params(self, p: Any) -> Any:
         """The parameters of the layer alone."""
-        return operators.get(self.layer).Param.parse({name: getattr(p, name) for name in self.taken})
+        return parameters(operators.get(self.layer), {name: getattr(p, name) for name in self.taken})
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """As the layer; a packed weight is a vector of whatever length."""

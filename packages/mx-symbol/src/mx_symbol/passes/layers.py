@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, parameters
 from mx_symbol.passes.fused_layers import FUSED_LAYERS
 
 _ADDITIONS = ("elemwise_add", "broadcast_add", "_grad_add")
@@ -85,8 +85,7 @@ def _apply(graph: Graph, node: Node, chain: _Chain) -> Entry | None:
     assert node.op is not None
     op, p = FUSED_LAYERS[node.op.name], node.params
     values = {name: getattr(p, name) for name in op.taken} | chain.activation
-    kind: Any = op.Param
-    params = kind.parse({**values, "residual": chain.residual is not None})
+    params = parameters(op, {**values, "residual": chain.residual is not None})
     inputs = [*node.inputs, *(() if chain.residual is None else (chain.residual,))]
     specs = [graph.specs[e] for e in inputs]
     if not graph.has_kernel(op, params, specs, [graph.specs[chain.end]]):

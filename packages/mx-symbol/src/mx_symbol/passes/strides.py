@@ -12,7 +12,7 @@ from typing import Any
 
 from mx_core.operator.simple import Elementwise
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, changed
 
 Steps = tuple[int, ...]
 _FIRST = (None, "NCHW")
@@ -110,7 +110,7 @@ class _Thinned:
         assert node.op is not None
         data, stride = (self._thin[node.inputs[0], steps], ()) if pointwise else (node.inputs[0], steps)
         inputs = (data, *node.inputs[1:])
-        return self._graph.apply(node.op, inputs, node.name, p.replace(stride=stride), node.attrs)[0]
+        return self._graph.apply(node.op, inputs, node.name, changed(p, stride=stride), node.attrs)[0]
 
     def _elementwise(self, node: Node, steps: Steps) -> Entry:
         assert node.op is not None and node.params is not None

@@ -215,12 +215,13 @@ class Compiler:
         assert node.params is not None
         facts = node.facts
         outputs = [Entry(node, i) for i in range(len(facts.outputs))]
+        taking_over = self._schedule.taking_over(time)
         self._program.add_node(
             node.name,
             self._call(node, outputs, calls, is_train),
             [self._slot(entry) for entry in node.inputs],
             [self._slot(entry) for entry in outputs],
-            [self._request(time, entry) for entry in outputs],
+            [self._request(entry, taking_over) for entry in outputs],
             sorted(facts.mutated),
             sorted(facts.unread),
             node.params.scalars,
@@ -257,9 +258,10 @@ class Compiler:
             return -1, 0
         return (self._arena, place.offset) if place.host < 0 else (self._hosts[place.host], 0)
 
-    def _request(self, time: int, entry: Entry) -> int:
-        if entry not in self._schedule.values:
+    def _request(self, entry: Entry, taking_over: Collection[int]) -> int:
+        value = self._schedule.values.get(entry)
+        if value is None:
             return _NULL
         if entry in self._external:
             return _ADD if entry in self._adds else _WRITE
-        return _INPLACE if self._schedule.written_inplace(time, entry) else _WRITE
+        return _INPLACE if value in taking_over else _WRITE
