@@ -19,7 +19,7 @@ from .wheels import Builder
 
 KEPT = ("pip", "setuptools")  # what a fresh environment has
 
-# Prints what is installed beside what the requirements in argv need.
+# Prints what is installed in addition to what the requirements in argv need.
 _SURPLUS = """
 import sys
 from importlib.metadata import distributions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators somebody who reads about one may also want: those of its source file and of its name."""
+"""Operators that are related to one: those of its source file and of its name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def write(target: Path, root: Path) -> None:
 
 
 def variables() -> dict[str, tuple[str, str]]:
-    """Name -> who states it, meaning."""
+    """Name -> the package that states it, meaning."""
     found = {name: ("mx-core", text) for name, text in VARIABLES.items()}
     for record in plugins.plugins():
         for name, text in (record.info.variables if record.info else {}).items():

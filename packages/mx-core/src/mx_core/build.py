@@ -51,7 +51,7 @@ def native_extension(
 
     Notes
     -----
-    It is built anew when a source changes, or a header beside the sources, in a relative folder of
+    It is built again when a source changes, or a header next to the sources, in a relative folder of
     `include_dirs` or among mx's own.
 
     With MX_BUILD_DEBUG=1 in the environment nothing is optimised or stripped. With

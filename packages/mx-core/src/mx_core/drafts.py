@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drafts: files and folders being written next to what they will replace, and the removal of stale ones.
 
-A draft's name is random and it is made exclusively, so nobody can prepare a link in its place. It is locked
-(`flock`) while its process lives: a draft that can be locked belongs to nobody. Between the making and the
+A draft's name is random and it is made exclusively, so no other process can prepare a link in its place. It is locked
+(`flock`) while its process lives: a draft that can be locked has no owner. Between the making and the
 locking another process may take a new draft for stale; its maker notices and makes another one.
 """
 

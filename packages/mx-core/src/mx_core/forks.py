@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forks beside threads that are in their first use of something.
+"""Forks while other threads use something for the first time.
 
 A child has only the thread that forked. A lock, or an import, that belonged to another one would
 stay taken there for ever. So a fork waits until no other thread loads, imports or makes what
@@ -61,7 +61,7 @@ class FirstUseLock(ForkSafeLock):
     """A lock under which one thread makes what all use from then on.
 
     The holder may run imports, and with them code that starts a thread, which uses mx, and waits for
-    it. Neither would ever go on; so whoever waits for the lock looks what its holder waits for.
+    it. Neither would ever continue, so a thread that waits for the lock checks what its holder waits for.
     """
 
     __slots__ = ("_began", "_depth", "_holder")
@@ -138,7 +138,7 @@ class _FirstUse:
     """A block in which the calling thread loads, imports or makes what everybody uses from then on.
 
     A fork by another thread waits for its end, so nothing inside may wait for the engine. Threads: any, it
-    excludes nobody.
+    excludes no thread.
     """
 
     #: seconds between two looks at imports, which do not tell when they end
@@ -164,7 +164,7 @@ class _FirstUse:
                 self._changed.notify_all()
 
     def before_fork(self) -> None:
-        """Waits until no other thread is inside, and lets nobody in until the fork is over."""
+        """Waits until no other thread is inside, and keeps others out until the fork is over."""
         me = threading.get_ident()
         limit = _seconds("MX_FORK_TIMEOUT", 30.0)
         end = time.monotonic() + limit

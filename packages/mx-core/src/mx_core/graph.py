@@ -182,7 +182,7 @@ class Graph(Protocol):
     def replace(self, mapping: Mapping[Entry, Entry]) -> Graph:
         """The graph in which entries on the left are replaced by those on the right, wherever they are read.
 
-        The entries on the right may be made of others on the left, which are replaced in turn. Nodes that nobody
+        The entries on the right may be made of others on the left, which are replaced in turn. Nodes that nothing
         reads any more are gone.
 
         Raises

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls `mx_fork` around forks and `mx_shutdown` at exit, in the order of who uses whom.
+"""Calls `mx_fork` around forks and `mx_shutdown` at exit, users before the parts that they use.
 
 Users come before what they use: plug-ins that push work, the engine, what operations run on
 (operators, kernels), memory, devices. Within a rank the last loaded comes first.
@@ -60,7 +60,7 @@ _lock = ForkSafeLock()
 
 
 def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
-    """Makes these plug-ins the ones that are told of forks and of the end."""
+    """Calls the hooks of these plug-ins at forks and at exit."""
     global _current
     with _lock:
         _current = _Lifecycle(manager, records)
@@ -76,7 +76,7 @@ def fork(stage: str) -> None:
 
 
 def interrupted() -> bool:
-    """Whether the process ends because Ctrl-C was pressed and nobody caught it, so that nobody waits
+    """Whether the process ends because of an uncaught Ctrl-C, so that no code waits
     for what is still to be done. In an interactive session that is never known."""
     if hasattr(sys, "ps1") or sys.flags.interactive:
         return _interrupted
@@ -84,7 +84,7 @@ def interrupted() -> bool:
 
 
 def interrupt() -> None:
-    """Makes `interrupted` true: somebody caught Ctrl-C, and the process is to end at once even so."""
+    """Makes `interrupted` true: Ctrl-C was caught, and the process must end at once all the same."""
     global _interrupted
     _interrupted = True
 

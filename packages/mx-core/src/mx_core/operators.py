@@ -122,7 +122,7 @@ def names() -> tuple[str, ...]:
 def watch(changed: Callable[[], None]) -> None:
     """Calls `changed()` whenever operators have come or gone after they were first read.
 
-    For those who keep what they made of an operator's name.
+    For caches of what was made of an operator's name.
     """
     _watchers.append(changed)
 

@@ -34,7 +34,7 @@ def words(key: int, offset: int, n_blocks: int, branch: int = 0) -> NDArray[np.u
     key, offset : int
         Stream and first counter, modulo 2⁶⁴.
     branch : int
-        Upper half of the counter: further draws beside the stream, which is branch 0.
+        Upper half of the counter: further draws in addition to the stream, which is branch 0.
 
     Returns
     -------

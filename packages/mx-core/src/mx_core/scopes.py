@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for stretches of a program: a profiler begins and ends them, and whoever labels things listens."""
+"""Profiler scopes: prefixes of names, per thread. A profiler enters and leaves them; listeners follow them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def prefix() -> str:
 
 
 def enter(prefix: str) -> str:
-    """From now on this thread is in another stretch.
+    """Enters another scope on this thread.
 
     Parameters
     ----------
@@ -43,5 +43,5 @@ def enter(prefix: str) -> str:
 
 
 def listen(listener: Listener) -> None:
-    """Calls `listener(prefix)` whenever a thread changes its stretch, in that thread."""
+    """Calls `listener(prefix)` when a thread changes its scope, on that thread."""
     _listeners.append(listener)

@@ -126,7 +126,7 @@ def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:
     return "\n".join(lines)
 
 
-#: Engines of the plug-in: the hooks tell when to act, in the order of who uses whom.
+#: Engines of the plug-in: the hooks say when to act, users before the parts that they use.
 by_hooks = Keeper()
 
 _by_interpreter: Keeper | None = None

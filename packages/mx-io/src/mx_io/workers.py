@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads for work that nobody needs any more once the interpreter exits.
+"""Threads for work that is not needed any more when the interpreter exits.
 
-`concurrent.futures.ThreadPoolExecutor` finishes its whole queue at exit, batches that nobody will take
+`concurrent.futures.ThreadPoolExecutor` finishes its whole queue at exit, batches that will not be used
 included. These threads stop after the task at hand, and are joined before the interpreter goes, so that none
 is ended inside native code.
 """

@@ -235,7 +235,7 @@ class KVStore(KVStoreBase):
     def _check_kind(self, name: Key) -> None:
         for other in self._values:
             if type(other) is not type(name):
-                raise ArgumentError(f"[KVStore] Mixed key types are not allowed: {name!r} beside {other!r}")
+                raise ArgumentError(f"[KVStore] Mixed key types are not allowed: {name!r} and {other!r}")
             return
 
     def _check_fit(self, what: str, name: Key, arrays: list[NDArray], *, same_type: bool) -> None:

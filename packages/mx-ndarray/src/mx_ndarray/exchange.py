@@ -139,7 +139,7 @@ def export(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> object:
-    """What `__dlpack__` returns. Blocks until nobody writes or reads the memory any more.
+    """What `__dlpack__` returns. Blocks until all pending reads and writes of the memory are done.
 
     From then on the two libraries share it: each must wait for the other before it writes.
 

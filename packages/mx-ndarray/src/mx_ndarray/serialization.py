@@ -25,8 +25,8 @@ _EXPECTED = "expected an NDArray, a list of them or a dictionary from str to NDA
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
     """Writes arrays to a file that MXNet 1.x reads, too. Blocks until they are computed.
 
-    The file appears complete or not at all: it is written aside, flushed to disk and renamed. A link is
-    followed; a device or FIFO is written through.
+    The file appears complete or not at all: it is written under a temporary name, flushed to disk and renamed.
+    A link is followed; a device or FIFO is written through.
 
     Parameters
     ----------

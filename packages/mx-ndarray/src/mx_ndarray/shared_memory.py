@@ -47,7 +47,7 @@ def to_shared_mem(array: NDArray) -> tuple[int, int, tuple[int, ...], int, int]:
 
 
 def new_from_shared_mem(pid: int, fd: int, shape: tuple[int, ...], dtype: int, offset: int = 0) -> NDArray:
-    """An array on the memory that `to_shared_mem` told of, in any process of the same user.
+    """An array on the memory that `to_shared_mem` described, in any process of the same user.
 
     Raises
     ------

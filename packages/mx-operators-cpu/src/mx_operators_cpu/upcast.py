@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""16-bit floating-point types where only float32 has a kernel: widened, computed, rounded.
+"""16-bit floating-point types where only float32 has a kernel: upcast, computed, rounded.
 
 A oneDNN kernel for float32 between two casts; sums are those of float32. It stands behind kernels
 that read and write the type themselves.

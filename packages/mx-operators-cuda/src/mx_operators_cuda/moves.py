@@ -3,7 +3,7 @@
 
 What moves where is asked of the operators' references: given a NumPy array they return views of it,
 and a view says where its elements lie. No element of the arrays is read, so their memory is never
-touched. Writing into a part is the reading of that part, turned round.
+touched. Writing into a part is the copy of that part in the other direction.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Memory that processes share, by name.
 
 A segment has no place in the file system. Its name says which process holds it and under which descriptor;
-whoever may look into that process (the same user) attaches it. It lives until the last process that maps it
+any process that may look into that process (the same user) can attach it. It lives until the last process that maps it
 is gone, so nothing has to be cleaned up after one that dies.
 """
 

@@ -88,7 +88,7 @@ class TempSpace:
 
 
 def temp_space(name: str | None = None, ctx: Context | None = None) -> TempSpace:
-    """The space of a name, the same one for everybody who asks; made at the first question.
+    """The space of a name, the same for all callers; made by the first call.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = ["plot_network", "print_summary"]
 Shapes = Mapping[str, Sequence[int]]
 
 _HEADINGS = ("Layer (type)", "Output Shape", "Param #", "Previous Layer")
-#: inputs of operators that are no parameters, whoever gives them
+#: inputs of operators that are never parameters
 _NOT_LEARNED = frozenset(("data", "label", "state", "state_cell"))
 _PARAMETERS = (
     "_weight",

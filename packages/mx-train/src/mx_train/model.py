@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BatchEndParam(NamedTuple):
-    """What a batch callback is told."""
+    """The argument of a batch callback."""
 
     epoch: int
     nbatch: int

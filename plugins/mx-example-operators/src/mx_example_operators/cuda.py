@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """moving_average on NVIDIA GPUs: CUDA C++, compiled by NVRTC and launched by mx-operators-cuda.
 
-Imported when somebody asks for the kernel on a gpu, so mx-operators-cuda need not be installed elsewhere.
+Imported when the kernel is used on a GPU, so mx-operators-cuda need not be installed elsewhere.
 """
 
 from __future__ import annotations

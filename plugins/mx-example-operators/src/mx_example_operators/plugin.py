@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hook implementations: the module that the entry point in pyproject.toml names.
 
-It is imported when somebody first asks for an operator, so it imports little itself.
+It is imported when operators are first used, so it imports little itself.
 """
 
 from __future__ import annotations

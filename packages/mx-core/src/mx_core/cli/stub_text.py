@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Type stubs of modules whose functions are made from operators: what editors and type checkers see.
 
-Such functions exist only once somebody asks for them, so no source has them. The stub of a module
+Such functions are generated when they are first used, so no source has them. The stub of a module
 is what its source defines, and a function per operator that it offers now.
 """
 

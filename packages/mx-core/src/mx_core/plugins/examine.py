@@ -21,7 +21,7 @@ _TARGETS = ("make", "apply", "command", "sniff", "decode", "encode", "probe", "s
 
 
 def examine() -> None:
-    """Sets aside what cannot work, without warnings; contributions of this project are trusted."""
+    """Disables what cannot work, without warnings; contributions of this project are trusted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
         _examine_all()

@@ -165,7 +165,7 @@ def _brings(record: PluginRecord, kind: str, name: str) -> bool:
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
     """The first answer of hook `mx_select_kernel`, or None.
 
-    An MXNetError of a hook refuses the call; a hook that raises anything else is set aside with a warning.
+    An MXNetError of a hook refuses the call; a hook that raises anything else is disabled with a warning.
     """
     state = _get()
     if not state.selects:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registries that know who registered what, and refuse duplicates by naming both sources."""
+"""Registries that know the source of every entry, and refuse duplicates by naming both sources."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def duplicate(kind: str, name: str, first: Entry, second: Entry) -> PluginError:
 
 
 class Transaction:
-    """What one plug-in registers, kept aside until all of it is known to be good."""
+    """What one plug-in registers, staged until all of it has been checked."""
 
     def __init__(self, source: Provenance) -> None:
         self.source = source

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile holds, whoever writes it out."""
+"""The contents of a profile, for any writer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for stretches of the program, put before the names of what is recorded in them."""
+"""Profiler scopes: prefixes of the names of what is recorded in them."""
 
 from __future__ import annotations
 

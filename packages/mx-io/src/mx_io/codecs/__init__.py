@@ -87,7 +87,7 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
 
 
 def _recognises(codec: CodecSpec, head: bytes) -> bool:
-    """What `sniff` says; a codec whose `sniff` raises is set aside, and the next one is asked."""
+    """What `sniff` says; a codec whose `sniff` raises is disabled, and the next one is asked."""
     entry = plugins.registry("image_codecs").get(codec.name)
     if plugins.is_aside(entry):
         return False

@@ -15,7 +15,7 @@ from mx_io.codecs.orientation import jpeg_orientation, upright
 
 
 def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
-    """Decode; images with an EXIF orientation are turned upright unless `color` is -1."""
+    """Decode; images with an EXIF orientation are rotated upright unless `color` is -1."""
     with damage_reported("jpeg", data):
         height, width, stored, _ = simplejpeg.decode_jpeg_header(data, strict=False)
         check_size(height, width, "jpeg")

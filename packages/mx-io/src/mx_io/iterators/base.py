@@ -18,7 +18,7 @@ class _NamedShape(NamedTuple):
 
 
 class DataDesc(_NamedShape):
-    """Name, shape, element type and layout of one input; a (name, shape) tuple to who unpacks it.
+    """Name, shape, element type and layout of one input; it unpacks as a tuple (name, shape).
 
     Examples
     --------

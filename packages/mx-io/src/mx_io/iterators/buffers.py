@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of batches, used again once nobody holds the batch any more."""
+"""Memory of batches, used again when a batch has no references any more."""
 
 from __future__ import annotations
 

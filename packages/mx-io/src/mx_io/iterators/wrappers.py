@@ -110,7 +110,7 @@ class PrefetchingIter(BatchIter):
     def reset(self) -> None:
         """Begin the next epoch of every iterator."""
         for pending in self._pending:
-            pending.exception()  # an error of the epoch that is left concerns nobody
+            pending.exception()  # an error of the abandoned epoch is dropped
         for source in self.iters:
             source.reset()
         self._pending = self._request()

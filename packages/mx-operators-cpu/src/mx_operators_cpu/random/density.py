@@ -79,7 +79,7 @@ def _declining(make: Callable[[KernelCall], Any]) -> Callable[[KernelCall], Any]
 
 @_declining
 def density(call: KernelCall) -> Any:
-    """Of each sample; what samples share is widened, so that everything is computed in float64."""
+    """Of each sample; what samples share is upcast, so that everything is computed in float64."""
     op: Any = call.op
     p: Any = call.params
     rank = len(call.inputs[0].shape)

@@ -60,7 +60,7 @@ def _turned(call: KernelCall, make: Callable[..., Any]) -> Any:
 
 
 def turned_align(call: KernelCall) -> Any:
-    """Means of bilinear samples in turned regions."""
+    """Means of bilinear samples in rotated regions."""
     return _turned(call, native.turned_align_plan)
 
 

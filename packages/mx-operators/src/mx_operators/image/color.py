@@ -49,7 +49,7 @@ def saturation(x: Array, factor: float) -> Array:
 
 
 def hue(x: Array, turn: float) -> Array:
-    """Hues turned by `turn` full circles (hue, lightness, saturation)."""
+    """Hues rotated by `turn` full circles (hue, lightness, saturation)."""
     if x.shape[-1] == 1:
         return x
     scaled = x / 255
@@ -159,7 +159,7 @@ class RandomSaturation(_Factor):
 
 
 class RandomHue(_Factor):
-    """The hues of data turned by a part of the circle that is uniform in [min_factor, max_factor]."""
+    """The hues of data rotated by a part of the circle that is uniform in [min_factor, max_factor]."""
 
     name = "_image_random_hue"
     aliases = ("_npx__image_random_hue",)

@@ -21,7 +21,7 @@ class _Regression(Operator[RegressionParam]):
     is_loss = True
 
     def infer_shape(self, p: RegressionParam, s: Shapes) -> None:
-        """Label as data; (N,) goes with (N, 1), too, and is what (N, 1) has if nothing is told."""
+        """Label as data; (N,) is accepted for (N, 1), and is inferred for (N, 1) if the label's shape is unknown."""
         s.unify(["data", "output"])
         data, label = s.get("data"), s.get("label")
         if data is None:

@@ -45,7 +45,7 @@ class SoftmaxOutput(Operator[SoftmaxOutputParam]):
     """softmax(data); the gradient is (softmax − one_hot(label)) · grad_scale.
 
     data (N, C) with label (N,); multi_output: (N, C, …) with (N, …) or with one axis for all
-    positions, which is the label that nothing is told of; preserve_shape: (…, C) with (…). A label
+    positions, which is inferred if the label's shape is unknown; preserve_shape: (…, C) with (…). A label
     of the shape of data is taken as a distribution. The head gradient is not read unless out_grad.
     """
 

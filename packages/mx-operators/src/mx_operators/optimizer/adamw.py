@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW: Adam with decay beside the gradient, and a scale that comes as an array.
+"""AdamW: Adam with decoupled weight decay, and a scale given as an array.
 
 Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019.
 """

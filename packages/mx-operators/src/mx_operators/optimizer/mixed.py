@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of 16-bit weights beside a float32 master copy.
+"""Updates of 16-bit weights with a float32 master copy.
 
 Source: Micikevicius et al., Mixed Precision Training, ICLR 2018.
 """

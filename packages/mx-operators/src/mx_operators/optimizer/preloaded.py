@@ -97,7 +97,7 @@ class Together(Operator[C]):
             s.assign(name, (self.common_size(p),))
 
     def infer_type(self, p: C, t: Types) -> None:
-        """States as the weight, or float32 beside a master copy; what is shared in float32 unless given."""
+        """States as the weight, or float32 with a master copy; what is shared in float32 unless given."""
         for i in range(self._n(p)):
             states = [f"{name}_{i}" for name in self.own[2:]]
             alike = [f"weight_{i}", f"grad_{i}", f"output{i}"]

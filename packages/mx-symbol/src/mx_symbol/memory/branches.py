@@ -34,7 +34,7 @@ class Branch:
     ----------
     steps : in the order of the schedule
     after : numbers of the branches that must have run
-    threads : how many threads a kernel may use; 0 is all, since nothing runs beside it
+    threads : how many threads a kernel may use; 0 is all, because nothing runs in parallel
     """
 
     steps: tuple[int, ...]
@@ -199,7 +199,7 @@ def _without_splinters(
 
 
 def _joined(order: Order, runs: Sequence[list[int]]) -> list[list[int]]:
-    """Puts together two that wait for each other and that nobody else joins or leaves between."""
+    """Merges two branches if one waits for the other and no other branch joins or leaves between."""
     home = {time: i for i, run in enumerate(runs) for time in run}
     needs = [_needs(order, home, run, i) for i, run in enumerate(runs)]
     users = [0] * len(runs)

@@ -130,7 +130,7 @@ def _is_through(
     above: list[set[int]],
     steps: Sequence[Step],
 ) -> bool:
-    """True when nobody touches `one` any more when `other` is written, except who writes over it in place."""
+    """True if no step uses `one` any more when `other` is written, except the one that writes over it in place."""
     maker = makers[other]
     left = users[one] - above[maker]
     if left == {maker} and makers[one] != maker:

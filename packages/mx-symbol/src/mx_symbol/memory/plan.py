@@ -71,7 +71,7 @@ class MemoryPlan:
     kept_bytes: int = 0
 
     def to_svg(self) -> str:
-        """The plan drawn: who lies where in the arena, and when; an SVG document."""
+        """A drawing of the plan: where each value lies in the arena, and when; an SVG document."""
         from mx_symbol.memory.drawing import svg
 
         return svg(self)

@@ -123,7 +123,7 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
     Notes
     -----
     A pass that is missing, raises, or returns something else than a graph with the same heads on the same
-    variables is set aside with a warning, and the graph goes on without it.
+    variables is disabled with a warning, and the graph is used without it.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of pointwise convolutions move up: what they skip is not computed.
+"""Strides of pointwise convolutions move to the layer before, so values that they skip are not computed.
 
-Where all readers of a value are 1x1 convolutions with one and the same step, as between the stages of a residual
-network, the convolution that makes the value takes that step and they lose theirs. Elementwise operators and
+If all readers of a value are 1x1 convolutions with the same stride, as between the stages of a residual
+network, the convolution that makes the value takes that stride, and they lose theirs. Elementwise operators and
 normalisations by known statistics in between are passed; what else they read is thinned out.
 """
 
@@ -19,13 +19,13 @@ _FIRST = (None, "NCHW")
 
 
 def move_strides(graph: Graph) -> Graph:
-    """Moves steps to where values are made."""
+    """Moves strides to the layers that make the values."""
     wanted = _wanted(graph)
     return _Thinned(graph, wanted).run() if wanted else graph
 
 
 def _wanted(graph: Graph) -> dict[Node, Steps]:
-    """Nodes of whose output only every so-manieth position is read, and could be made alone."""
+    """Nodes of whose output only every n-th position is read and could be computed alone, with n per axis."""
     wanted: dict[Node, Steps] = {}
     for node in reversed(graph.nodes):
         if not _can_skip(graph, node) or any(e in graph.head_set for e in graph.outputs_of(node)):
@@ -85,7 +85,7 @@ class _Thinned:
         self._made: set[Node] = set()  # nodes that make such a value themselves
 
     def run(self) -> Graph:
-        """The graph in which nobody computes what nobody reads."""
+        """The graph without computations of values that are not read."""
         mapping: dict[Entry, Entry] = {}
         for node in self._graph.nodes:
             steps = self._wanted.get(node)
@@ -118,7 +118,7 @@ class _Thinned:
         return self._graph.apply(node.op, inputs, node.name, node.params, node.attrs)[0]
 
     def _thinned(self, entry: Entry, steps: Steps) -> Entry:
-        """Every so-manieth position of an image; a vector as it is."""
+        """Every n-th position of an image; a vector unchanged."""
         if len(self._graph.specs[entry].shape) != 4:
             return entry
         if (entry, steps) not in self._thin:

@@ -328,7 +328,7 @@ class Executor:
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 
     def _behind_prepacks(self, mode: Mode, front: tuple[Node, ...], rest: BoundGraph) -> Launch:
-        """The program without prepared nodes, behind what those who share memory have prepared together."""
+        """The program without prepared nodes; it reads what executors that share memory have prepared together."""
         arrays = self._arrays_of(rest)
         sources = {**rest.arguments, **rest.auxiliaries}.values()
         variables = {Entry(node): arrays[Entry(node)] for node in sources}

@@ -74,6 +74,6 @@ class PrepackCache:
         return self._known.get(number)
 
     def add(self, made: Prepack) -> None:
-        """Makes one known, for as long as somebody holds it."""
+        """Adds one, which stays while it is referenced."""
         for number in made.arrays:
             self._known[number] = made

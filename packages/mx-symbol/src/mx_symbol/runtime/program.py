@@ -44,7 +44,7 @@ class Arena:
         self.prepacks = PrepackCache()
 
     def at(self, context: Context) -> Arena:
-        """The arena for another device, shared by those who share this one."""
+        """The arena for another device, shared by the programs that share this one."""
         return self if context == self._context else self._others.setdefault(context, Arena(context))
 
     def reserve(self, n_bytes: int) -> NDArray | None:

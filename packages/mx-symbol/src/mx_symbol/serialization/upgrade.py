@@ -14,7 +14,7 @@ OLDEST = 800
 
 
 def fill_inputs(node: Node, version: int) -> None:
-    """Before 0.9.0 files left out variables that nobody had named, such as auxiliary states.
+    """Before 0.9.0 files left out unnamed variables, such as auxiliary states.
 
     Those of the time until 1.0.0 that leave them out get them, too. MXNet loads such files as they
     are and refuses to infer shapes.

@@ -122,7 +122,7 @@ def _inputs(
 
 
 def missing_variable(node: Node, argument: str, extra: Mapping[str, str] | None = None) -> Node:
-    """The variable that stands for an input nobody gave: `conv0_weight`.
+    """The variable for an input that was not given: `conv0_weight`.
 
     As in MXNet it inherits the texts of its user, and what the operator says about how it starts.
     """

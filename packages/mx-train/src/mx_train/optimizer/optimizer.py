@@ -254,7 +254,7 @@ class Updater:
         self.states_synced = dict.fromkeys(loaded, False)
 
     def _take_counts(self, settings: Any) -> None:
-        """Of an optimizer dumped beside the states, how many updates it had made."""
+        """The number of updates of an optimizer that was saved with the states."""
         counts = settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
         if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
             self.optimizer._index_update_count = dict(counts)

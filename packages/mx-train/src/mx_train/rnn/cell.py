@@ -85,7 +85,7 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """The parameters; who asks for them may share them."""
+        """The parameters; other cells may share them."""
         self._own_params = False
         return self._params
 
@@ -198,7 +198,7 @@ class BaseRNNCell:
 
 
 def take_own_params(cells: Sequence[BaseRNNCell], params: RNNParams, shared: bool) -> None:
-    """Lets cells use shared parameters, and makes theirs known beside them.
+    """Lets cells use shared parameters, and adds their own to them.
 
     Raises
     ------
