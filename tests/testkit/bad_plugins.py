@@ -154,7 +154,7 @@ BAD: dict[str, Bad] = {
     "later_group": Bad(HEAD, "made for hooks mx.plugins.v2", group="mx.plugins.v2"),
     "unknown_hook": Bad("def mx_register_teapots(registry): pass", "unknown hook 'mx_register_teapots'"),
     "half_way": Bad(operators("Own") + "    raise RuntimeError('half way')\n", "half way"),
-    "asks_while_loading": Bad("from mx_core import plugins\nplugins.plugins()", "asks for plug-ins while it is being"),
+    "asks_while_loading": Bad("from mx_core import plugins\nplugins.plugins()", "uses a registry while it is being"),
     "wrong_info": Bad("MX_PLUGIN = 'a text'", "expected mx_core.PluginInfo"),
     # names that are taken
     "takes_operator": Bad(operators("Own").replace("acme_own", "tanh"), "'tanh' is registered by plug-in 'operators'"),

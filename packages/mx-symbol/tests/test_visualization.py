@@ -70,7 +70,7 @@ def test_shared_parameters_count_once(capsys):
 def test_what_cannot_be_is_refused():
     with pytest.raises(TypeError, match="expected a Symbol, got str"):
         print_summary("net")
-    with pytest.raises(ShapeError, match="does not determine the shape of softmax_output"):
+    with pytest.raises(ShapeError, match="do not determine those of softmax_output"):
         print_summary(network(), {})
     with pytest.raises(ArgumentError, match="colour"):
         print_summary(network(), {"colour": (1,)})

@@ -65,7 +65,7 @@ def _decode(data: bytes, color: int) -> Any:
     """Pixels of uint8 (height, width, channels)."""
     codecs = [entry.value for entry in plugins.registry("image_codecs").items()]
     if not codecs:
-        raise PluginError("[imdecode] no image codec is installed; mx-io brings them: install mx-io")
+        raise PluginError("[imdecode] no image codec is installed: install mx-io, which has them")
     for codec in sorted(codecs, key=lambda codec: (-codec.priority, codec.name)):
         if codec.sniff(data[:_HEAD_BYTES]):
             try:

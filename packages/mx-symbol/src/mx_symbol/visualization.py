@@ -166,7 +166,7 @@ class _Shapes:
         open_ = [e for e in symbol.entries if not complete(self._state.get(e))] if given is not None else []
         if open_:
             names = ", ".join(entry.name for entry in open_)
-            raise ShapeError(f"[{where}] shape: what is given does not determine the shape of {names}")
+            raise ShapeError(f"[{where}] shape: the given shapes do not determine those of {names}")
 
     def elements(self, entry: Entry) -> int:
         """How many it has; 0 while that is not known."""

@@ -78,7 +78,7 @@ def check(cls: type[Operator[Any]]) -> None:
     unknown = [a.name for a in cls.kept_arguments if a.name not in allowed]
     if unknown:
         raise PluginError(
-            f"[{cls.name}] backward takes {', '.join(unknown)}; its arguments are named as what is kept: "
+            f"[{cls.name}] backward takes {', '.join(unknown)}; arguments of backward must be among: "
             + ", ".join(sorted(allowed))
         )
 
@@ -113,6 +113,6 @@ def tensors(op: Operator[Any], p: Params) -> tuple[Tensor, ...]:
             continue
         for name in several.get(argument, (argument,)):
             if name not in known:
-                raise PluginError(f"[{op.name}] backward keeps {name!r}, which is not there with {p!r}")
+                raise PluginError(f"[{op.name}] backward keeps {name!r}, which does not exist with {p!r}")
             made.append(Tensor(name, argument, *known[name], argument in marked))
     return tuple(made)

@@ -61,7 +61,7 @@ def _load() -> _State:
             return _state
         if _loading is not None:
             raise PluginError(
-                f"plug-in {_loading!r} asks for plug-ins while it is being loaded; name what it "
+                f"plug-in {_loading!r} uses a registry while it is being loaded; name what it "
                 "registers as 'module:attribute', so that it is imported later"
             )
         try:

@@ -129,7 +129,7 @@ class SequentialModule(BaseModule):
                 names = module.data_names
                 if len(names) != len(shapes):
                     raise ArgumentError(
-                        f"[SequentialModule] module {i} takes {names}, what comes in is "
+                        f"[SequentialModule] module {i} expects {names}, the module before gives "
                         f"{[(d.name, d.shape) for d in shapes]}"
                     )
                 shapes = [
