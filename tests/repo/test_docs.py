@@ -246,6 +246,14 @@ def test_no_text_installs_one_of_our_names_from_an_index() -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("path", PAGES, ids=identifier)
+def test_lines_of_prose_have_at_most_120_columns(path: Path) -> None:
+    prose = re.sub(r"^( *)```.*?^ *```$", "", text_of(path), flags=re.S | re.M)
+    links = re.compile(r"\]\([^)]*\)")
+    long = [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")]
+    assert [line for line in long if not links.search(line)] == []
+
+
 # ---- promises of SECURITY.md --------------------------------------------------------------------
 
 
