@@ -55,22 +55,29 @@ class _Region:
         """The graph with its regions moved."""
         if not any(name in self._graph.by_operator for name in ("Convolution", "_backward_Convolution")):
             return self._graph
+        inside: dict[Entry, Entry] = {}  # what the region computes
+        read = set(self._graph.head_set)  # outside of it
         for node in self._graph.nodes:
-            assert node.op is not None
-            rule = self._rules.get(node.op.name)
-            if rule is None and isinstance(node.op, Elementwise):
-                rule = self._elementwise
-            if rule is None or len(self._graph.specs[Entry(node)].shape) != 4:
-                continue
-            made = rule(node)
+            made = self._made(node)
             if made is None:
+                read.update(node.inputs)
                 continue
             for old, new in zip(self._graph.outputs_of(node), made, strict=True):
                 if len(self._graph.specs[old].shape) == 4:
-                    self._last[old] = new
-                    new = self._transposed(new, TO_FIRST, old.name)
-                self._mapping[old] = new
+                    self._last[old] = inside[old] = new
+                else:
+                    self._mapping[old] = new
+        for old in (entry for entry in inside if entry in read):
+            self._mapping[old] = self._transposed(inside[old], TO_FIRST, old.name)
         return self._graph.replace(self._mapping)
+
+    def _made(self, node: Node) -> _Made:
+        """What a node is in the region; None if it stays outside."""
+        assert node.op is not None
+        rule = self._rules.get(node.op.name)
+        if rule is None and isinstance(node.op, Elementwise):
+            rule = self._elementwise
+        return None if rule is None or len(self._graph.specs[Entry(node)].shape) != 4 else rule(node)
 
     def _transposed(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
         fixed = entry.node.is_variable or PREPARED in entry.node.attrs

@@ -70,7 +70,7 @@ class PrepackCache:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def find(self, number: int) -> Prepack | None:
-        """Who keeps a value."""
+        """The prepack that keeps a value."""
         return self._known.get(number)
 
     def add(self, made: Prepack) -> None:
