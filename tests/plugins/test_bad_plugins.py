@@ -92,6 +92,31 @@ def test_the_rest_works_and_it_is_said(name: str, tmp_path: Path, request: pytes
         assert checked.returncode == 1 and bad.checked in checked.stdout, checked.stdout + checked.stderr
 
 
+ENDLESS = """
+import _thread, sys, threading, warnings
+import mx
+from mx_core.errors import PluginWarning
+from mx_core.operator import watch
+warnings.simplefilter(sys.argv[1], PluginWarning)
+watch.SECONDS = 0.2
+x = mx.nd.tanh(mx.nd.ones((3,)))
+threading.Timer(4, _thread.interrupt_main).start()
+try:
+    mx.nd.acme_endless(x)
+except KeyboardInterrupt:
+    print("ended by Ctrl-C", mx.nd.tanh(mx.nd.zeros((1,))).asnumpy())
+"""
+
+
+@pytest.mark.parametrize("action", ["default", "error"])
+def test_an_inference_that_does_not_return_is_told_and_can_be_ended(action: str, tmp_path: Path) -> None:
+    install(tmp_path, BAD["endless_inference"].source)
+    done = run(tmp_path, "-c", ENDLESS, action)
+    assert done.returncode == 0 and "ended by Ctrl-C [0.]" in done.stdout, done.stderr
+    told = "operator 'acme_endless' of plug-in 'aaa' (acme-bad 1.0): infer_shape has not returned for"
+    assert done.stderr.count(told) == 1 and "now at" in done.stderr and "acme_bad.py:" in done.stderr
+
+
 @pytest.mark.parametrize("name", names(FAILING))
 def test_a_kernel_that_fails_in_its_run_is_named(
     name: str, tmp_path: Path, request: pytest.FixtureRequest

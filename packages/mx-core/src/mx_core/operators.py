@@ -62,7 +62,9 @@ def _load() -> dict[str, Operator[Any]]:
                     continue
                 seen.add(entry.value)
                 try:
-                    _insert(table, entry.value())
+                    op = entry.value()
+                    op.brought_by = None if entry.is_first_party else entry
+                    _insert(table, op)
                 except Exception as error:
                     plugins.set_aside(entry, error)
             _table = table

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mx_core.operator.arrays import Array
     from mx_core.operator.gradient import GradientBuilder, Gradients
     from mx_core.operator.infer import Shapes, Types
+    from mx_core.plugins.registries import Entry
 
 P = TypeVar("P", bound=Params)
 
@@ -88,6 +89,8 @@ class Operator(Generic[P]):
     kept_arguments: ClassVar[tuple[kept.Argument, ...]] = ()
     #: the operator whose gradients this one computes; the operator table sets it
     backward_of: Operator[Any] | None = None
+    #: who registered it, if that is not a distribution of the project; the operator table sets it
+    brought_by: Entry | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
+from mx_core.operator.watch import watched
 
 if TYPE_CHECKING:
     from mx_core.operator.declaration import Operator
@@ -168,7 +169,16 @@ def _where(op: Operator[Any], node: str | None) -> str:
 
 
 def _run_to_fixed_point(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
-    """Runs a rule until nothing changes."""
+    """Runs a rule until nothing changes; that of a stranger's operator under watch."""
+    brought_by = op.brought_by if op.backward_of is None else op.backward_of.brought_by
+    if brought_by is None:
+        _repeat(op, p, state, rule)
+        return
+    with watched(brought_by, rule):
+        _repeat(op, p, state, rule)
+
+
+def _repeat(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
     state.changed = True
     while state.changed:
         state.changed = False

@@ -35,7 +35,7 @@ class Mean(Reduction):
         """Sum over count, NaN of nothing; of integers truncated, 0 of nothing; of truth values whether any is true."""
         count = prod(x.shape[a] for a in axes)
         if x.dtype.kind == "b":
-            return x.any(axes, keepdims=True)
+            return np.asarray(x.any(axes, keepdims=True))
         total = x.sum(axes, keepdims=True, dtype=x.dtype)
         if x.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
