@@ -13,18 +13,21 @@ import pytest
 import random_calls
 import workers
 
-SEED, CALLS = 20, 900
+SEED = 20
 
 pytestmark = pytest.mark.timeout(280)
 
 
-def test_every_call_ends_in_a_result_or_an_error_of_mx(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "calls", [900, pytest.param(115_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])]
+)
+def test_every_call_ends_in_a_result_or_an_error_of_mx(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MX_FUZZ_SECONDS", "60")  # other tests may have the processors
-    outcomes = fuzz_operators.fuzz(SEED, CALLS)
+    outcomes = fuzz_operators.fuzz(SEED, calls)
     bad = [outcome for outcome in outcomes if outcome.kind not in workers.GOOD]
     assert not bad, "\n".join(map(str, bad))
     results = [outcome for outcome in outcomes if outcome.kind == "result"]
-    assert len(results) > CALLS // 3, "most of what is called makes no sense; nothing is tested"
+    assert len(results) > calls // 3, "most of what is called makes no sense; nothing is tested"
 
 
 def test_calls_repeat() -> None:
@@ -81,7 +84,8 @@ def test_what_is_wrong_is_found(
     "files",
     [1800, pytest.param(48_500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
 )
-def test_every_damaged_file_is_read_or_refused(files: int) -> None:
+def test_every_damaged_file_is_read_or_refused(files: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MX_FUZZ_SECONDS", "60")  # other tests may have the processors
     outcomes = fuzz_files.fuzz(SEED, files)
     bad = [outcome for outcome in outcomes if outcome.kind not in workers.GOOD]
     assert not bad, "\n".join(map(str, bad))
