@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -281,3 +282,13 @@ def test_importing_core_loads_neither_plugins_nor_numpy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(out.stdout) == [True, False, False]
+
+
+def test_a_child_does_not_wait_for_what_another_thread_was_loading(monkeypatch):
+    from mx_core.plugins import loaded
+
+    monkeypatch.setattr(loaded, "_loading", object())
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if loaded._loading is None else 1)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -134,3 +134,12 @@ def test_reset_chooses_anew(site, engine_source):
     first = services.engine()
     services.reset()
     assert services.engine() is not first
+
+
+def test_when_none_starts_the_first_choice_says_why(site):
+    site.add("best", FAILING)
+    site.add(
+        "other", FAILING.replace("Best", "Other").replace("no such device", "no licence").replace("99", "1")
+    )
+    with pytest.raises(PluginError, match="'Best'.*no such device"):
+        services.engine()

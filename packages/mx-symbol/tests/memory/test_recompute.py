@@ -2,6 +2,7 @@
 """Schedules under a memory budget: they fit, give the same bits, and repeat nothing that draws or counts."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import nd
 from mx_symbol import AttrScope, sym
 from mx_symbol.memory.check import check_plan
-from mx_symbol.memory.recompute import fit_budget, least_memory
+from mx_symbol.memory.recompute import _Simulation, fit_budget, least_memory
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import build
 
@@ -144,3 +145,17 @@ def test_the_least_memory_is_near_the_largest_operator():
         net = sym.tanh(sym.sin(net))
     graph = build(net.entries, {"data": (1000,)}, {}, {"data": "write"})
     assert least_memory(graph).total_bytes <= 4 * 4032
+
+
+def test_the_price_of_a_value_counts_each_node_that_runs_again_once():
+    simulation = object.__new__(_Simulation)
+    reads = [(), (0,), (0,), (4, 1, 2), ()]  # 3 is made of 1 and 2, which are both made of 0, and of 4
+    simulation._maker, simulation._may = [0, 1, 2, 3, 4], [True] * 5
+    simulation._costs, simulation._resident = [1.0, 2.0, 4.0, 8.0, 16.0], set()
+    simulation._steps = [SimpleNamespace(reads=r) for r in reads]
+    assert simulation._price(3, float("inf")) == 31
+    simulation._resident = {1}
+    assert simulation._price(3, float("inf")) == 29
+    assert simulation._price(3, 9.0) >= 9, "counted up to the limit"
+    simulation._may[0] = False
+    assert simulation._price(3, float("inf")) == float("inf")

@@ -24,7 +24,10 @@ from mx_symbol.graph.facts import KEPT, facts_of
 
 
 class Kernels:
-    """Kernels that were prepared for a graph, so that what a pass asked for is not prepared again when it is run."""
+    """Kernels that were prepared for a graph, so that what a pass asked for is not prepared again when it is run.
+
+    Threads: one at a time.
+    """
 
     def __init__(self) -> None:
         self._known: dict[Any, tuple[Prepared | None, Any]] = {}
