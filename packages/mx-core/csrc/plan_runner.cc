@@ -65,6 +65,11 @@ void run_plan(const mx_plan& plan, const std::vector<mx_tensor>& inputs,
   context.random_offset = options.random_offset;
   context.alloc_output = alloc_output;
   context.host = const_cast<Dynamic*>(&dynamic);
+  const auto n_outputs = static_cast<uint32_t>(outputs.size());
+  if (const size_t bytes = mx_plan_staging(&plan, req.data(), n_outputs)) {
+    memories.push_back(allocate(bytes));
+    context.staging = memories.back().get();
+  }
 
   mx_error error{};
   check(plan.run(&plan, &context, inputs.data(), static_cast<uint32_t>(inputs.size()), outputs.data(),

@@ -86,15 +86,17 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
     return run_guarded(call, *plan, context, execution, &error);
   };
   int32_t status = MX_OK;
-  if (plan->n_scratch == 0) {
+  const size_t staging = mx_plan_staging(plan, execution.req, execution.n_outputs);
+  if (plan->n_scratch == 0 && staging == 0) {
     status = invoke(nullptr);
   } else {
     status = guarded(&error, [&] {
-      Workspace workspace(call.context, run.stream, plan->n_scratch);
+      Workspace workspace(call.context, run.stream, plan->n_scratch + 1);
       SmallVector<void*, 4> scratch(plan->n_scratch);
       for (uint32_t i = 0; i < plan->n_scratch; ++i) {
         scratch[i] = workspace.take(plan->scratch_bytes[i], "scratch");
       }
+      if (staging != 0) context.staging = workspace.take(staging, "scratch");
       check(invoke(scratch.data()), error);
     });
   }

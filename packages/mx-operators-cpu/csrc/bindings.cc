@@ -9,38 +9,33 @@
 #include "onednn/bindings_primitives.h"
 #include "simd/loops.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
+void bind_attention(py::module_& module);
 void bind_boxes(py::module_& module);
 void bind_composite(py::module_& module);
+void bind_convolution(py::module_& module);
 void bind_correlation(py::module_& module);
 void bind_elementwise(py::module_& module);
+void bind_fused_layer(py::module_& module);
 void bind_image(py::module_& module);
 void bind_indexing(py::module_& module);
 void bind_loss(py::module_& module);
+void bind_matmul(py::module_& module);
 void bind_matmul_loops(py::module_& module);
+void bind_norm(py::module_& module);
 void bind_optimizer(py::module_& module);
+void bind_pooling(py::module_& module);
 void bind_random(py::module_& module);
 void bind_reduce(py::module_& module);
 void bind_regions(py::module_& module);
+void bind_rnn(py::module_& module);
 void bind_sampler(py::module_& module);
+void bind_softmax(py::module_& module);
 void bind_sort(py::module_& module);
 void bind_windows(py::module_& module);
 
-}  // namespace mx::vector
-
-namespace mx::onednn {
-
-void bind_attention(py::module_& module);
-void bind_convolution(py::module_& module);
-void bind_fused_layer(py::module_& module);
-void bind_matmul(py::module_& module);
-void bind_norm(py::module_& module);
-void bind_pooling(py::module_& module);
-void bind_rnn(py::module_& module);
-void bind_softmax(py::module_& module);
-
-}  // namespace mx::onednn
+}  // namespace mx::cpu
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "CPU kernels: plans (capsule mx.plan.v1) from signatures and parameters.";
@@ -51,9 +46,9 @@ PYBIND11_MODULE(_native, module) {
       mx::raise_status(error.code(), error.what());
     }
   });
-  module.def("instruction_set", [] { return std::string(mx::vector::loops().name); },
+  module.def("instruction_set", [] { return std::string(mx::cpu::loops().name); },
              "Name of the loops this CPU runs: baseline, avx2 or avx512.");
-  module.def("threads", [] { return omp_get_max_threads(); }, "Threads of the calling thread's team.");
+  module.def("threads", [] { return mx::cpu::team_size(); }, "Threads of the calling thread's team.");
   module.def(
       "onednn_version",
       [] {
@@ -61,27 +56,27 @@ PYBIND11_MODULE(_native, module) {
         return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
       },
       "Version of the oneDNN library that is loaded.");
-  mx::onednn::bind_attention(module);
-  mx::onednn::bind_convolution(module);
-  mx::onednn::bind_fused_layer(module);
-  mx::onednn::bind_matmul(module);
-  mx::onednn::bind_norm(module);
-  mx::onednn::bind_pooling(module);
-  mx::onednn::bind_rnn(module);
-  mx::onednn::bind_softmax(module);
-  mx::vector::bind_boxes(module);
-  mx::vector::bind_composite(module);
-  mx::vector::bind_correlation(module);
-  mx::vector::bind_elementwise(module);
-  mx::vector::bind_image(module);
-  mx::vector::bind_indexing(module);
-  mx::vector::bind_loss(module);
-  mx::vector::bind_matmul_loops(module);
-  mx::vector::bind_optimizer(module);
-  mx::vector::bind_random(module);
-  mx::vector::bind_reduce(module);
-  mx::vector::bind_regions(module);
-  mx::vector::bind_sampler(module);
-  mx::vector::bind_sort(module);
-  mx::vector::bind_windows(module);
+  mx::cpu::bind_attention(module);
+  mx::cpu::bind_boxes(module);
+  mx::cpu::bind_composite(module);
+  mx::cpu::bind_convolution(module);
+  mx::cpu::bind_correlation(module);
+  mx::cpu::bind_elementwise(module);
+  mx::cpu::bind_fused_layer(module);
+  mx::cpu::bind_image(module);
+  mx::cpu::bind_indexing(module);
+  mx::cpu::bind_loss(module);
+  mx::cpu::bind_matmul(module);
+  mx::cpu::bind_matmul_loops(module);
+  mx::cpu::bind_norm(module);
+  mx::cpu::bind_optimizer(module);
+  mx::cpu::bind_pooling(module);
+  mx::cpu::bind_random(module);
+  mx::cpu::bind_reduce(module);
+  mx::cpu::bind_regions(module);
+  mx::cpu::bind_rnn(module);
+  mx::cpu::bind_sampler(module);
+  mx::cpu::bind_softmax(module);
+  mx::cpu::bind_sort(module);
+  mx::cpu::bind_windows(module);
 }

@@ -177,7 +177,7 @@ AT(mx_device_api, release, 72);
 AT(mx_device_api, copy, 80);
 AT(mx_device_api, memory, 88);
 
-SIZE(mx_kernel_context, 80);
+SIZE(mx_kernel_context, 88);
 AT(mx_kernel_context, size, 0);
 AT(mx_kernel_context, is_train, 4);
 AT(mx_kernel_context, context, 8);
@@ -190,8 +190,9 @@ AT(mx_kernel_context, random_key, 48);
 AT(mx_kernel_context, random_offset, 56);
 AT(mx_kernel_context, alloc_output, 64);
 AT(mx_kernel_context, host, 72);
+AT(mx_kernel_context, staging, 80);
 
-SIZE(mx_plan, 56);
+SIZE(mx_plan, 64);
 AT(mx_plan, head, 0);
 AT(mx_plan, flags, 8);
 AT(mx_plan, n_scratch, 12);
@@ -200,6 +201,7 @@ AT(mx_plan, random_blocks, 24);
 AT(mx_plan, run, 32);
 AT(mx_plan, retain, 40);
 AT(mx_plan, release, 48);
+AT(mx_plan, staging_bytes, 56);
 
 SIZE(mx_param, 32);
 AT(mx_param, name, 0);

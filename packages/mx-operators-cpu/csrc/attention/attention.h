@@ -4,9 +4,9 @@
 // They throw Unsupported (or dnnl::error) when another candidate should be asked.
 #pragma once
 
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct AttentionOptions {
   int64_t heads = 1;
@@ -29,4 +29,4 @@ struct FusedAttentionOptions {
 // -> (N, Tq, heads width): softmax(scale query key^T) value of every head
 PlanPtr fused_attention(const Signature& signature, const FusedAttentionOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -2,9 +2,7 @@
 #include "attention/attention.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const AttentionOptions&)>
@@ -31,4 +29,4 @@ void bind_attention(py::module_& m) {
       i, o, py::kw_only(), py::arg("heads"), py::arg("scale"));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

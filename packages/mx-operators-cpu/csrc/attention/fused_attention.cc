@@ -3,21 +3,20 @@
 // softmax(scale Q K^T) V for every head, block of queries by block of queries, so that scores stay in
 // cache (as in Dao et al., FlashAttention, 2022, with whole rows).  Scores are float32; tensors hold
 // floats or BFloat16.
-#include <atomic>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <type_traits>
 
+#include "onednn/engine.h"
 #include "common/bfloat16.h"
 #include "matmul/packed_matmul.h"
-#include "common/sections.h"
+#include "common/float_types.h"
+#include "common/scratch.h"
 #include "softmax/softmax_rows.h"
-#include "common/staging.h"
 
 #include "attention/attention.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kScores = 64 << 10;  // in a block
@@ -49,58 +48,45 @@ class FusedAttention final : public Plan {
   FusedAttention(const Signature& s, const FusedAttentionOptions& o)
       : Plan(s, AttentionShape(s, o.heads).cost()), a_(s, o.heads), factor_(static_cast<float>(o.scale)),
         rows_(std::min(a_.queries, std::max(kFewestRows, kScores / a_.keys))) {
-    ThreadScope alone(1);
-    const DataType type = s.outputs[0].type;
+    TeamScope alone(1);
+    const DataType type = data_type(s.outputs[0]);
     const int64_t in = a_.heads * a_.depth, out = a_.heads * a_.width;
     ProductShape scores = {rows_, a_.depth, a_.keys, {in, 1}, {1, in}, a_.keys};
     scores.type = type;
     scores.repack = false;  // a reorder for so few rows costs more than the product saves
-    scores_.emplace(scores);
+    scores_.emplace(scores, threads());
     ProductShape mixed = {rows_, a_.keys, a_.width, {a_.keys, 1}, {out, 1}, out};
     mixed.type = mixed.result = type;
     mixed.repack = false;
-    mixed_.emplace(mixed);
+    mixed_.emplace(mixed, threads());
     Sections sections;
     pad_ = sections.add_bytes(std::max(scores_->scratchpad_bytes(), mixed_->scratchpad_bytes()));
     keys_ = sections.add_bytes(scores_->packed_bytes());
     values_ = sections.add_bytes(mixed_->packed_bytes());
     block_ = sections.add<float>(rows_ * a_.keys);
-    chances_ = sections.add<T>(std::is_same_v<T, float> ? 0 : rows_ * a_.keys);
+    probabilities_ = sections.add<T>(std::is_same_v<T, float> ? 0 : rows_ * a_.keys);
     of_thread_ = sections.bytes();
-    set_scratch(static_cast<size_t>(threads_) * of_thread_);
+    memory_ = add_scratch(static_cast<size_t>(threads()) * of_thread_);
   }
 
  private:
   // What one thread works with.
   struct Worker {
     Worker(const FusedAttention& plan, char* memory)
-        : scratch(memory), stream(cpu_engine()), scores(*plan.scores_, stream, memory + plan.pad_),
-          mixed(*plan.mixed_, stream, memory + plan.pad_) {}
+        : scratch(memory), scores(*plan.scores_, memory + plan.pad_), mixed(*plan.mixed_, memory + plan.pad_) {}
     char* scratch;
-    dnnl::stream stream;
     Product::Frame scores, mixed;
   };
 
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    const Substitutes out(signature_, call, 0);
-    auto* result = static_cast<T*>(out.of(0));
-    std::vector<std::unique_ptr<Worker>> workers;
-    for (int i = 0; i < std::min(threads_, omp_get_max_threads()); ++i)
-      workers.push_back(std::make_unique<Worker>(
-          *this, static_cast<char*>(call.context.scratch[0]) + static_cast<size_t>(i) * of_thread_));
-    std::exception_ptr failure;
-    std::atomic<bool> failed{false};
+    auto* result = call.target<T>(0);
     parallel_shares(a_.batch * a_.heads, [&](int64_t begin, int64_t end, int thread) {
-      try {
-        for (int64_t i = begin; i < end && !failed; ++i) head(call, *workers[static_cast<size_t>(thread)], i, result);
-      } catch (...) {
-        if (!failed.exchange(true)) failure = std::current_exception();
-      }
+      Worker worker(*this, call.scratch<char>(memory_) + static_cast<size_t>(thread) * of_thread_);
+      for (int64_t i = begin; i < end; ++i) head(call, worker, i, result);
     });
-    if (failure) std::rethrow_exception(failure);
-    out.deliver();
   }
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
   void head(const Call& call, Worker& w, int64_t i, T* result) const {
     const int64_t in = a_.heads * a_.depth, out = a_.heads * a_.width, n = i / a_.heads, h = i % a_.heads;
@@ -112,13 +98,13 @@ class FusedAttention final : public Plan {
     for (int64_t done = 0; done < a_.queries; done += rows_) {
       const int64_t first = std::min(done, a_.queries - rows_);  // the last block begins with rows that are done
       w.scores.run(queries + first * in, keys, block);
-      w.mixed.run(chances(w, block), values, to + first * out);
+      w.mixed.run(probabilities(w, block), values, to + first * out);
     }
   }
 
   // The softmax of the rows of a block, in the type of the tensors.
-  const T* chances(const Worker& w, float* block) const {
-    auto* rounded = reinterpret_cast<T*>(w.scratch + chances_);
+  const T* probabilities(const Worker& w, float* block) const {
+    auto* rounded = reinterpret_cast<T*>(w.scratch + probabilities_);
     const int64_t n = a_.keys;
     for (int64_t row = 0; row < rows_; ++row) {
       float* x = block + row * n;
@@ -139,7 +125,8 @@ class FusedAttention final : public Plan {
   const float factor_;
   const int64_t rows_;  // of queries in a block
   std::optional<Product> scores_, mixed_;
-  size_t pad_, keys_, values_, block_, chances_, of_thread_;  // of a thread's scratch memory
+  Section memory_;
+  size_t pad_, keys_, values_, block_, probabilities_, of_thread_;  // of a thread's scratch memory
 };
 
 }  // namespace
@@ -150,4 +137,4 @@ PlanPtr fused_attention(const Signature& s, const FusedAttentionOptions& o) {
   return std::make_unique<FusedAttention<BFloat16>>(s, o);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -8,7 +8,7 @@
 #include "attention/attention.h"
 #include "onednn/primitive_program.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // A projection, as an input or an output.
@@ -18,7 +18,7 @@ struct Projection {
 
   Projection(const Spec& spec, int64_t heads_, int64_t parts_)
       : length(extent(spec.shape, 0)), batch(extent(spec.shape, 1)), heads(heads_), parts(parts_),
-        size(extent(spec.shape, 2) / std::max<int64_t>(heads_ * parts_, 1)), type(spec.type) {
+        size(extent(spec.shape, 2) / std::max<int64_t>(heads_ * parts_, 1)), type(data_type(spec)) {
     if (spec.shape.size() != 3 || heads < 1 || parts < 1 || size * heads * parts != spec.shape[2]) throw Unsupported{};
   }
 };
@@ -27,7 +27,7 @@ struct Projection {
 struct Matrices {
   MemoryDesc desc;
   size_t offset = 0;  // bytes
-  Matrices turned() const { return {desc.permute_axes({0, 2, 1}), offset}; }
+  Matrices transposed() const { return {desc.permute_axes({0, 2, 1}), offset}; }
 };
 
 // (N H, L, D) of one part.
@@ -57,12 +57,12 @@ void product(ProgramBuilder& builder, int a, const Matrices& x, int b, const Mat
 // Zeros in the parts [first, last) of an output.
 void clear(ProgramBuilder& builder, int out, const Spec& spec, const Projection& p, int64_t first, int64_t last) {
   if (first == last) return;
-  const Slot slot = builder.output(out, plain(spec.shape, spec.type));
-  const auto item = static_cast<int64_t>(dnnl::memory::data_type_size(spec.type));
+  const Slot slot = builder.output(out, plain(spec.shape, data_type(spec)));
+  const auto item = static_cast<int64_t>(dnnl::memory::data_type_size(data_type(spec)));
   builder.host(
       [=](void* const* slots, const Call&) {
         auto* data = static_cast<char*>(slots[slot]);
-        parallel_for(p.length * p.batch * p.heads, [&](int64_t begin, int64_t end) {
+        parallel_shares(p.length * p.batch * p.heads, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
             std::memset(data + (i * p.parts + first) * p.size * item, 0,
                         static_cast<size_t>((last - first) * p.size * item));
@@ -96,8 +96,8 @@ struct Scores {
   // (N H, queries, keys)
   Matrices matrix(const Spec& spec) const {
     const Dims shape = {queries.batch * queries.heads, queries.length, keys.length};
-    if (spec.shape != shape || spec.type != queries.type) throw Unsupported{};
-    return {plain(shape, spec.type)};
+    if (spec.shape != shape || data_type(spec) != queries.type) throw Unsupported{};
+    return {plain(shape, data_type(spec))};
   }
 };
 
@@ -110,9 +110,9 @@ struct Values {
   // (N H, queries, keys)
   Matrices attention(const Spec& spec) const {
     if (spec.shape.size() != 3 || spec.shape[0] != values.batch * values.heads || spec.shape[2] != values.length ||
-        spec.type != values.type)
+        data_type(spec) != values.type)
       throw Unsupported{};
-    return {plain(spec.shape, spec.type)};
+    return {plain(spec.shape, data_type(spec))};
   }
   // The result's heads side by side, as a projection with one part.
   Projection joined(const Spec& spec, int64_t queries) const {
@@ -129,7 +129,7 @@ PlanPtr attention_scores(const Signature& s, const AttentionOptions& o) {
   counted(s, o.parts == 3 ? 1 : 2, 1);
   const Scores v(s.inputs, 0, o.heads, o.parts);
   ProgramBuilder builder(s, cost(v.keys, v.queries.length, 1));
-  product(builder, 0, part(v.queries, 0), v.keys_at, part(v.keys, v.key_part).turned(), 0, v.matrix(s.outputs[0]), v.scale);
+  product(builder, 0, part(v.queries, 0), v.keys_at, part(v.keys, v.key_part).transposed(), 0, v.matrix(s.outputs[0]), v.scale);
   return builder.build();
 }
 
@@ -139,11 +139,11 @@ PlanPtr attention_scores_backward(const Signature& s, const AttentionOptions& o)
   const Scores v(s.inputs, 1, o.heads, o.parts);
   const Matrices head = v.matrix(s.inputs[0]);
   for (size_t i = 0; i < n; ++i)
-    if (s.outputs[i].shape != s.inputs[1 + i].shape || s.outputs[i].type != s.inputs[1 + i].type) throw Unsupported{};
+    if (s.outputs[i].shape != s.inputs[1 + i].shape || data_type(s.outputs[i]) != data_type(s.inputs[1 + i])) throw Unsupported{};
   ProgramBuilder builder(s, cost(v.keys, v.queries.length, 2));
   const Matrices q = part(v.queries, 0), k = part(v.keys, v.key_part);
   product(builder, 0, head, 1 + v.keys_at, k, 0, q, v.scale);
-  product(builder, 0, head.turned(), 1, q, v.keys_at, k, v.scale);
+  product(builder, 0, head.transposed(), 1, q, v.keys_at, k, v.scale);
   clear(builder, v.keys_at, s.outputs[static_cast<size_t>(v.keys_at)], v.keys, o.parts - 1, o.parts);
   return builder.build();
 }
@@ -165,12 +165,12 @@ PlanPtr attention_values_backward(const Signature& s, const AttentionOptions& o)
   const int64_t queries = s.inputs[2].shape[1];
   const Matrices head = part(v.joined(s.inputs[0], queries), 0), values = part(v.values, v.part);
   for (size_t i = 0; i < 2; ++i)
-    if (s.outputs[i].shape != s.inputs[1 + i].shape || s.outputs[i].type != s.inputs[1 + i].type) throw Unsupported{};
+    if (s.outputs[i].shape != s.inputs[1 + i].shape || data_type(s.outputs[i]) != data_type(s.inputs[1 + i])) throw Unsupported{};
   ProgramBuilder builder(s, cost(v.values, queries, 2));
-  product(builder, 2, attention.turned(), 0, head, 0, values, 1);
-  product(builder, 0, head, 1, values.turned(), 1, attention, 1);
+  product(builder, 2, attention.transposed(), 0, head, 0, values, 1);
+  product(builder, 0, head, 1, values.transposed(), 1, attention, 1);
   clear(builder, 0, s.outputs[0], v.values, 0, v.part);
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

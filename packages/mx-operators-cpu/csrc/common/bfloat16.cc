@@ -2,12 +2,11 @@
 #include "common/bfloat16.h"
 
 #include "common/clones.h"
-
-namespace mx::onednn {
-namespace {
-
-#include "common/math32.h"
 #include "common/elements.h"
+#include "common/math32.h"
+
+namespace mx::cpu {
+namespace {
 
 }  // namespace
 
@@ -21,4 +20,4 @@ MX_CLONES void round(const float* x, BFloat16* y, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) put(y, i, x[i] * factor);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "onednn/descriptor.h"
+#include "mx_core/half.hpp"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 void widen(const BFloat16* x, float* y, int64_t n);
 // y = x * factor
@@ -27,4 +27,4 @@ void convert(const From* x, To* y, int64_t n) {
   }
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

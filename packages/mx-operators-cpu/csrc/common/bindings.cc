@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/bindings.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 std::vector<Spec> specs(const PySpecs& given) {
   std::vector<Spec> made;
@@ -26,4 +26,4 @@ py::object capsule(PlanPtr plan) {
   return py::reinterpret_steal<py::object>(made);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -15,11 +15,11 @@
 
 namespace py = pybind11;
 
-namespace mx::vector {
+namespace mx::cpu {
 
-using PySpecs = std::vector<std::pair<Shape, int>>;
+using PySpecs = std::vector<std::pair<Shape, int32_t>>;
 
 std::vector<Spec> specs(const PySpecs& given);
 py::object capsule(PlanPtr plan);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 #include "common/bindings.h"
 #include "common/composite.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // (plan, inputs, outputs, scalars as (number, scalar or None), mutates)
@@ -32,4 +32,4 @@ void bind_composite(py::module_& module) {
              py::arg("parts"), py::arg("n_scalars") = 0, "A plan that runs other plans one after the other.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

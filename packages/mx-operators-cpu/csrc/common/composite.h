@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // A scalar that a part gets: a number, or a run-time scalar of the whole.
 struct PartScalar {
@@ -28,4 +28,4 @@ struct Part {
 PlanPtr make_composite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Spec> temporaries,
                             std::vector<Part> parts, uint32_t n_scalars);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -15,7 +15,7 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 constexpr int64_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
@@ -33,4 +33,4 @@ inline bool processor_has_avx512() {
 #endif
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// float32 functions without branches, which compilers turn into vector code.
-// Included by each instruction set's translation unit, inside its own namespace.
+// float32 functions without branches, which compilers turn into vector code; each takes on the instruction set of its
+// caller.
 // Polynomials: weighted minimax fits made for this file; reductions after Cody and Waite,
 // Software Manual for the Elementary Functions, 1980. Errors are below 3 ulp (see the tests).
+#pragma once
+
+#include <cstdint>
+
+#include "common/clones.h"
+
+namespace mx::cpu {
 
 MX_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 MX_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
@@ -206,3 +213,5 @@ MX_INLINE float tan32(float x) {
   const double s = sine_reduced(q.r), c = cosine_reduced(q.r);
   return static_cast<float>((q.n & 1) != 0 ? -c / s : s / c);
 }
+
+}  // namespace mx::cpu

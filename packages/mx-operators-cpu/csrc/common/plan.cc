@@ -1,75 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/plan.h"
 
-namespace mx::vector {
+#include <pthread.h>
+
+#include <string>
+#include <thread>
+
+#include "simd/accumulate.h"
+
+namespace mx::cpu {
 namespace {
+
+thread_local bool forked = false;  // this thread went through fork() in the child
+
+// 0, unless forks cannot be watched: then no thread's team is trusted.
+const int fork_watch = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+
+// Runs `body` where its parallel regions have a team.  OpenMP keeps a team per thread; a forked child's first thread
+// has inherited one whose other members do not exist, and would wait for them for ever: there `body` runs on a new
+// thread.
+template <class Body>
+void with_team(const Body& body) {
+  if (!forked && fork_watch == 0) return body();
+  detail::FirstException failure;
+  std::thread([&] { failure.guard(body); }).join();
+  failure.rethrow();
+}
 
 size_t total_bytes(const std::vector<Spec>& specs) {
   size_t total = 0;
-  for (const Spec& spec : specs) total += spec.bytes;
+  for (const Spec& spec : specs) total += spec.bytes();
   return total;
 }
 
-void check_types(const std::vector<Spec>& specs) {
-  for (const Spec& spec : specs)
-    if (!known(spec.dtype))
-      throw Error(MX_ERROR_UNSUPPORTED, "[mx-operators-cpu] element type code " +
-                                            std::to_string(spec.dtype) + " has no vector loops");
-}
-
-void check_one(const char* what, uint32_t i, const mx_tensor& tensor, const Spec& spec) {
-  if (tensor.dtype == spec.dtype && tensor.bytes == spec.bytes && tensor.layout == 0) return;
-  throw Error(MX_ERROR_SHAPE, std::string("[mx-operators-cpu] ") + what + " " + std::to_string(i) +
-                                  ": the plan was made for type code " +
-                                  std::to_string(spec.dtype) + " and " +
-                                  std::to_string(spec.bytes) + " bytes, got type code " +
-                                  std::to_string(tensor.dtype) + " and " +
-                                  std::to_string(tensor.bytes) + " bytes");
-}
+constexpr char kName[] = "mx-operators-cpu";
 
 }  // namespace
 
+Plan::Plan(Signature signature, const Cost& cost) : mx::Plan(kName, std::move(signature)) {
+  set_flags((cost.parallel() && team_size() > 1 ? MX_PLAN_PARALLEL : 0u) | (cost.heavy() ? MX_PLAN_HEAVY : 0u));
+}
+
 Plan::Plan(std::vector<Spec> inputs, std::vector<Spec> outputs, uint32_t n_scalars)
-    : mx_plan{}, inputs_(std::move(inputs)), outputs_(std::move(outputs)), n_scalars_(n_scalars) {
-  check_types(inputs_);
-  check_types(outputs_);
-  head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
-  if (total_bytes(inputs_) + total_bytes(outputs_) > kParallelBytes)
-    flags = MX_PLAN_PARALLEL | MX_PLAN_HEAVY;
-  run = run_c;
-  retain = retain_c;
-  release = release_c;
+    : mx::Plan(kName, {std::move(inputs), std::move(outputs), n_scalars}) {
+  if (total_bytes(inputs_) + total_bytes(outputs_) > kParallelBytes) set_parallel();
 }
 
-void Plan::retain_c(mx_plan* self) {
-  static_cast<Plan&>(*self).references_.fetch_add(1, std::memory_order_relaxed);
+void Plan::set_flags(uint32_t wanted) {
+  flags = wanted;
+  threads_ = (wanted & MX_PLAN_PARALLEL) != 0 ? team_size() : 1;
 }
 
-void Plan::release_c(mx_plan* self) {
-  auto& plan = static_cast<Plan&>(*self);
-  if (plan.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &plan;
+void Plan::set_parallel() { set_flags(MX_PLAN_PARALLEL | MX_PLAN_HEAVY); }
+
+void Plan::enter(const Call& call) const {
+  const auto run = [&](int threads) {
+    const TeamScope team(threads);
+    execute_staged(call);
+    detail::fence_streaming_stores();
+  };
+  const int threads = std::min(threads_, static_cast<int>(call.context.threads));
+  if (threads <= 1) return run(1);
+  with_team([&] { run(threads); });
 }
 
-void Plan::check(const mx_kernel_context& context, const mx_tensor* inputs, uint32_t n_inputs,
-                 const mx_tensor* outputs, uint32_t n_outputs) const {
-  if (n_inputs != inputs_.size() || n_outputs != outputs_.size() || context.n_scalars < n_scalars_)
-    throw Error(MX_ERROR_VALUE,
-                "[mx-operators-cpu] the plan takes " + std::to_string(inputs_.size()) +
-                    " inputs, " + std::to_string(n_scalars_) + " scalars and " +
-                    std::to_string(outputs_.size()) + " outputs; got " + std::to_string(n_inputs) +
-                    ", " + std::to_string(context.n_scalars) + " and " + std::to_string(n_outputs));
-  for (uint32_t i = 0; i < n_inputs; ++i) check_one("input", i, inputs[i], inputs_[i]);
-  for (uint32_t i = 0; i < n_outputs; ++i) check_one("output", i, outputs[i], outputs_[i]);
-}
-
-int32_t Plan::run_c(const mx_plan* self, const mx_kernel_context* context, const mx_tensor* inputs,
-                    uint32_t n_inputs, const mx_tensor* outputs, const uint8_t* req,
-                    uint32_t n_outputs, mx_error* error) {
-  return guarded(error, [&] {
-    auto* plan = static_cast<const Plan*>(self);
-    plan->check(*context, inputs, n_inputs, outputs, n_outputs);
-    plan->execute({*context, inputs, outputs, req});
+void Plan::add(const Spec& spec, void* target, const void* source) const {
+  constexpr int64_t kGrain = 64 << 10;
+  const size_t item = item_size(spec.dtype);
+  parallel_for(spec.size(), kGrain, [&](int64_t begin, int64_t end) {
+    const size_t offset = static_cast<size_t>(begin) * item;
+    accumulate(spec.dtype, static_cast<char*>(target) + offset, static_cast<const char*>(source) + offset, end - begin);
   });
 }
 
-}  // namespace mx::vector
+Cost bandwidth_cost(const Signature& signature) {
+  return {0, static_cast<double>(total_bytes(signature.inputs) + total_bytes(signature.outputs))};
+}
+
+const Signature& counted(const Signature& signature, size_t inputs, size_t outputs) {
+  require_counts(signature, inputs, inputs, outputs, outputs);
+  return signature;
+}
+
+void require_counts(const Signature& signature, size_t least_inputs, size_t most_inputs, size_t least_outputs,
+                    size_t most_outputs) {
+  const size_t in = signature.inputs.size(), out = signature.outputs.size();
+  if (in < least_inputs || in > most_inputs || out < least_outputs || out > most_outputs) throw Unsupported{};
+}
+
+void require_sizes(const std::vector<Spec>& specs, std::initializer_list<int64_t> sizes) {
+  if (specs.size() != sizes.size()) throw Unsupported{};
+  size_t i = 0;
+  for (int64_t size : sizes)
+    if (specs[i++].size() != size) throw Unsupported{};
+}
+
+void require_float(const Signature& signature) {
+  for (const auto* specs : {&signature.inputs, &signature.outputs}) {
+    for (const Spec& spec : *specs) {
+      if (spec.dtype != MX_FLOAT32) throw Unsupported{};
+    }
+  }
+}
+
+}  // namespace mx::cpu

@@ -3,12 +3,13 @@
 // Plans that compute in one floating-point type, whatever real types their tensors have.
 #pragma once
 
-#include <memory>
+#include <string>
 #include <vector>
 
+#include "common/dtype.h"
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 template <class T> struct ComputeOf;
 template <> struct ComputeOf<float> { static constexpr Compute code = F32; };
@@ -18,33 +19,32 @@ template <> struct ComputeOf<int64_t> { static constexpr Compute code = I64; };
 
 template <class T> class Result;
 
-class WidePlan : public Plan {
+class UpcastPlan : public Plan {
  protected:
-  // Computes in the type that `dtype`, a floating-point one, is widened to.  `work` is about how many
+  // Computes in the type that `dtype`, a floating-point one, is upcast to.  `work` is about how many
   // elementary steps a run takes.
-  WidePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int dtype, int64_t work, uint32_t n_scalars = 0);
+  UpcastPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int dtype, int64_t work, uint32_t n_scalars = 0);
 
   // An input as T; converted into scratch memory unless it is stored so.  Once per run and input.
   template <class T> const T* read(const Call& call, size_t i) const;
 
-  uint32_t threads(const Call& call) const { return flags != 0 ? call.context.threads : 1; }
+  // What is computed in its own type is staged when it is added; the rest is added as it is converted.
+  bool stages(size_t i, const uint8_t* req) const override;
 
   const Compute type_;  // F32 or F64
 
  private:
   template <class T> friend class Result;
   const void* read(const Call& call, size_t i, Compute as) const;
-  char* scratch(const Call& call, size_t tensor) const;
 
-  std::vector<size_t> places_;  // of inputs, then outputs, in the scratch memory
-  size_t bytes_ = 0;
+  std::vector<Section> upcast_;  // of inputs, then outputs
 };
 
 // Kernels write `compute<T>(call)`, for float and double.
 template <class Kernel>
-class TypedPlan : public WidePlan {
+class TypedPlan : public UpcastPlan {
  protected:
-  using WidePlan::WidePlan;
+  using UpcastPlan::UpcastPlan;
   void execute(const Call& call) const final {
     const auto& kernel = static_cast<const Kernel&>(*this);
     type_ == F64 ? kernel.template compute<double>(call) : kernel.template compute<float>(call);
@@ -52,25 +52,23 @@ class TypedPlan : public WidePlan {
 };
 
 template <class T>
-const T* WidePlan::read(const Call& call, size_t i) const {
+const T* UpcastPlan::read(const Call& call, size_t i) const {
   return static_cast<const T*>(read(call, i, ComputeOf<T>::code));
 }
 
-// Where output i is computed: in place, or aside if it is converted or added.
+// Where output i is computed: where it is written, or in scratch memory if it is converted.
 template <class T>
 class Result {
  public:
-  Result(const WidePlan& plan, const Call& call, size_t i);
+  Result(const UpcastPlan& plan, const Call& call, size_t i);
   T* data() const { return data_; }  // nullptr when not wanted
-  // Converts and adds; call it once all is computed.
+  // Converts, and adds where that is asked for; call it once all is computed.
   void deliver();
 
  private:
   const Call& call_;
   const Spec& spec_;
   const size_t index_;
-  const uint32_t threads_;
-  std::unique_ptr<char[]> aside_;  // when it is added
   T* data_ = nullptr;
 };
 
@@ -92,4 +90,4 @@ inline void fits(bool agree, const char* op) {
 // Whether loops compute in a floating-point type for this one.
 inline bool floating(int dtype) { return known(dtype) && (compute_of(dtype) == F32 || compute_of(dtype) == F64); }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

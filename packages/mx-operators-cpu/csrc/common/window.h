@@ -3,9 +3,9 @@
 // A sliding window over the spatial axes, as convolutions and poolings have it.
 #pragma once
 
-#include "onednn/descriptor.h"
+#include "common/shape.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // A sliding window over the spatial axes, one entry per axis.
 struct Window {
@@ -20,4 +20,4 @@ inline void require_whole(const Window& w) {
     if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilate[i] < 1 || w.pad[i] < 0) throw Unsupported{};
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

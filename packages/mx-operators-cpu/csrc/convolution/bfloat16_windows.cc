@@ -5,7 +5,7 @@
 
 #include "oneapi/dnnl/dnnl.hpp"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // Bits of dnnl_cpu_isa_t, whose values are sets of features.
@@ -39,4 +39,4 @@ bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels
   return std::all_of(axes.begin(), axes.end(), usual) && (!has(kAmx) || suits_tiles(axes, channels));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

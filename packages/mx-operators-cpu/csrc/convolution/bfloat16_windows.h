@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // One axis of a convolution between a large tensor and a small one.
 struct WindowAxis {
@@ -18,4 +18,4 @@ struct WindowAxis {
 // `channels`: of one group of the large tensor.  Where it says no, float32 kernels compute the same.
 bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

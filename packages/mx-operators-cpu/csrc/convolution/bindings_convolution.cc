@@ -2,9 +2,7 @@
 #include "convolution/convolution.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
@@ -30,4 +28,4 @@ void bind_convolution(py::module_& m) {
   window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -4,9 +4,7 @@
 #include "onednn/bindings_primitives.h"
 #include "convolution/fused_layer.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // A fused layer, as Python hands it over.
@@ -60,4 +58,4 @@ void bind_fused_layer(py::module_& m) {
       });
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -5,14 +5,14 @@
 #include "convolution/col2im.h"
 #include "convolution/deformable.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // (image, kernel, stride, dilate, pad)
 using PyWindow = std::array<int64_t, 5>;
 
 py::object columns_plan(const PySpecs& inputs, const PySpecs& outputs, const std::vector<PyWindow>& given) {
-  std::vector<WindowAxis> axes;
+  std::vector<ColumnAxis> axes;
   for (const auto& [image, kernel, stride, dilate, pad] : given) axes.push_back({image, kernel, stride, dilate, pad});
   return capsule(make_columns_to_image_plan(specs(inputs), specs(outputs), std::move(axes)));
 }
@@ -42,4 +42,4 @@ void bind_windows(py::module_& module) {
   bind_deformable(module, "deformable_backward_plan", make_deformable_backward_plan, "A plan for their gradients.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

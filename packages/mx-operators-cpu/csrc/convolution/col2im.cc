@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -30,7 +30,7 @@ struct Reach {
   int64_t first, count, start;
 };
 
-Reach reach(const WindowAxis& axis, int64_t tap) {
+Reach reach(const ColumnAxis& axis, int64_t tap) {
   const int64_t shift = tap * axis.dilate - axis.pad;  // where window 0 has it
   const int64_t first = shift < 0 ? (-shift + axis.stride - 1) / axis.stride : 0;
   const int64_t last = axis.image - 1 - shift < 0 ? -1 : (axis.image - 1 - shift) / axis.stride;
@@ -39,18 +39,18 @@ Reach reach(const WindowAxis& axis, int64_t tap) {
 
 class ColumnsToImage final : public TypedPlan<ColumnsToImage> {
  public:
-  ColumnsToImage(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<WindowAxis> axes)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements),
+  ColumnsToImage(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<ColumnAxis> axes)
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].size()),
         axes_(std::move(axes)),
         planes_(outputs[0].shape[0] * outputs[0].shape[1]) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> image(*this, call, 0);
-    if (image.data() == nullptr || outputs_[0].elements == 0) return;
+    if (image.data() == nullptr || outputs_[0].size() == 0) return;
     const T* columns = read<T>(call, 0);
-    const int64_t area = outputs_[0].elements / planes_, own = inputs_[0].elements / planes_;
-    parallel(threads(call), planes_, 1, [&](int64_t begin, int64_t end) {
+    const int64_t area = outputs_[0].size() / planes_, own = inputs_[0].size() / planes_;
+    parallel_for(planes_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         T* to = image.data() + plane * area;
         std::fill_n(to, area, T(0));
@@ -63,7 +63,7 @@ class ColumnsToImage final : public TypedPlan<ColumnsToImage> {
  private:
   template <class T>
   void add_plane(T* image, const T* columns) const {
-    const WindowAxis &depth = axes_[0], &height = axes_[1], &width = axes_[2];
+    const ColumnAxis &depth = axes_[0], &height = axes_[1], &width = axes_[2];
     const int64_t windows = depth.windows() * height.windows() * width.windows();
     for (int64_t d = 0; d < depth.kernel; ++d)
       for (int64_t h = 0; h < height.kernel; ++h)
@@ -78,25 +78,25 @@ class ColumnsToImage final : public TypedPlan<ColumnsToImage> {
         }
   }
 
-  const std::vector<WindowAxis> axes_;  // three
+  const std::vector<ColumnAxis> axes_;  // three
   const int64_t planes_;
 };
 
 }  // namespace
 
-PlanPtr make_columns_to_image_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<WindowAxis> axes) {
+PlanPtr make_columns_to_image_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<ColumnAxis> axes) {
   bool agree = !inputs.empty() && outputs.size() == 1 && !axes.empty() && axes.size() <= 3 &&
                outputs[0].shape.size() == axes.size() + 2;
   int64_t columns = agree ? outputs[0].shape[0] * outputs[0].shape[1] : 0;
   for (size_t i = 0; agree && i < axes.size(); ++i) {
-    const WindowAxis& axis = axes[i];
+    const ColumnAxis& axis = axes[i];
     agree = axis.image == outputs[0].shape[i + 2] && axis.image >= 0 && axis.kernel > 0 && axis.stride > 0 &&
             axis.dilate > 0 && axis.pad >= 0 && axis.image + 2 * axis.pad >= axis.dilate * (axis.kernel - 1) + 1;
     columns *= agree ? axis.kernel * axis.windows() : 0;
   }
-  fits(agree && inputs[0].elements == columns, "col2im");
-  while (axes.size() < 3) axes.insert(axes.begin(), WindowAxis{1, 1, 1, 1, 0});
+  fits(agree && inputs[0].size() == columns, "col2im");
+  while (axes.size() < 3) axes.insert(axes.begin(), ColumnAxis{1, 1, 1, 1, 0});
   return std::make_unique<ColumnsToImage>(std::move(inputs), std::move(outputs), std::move(axes));
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,16 +5,16 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // One spatial axis.
-struct WindowAxis {
+struct ColumnAxis {
   int64_t image, kernel, stride, dilate, pad;
   int64_t windows() const { return (image + 2 * pad - dilate * (kernel - 1) - 1) / stride + 1; }
 };
 
 // columns (N, C * kernel elements, windows) -> image (N, C, spatial axes): what overlaps is added.
 // Further inputs are not read.
-PlanPtr make_columns_to_image_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<WindowAxis> axes);
+PlanPtr make_columns_to_image_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<ColumnAxis> axes);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution and transposed convolution, forward and backward: oneDNN primitives in the layouts
-// they prefer, or minimal filtering with channels last, between reorders from and to row-major memory.
+// they prefer, or Winograd's with channels last, between reorders from and to row-major memory.
 #include "convolution/convolution_shape.h"
 #include "convolution/convolution.h"
 #include "convolution/pointwise.h"
 #include "onednn/primitive_program.h"
 #include "convolution/winograd_steps.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 using dnnl::algorithm;
 using dnnl::prop_kind;
 
-PlanPtr minimal_forward(const Signature& signature, const ConvolutionShape& shape, const filtering::Problem& problem) {
+PlanPtr winograd_forward(const Signature& signature, const ConvolutionShape& shape, const WinogradProblem& problem) {
   ProgramBuilder builder(signature, shape.cost());
   const MemoryDesc last = channels_last_of(shape.out);
   const Slot dst = builder.output(0, shape.out);
@@ -34,8 +34,8 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
   const ConvolutionShape shape(options, transposed, data, weight, out);
   if (signature.inputs.size() == 3) require_size(signature.inputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
-  const auto problem = minimal_filtering(options, shape);
-  if (problem && filtering::pays(*problem, false)) return minimal_forward(signature, shape, *problem);
+  const auto problem = winograd_problem(options, shape);
+  if (problem && pays(*problem, false)) return winograd_forward(signature, shape, *problem);
   ProgramBuilder builder(signature, shape.cost());
   const Slot src = builder.input(0, shape.data), weights = builder.input(1, shape.weight);
   const bool biased = signature.inputs.size() == 3;
@@ -45,7 +45,7 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
       {DNNL_ARG_SRC, builder.as(src, desc.src_desc(), 1)},
       {DNNL_ARG_WEIGHTS, builder.as(weights, desc.weights_desc(), 1)}};
   if (biased) {
-    const Slot given = builder.input(2, plain(signature.inputs[2].shape, signature.inputs[2].type));
+    const Slot given = builder.input(2, plain(signature.inputs[2].shape, data_type(signature.inputs[2])));
     arguments.emplace_back(DNNL_ARG_BIAS, builder.as(given, bias, 1));
   }
   const Slot dst = builder.output(0, shape.out), made = builder.target(dst, desc.dst_desc());
@@ -100,12 +100,12 @@ void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& sha
   if (summed >= 0) builder.deliver(summed, g.bias_grad, needed_by(2));
 }
 
-void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const filtering::Problem& problem,
+void winograd_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const WinogradProblem& problem,
                            const Gradients& g) {
   const OutputMask mask = needed_by(0);
-  filtering::FilterLayout layout = filter_layout(shape.weight);
+  FilterLayout layout = filter_layout(shape.weight);
   std::swap(layout.input, layout.output);
-  layout.turned = true;
+  layout.flipped = true;
   MinimalLayer layer;
   layer.data = builder.as(g.out_grad, channels_last_of(shape.out), mask);
   layer.filters = g.weight;
@@ -115,8 +115,8 @@ void minimal_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shap
 }
 
 // `Gradient` as add_filter_gradient has it.
-template <class Gradient, class Problem>
-void own_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Problem& problem,
+template <class Gradient, class WinogradProblem>
+void own_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const WinogradProblem& problem,
                          const Gradients& g) {
   const Slot data = builder.as(g.data, channels_last_of(shape.data), needed_by(1));
   const Slot out_grad = builder.as(g.out_grad, channels_last_of(shape.out), g.of_filters());
@@ -142,19 +142,19 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
   g.data_grad = builder.output(0, shape.data), g.weight_grad = builder.output(1, shape.weight);
   if (signature.outputs.size() == 3) {
     g.bias = shape.bias(signature.outputs[2]);
-    g.bias_grad = builder.output(2, plain(signature.outputs[2].shape, signature.outputs[2].type));
+    g.bias_grad = builder.output(2, plain(signature.outputs[2].shape, data_type(signature.outputs[2])));
   }
   const auto hint = make_descriptor<Forward>(shape, g.bias);
-  const auto problem = minimal_filtering(options, shape);
-  if (problem && filtering::pays(problem->of_data_gradient(), false)) {
-    minimal_data_gradient(builder, shape, problem->of_data_gradient(), g);
+  const auto problem = winograd_problem(options, shape);
+  if (problem && pays(problem->of_data_gradient(), false)) {
+    winograd_data_gradient(builder, shape, problem->of_data_gradient(), g);
   } else {
     direct_data_gradient<BackwardData>(builder, shape, hint, g);
   }
-  if (problem && filtering::gradient_pays(*problem)) {
-    own_filter_gradient<filtering::MinimalGradient>(builder, shape, *problem, g);
-  } else if (const auto image = image_filtering(options, shape)) {
-    own_filter_gradient<filtering::ImageGradient>(builder, shape, *image, g);
+  if (problem && gradient_pays(*problem)) {
+    own_filter_gradient<MinimalGradient>(builder, shape, *problem, g);
+  } else if (const auto image = first_layer_problem(options, shape)) {
+    own_filter_gradient<ImageGradient>(builder, shape, *image, g);
   } else {
     direct_filter_gradient<BackwardWeights>(builder, shape, hint, g);
   }
@@ -185,4 +185,4 @@ PlanPtr deconvolution_backward(const Signature& signature, const ConvolutionOpti
                   dnnl::deconvolution_backward_weights>(signature, options, true);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

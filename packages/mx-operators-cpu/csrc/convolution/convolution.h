@@ -5,15 +5,15 @@
 #pragma once
 
 #include "common/window.h"
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct ConvolutionOptions {
   Window window;
   int64_t groups = 1;
   bool channels_last = false;  // NWC, NHWC, NDHWC; weights (filters, *kernel, channels)
-  bool winograd = true;        // minimal filtering is allowed
+  bool winograd = true;        // Winograd's algorithm is allowed
 };
 
 // data, weight[, bias] -> output
@@ -23,4 +23,4 @@ PlanPtr deconvolution(const Signature& signature, const ConvolutionOptions& opti
 PlanPtr convolution_backward(const Signature& signature, const ConvolutionOptions& options);
 PlanPtr deconvolution_backward(const Signature& signature, const ConvolutionOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -10,7 +10,7 @@
 #include "convolution/convolution.h"
 #include "onednn/primitive_program.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct ConvolutionShape {
   MemoryDesc data, weight, out;  // row-major memory
@@ -28,8 +28,8 @@ struct ConvolutionShape {
     if (options.groups < 1 || spatial < 1 || spatial > 3 || x.shape.size() != static_cast<size_t>(spatial) + 2) throw Unsupported{};
     std::vector<int> order = {0, options.channels_last ? spatial + 1 : 1};
     for (int i = 0; i < spatial; ++i) order.push_back(options.channels_last ? i + 1 : i + 2);
-    data = permuted(x.shape, x.type, order);
-    out = permuted(y.shape, y.type, order);
+    data = permuted(x.shape, data_type(x), order);
+    out = permuted(y.shape, data_type(y), order);
     weight = weights(options, transposed, w, spatial);
     const Dims in = data.get_dims(), result = out.get_dims();
     std::vector<WindowAxis> axes;
@@ -41,8 +41,8 @@ struct ConvolutionShape {
       axes.push_back({large, small, extent, window.stride[i], window.pad[i], pad_end.back()});
     }
     const int64_t channels = (transposed ? result : in)[1] / options.groups;
-    const bool upcast = x.type == DataType::bf16 && !bfloat16_kernels_suit(axes, channels);
-    compute = upcast ? DataType::f32 : x.type;
+    const bool upcast = x.dtype == MX_BFLOAT16 && !bfloat16_kernels_suit(axes, channels);
+    compute = upcast ? DataType::f32 : data_type(x);
     const double per_point = static_cast<double>(product(w.shape, 1, w.shape.size()));
     macs = per_point * static_cast<double>(transposed ? x.size() : y.size());
     keeps_ = !upcast && options.channels_last && options.groups == 1 && spatial == 2;
@@ -82,7 +82,7 @@ struct ConvolutionShape {
     order.push_back(transposed ? second : first);
     order.push_back(transposed ? first : second);
     for (int i = 0; i < spatial; ++i) order.push_back((options.channels_last ? first + 1 : first + 2) + i);
-    return permuted(shape, w.type, order);
+    return permuted(shape, data_type(w), order);
   }
 
   double bytes_ = 0;
@@ -97,4 +97,4 @@ typename Forward::primitive_desc make_descriptor(const ConvolutionShape& shape, 
           ProgramBuilder::attributes()};
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -8,10 +8,10 @@
 
 #include "common/clones.h"
 #include "vision/bilinear_corners.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChannels = 16;  // channels a thread takes at a time
@@ -29,7 +29,7 @@ Sizes sizes_of(const Spec& data, const Spec& offset, const Spec* mask, int64_t c
   const Sizes s{data.shape[0], data.shape[1], data.shape[2], data.shape[3],
                 offset.shape[2], offset.shape[3], o.kernel[0] * o.kernel[1]};
   fits(s.channels % o.groups == 0 && offset.shape[0] == s.batch && offset.shape[1] == 2 * o.groups * s.taps &&
-           (mask == nullptr || mask->elements * 2 == offset.elements) &&
+           (mask == nullptr || mask->size() * 2 == offset.size()) &&
            columns == s.batch * s.channels * s.taps * s.windows(),
        "DeformableConvolution");
   return s;
@@ -110,17 +110,17 @@ void multiply(T* to, const T* from, const T* factors, int64_t n) {
 class DeformableColumns final : public TypedPlan<DeformableColumns> {
  public:
   DeformableColumns(std::vector<Spec> inputs, std::vector<Spec> outputs, const Sizes& sizes, const DeformableOptions& o)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements), d_(sizes, o) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].size()), d_(sizes, o) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> columns(*this, call, 0);
-    if (columns.data() == nullptr || outputs_[0].elements == 0) return;
+    if (columns.data() == nullptr || outputs_[0].size() == 0) return;
     const T *data = read<T>(call, 0), *offsets = read<T>(call, 1);
     const T* mask = d_.o_.masked ? read<T>(call, 2) : nullptr;
     const Sizes& s = d_.s_;
     const int64_t tasks = s.batch * d_.o_.groups * s.taps * s.blocks();
-    parallel(threads(call), tasks, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task % s.blocks() * kPoints, tap = task / s.blocks() % s.taps;
@@ -143,20 +143,20 @@ class DeformableColumns final : public TypedPlan<DeformableColumns> {
 class DeformableBackward final : public TypedPlan<DeformableBackward> {
  public:
   DeformableBackward(std::vector<Spec> inputs, std::vector<Spec> outputs, const Sizes& sizes, const DeformableOptions& o)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].elements), d_(sizes, o) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].size()), d_(sizes, o) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> data_grad(*this, call, 0), offset_grad(*this, call, 1);
     const T *columns = read<T>(call, 0), *data = read<T>(call, 1), *offsets = read<T>(call, 2);
     const T* mask = d_.o_.masked ? read<T>(call, 3) : nullptr;
-    if (data_grad.data() != nullptr) by_data(call, columns, offsets, mask, data_grad.data());
+    if (data_grad.data() != nullptr) by_data(columns, offsets, mask, data_grad.data());
     if (!d_.o_.masked) {
-      if (offset_grad.data() != nullptr) by_place<T>(call, columns, data, offsets, nullptr, offset_grad.data(), nullptr);
+      if (offset_grad.data() != nullptr) by_place<T>(columns, data, offsets, nullptr, offset_grad.data(), nullptr);
     } else {
       Result<T> mask_grad(*this, call, 2);
       if (offset_grad.data() != nullptr || mask_grad.data() != nullptr)
-        by_place(call, columns, data, offsets, mask, offset_grad.data(), mask_grad.data());
+        by_place(columns, data, offsets, mask, offset_grad.data(), mask_grad.data());
       mask_grad.deliver();
     }
     data_grad.deliver();
@@ -166,11 +166,11 @@ class DeformableBackward final : public TypedPlan<DeformableBackward> {
  private:
   // Threads share channels: the order of additions is fixed.
   template <class T>
-  void by_data(const Call& call, const T* columns, const T* offsets, const T* mask, T* grad) const {
+  void by_data(const T* columns, const T* offsets, const T* mask, T* grad) const {
     const Sizes& s = d_.s_;
     const int64_t own = d_.group_channels(), parts = (own + kChannels - 1) / kChannels;
-    std::fill_n(grad, outputs_[0].elements, T(0));
-    parallel(threads(call), s.batch * d_.o_.groups * parts, 1, [&](int64_t begin, int64_t end) {
+    std::fill_n(grad, outputs_[0].size(), T(0));
+    parallel_for(s.batch * d_.o_.groups * parts, 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t group = task / parts % d_.o_.groups, image = task / parts / d_.o_.groups;
@@ -190,10 +190,10 @@ class DeformableBackward final : public TypedPlan<DeformableBackward> {
 
   // Gradients of offsets and mask: sums over the channels that share them.
   template <class T>
-  void by_place(const Call& call, const T* columns, const T* data, const T* offsets, const T* mask, T* offset_grad,
+  void by_place(const T* columns, const T* data, const T* offsets, const T* mask, T* offset_grad,
                 T* mask_grad) const {
     const Sizes& s = d_.s_;
-    parallel(threads(call), s.batch * d_.o_.groups * s.taps * s.blocks(), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(s.batch * d_.o_.groups * s.taps * s.blocks(), 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       T sums[4][kPoints];
       for (int64_t task = begin; task < end; ++task) {
@@ -229,16 +229,16 @@ class DeformableBackward final : public TypedPlan<DeformableBackward> {
 
 PlanPtr make_deformable_columns_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DeformableOptions& o) {
   fits(inputs.size() == (o.masked ? 3u : 2u) && outputs.size() == 1, "DeformableConvolution");
-  const Sizes s = sizes_of(inputs[0], inputs[1], o.masked ? &inputs[2] : nullptr, outputs[0].elements, o);
+  const Sizes s = sizes_of(inputs[0], inputs[1], o.masked ? &inputs[2] : nullptr, outputs[0].size(), o);
   return std::make_unique<DeformableColumns>(std::move(inputs), std::move(outputs), s, o);
 }
 
 PlanPtr make_deformable_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DeformableOptions& o) {
   const size_t kinds = o.masked ? 3 : 2;
   fits(inputs.size() == kinds + 1 && outputs.size() == kinds, "DeformableConvolution");
-  const Sizes s = sizes_of(inputs[1], inputs[2], o.masked ? &inputs[3] : nullptr, inputs[0].elements, o);
-  for (size_t i = 0; i < kinds; ++i) fits(inputs[i + 1].elements == outputs[i].elements, "DeformableConvolution");
+  const Sizes s = sizes_of(inputs[1], inputs[2], o.masked ? &inputs[3] : nullptr, inputs[0].size(), o);
+  for (size_t i = 0; i < kinds; ++i) fits(inputs[i + 1].size() == outputs[i].size(), "DeformableConvolution");
   return std::make_unique<DeformableBackward>(std::move(inputs), std::move(outputs), s, o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

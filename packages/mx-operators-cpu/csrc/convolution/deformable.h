@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct DeformableOptions {
   int64_t kernel[2], stride[2], pad[2], dilate[2];
@@ -22,4 +22,4 @@ PlanPtr make_deformable_columns_plan(std::vector<Spec> inputs, std::vector<Spec>
 PlanPtr make_deformable_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                       const DeformableOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

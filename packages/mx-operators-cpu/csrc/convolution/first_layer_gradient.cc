@@ -7,7 +7,7 @@
 #include "convolution/winograd/multiply.h"
 #include "common/parallel.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kMostChannels = 4;
@@ -72,4 +72,4 @@ void ImageGradient::run(const float* data, const float* out_grad, float* gradien
   }
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

@@ -9,7 +9,7 @@
 
 #include "convolution/winograd/transforms.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 struct ImageProblem {
   int64_t images, height, width, channels;
@@ -40,4 +40,4 @@ class ImageGradient {
   int threads_;
 };
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

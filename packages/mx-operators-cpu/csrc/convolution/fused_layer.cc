@@ -9,7 +9,7 @@
 #include "onednn/primitive_program.h"
 #include "convolution/winograd_steps.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 using Descriptor = dnnl::primitive_desc_base;
@@ -41,30 +41,30 @@ dnnl::primitive_attr attributes(const FusedOptions& o, Residual residual, const 
   return attr;
 }
 
-// Names the order of filters that minimal filtering reads, where others begin with a type.
+// Names the order of filters that Winograd's algorithm reads, where others begin with a type.
 constexpr int64_t kFilterPoints = -1;
 
 // A few rows are bound by reading the weight, which plain loops do as well.
 constexpr int64_t kFewRows = 4;
 
 // The problem of one call: tensors in the memory they have.
-struct Problem {
-  Problem(const Signature& s, const FusedOptions& o) {
+struct FusedProblem {
+  FusedProblem(const Signature& s, const FusedOptions& o) {
     const size_t expected = 2 + (o.biased ? 1 : 0) + (o.residual ? 1 : 0);
     if (s.inputs.size() != expected || s.outputs.size() != 1) throw Unsupported{};
     const Spec& x = s.inputs[0];
-    const Spec w = {o.weight_shape, x.type};
+    const Spec w = {o.weight_shape, x.dtype};
     if (o.product) {
       as_product(x, w);
     } else {
       shape = std::make_unique<ConvolutionShape>(o.convolution, false, x, w, s.outputs[0]);
-      if (shape->compute != x.type) throw Unsupported{};
+      if (shape->compute != data_type(x)) throw Unsupported{};
       data = shape->data, weight = shape->weight, out = shape->out, cost = shape->cost();
     }
     const int64_t filters = shape != nullptr ? shape->filters() : out.get_dims()[1];
     if (o.biased) require_size(s.inputs[2], filters);
     if (o.residual) require_size(s.inputs[o.biased ? 3 : 2], s.outputs[0].size());
-    if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, s.inputs[2].type);
+    if (o.biased) bias = plain(o.product ? Dims{1, s.inputs[2].size()} : s.inputs[2].shape, data_type(s.inputs[2]));
   }
 
   // With the weight in the order that the primitive likes best, or as it is.  Throws Unsupported where oneDNN has
@@ -94,40 +94,40 @@ struct Problem {
     if (depth < 1 || hidden < 1 || x.size() % depth != 0) throw Unsupported{};
     const int64_t rows = x.size() / depth;
     if (rows <= kFewRows) throw Unsupported{};
-    data = plain({rows, depth}, x.type), out = plain({rows, hidden}, x.type);
-    weight = plain({hidden, depth}, w.type).permute_axes({1, 0});
+    data = plain({rows, depth}, data_type(x)), out = plain({rows, hidden}, data_type(x));
+    weight = plain({hidden, depth}, data_type(w)).permute_axes({1, 0});
     const auto m = static_cast<double>(rows), k = static_cast<double>(depth), n = static_cast<double>(hidden);
     cost = {2 * m * k * n, 4 * (m * k + k * n + m * n)};
   }
 };
 
-// What minimal filtering makes of a layer; nothing where it would not be faster or lacks the activation.
+// What Winograd's algorithm makes of a layer; nothing where it would not be faster or lacks the activation.
 struct Minimal {
-  filtering::Problem problem;
-  filtering::Epilogue epilogue;
+  WinogradProblem problem;
+  Epilogue epilogue;
 };
 
-std::optional<filtering::Epilogue> epilogue_of(const FusedOptions& o) {
-  using Activation = filtering::Epilogue::Activation;
+std::optional<Epilogue> epilogue_of(const FusedOptions& o) {
+  using Activation = Epilogue::Activation;
   static const std::map<std::string, Activation> known = {
       {"", Activation::none}, {"relu", Activation::relu}, {"leaky", Activation::leaky}, {"clip", Activation::clip}};
   const auto found = known.find(o.activation);
   if (found == known.end()) return std::nullopt;
-  filtering::Epilogue epilogue;
+  Epilogue epilogue;
   epilogue.activation = found->second;
   epilogue.alpha = static_cast<float>(o.alpha), epilogue.beta = static_cast<float>(o.beta);
   return epilogue;
 }
 
-std::optional<Minimal> minimal(const Problem& problem, const FusedOptions& o, bool packed) {
+std::optional<Minimal> winograd_of(const FusedProblem& problem, const FusedOptions& o, bool packed) {
   if (problem.shape == nullptr) return std::nullopt;
-  const auto found = minimal_filtering(o.convolution, *problem.shape);
+  const auto found = winograd_problem(o.convolution, *problem.shape);
   const auto epilogue = epilogue_of(o);
-  if (!found || !epilogue || !filtering::pays(*found, packed)) return std::nullopt;
+  if (!found || !epilogue || !pays(*found, packed)) return std::nullopt;
   return Minimal{*found, *epilogue};
 }
 
-PlanPtr minimal_plan(const Signature& s, const FusedOptions& o, const Problem& problem, const Minimal& m) {
+PlanPtr winograd_plan(const Signature& s, const FusedOptions& o, const FusedProblem& problem, const Minimal& m) {
   ProgramBuilder builder(s, problem.cost);
   const MemoryDesc &x = problem.shape->data, &y = problem.shape->out;
   const Slot out = builder.output(0, y);
@@ -147,7 +147,7 @@ PlanPtr minimal_plan(const Signature& s, const FusedOptions& o, const Problem& p
 
 MemoryDesc weights_of(const Descriptor& desc) { return desc.query_md(dnnl::query::weights_md, 0); }
 
-PlanPtr plan(const Signature& s, const FusedOptions& o, const Problem& problem, const Descriptor& desc,
+PlanPtr plan(const Signature& s, const FusedOptions& o, const FusedProblem& problem, const Descriptor& desc,
              Residual residual) {
   ProgramBuilder builder(s, problem.cost);
   const MemoryDesc wanted = weights_of(desc);
@@ -173,7 +173,7 @@ class SumOrAdd final : public Plan {
     for (const mx_plan* p : {static_cast<mx_plan*>(sum_.get()), static_cast<mx_plan*>(add_.get())}) {
       if (p->n_scratch > 0) scratch = std::max(scratch, p->scratch_bytes[0]);
     }
-    set_scratch(scratch);
+    add_scratch(scratch);
   }
 
  private:
@@ -187,17 +187,19 @@ class SumOrAdd final : public Plan {
     if (code != MX_OK) throw Error(static_cast<mx_status>(code), error.message);
   }
 
+  size_t staging(const uint8_t* req) const override { return mx_plan_staging(add_.get(), req, 1); }
+
   const PlanPtr sum_, add_;
 };
 
 }  // namespace
 
 PlanPtr fused_layer(const Signature& signature, const FusedOptions& options) {
-  const Problem problem(signature, options);
-  if (const auto found = minimal(problem, options, options.packed)) {
-    return minimal_plan(signature, options, problem, *found);
+  const FusedProblem problem(signature, options);
+  if (const auto found = winograd_of(problem, options, options.packed)) {
+    return winograd_plan(signature, options, problem, *found);
   }
-  const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
+  const TeamScope threads(problem.cost.parallel() ? team_size() : 1);
   const bool free = options.packed || !options.product;  // a product reads a plain weight as fast as it could pack it
   const Residual residual = options.residual ? Residual::separate : Residual::none;
   const Descriptor desc = problem.descriptor(options, residual, free);
@@ -211,31 +213,31 @@ PlanPtr fused_layer(const Signature& signature, const FusedOptions& options) {
 
 namespace {
 
-MemoryDesc packed_weight(const Problem& problem, const FusedOptions& options) {
-  if (const auto found = minimal(problem, options, true)) return filter_points_of(found->problem);
-  const ThreadScope threads(problem.cost.parallel() ? omp_get_max_threads() : 1);
+MemoryDesc packed_weight(const FusedProblem& problem, const FusedOptions& options) {
+  if (const auto found = winograd_of(problem, options, true)) return filter_points_of(found->problem);
+  const TeamScope threads(problem.cost.parallel() ? team_size() : 1);
   return weights_of(problem.descriptor(options, options.residual ? Residual::separate : Residual::none, true));
 }
 
 }  // namespace
 
 int64_t packed_weight_size(const Signature& signature, const FusedOptions& options) {
-  return static_cast<int64_t>((packed_weight(Problem(signature, options), options).get_size() + 3) / 4);
+  return static_cast<int64_t>((packed_weight(FusedProblem(signature, options), options).get_size() + 3) / 4);
 }
 
 std::vector<int64_t> packed_weight_format(const Signature& signature, const FusedOptions& options) {
-  const Problem problem(signature, options);
-  if (const auto found = minimal(problem, options, true)) {
+  const FusedProblem problem(signature, options);
+  if (const auto found = winograd_of(problem, options, true)) {
     return {kFilterPoints, found->problem.channels, found->problem.filters};
   }
   return format_of(packed_weight(problem, options));
 }
 
 PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options) {
-  const Problem problem(layer, options);
+  const FusedProblem problem(layer, options);
   ProgramBuilder builder(signature, bandwidth_cost(signature));
   const Slot weight = builder.input(0, problem.weight), packed = builder.output(0, packed_weight(problem, options));
-  if (const auto found = minimal(problem, options, true)) {
+  if (const auto found = winograd_of(problem, options, true)) {
     add_filter_points(builder, found->problem, filter_layout(problem.weight), weight, packed, 1);
   } else {
     builder.deliver(weight, packed, 1);
@@ -243,4 +245,4 @@ PlanPtr pack_weight(const Signature& signature, const Signature& layer, const Fu
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -9,7 +9,7 @@
 
 #include "convolution/convolution.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct FusedOptions {
   bool product = false;            // a fully connected layer: `convolution` does not count
@@ -29,4 +29,4 @@ std::vector<int64_t> packed_weight_format(const Signature& signature, const Fuse
 // weight -> packed weight, for a layer of that signature
 PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -3,7 +3,7 @@
 
 #include "norm/channel_loops.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // (images, channels, positions) of a row-major tensor.
@@ -19,7 +19,7 @@ MemoryDesc filters(const MemoryDesc& weight) {
 }
 
 void add_bias(float* y, const float* bias, const Dims& dims) {
-  parallel_for(dims[0] * dims[1], [&](int64_t begin, int64_t end) {
+  parallel_shares(dims[0] * dims[1], [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float shift = bias[r % dims[1]];
       for (int64_t i = 0; i < dims[2]; ++i) y[r * dims[2] + i] += shift;
@@ -29,7 +29,7 @@ void add_bias(float* y, const float* bias, const Dims& dims) {
 
 // Sums the matrices of every image into one.
 void sum_images(const float* parts, float* result, int64_t n, int64_t size) {
-  parallel_for(size, [&](int64_t begin, int64_t end) {
+  parallel_shares(size, [&](int64_t begin, int64_t end) {
     std::copy(parts + begin, parts + end, result + begin);
     for (int64_t k = 1; k < n; ++k) {
       const float* part = parts + k * size;
@@ -43,10 +43,10 @@ void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, const MemoryD
                      const MemoryDesc& weight) {
   const Dims dims = weight.get_dims();
   const int64_t n = x.get_dims()[0], size = dims[1] * dims[2];
-  const MemoryDesc turned = x.permute_axes({0, 2, 1}), parts = plain({n, dims[1], dims[2]}, DataType::f32);
+  const MemoryDesc transposed_view = x.permute_axes({0, 2, 1}), parts = plain({n, dims[1], dims[2]}, DataType::f32);
   const Slot grad = builder.output(1, weight), made = builder.target(grad, parts);
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), y, turned, parts, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, out_grad}, {DNNL_ARG_WEIGHTS, builder.input(1, turned)}, {DNNL_ARG_DST, made}},
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), y, transposed_view, parts, ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, out_grad}, {DNNL_ARG_WEIGHTS, builder.input(1, transposed_view)}, {DNNL_ARG_DST, made}},
                needed_by(1));
   if (made == grad) return;
   builder.host(
@@ -60,7 +60,7 @@ void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, const MemoryD
 
 void sum_positions(const float* out_grad, float* bias_grad, const Dims& dims) {
   const int64_t width = block_channels(dims[2]);
-  parallel_for((dims[1] + width - 1) / width, [&](int64_t begin, int64_t end) {
+  parallel_shares((dims[1] + width - 1) / width, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b * width, n = std::min(width, dims[1] - first);
       double result[kBlockChannels];
@@ -109,9 +109,9 @@ PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& s
   cost.flops *= 2;
   ProgramBuilder builder(signature, cost);
   const Slot out_grad = builder.input(0, y);
-  const MemoryDesc turned = w.permute_axes({0, 2, 1});
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), turned, y, x, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, builder.input(2, turned)}, {DNNL_ARG_WEIGHTS, out_grad},
+  const MemoryDesc transposed_view = w.permute_axes({0, 2, 1});
+  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), transposed_view, y, x, ProgramBuilder::attributes()),
+               {{DNNL_ARG_SRC, builder.input(2, transposed_view)}, {DNNL_ARG_WEIGHTS, out_grad},
                 {DNNL_ARG_DST, builder.output(0, x)}},
                needed_by(0));
   weight_gradient(builder, x, y, out_grad, w);
@@ -126,4 +126,4 @@ PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& s
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

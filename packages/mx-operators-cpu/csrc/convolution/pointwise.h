@@ -6,7 +6,7 @@
 
 #include "convolution/convolution_shape.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 bool is_pointwise(const ConvolutionOptions& options, const ConvolutionShape& shape);
 
@@ -22,4 +22,4 @@ PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& s
 // images.
 void sum_positions(const float* out_grad, float* bias_grad, const Dims& dims);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

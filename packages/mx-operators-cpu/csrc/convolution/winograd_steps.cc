@@ -3,7 +3,7 @@
 
 #include "convolution/pointwise.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 const float* floats(void* const* slots, Slot slot) {
@@ -29,28 +29,28 @@ bool plain_images(const ConvolutionOptions& options, const ConvolutionShape& sha
 
 }  // namespace
 
-std::optional<filtering::Problem> minimal_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape) {
+std::optional<WinogradProblem> winograd_problem(const ConvolutionOptions& options, const ConvolutionShape& shape) {
   const Window& w = shape.window;
   if (!options.winograd || !plain_images(options, shape) || w.kernel != Dims{3, 3} || w.stride != Dims{1, 1})
     return std::nullopt;
   const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
-  const filtering::Problem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
-  if (!filtering::possible(problem)) return std::nullopt;
+  const WinogradProblem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
+  if (!possible(problem)) return std::nullopt;
   return problem;
 }
 
-std::optional<filtering::ImageProblem> image_filtering(const ConvolutionOptions& options,
+std::optional<ImageProblem> first_layer_problem(const ConvolutionOptions& options,
                                                        const ConvolutionShape& shape) {
   if (!plain_images(options, shape)) return std::nullopt;
   const Window& w = shape.window;
   const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
-  const filtering::ImageProblem problem{x[0],        x[2],        x[3],        x[1],        y[2],     y[3],    y[1],
+  const ImageProblem problem{x[0],        x[2],        x[3],        x[1],        y[2],     y[3],    y[1],
                                         w.kernel[0], w.kernel[1], w.stride[0], w.stride[1], w.pad[0], w.pad[1]};
-  if (!filtering::suits(problem)) return std::nullopt;
+  if (!suits(problem)) return std::nullopt;
   return problem;
 }
 
-filtering::FilterLayout filter_layout(const MemoryDesc& weight) {
+FilterLayout filter_layout(const MemoryDesc& weight) {
   const Dims strides = weight.get_strides();
   return {strides[1], strides[0], strides[2], strides[3]};
 }
@@ -59,26 +59,26 @@ MemoryDesc channels_last_of(const MemoryDesc& tensor) {
   return {tensor.get_dims(), tensor.get_data_type(), dnnl::memory::format_tag::nhwc};
 }
 
-MemoryDesc filter_points_of(const filtering::Problem& problem) {
-  return vector_of(filtering::filter_points_size(problem));
+MemoryDesc filter_points_of(const WinogradProblem& problem) {
+  return vector_of(filter_points_size(problem));
 }
 
-void add_filter_points(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
+void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                        Slot filters, Slot points, OutputMask mask) {
   builder.host(
       [=](void* const* slots, const Call&) {
-        filtering::make_filter_points(problem, floats(slots, filters), layout, writable(slots, points));
+        make_filter_points(problem, floats(slots, filters), layout, writable(slots, points));
       },
       {filters, points}, mask);
 }
 
-void add_convolution(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
+void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                      const MinimalLayer& layer, OutputMask mask) {
-  const filtering::MinimalConvolution convolution(problem, layout, layer.ready, omp_get_max_threads());
+  const MinimalConvolution convolution(problem, layout, layer.ready, team_size());
   const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
   builder.host(
       [=](void* const* slots, const Call&) {
-        filtering::Epilogue epilogue = layer.epilogue;
+        Epilogue epilogue = layer.epilogue;
         epilogue.bias = floats(slots, layer.bias);
         epilogue.residual = floats(slots, layer.residual);
         convolution.run(floats(slots, layer.data), floats(slots, layer.filters), epilogue, writable(slots, layer.out),
@@ -97,4 +97,4 @@ void add_bias_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, S
       {out_grad, gradient}, mask);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

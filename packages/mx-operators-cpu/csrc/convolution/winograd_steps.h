@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions by Winograd's minimal filtering, and gradients of a first layer's filters, as steps of a program. They
+// Convolutions by Winograd's algorithm, and gradients of a first layer's filters, as steps of a program. They
 // take images with channels last and leave the filters where they are.
 #pragma once
 
@@ -11,39 +11,39 @@
 #include "convolution/winograd/winograd_convolution.h"
 #include "convolution/winograd/winograd_gradient.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
-// The problem as minimal filtering knows it; nothing where it does not apply: other windows, types, processors.
-std::optional<filtering::Problem> minimal_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape);
+// The problem as Winograd's algorithm knows it; nothing where it does not apply: other windows, types, processors.
+std::optional<WinogradProblem> winograd_problem(const ConvolutionOptions& options, const ConvolutionShape& shape);
 
 // The gradient of the filters as that of images with few channels; nothing where it is not one.
-std::optional<filtering::ImageProblem> image_filtering(const ConvolutionOptions& options, const ConvolutionShape& shape);
+std::optional<ImageProblem> first_layer_problem(const ConvolutionOptions& options, const ConvolutionShape& shape);
 
 // Where the filters of `weight`, (O, I, rows, columns) in any order of memory, lie.
-filtering::FilterLayout filter_layout(const MemoryDesc& weight);
+FilterLayout filter_layout(const MemoryDesc& weight);
 
 // Where a layer's filters come from and what it adds to the products; slots of inputs, -1 for none.
 struct MinimalLayer {
   Slot data, filters, bias = -1, residual = -1, out;
   bool ready = false;            // the filters are transformed
-  filtering::Epilogue epilogue;   // its activation
+  Epilogue epilogue;   // its activation
 };
 
 // Channels-last memory of a tensor (N, C, H, W).
 MemoryDesc channels_last_of(const MemoryDesc& tensor);
 // A vector of transformed filters.
-MemoryDesc filter_points_of(const filtering::Problem& problem);
+MemoryDesc filter_points_of(const WinogradProblem& problem);
 
-void add_convolution(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
+void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                      const MinimalLayer& layer, OutputMask mask);
-void add_filter_points(ProgramBuilder& builder, const filtering::Problem& problem, const filtering::FilterLayout& layout,
+void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                        Slot filters, Slot points, OutputMask mask);
 // `data` and `out_grad` with channels last -> the gradient of filters that lie as `layout` says. `Gradient`:
 // MinimalGradient or ImageGradient.
-template <class Gradient, class Problem>
-void add_filter_gradient(ProgramBuilder& builder, const Problem& problem, const filtering::FilterLayout& layout,
+template <class Gradient, class WinogradProblem>
+void add_filter_gradient(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                          Slot data, Slot out_grad, Slot gradient, OutputMask mask) {
-  const Gradient made(problem, omp_get_max_threads());
+  const Gradient made(problem, team_size());
   const Slot space = builder.scratch(plain({made.workspace_size()}, DataType::f32));
   builder.host(
       [=](void* const* slots, const Call&) {
@@ -56,4 +56,4 @@ void add_filter_gradient(ProgramBuilder& builder, const Problem& problem, const 
 void add_bias_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, Slot out_grad, Slot gradient,
                        OutputMask mask);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

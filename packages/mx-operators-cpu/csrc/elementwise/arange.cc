@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kGrain = 32;  // pieces a thread takes at a time
@@ -19,8 +19,8 @@ class ProgressionPlan final : public Plan {
  protected:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    const int64_t n = outputs_[0].elements;
-    parallel(flags != 0 ? call.context.threads : 1, (n + kDelivered - 1) / kDelivered, kGrain, [&](int64_t begin, int64_t end) {
+    const int64_t n = outputs_[0].size();
+    parallel_for((n + kDelivered - 1) / kDelivered, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         alignas(64) double values[kDelivered];
         const int64_t first = c * kDelivered, some = std::min(kDelivered, n - first);
@@ -53,4 +53,4 @@ PlanPtr make_progression_plan(std::vector<Spec> outputs, const ProgressionOption
   return std::make_unique<ProgressionPlan>(std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

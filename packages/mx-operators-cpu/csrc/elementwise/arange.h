@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct ProgressionOptions {
   double start, step;
@@ -18,4 +18,4 @@ struct ProgressionOptions {
 // -> start + (i / repeat) * step, computed in double.
 PlanPtr make_progression_plan(std::vector<Spec> outputs, const ProgressionOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 #include "elementwise/arange.h"
 #include "elementwise/expression_plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 py::object expression_plan(const py::bytes& serialized, const PySpecs& inputs,
@@ -18,7 +18,6 @@ py::object expression_plan(const py::bytes& serialized, const PySpecs& inputs,
 }  // namespace
 
 void bind_elementwise(py::module_& module) {
-  const auto in = py::arg("inputs"), out = py::arg("outputs");
   module.def("expression_plan", &expression_plan, py::arg("serialized"), py::arg("inputs"),
              py::arg("outputs"), py::arg("mutated") = std::vector<uint32_t>{},
              py::arg("wide_scalars") = false, "A plan for an elementwise expression.");
@@ -31,4 +30,4 @@ void bind_elementwise(py::module_& module) {
       py::arg("last") = std::nullopt, "A plan for an arithmetic progression.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

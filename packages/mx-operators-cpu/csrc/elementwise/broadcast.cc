@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 std::string text(const Shape& shape) {
@@ -109,4 +109,4 @@ void expand(char* out, const char* operand, const Shape& sizes, const Shape& str
   }
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

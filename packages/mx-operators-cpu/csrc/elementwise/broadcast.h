@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // Axes of size 1 are dropped and neighbours merged where every operand allows it, so that the
 // innermost stride of an operand is 1 or 0 (broadcast), in elements.
@@ -26,4 +26,4 @@ void fill(char* out, const char* value, int64_t n, size_t item_size);
 void expand(char* out, const char* operand, const Shape& sizes, const Shape& strides, int64_t start,
             int64_t n, size_t item_size);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "elementwise/expression_program.h"
 #include "common/scratch.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr size_t kTileBudget = 24 << 10;      // bytes of all tiles: half a first-level cache
@@ -17,9 +17,9 @@ constexpr int64_t kLongTile = 16384;          // elements, when no tile is touch
 constexpr size_t kStreamBytes = 24 << 20;     // inputs and outputs that no cache will hold
 constexpr int64_t kPieceBytes = 128 << 10;    // what a thread takes at a time
 constexpr size_t kFetchBytes = 1 << 20;       // inputs and outputs that a second-level cache will not hold
+constexpr size_t kStackBytes = 64 << 10;      // of tiles and slots; more of them lie in scratch memory
+constexpr size_t kFewResults = 64;            // whose sinks lie on the stack
 constexpr size_t kLine = 64;                  // bytes of a cache line
-
-thread_local ThreadMemory tile_memory;
 
 enum class Sink : uint8_t {
   kNothing,
@@ -43,14 +43,16 @@ class ExpressionPlan final : public Plan {
         table_(loops()),
         results_(std::move(results)),
         options_(options) {
-    row_ = !p_.rows || p_.shape.sizes.empty() ? results_[0].elements : p_.shape.sizes.back();
-    for (const Spec& spec : inputs_) bytes_ += spec.bytes;
-    for (const Spec& spec : results_) bytes_ += spec.bytes;
+    row_ = !p_.rows || p_.shape.sizes.empty() ? results_[0].size() : p_.shape.sizes.back();
+    for (const Spec& spec : inputs_) bytes_ += spec.bytes();
+    for (const Spec& spec : results_) bytes_ += spec.bytes();
     const size_t one = std::max<size_t>(p_.n_tiles, 1) * p_.item_size;
     tile_ = std::max<int64_t>(static_cast<int64_t>(kTileBudget / one) / 64 * 64, 128);
     tile_ = std::min<int64_t>(tile_, 1024);
     if (p_.period > 0 && p_.period <= tile_) tile_ = tile_ / p_.period * p_.period;
     periodic_ = p_.period > 0 && p_.period <= tile_;
+    if (frame_bytes() > kStackBytes) frame_ = add_thread_scratch(frame_bytes());
+    if (results_.size() > kFewResults) sinks_ = add_scratch<Sink>(static_cast<int64_t>(results_.size()));
   }
 
  protected:
@@ -58,7 +60,7 @@ class ExpressionPlan final : public Plan {
 
  private:
   struct Frame;
-  void run(const Call& call, const Sink* sinks, int64_t tile, int64_t begin, int64_t end) const;
+  void run(const Call& call, const Sink* sinks, int64_t tile, int64_t begin, int64_t end, char* memory) const;
   void set_uniforms(const Call& call, Frame& f) const;
   void set_row(const Call& call, Frame& f, int64_t row) const;
   void load_tile(const Call& call, Frame& f, int64_t row_start, int64_t start, int64_t n,
@@ -74,6 +76,11 @@ class ExpressionPlan final : public Plan {
                                : call.state(options_.mutated[o - outputs_.size()]);
   }
 
+  // Of one thread: slots and tiles.
+  size_t frame_bytes() const {
+    return aligned(p_.n_slots * (sizeof(char*) + sizeof(uint64_t))) + static_cast<size_t>(tile_) * 8 * p_.n_tiles;
+  }
+
   const Program p_;
   const LoopTable& table_;
   const std::vector<Spec> results_;  // outputs, then mutated inputs
@@ -82,6 +89,8 @@ class ExpressionPlan final : public Plan {
   int64_t tile_;  // elements
   bool periodic_;
   size_t bytes_ = 0;
+  PerThread frame_;  // where it does not fit on the stack
+  Section sinks_;
 };
 
 // What the next tile will read and write: brought near while this one is computed.  Left to itself the
@@ -114,11 +123,15 @@ class Ahead {
 };
 
 struct ExpressionPlan::Frame {
-  Frame(const Program& p, char* tiles_, size_t tile_bytes_)
-      : slots(p.n_slots), numbers(p.n_slots), tiles(tiles_), tile_bytes(tile_bytes_) {}
+  Frame(const Program& p, char* memory, size_t tile_bytes_)
+      : slots(reinterpret_cast<char**>(memory)),
+        numbers(reinterpret_cast<uint64_t*>(slots + p.n_slots)),
+        tiles(memory + slot_bytes(p)),
+        tile_bytes(tile_bytes_) {}
+  static size_t slot_bytes(const Program& p) { return aligned(p.n_slots * (sizeof(char*) + sizeof(uint64_t))); }
   char* tile(uint32_t i) const { return tiles + i * tile_bytes; }
-  Short<char*, 48> slots;
-  Short<uint64_t, 48> numbers;  // of uniform values
+  char** const slots;
+  uint64_t* const numbers;  // of uniform values
   char* const tiles;
   const size_t tile_bytes;
   bool spread = false;  // periodic operands are in their tiles
@@ -126,7 +139,7 @@ struct ExpressionPlan::Frame {
 };
 
 Sink ExpressionPlan::sink(const Call& call, size_t o) const {
-  const Result& result = p_.results[o];
+  const ProgramResult& result = p_.results[o];
   const bool output = o < outputs_.size();
   if (output && !call.wanted(o)) return Sink::kNothing;
   if (output && call.adds(o)) return Sink::kAdd;
@@ -134,11 +147,11 @@ Sink ExpressionPlan::sink(const Call& call, size_t o) const {
   if (result.uniform || bytes_ < kStreamBytes) return near;
   const char* out = target(call, o);
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (call.input(i) < out + results_[o].bytes && out < call.input(i) + inputs_[i].bytes) return near;
+    if (call.input(i) < out + results_[o].bytes() && out < call.input(i) + inputs_[i].bytes()) return near;
   if (result.store != nullptr) return Sink::kConvertStream;
   const bool last = result.direct && p_.per_tile.back().out == result.value;
   const bool aligned = reinterpret_cast<uintptr_t>(out) % 64 == 0 &&
-                       tile_ % 16 == 0 && (row_ == results_[o].elements || row_ % 16 == 0);
+                       tile_ % 16 == 0 && (row_ == results_[o].size() || row_ % 16 == 0);
   return last && aligned && p_.per_tile.back().streamed != nullptr ? Sink::kStreamed : Sink::kStream;
 }
 
@@ -152,9 +165,10 @@ inline void ExpressionPlan::step(const Step& s, Frame& f, int64_t n) const {
 }
 
 void ExpressionPlan::execute(const Call& call) const {
-  const int64_t total = results_[0].elements;
+  const int64_t total = results_[0].size();
   if (total == 0) return;
-  Short<Sink, 8> sinks(results_.size());
+  Sink few[kFewResults];
+  Sink* sinks = results_.size() <= kFewResults ? few : call.scratch<Sink>(sinks_);
   bool tiled = p_.needs_tiles;
   for (size_t o = 0; o < results_.size(); ++o) {
     sinks[o] = sink(call, o);
@@ -164,16 +178,19 @@ void ExpressionPlan::execute(const Call& call) const {
   const int64_t rows = total / row_, per_row = (row_ + tile - 1) / tile;
   const auto width = static_cast<int64_t>(bytes_) / total + 1;  // bytes per element
   const int64_t grain = std::max<int64_t>(1, kPieceBytes / (width * std::min(tile, row_)));
-  const uint32_t threads = bytes_ > kParallelBytes ? call.context.threads : 1;
-  parallel(threads, rows * per_row, grain,
-           [&](int64_t begin, int64_t end) { run(call, &sinks[0], tile, begin, end); });
+  parallel_for(rows * per_row, grain,
+               [&](int64_t begin, int64_t end, int thread) {
+                 if (frame_.step > 0) return run(call, sinks, tile, begin, end, frame_.of(call, thread));
+                 alignas(64) char memory[kStackBytes];
+                 run(call, sinks, tile, begin, end, memory);
+               });
 }
 
 void ExpressionPlan::run(const Call& call, const Sink* sinks, int64_t tile, int64_t begin,
-                         int64_t end) const {
+                         int64_t end, char* memory) const {
   const size_t tile_bytes = static_cast<size_t>(tile) * 8;
   const bool tiled = tile == tile_;
-  Frame f(p_, tiled ? tile_memory.get(tile_bytes * p_.n_tiles) : nullptr, tile_bytes);
+  Frame f(p_, memory, tile_bytes);
   if (tiled)
     for (uint32_t v = 0; v < p_.n_slots; ++v)
       if (p_.tile_of[v] != kNone) f.slots[v] = f.tile(p_.tile_of[v]);
@@ -286,7 +303,7 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
   const auto count = static_cast<size_t>(n);
   for (size_t o = 0; o < p_.results.size(); ++o) {
     if (sinks[o] == Sink::kNothing || written_in_place(sinks[o])) continue;
-    const Result& result = p_.results[o];
+    const ProgramResult& result = p_.results[o];
     const size_t size = item_size(results_[o].dtype);
     char* out = target(call, o) + start * static_cast<int64_t>(size);
     char* value = f.slots[result.value];
@@ -352,4 +369,4 @@ PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inpu
                                           std::move(outputs), std::move(results), options);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

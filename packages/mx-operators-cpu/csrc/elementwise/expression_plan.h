@@ -8,7 +8,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct ExpressionOptions {
   // Inputs that the expression's further outputs are written to (optimizer states).
@@ -21,4 +21,4 @@ struct ExpressionOptions {
 PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inputs,
                              std::vector<Spec> outputs, const ExpressionOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "elementwise/expression_source.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // Rows at least this long are worth a tile of their own.
@@ -202,7 +202,7 @@ class Compiler {
     }
     std::vector<bool> taken(p_.n_slots, false);
     for (size_t o = 0; o < outputs_.size(); ++o) {
-      Result result{};
+      ProgramResult result{};
       result.value = source_.outputs[o];
       result.uniform = level_[result.value] < kPerTile;
       const bool same_type = outputs_[o].dtype == kStorageOf[p_.compute];
@@ -242,7 +242,7 @@ class Compiler {
       if (level_[v] == kOnce && used_[v] && v < first_step_ + source_.steps.size())
         p_.once_slots.push_back(v);
     std::vector<bool> is_output(p_.n_slots, false);
-    for (const Result& result : p_.results)
+    for (const ProgramResult& result : p_.results)
       if (result.direct) is_output[result.value] = true;
     uint32_t written = 0;
     for (const Step& step : p_.per_tile) {
@@ -258,7 +258,7 @@ class Compiler {
     p_.needs_tiles = written > 0 ||
                      std::any_of(p_.operands.begin(), p_.operands.end(),
                                  [](const Operand& o) { return o.tile != kNone; });
-    for (Result& result : p_.results) {
+    for (ProgramResult& result : p_.results) {
       result.spare = p_.n_tiles++;
       if (!result.direct) p_.needs_tiles = true;
     }
@@ -296,4 +296,4 @@ Program compile(std::string_view serialized, const std::vector<Spec>& inputs,
   return Compiler(source, inputs, outputs).compile();
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

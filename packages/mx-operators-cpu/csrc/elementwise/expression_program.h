@@ -16,7 +16,7 @@
 #include "mx_core/expression.h"
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 constexpr uint32_t kNone = 0xffffffffu;
 
@@ -44,7 +44,7 @@ struct Step {
   Loop streamed = nullptr;  // where there is one
 };
 
-struct Result {
+struct ProgramResult {
   uint32_t value;         // a slot
   bool uniform;           // one number for all elements (of a row)
   bool direct;            // its last instruction may write to the output itself
@@ -74,7 +74,7 @@ struct Program {
   std::vector<Step> once, per_row, per_tile;
   std::vector<Step> once_wide;        // `once` in double
   std::vector<uint32_t> once_slots;   // every value that is one number for all elements
-  std::vector<Result> results;
+  std::vector<ProgramResult> results;
   bool needs_tiles = false;  // even when every direct output is written in place
 };
 
@@ -83,4 +83,4 @@ struct Program {
 Program compile(std::string_view serialized, const std::vector<Spec>& inputs,
                 const std::vector<Spec>& outputs);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

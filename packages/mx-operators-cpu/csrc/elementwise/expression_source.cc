@@ -8,7 +8,7 @@
 #include "simd/loops.h"
 #include "mx_core/failure.hpp"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 void bad(const std::string& why) {
   throw Error(MX_ERROR_VALUE, "[expression] " + why);
@@ -148,4 +148,4 @@ class Fusion {
 
 void fuse(Source& source) { Fusion(source).run(); }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -10,7 +10,7 @@
 
 #include "mx_core/expression.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct Source {
   mx_expression_head head;
@@ -27,4 +27,4 @@ Source parse(std::string_view bytes);
 // Puts one instruction, kGelu, where several compute 0.5 x (1 + erf(x / sqrt 2)).
 void fuse(Source& source);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mx::vector::rare {
+namespace mx::cpu::rare {
 namespace {
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -61,4 +61,4 @@ double digamma(double x) {
   return reflected + shift + std::log(x) - 0.5 / x - series;
 }
 
-}  // namespace mx::vector::rare
+}  // namespace mx::cpu::rare

@@ -6,7 +6,7 @@
 #include "image/images.h"
 #include "image/resample.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // (begins, columns, weights)
@@ -58,4 +58,4 @@ void bind_image(py::module_& module) {
       in, out, py::kw_only(), py::arg("extent"), py::arg("inner"), py::arg("random"), "A plan that reverses slices.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

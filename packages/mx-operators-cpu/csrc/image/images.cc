@@ -4,20 +4,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "simd/accumulate.h"
 #include "common/clones.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
 #include "mx_core/philox.hpp"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kTile = 8192;  // elements converted at a time
-
-thread_local ThreadMemory tile_memory;
 
 template <int64_t Channels>
 MX_INLINE void plane_of(float* __restrict to, const float* __restrict from, int64_t channels, int64_t n) {
@@ -33,17 +31,18 @@ class ToTensorPlan final : public Plan {
   ToTensorPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
       : Plan(std::move(inputs), std::move(outputs)),
         channels_(inputs_[0].shape.back()),
-        area_(inputs_[0].shape[inputs_[0].shape.size() - 2] * inputs_[0].shape[inputs_[0].shape.size() - 3]) {}
+        area_(inputs_[0].shape[inputs_[0].shape.size() - 2] * inputs_[0].shape[inputs_[0].shape.size() - 3]),
+        tile_(add_thread_scratch(static_cast<size_t>(some() * channels_) * sizeof(float))) {}
 
  protected:
   void execute(const Call& call) const override {
-    if (!call.wanted(0) || outputs_[0].elements == 0) return;
-    const int64_t some = std::clamp<int64_t>(kTile / channels_, 1, kDelivered), blocks = (area_ + some - 1) / some;
+    if (!call.wanted(0) || outputs_[0].size() == 0) return;
+    const int64_t some = this->some(), blocks = (area_ + some - 1) / some;
     const int dtype = inputs_[0].dtype;
     const auto item = static_cast<int64_t>(item_size(dtype));
-    const int64_t images = outputs_[0].elements / channels_ / area_;
-    parallel(flags != 0 ? call.context.threads : 1, images * blocks, 8, [&](int64_t begin, int64_t end) {
-      auto* tile = reinterpret_cast<float*>(tile_memory.get(static_cast<size_t>(some * channels_) * sizeof(float)));
+    const int64_t images = outputs_[0].size() / channels_ / area_;
+    parallel_for(images * blocks, 8, [&](int64_t begin, int64_t end, int thread) {
+      auto* tile = tile_.of<float>(call, thread);
       float values[kDelivered];
       for (int64_t task = begin; task < end; ++task) {
         const int64_t image = task / blocks, first = task % blocks * some, n = std::min(some, area_ - first);
@@ -58,7 +57,11 @@ class ToTensorPlan final : public Plan {
   }
 
  private:
+  // Pixels converted together.
+  int64_t some() const { return std::clamp<int64_t>(kTile / std::max<int64_t>(channels_, 1), 1, kDelivered); }
+
   const int64_t channels_, area_;
+  const PerThread tile_;
 };
 
 class NormalizePlan final : public Plan {
@@ -68,7 +71,7 @@ class NormalizePlan final : public Plan {
 
  protected:
   void execute(const Call& call) const override {
-    if (!call.wanted(0) || outputs_[0].elements == 0) return;
+    if (!call.wanted(0) || outputs_[0].size() == 0) return;
     compute_of(inputs_[0].dtype) == F64 ? compute<double>(call) : compute<float>(call);
   }
 
@@ -79,7 +82,7 @@ class NormalizePlan final : public Plan {
     const int64_t area = shape[shape.size() - 1] * shape[shape.size() - 2], blocks = (area + kDelivered - 1) / kDelivered;
     const int dtype = inputs_[0].dtype;
     const auto item = static_cast<int64_t>(item_size(dtype));
-    parallel(flags != 0 ? call.context.threads : 1, inputs_[0].elements / area * blocks, 16, [&](int64_t begin, int64_t end) {
+    parallel_for(inputs_[0].size() / area * blocks, 16, [&](int64_t begin, int64_t end) {
       alignas(64) T values[kDelivered];
       for (int64_t task = begin; task < end; ++task) {
         const int64_t plane = task / blocks, first = task % blocks * kDelivered, n = std::min(kDelivered, area - first);
@@ -111,22 +114,22 @@ class FlipPlan final : public Plan {
  protected:
   void execute(const Call& call) const override {
     const Spec& spec = outputs_[0];
-    if (!call.wanted(0) || spec.elements == 0) return;
-    const bool turned = random_blocks == 0 || drawn(call) < 0.5f;
+    if (!call.wanted(0) || spec.size() == 0) return;
+    const bool flipped = random_blocks == 0 || drawn(call) < 0.5f;
     const int64_t row = extent_ * inner_;
     const auto bytes = static_cast<size_t>(row) * item_size(spec.dtype);
-    const int64_t rows = spec.elements / row;
-    parallel(flags != 0 ? call.context.threads : 1, rows, 16, [&](int64_t begin, int64_t end) {
-      char* aside = call.adds(0) ? tile_memory.get(bytes) : nullptr;
+    const int64_t rows = spec.size() / row;
+    char* out = call.target(0);
+    parallel_for(rows, 16, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        char* out = call.output(0) + static_cast<size_t>(r) * bytes;
         const char* from = call.input(0) + static_cast<size_t>(r) * bytes;
-        char* to = aside != nullptr ? aside : out;
-        turned ? reverse(to, from) : static_cast<void>(std::memcpy(to, from, bytes));
-        if (aside != nullptr) accumulate(spec.dtype, out, aside, row);
+        char* to = out + static_cast<size_t>(r) * bytes;
+        flipped ? reverse(to, from) : static_cast<void>(std::memcpy(to, from, bytes));
       }
     });
   }
+
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
  private:
   static float drawn(const Call& call) {
@@ -158,7 +161,7 @@ bool is_image(const Spec& spec) { return spec.shape.size() == 3 || spec.shape.si
 }  // namespace
 
 PlanPtr make_to_tensor_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
-  fits(inputs.size() == 1 && outputs.size() == 1 && is_image(inputs[0]) && inputs[0].elements == outputs[0].elements &&
+  fits(inputs.size() == 1 && outputs.size() == 1 && is_image(inputs[0]) && inputs[0].size() == outputs[0].size() &&
            floating(outputs[0].dtype),
        "_image_to_tensor");
   return std::make_unique<ToTensorPlan>(std::move(inputs), std::move(outputs));
@@ -166,7 +169,7 @@ PlanPtr make_to_tensor_plan(std::vector<Spec> inputs, std::vector<Spec> outputs)
 
 PlanPtr make_normalize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<double> mean,
                             std::vector<double> deviation) {
-  fits(!inputs.empty() && outputs.size() == 1 && is_image(inputs[0]) && inputs[0].elements == outputs[0].elements &&
+  fits(!inputs.empty() && outputs.size() == 1 && is_image(inputs[0]) && inputs[0].size() == outputs[0].size() &&
            floating(inputs[0].dtype) && floating(outputs[0].dtype) && !mean.empty() && mean.size() == deviation.size() &&
            static_cast<int64_t>(mean.size()) == inputs[0].shape[inputs[0].shape.size() - 3],
        "_image_normalize");
@@ -176,9 +179,9 @@ PlanPtr make_normalize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
 PlanPtr make_flip_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t extent, int64_t inner, bool random) {
   const int64_t row = extent * inner;
   fits(inputs.size() == 1 && outputs.size() == 1 && inputs[0].dtype == outputs[0].dtype && extent >= 0 && inner >= 0 &&
-           inputs[0].elements == outputs[0].elements && (row == 0 ? outputs[0].elements == 0 : outputs[0].elements % row == 0),
+           inputs[0].size() == outputs[0].size() && (row == 0 ? outputs[0].size() == 0 : outputs[0].size() % row == 0),
        "_image_flip");
   return std::make_unique<FlipPlan>(std::move(inputs), std::move(outputs), extent, inner, random);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -6,7 +6,7 @@
 #include "common/plan.h"
 #include "image/resample.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // (…, height, width, channels) of 0 to 255 -> (…, channels, height, width) of 0 to 1.
 PlanPtr make_to_tensor_plan(std::vector<Spec> inputs, std::vector<Spec> outputs);
@@ -33,4 +33,4 @@ PlanPtr make_image_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outpu
 PlanPtr make_paired_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Mixing& rows,
                                 const Mixing& columns);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -6,13 +6,11 @@
 
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "simd/accumulate.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
-
-thread_local ThreadMemory plane_memory;
 
 bool valid(const Mixing& m, int64_t extent) {
   if (m.begins.empty() || m.begins.front() != 0 || m.columns.size() != m.weights.size() ||
@@ -32,29 +30,33 @@ class ResamplePlan final : public Plan {
         columns_(std::move(columns)),
         table_(loops()),
         type_(compute_of(outputs_[0].dtype)),
-        columns_first_(height_ < rows_.rows()) {}
+        columns_first_(height_ < rows_.rows()) {
+    const int64_t between = columns_first_ ? height_ * columns_.rows() : rows_.rows() * width_;
+    const int64_t numbers = height_ * width_ + between + rows_.rows() * columns_.rows();
+    memory_ = add_thread_scratch(static_cast<size_t>(numbers) * (type_ == F64 ? sizeof(double) : sizeof(float)));
+  }
 
  protected:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
     const int64_t in = height_ * width_, out = rows_.rows() * columns_.rows();
     if (out == 0) return;
-    const int64_t planes = outputs_[0].elements / out;
-    const uint32_t threads = inputs_[0].bytes + outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
+    const int64_t planes = outputs_[0].size() / out;
     const int64_t grain = std::max<int64_t>(1, (16 << 10) / (in + out + 1));
-    parallel(threads, planes, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(planes, grain, [&](int64_t begin, int64_t end, int thread) {
+      char* memory = memory_.of(call, thread);
       for (int64_t plane = begin; plane < end; ++plane)
-        type_ == F64 ? resample<double>(call, plane, in, out) : resample<float>(call, plane, in, out);
+        type_ == F64 ? resample(call, plane, in, out, reinterpret_cast<double*>(memory))
+                     : resample(call, plane, in, out, reinterpret_cast<float*>(memory));
     });
   }
 
  private:
   template <class T>
-  void resample(const Call& call, int64_t plane, int64_t in, int64_t out) const {
+  void resample(const Call& call, int64_t plane, int64_t in, int64_t out, T* memory) const {
     const int dtype = outputs_[0].dtype;
     const auto item = static_cast<int64_t>(item_size(dtype));
     const int64_t between = columns_first_ ? height_ * columns_.rows() : rows_.rows() * width_;
-    auto* memory = reinterpret_cast<T*>(plane_memory.get(static_cast<size_t>(in + between + out) * sizeof(T)));
     T *data = memory, *mixed = memory + in, *made = mixed + between;
     const char* from = call.input(0) + plane * in * item;
     char* to = call.output(0) + plane * out * item;
@@ -107,7 +109,8 @@ class ResamplePlan final : public Plan {
   const Mixing rows_, columns_;
   const LoopTable& table_;
   const Compute type_;
-  const bool columns_first_;  // where that is less work
+  const bool columns_first_;
+  PerThread memory_;  // where that is less work
 };
 
 }  // namespace
@@ -120,11 +123,11 @@ PlanPtr make_resample_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, 
   const int dtype = outputs[0].dtype;
   if (inputs[0].dtype != dtype || !known(dtype) || (compute_of(dtype) != F32 && compute_of(dtype) != F64))
     throw Error(MX_ERROR_UNSUPPORTED, "[resample] no loops for these types");
-  const int64_t planes = inputs[0].elements / (height * width);
-  if (planes * height * width != inputs[0].elements || planes * rows.rows() * columns.rows() != outputs[0].elements)
+  const int64_t planes = inputs[0].size() / (height * width);
+  if (planes * height * width != inputs[0].size() || planes * rows.rows() * columns.rows() != outputs[0].size())
     throw Error(MX_ERROR_SHAPE, "[resample] the images do not fit the arrays");
   return std::make_unique<ResamplePlan>(std::move(inputs), std::move(outputs), height, width, std::move(rows),
                                         std::move(columns));
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // A sparse matrix: row i has the entries [begins[i], begins[i + 1]) of columns and weights.
 struct Mixing {
@@ -18,4 +18,4 @@ struct Mixing {
 PlanPtr make_resample_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t height, int64_t width,
                            Mixing rows, Mixing columns);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

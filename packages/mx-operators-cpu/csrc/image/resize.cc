@@ -4,21 +4,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <variant>
 
 #include "common/clones.h"
 #include "image/images.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int kBits = 11;  // of the weights of 8-bit images
-
-thread_local ThreadMemory row_memory, sum_memory;
 
 template <class T>
 struct Entries {
@@ -111,7 +109,8 @@ MX_CLONES void round_pixels(int64_t* sums, int64_t n) {
 
 class ImageResizePlan final : public Plan {
  public:
-  ImageResizePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, Mixing rows, Mixing columns, Rounding rounding)
+  ImageResizePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Mixing& rows, const Mixing& columns,
+                  Rounding rounding)
       : Plan(std::move(inputs), std::move(outputs)),
         compute_(rounding != Rounding::kNone ? I32 : compute_of(inputs_[0].dtype) == F32 ? F32 : F64),
         height_(inputs_[0].shape[inputs_[0].shape.size() - 3]),
@@ -119,47 +118,60 @@ class ImageResizePlan final : public Plan {
         channels_(inputs_[0].shape.back()),
         rows_(rows.rows()),
         columns_(columns.rows()),
-        down_(std::move(rows)),
-        along_(std::move(columns)),
+        mixes_(compute_ == F64   ? mixes<double>(rows, columns)
+               : compute_ == F32 ? mixes<float>(rows, columns)
+                                 : mixes<int32_t>(rows, columns)),
         used_(static_cast<size_t>(height_), false) {
-    for (int64_t place : down_.columns) used_[static_cast<size_t>(place)] = true;
-    bytes_ = static_cast<size_t>(height_ * mixed_row()) * sizeof(double);
-    n_scratch = bytes_ > 0 ? 1 : 0;
-    scratch_bytes = &bytes_;
+    for (int64_t place : rows.columns) used_[static_cast<size_t>(place)] = true;
+    mixed_ = add_scratch(static_cast<size_t>(height_ * mixed_row()) * sizeof(double));
+    const int64_t row = std::max(width_ * channels_ + kRoom, columns_ * channels_);
+    row_ = add_thread_scratch(static_cast<size_t>(row) * sizeof(double));
   }
 
  protected:
   void execute(const Call& call) const override {
-    if (!call.wanted(0) || outputs_[0].elements == 0) return;
+    if (!call.wanted(0) || outputs_[0].size() == 0) return;
     if (compute_ == F64) return compute<double, double>(call);
     if (compute_ == F32) return compute<float, float>(call);
     compute<int32_t, int64_t>(call);
   }
 
  private:
+  // What rows and columns are mixed of.
+  template <class T>
+  struct Mixes {
+    Entries<T> along, down;
+  };
+  using AnyMixes = std::variant<Mixes<float>, Mixes<double>, Mixes<int32_t>>;
+
+  template <class T>
+  AnyMixes mixes(const Mixing& rows, const Mixing& columns) const {
+    return Mixes<T>{entries<T>(columns, channels_), entries<T>(rows, mixed_row())};
+  }
   int64_t mixed_row() const { return columns_ * channels_ + kRoom; }
 
   template <class T, class Sum>
   void compute(const Call& call) const {
-    const auto along = entries<T>(along_, channels_), down = entries<T>(down_, mixed_row());
-    const int64_t images = inputs_[0].elements / (height_ * width_ * channels_);
-    const uint32_t threads = flags != 0 ? call.context.threads : 1;
-    T* mixed = static_cast<T*>(call.context.scratch[0]);
+    const auto& mixes = std::get<Mixes<T>>(mixes_);
+    const Entries<T>&along = mixes.along, &down = mixes.down;
+    const int64_t images = inputs_[0].size() / (height_ * width_ * channels_);
+    T* mixed = call.scratch<T>(mixed_);
     for (int64_t image = 0; image < images; ++image) {
-      parallel(threads, height_, 8, [&](int64_t begin, int64_t end) {
+      parallel_for(height_, 8, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t row = begin; row < end; ++row)
-          if (used_[static_cast<size_t>(row)]) mix_row(call, along, image, row, mixed + row * mixed_row());
+          if (used_[static_cast<size_t>(row)]) 
+            mix_row(call, along, image, row, row_.of<T>(call, thread), mixed + row * mixed_row());
       });
-      parallel(threads, rows_, 8, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) finish_row<T, Sum>(call, down, image, row, mixed);
+      parallel_for(rows_, 8, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t row = begin; row < end; ++row) 
+          finish_row(call, down, image, row, mixed, row_.of<Sum>(call, thread));
       });
     }
   }
 
   template <class T>
-  void mix_row(const Call& call, const Entries<T>& along, int64_t image, int64_t row, T* to) const {
+  void mix_row(const Call& call, const Entries<T>& along, int64_t image, int64_t row, T* from, T* to) const {
     const int64_t n = width_ * channels_;
-    auto* from = reinterpret_cast<T*>(row_memory.get(static_cast<size_t>(n + kRoom) * sizeof(T)));
     const int dtype = inputs_[0].dtype;
     const char* source = call.input(0) + (image * height_ + row) * n * static_cast<int64_t>(item_size(dtype));
     loops().load[dtype][compute_](from, source, static_cast<size_t>(n));
@@ -168,9 +180,9 @@ class ImageResizePlan final : public Plan {
   }
 
   template <class T, class Sum>
-  void finish_row(const Call& call, const Entries<T>& down, int64_t image, int64_t row, const T* mixed) const {
+  void finish_row(const Call& call, const Entries<T>& down, int64_t image, int64_t row, const T* mixed,
+                  Sum* sums) const {
     const int64_t n = columns_ * channels_;
-    auto* sums = reinterpret_cast<Sum*>(sum_memory.get(static_cast<size_t>(n) * sizeof(Sum)));
     std::fill_n(sums, n, Sum(0));
     for (int64_t e = down.begins[static_cast<size_t>(row)]; e < down.begins[static_cast<size_t>(row) + 1]; ++e) {
       const T* from = mixed + down.places[static_cast<size_t>(e)];
@@ -198,9 +210,10 @@ class ImageResizePlan final : public Plan {
 
   const Compute compute_;
   const int64_t height_, width_, channels_, rows_, columns_;
-  const Mixing down_, along_;
+  const AnyMixes mixes_;
   std::vector<bool> used_;
-  size_t bytes_ = 0;
+  Section mixed_;
+  PerThread row_;
 };
 
 bool valid(const Mixing& mixing, int64_t extent) {
@@ -219,14 +232,14 @@ PlanPtr make_image_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outpu
   const Shape& shape = inputs[0].shape;
   const int64_t height = shape[shape.size() - 3], width = shape[shape.size() - 2];
   fits(valid(rows, height) && valid(columns, width) && height > 0 && width > 0 &&
-           outputs[0].elements == inputs[0].elements / (height * width) * rows.rows() * columns.rows(),
+           outputs[0].size() == inputs[0].size() / (height * width) * rows.rows() * columns.rows(),
        "_image_resize");
   const int dtype = inputs[0].dtype;
   const bool small = dtype == MX_UINT8 || dtype == MX_INT8;
   if (rounding != Rounding::kNone ? dtype != MX_UINT8 : !small && !floating(dtype))
     throw Error(MX_ERROR_UNSUPPORTED, "[_image_resize] no loops for type code " + std::to_string(dtype));
   if (rounding == Rounding::kPaired) return make_paired_resize_plan(std::move(inputs), std::move(outputs), rows, columns);
-  return std::make_unique<ImageResizePlan>(std::move(inputs), std::move(outputs), std::move(rows), std::move(columns), rounding);
+  return std::make_unique<ImageResizePlan>(std::move(inputs), std::move(outputs), rows, columns, rounding);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -8,18 +8,16 @@
 #include "image/images.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "simd/accumulate.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int kBits = 11;           // of the weights
 constexpr int64_t kRoom = 16;       // elements behind the pixels of a row that loops may touch
 constexpr int64_t kPieceRows = 32;  // rows of the result a thread makes at a time
-
-thread_local ThreadMemory row_memory;
 
 int32_t fixed(double weight) { return static_cast<int32_t>(std::rint(weight * (1 << kBits))); }
 
@@ -41,16 +39,18 @@ class PairedResizePlan final : public Plan {
       along_.push_back(static_cast<uint32_t>(fixed(columns.weights[first])) |
                        (two ? static_cast<uint32_t>(fixed(columns.weights[first + 1])) << 16 : 0));
     }
+    rows_memory_ = add_thread_scratch(static_cast<size_t>(2 * room()) * sizeof(int16_t) +
+                                      static_cast<size_t>(room() + row_bytes_ + channels_ + kRoom));
   }
 
  protected:
   void execute(const Call& call) const override {
-    if (!call.wanted(0) || outputs_[0].elements == 0) return;
-    const int64_t images = inputs_[0].elements / (height_ * row_bytes_), pieces = (rows_ + kPieceRows - 1) / kPieceRows;
-    parallel(flags != 0 ? call.context.threads : 1, images * pieces, 1, [&](int64_t begin, int64_t end) {
+    if (!call.wanted(0) || outputs_[0].size() == 0) return;
+    const int64_t images = inputs_[0].size() / (height_ * row_bytes_), pieces = (rows_ + kPieceRows - 1) / kPieceRows;
+    parallel_for(images * pieces, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p % pieces * kPieceRows;
-        resize_rows(call, p / pieces, first, std::min(first + kPieceRows, rows_));
+        resize_rows(call, p / pieces, first, std::min(first + kPieceRows, rows_), rows_memory_.of(call, thread));
       }
     });
   }
@@ -62,10 +62,10 @@ class PairedResizePlan final : public Plan {
     int64_t number[2] = {-1, -1};
   };
 
-  void resize_rows(const Call& call, int64_t image, int64_t begin, int64_t end) const {
-    const int64_t n = columns_ * channels_, room = (n + 2 * kRoom) / kRoom * kRoom;
-    char* memory = row_memory.get(static_cast<size_t>(2 * room) * sizeof(int16_t) +
-                                  static_cast<size_t>(room + row_bytes_ + channels_ + kRoom));
+  int64_t room() const { return (columns_ * channels_ + 2 * kRoom) / kRoom * kRoom; }
+
+  void resize_rows(const Call& call, int64_t image, int64_t begin, int64_t end, char* memory) const {
+    const int64_t n = columns_ * channels_, room = this->room();
     auto* mixed = reinterpret_cast<int16_t*>(memory);
     auto* made = reinterpret_cast<uint8_t*>(mixed + 2 * room);
     uint8_t* source = made + room;
@@ -105,6 +105,7 @@ class PairedResizePlan final : public Plan {
   const Shape down_;                // two rows for each of the result
   std::vector<int16_t> weights_;    // and theirs
   std::vector<int32_t> places_;     // [column] the first of two pixels
+  PerThread rows_memory_;
   std::vector<uint32_t> along_;     // [column] the weights of both, one in each half
 };
 
@@ -128,4 +129,4 @@ PlanPtr make_paired_resize_plan(std::vector<Spec> inputs, std::vector<Spec> outp
   return std::make_unique<PairedResizePlan>(std::move(inputs), std::move(outputs), rows, columns);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

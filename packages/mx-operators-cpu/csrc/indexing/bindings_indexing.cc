@@ -9,25 +9,25 @@
 #include "indexing/sequence.h"
 #include "indexing/strided_copy.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // (input, output, sizes, from strides, to strides, from offset, to offset)
 using PyMove = std::tuple<uint32_t, uint32_t, Shape, Shape, Shape, int64_t, int64_t>;
 // (output, number, scalar or None)
-using PyBackground = std::tuple<uint32_t, double, std::optional<uint32_t>>;
+using PyFillValue = std::tuple<uint32_t, double, std::optional<uint32_t>>;
 
 py::object move_plan(const PySpecs& inputs, const PySpecs& outputs,
-                     const std::vector<PyMove>& given, const std::vector<PyBackground>& painted,
+                     const std::vector<PyMove>& given, const std::vector<PyFillValue>& painted,
                      uint32_t n_scalars) {
   std::vector<Move> moves;
   for (const auto& [input, output, sizes, from, to, from_offset, to_offset] : given)
     moves.push_back({input, output, sizes, from, to, from_offset, to_offset});
-  std::vector<Background> backgrounds;
+  std::vector<FillValue> fill_values;
   for (const auto& [output, number, scalar] : painted)
-    backgrounds.push_back({output, number, scalar});
+    fill_values.push_back({output, number, scalar});
   return capsule(make_move_plan(specs(inputs), specs(outputs), std::move(moves),
-                                std::move(backgrounds), n_scalars));
+                                std::move(fill_values), n_scalars));
 }
 
 py::object index_plan(const PySpecs& inputs, const PySpecs& outputs, const std::string& op,
@@ -56,7 +56,7 @@ py::object one_hot_plan(const PySpecs& inputs, const PySpecs& outputs, int64_t d
 void bind_indexing(py::module_& module) {
   const auto in = py::arg("inputs"), out = py::arg("outputs");
   module.def("move_plan", &move_plan, in, out, py::arg("moves"),
-             py::arg("backgrounds") = std::vector<PyBackground>{}, py::arg("n_scalars") = 0,
+             py::arg("fill_values") = std::vector<PyFillValue>{}, py::arg("n_scalars") = 0,
              "A plan that copies between strided views.");
   module.def(
       "pad_plan",
@@ -91,4 +91,4 @@ void bind_indexing(py::module_& module) {
       "A plan that copies rows by a rule.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

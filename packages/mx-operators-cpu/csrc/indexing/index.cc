@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/shape.h"
 #include "indexing/index.h"
 
 #include <algorithm>
@@ -6,18 +7,16 @@
 #include <numeric>
 
 #include "elementwise/broadcast.h"
+#include "simd/accumulate.h"
 #include "common/clones.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
 #include "mx_core/expression.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
-
-thread_local ThreadMemory index_memory;
 
 MX_CLONES void clip(int64_t* index, size_t n, int64_t last) {
   for (size_t i = 0; i < n; ++i) {
@@ -32,6 +31,9 @@ class IndexPlan final : public Plan {
 
  protected:
   void execute(const Call& call) const override;
+  bool stages(size_t, const uint8_t* req) const override {
+    return req[0] == MX_REQ_ADD && o_.action != IndexAction::kAdd;
+  }
 
  private:
   void bounded(int64_t* index, size_t n, int64_t extent) const;
@@ -48,6 +50,7 @@ class IndexPlan final : public Plan {
   int64_t table_rows_;  // of one outer index
   int64_t row_;         // elements
   int64_t outer_;
+  Section rows_;
 };
 
 IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
@@ -71,12 +74,13 @@ IndexPlan::IndexPlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   const bool placed = !o_.per_element || o_.n == 0 || (o_.inner > 0 && o_.n % o_.inner == 0);
   const bool fits = placed && o_.values < inputs_.size() && o_.indices < inputs_.size() &&
                     outputs_.size() == 1 && outputs_[0].dtype == inputs_[o_.values].dtype &&
-                    inputs_[o_.values].elements == (gathers ? table : taken) &&
-                    outputs_[0].elements == (gathers ? taken : table) &&
-                    inputs_[o_.indices].elements ==
+                    inputs_[o_.values].size() == (gathers ? table : taken) &&
+                    outputs_[0].size() == (gathers ? taken : table) &&
+                    inputs_[o_.indices].size() ==
                         o_.n * static_cast<int64_t>(o_.extents.size());
   if (!fits) refuse();
-  if (o_.action == IndexAction::kAssign && inputs_[0].bytes != outputs_[0].bytes) refuse();
+  if (o_.action == IndexAction::kAssign && inputs_[0].bytes() != outputs_[0].bytes()) refuse();
+  rows_ = add_scratch<int64_t>(2 * o_.n);
 }
 
 void IndexPlan::out_of_bounds(const std::string& index, int64_t extent) const {
@@ -118,7 +122,7 @@ void IndexPlan::bounded(int64_t* index, size_t n, int64_t extent) const {
 // The row of the table that each index names.
 int64_t* IndexPlan::rows(const Call& call) const {
   const auto n = static_cast<size_t>(o_.n);
-  auto* result = reinterpret_cast<int64_t*>(index_memory.get(n * 16));
+  auto* result = call.scratch<int64_t>(rows_);
   int64_t* column = result + n;
   const int dtype = inputs_[o_.indices].dtype;
   const Convert load = loops().load[dtype][I64];
@@ -145,21 +149,19 @@ int64_t* IndexPlan::rows(const Call& call) const {
 }
 
 void IndexPlan::execute(const Call& call) const {
-  if (!call.wanted(0) || outputs_[0].bytes == 0) return;
+  if (!call.wanted(0) || outputs_[0].bytes() == 0) return;
   const bool gathers = o_.action == IndexAction::kGather;
-  const bool aside = call.adds(0) && o_.action != IndexAction::kAdd;
-  std::unique_ptr<char[]> memory(aside ? new char[outputs_[0].bytes] : nullptr);
-  char* out = aside ? memory.get() : call.output(0);
+  const bool staged = stages(0, call.req);
+  char* out = call.target(0);
   int64_t* names = o_.n > 0 ? rows(call) : nullptr;  // nothing is written if one is wrong
   if (o_.action == IndexAction::kAssign) {
-    if (call.input(0) != out) std::memcpy(out, call.input(0), outputs_[0].bytes);
-  } else if (!gathers && (aside || !call.adds(0))) {
-    std::memset(out, 0, outputs_[0].bytes);
+    if (call.input(0) != out) std::memcpy(out, call.input(0), outputs_[0].bytes());
+  } else if (!gathers && (staged || !call.adds(0))) {
+    std::memset(out, 0, outputs_[0].bytes());
   }
   if (o_.n > 0) {
     gathers ? gather(call, names, out) : scatter(call, names, out);
   }
-  if (aside) accumulate(outputs_[0].dtype, call.output(0), out, outputs_[0].elements);
 }
 
 template <class T>
@@ -182,9 +184,8 @@ void gather_items(char* out, const char* in, const int64_t* rows, int64_t n, siz
 
 void IndexPlan::gather(const Call& call, const int64_t* rows, char* out) const {
   const size_t item = item_size(outputs_[0].dtype), bytes = static_cast<size_t>(row_) * item;
-  const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
   const auto grain = std::max<int64_t>(1, (64 << 10) / static_cast<int64_t>(bytes + 1));
-  parallel(threads, outer_ * o_.n, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(outer_ * o_.n, grain, [&](int64_t begin, int64_t end) {
     char* to = out + static_cast<size_t>(begin) * bytes;
     for (int64_t done = begin; done < end;) {  // what belongs to one outer index
       const int64_t outer = done / o_.n, first = done % o_.n, some = std::min(end - done, o_.n - first);
@@ -248,7 +249,6 @@ void IndexPlan::scatter(const Call& call, int64_t* rows, char* out) const {
   const char* in = call.input(o_.values);
   const int dtype = outputs_[0].dtype;
   const auto item = static_cast<int64_t>(item_size(dtype));
-  const uint32_t threads = inputs_[o_.values].bytes > kParallelBytes ? call.context.threads : 1;
   const int64_t* order = sums_wide() ? grouped(rows) : nullptr;
   const auto part = [&](int64_t outer, int64_t first, int64_t n) {
     if (order != nullptr)
@@ -265,11 +265,11 @@ void IndexPlan::scatter(const Call& call, int64_t* rows, char* out) const {
     }
   };
   if (outer_ > 1) {
-    parallel(threads, outer_, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(outer_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t outer = begin; outer < end; ++outer) part(outer, 0, row_);
     });
   } else {
-    parallel(threads, row_, 64,
+    parallel_for(row_, 64,
              [&](int64_t begin, int64_t end) { part(0, begin, end - begin); });
   }
 }
@@ -279,35 +279,37 @@ class OneHotPlan final : public Plan {
   OneHotPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth)
       : Plan(std::move(inputs), std::move(outputs), 2), depth_(depth) {
     if (inputs_.size() != 1 || outputs_.size() != 1 ||
-        outputs_[0].elements != inputs_[0].elements * depth_)
+        outputs_[0].size() != inputs_[0].size() * depth_)
       throw Error(MX_ERROR_SHAPE, "[one_hot] the output does not hold depth elements per index");
+    index_ = add_scratch<int64_t>(inputs_[0].size());
   }
 
  protected:
   void execute(const Call& call) const override {
     const Spec& spec = outputs_[0];
-    if (!call.wanted(0) || spec.bytes == 0) return;
-    const auto n = static_cast<size_t>(inputs_[0].elements);
+    if (!call.wanted(0) || spec.bytes() == 0) return;
+    const auto n = static_cast<size_t>(inputs_[0].size());
     const size_t item = item_size(spec.dtype);
     const LoopTable& table = loops();
-    auto* index = reinterpret_cast<int64_t*>(index_memory.get(n * 8));
+    auto* index = call.scratch<int64_t>(index_);
     table.load[inputs_[0].dtype][I64](index, call.input(0), n);
-    std::unique_ptr<char[]> memory(call.adds(0) ? new char[spec.bytes] : nullptr);
-    char* out = memory ? memory.get() : call.output(0);
+    char* out = call.target(0);
     alignas(8) char on[8], off[8];
     const double values[2] = {call.scalar(0), call.scalar(1)};
     table.store[F64][spec.dtype](on, &values[0], 1);
     table.store[F64][spec.dtype](off, &values[1], 1);
-    fill(out, off, spec.elements, item);
+    fill(out, off, spec.size(), item);
     for (size_t i = 0; i < n; ++i)
       if (index[i] >= 0 && index[i] < depth_)
         std::memcpy(out + (i * static_cast<size_t>(depth_) + static_cast<size_t>(index[i])) * item,
                     on, item);
-    if (memory) accumulate(spec.dtype, call.output(0), out, spec.elements);
   }
+
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
  private:
   const int64_t depth_;
+  Section index_;
 };
 
 }  // namespace
@@ -321,4 +323,4 @@ PlanPtr make_one_hot_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, i
   return std::make_unique<OneHotPlan>(std::move(inputs), std::move(outputs), depth);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

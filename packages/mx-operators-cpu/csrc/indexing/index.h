@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // kRaise counts negative indices from the end; kInside knows none.
 enum class Bounds : uint8_t { kClip, kWrap, kRaise, kInside };
@@ -32,4 +32,4 @@ PlanPtr make_index_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
 // (n,) indices to (n, depth): scalar 0 at the index, scalar 1 elsewhere.
 PlanPtr make_one_hot_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t depth);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -9,9 +9,9 @@
 #include "elementwise/broadcast.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kPieceBytes = 128 << 10;  // what a thread takes at a time
@@ -85,9 +85,8 @@ class PadPlan final : public Plan {
  protected:
   void execute(const Call& call) const override {
     const Spec& spec = outputs_[0];
-    if (!call.wanted(0) || spec.bytes == 0) return;
-    std::unique_ptr<char[]> aside(call.adds(0) ? new char[spec.bytes] : nullptr);
-    char* out = aside ? aside.get() : call.output(0);
+    if (!call.wanted(0) || spec.bytes() == 0) return;
+    char* out = call.target(0);
     switch (item_size(spec.dtype)) {
       case 1:
         fill_rows<uint8_t>(call, out);
@@ -101,8 +100,9 @@ class PadPlan final : public Plan {
       default:
         fill_rows<uint64_t>(call, out);
     }
-    if (aside) accumulate(spec.dtype, call.output(0), out, spec.elements);
   }
+
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
  private:
   template <class T>
@@ -112,9 +112,8 @@ class PadPlan final : public Plan {
     loops().store[F64][outputs_[0].dtype](&constant, &number, 1);
     const auto* in = reinterpret_cast<const T*>(call.input(0));
     auto* to = reinterpret_cast<T*>(out);
-    const uint32_t threads = outputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
     const int64_t bytes = row_ * static_cast<int64_t>(sizeof(T));
-    parallel(threads, outputs_[0].elements / row_, std::max<int64_t>(1, kPieceBytes / bytes),
+    parallel_for(outputs_[0].size() / row_, std::max<int64_t>(1, kPieceBytes / bytes),
              [&](int64_t begin, int64_t end) {
                for (int64_t r = begin; r < end; ++r) {
                  const int64_t from = source(r);
@@ -172,4 +171,4 @@ PlanPtr make_pad_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const
   return std::make_unique<PadPlan>(std::move(inputs), std::move(outputs), before, behind, mode);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

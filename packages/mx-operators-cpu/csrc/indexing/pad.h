@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class PadMode : uint8_t { kConstant, kEdge, kReflect };
 
@@ -13,4 +13,4 @@ enum class PadMode : uint8_t { kConstant, kEdge, kReflect };
 PlanPtr make_pad_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const Shape& before, const Shape& behind,
                       PadMode mode);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

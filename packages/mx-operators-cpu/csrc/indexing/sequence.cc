@@ -9,16 +9,13 @@
 #include "elementwise/broadcast.h"
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "sort/rank.h"
-#include "common/scratch.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kFilled = -1;  // a row that is no copy
-
-thread_local ThreadMemory source_memory, key_memory, row_rank_memory;
 
 class RowPlan final : public Plan {
  public:
@@ -27,25 +24,27 @@ class RowPlan final : public Plan {
         o_(options),
         rows_(o_.rule == RowRule::kLast ? o_.batch : o_.steps * o_.batch),
         table_(loops()) {
-    if (o_.rule == RowRule::kShuffle) random_blocks = static_cast<uint64_t>(o_.steps + 1) / 2;
+    sources_ = add_scratch<int64_t>(rows_);
+    if (o_.rule != RowRule::kShuffle) return;
+    random_blocks = static_cast<uint64_t>(o_.steps + 1) / 2;
+    keys_ = add_scratch(random_blocks * 16);
+    rank_ = add_scratch(rank_memory(MX_INT64, o_.steps));
   }
 
  protected:
   void execute(const Call& call) const override {
     const Spec& spec = outputs_[0];
-    if (!call.wanted(0) || spec.bytes == 0) return;
-    auto* sources = reinterpret_cast<int64_t*>(source_memory.get(static_cast<size_t>(rows_) * sizeof(int64_t)));
+    if (!call.wanted(0) || spec.bytes() == 0) return;
+    auto* sources = call.scratch<int64_t>(sources_);
     find_sources(call, sources);
-    std::unique_ptr<char[]> aside(call.adds(0) ? new char[spec.bytes] : nullptr);
-    char* out = aside ? aside.get() : call.output(0);
+    char* out = call.target(0);
     const size_t item = item_size(spec.dtype);
     const auto bytes = static_cast<int64_t>(item) * o_.inner;
     alignas(8) char filler[8];
     const double value = o_.rule == RowRule::kMask ? call.scalar(0) : 0.0;
     table_.store[F64][spec.dtype](filler, &value, 1);
     const char* in = call.input(0);
-    const uint32_t threads = spec.bytes > kParallelBytes ? call.context.threads : 1;
-    parallel(threads, rows_, std::max<int64_t>(1, (64 << 10) / (bytes + 1)), [&](int64_t begin, int64_t end) {
+    parallel_for(rows_, std::max<int64_t>(1, (64 << 10) / (bytes + 1)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         char* to = out + i * bytes;
         if (sources[i] == kFilled) {
@@ -55,8 +54,9 @@ class RowPlan final : public Plan {
         }
       }
     });
-    if (aside) accumulate(spec.dtype, call.output(0), out, spec.elements);
   }
+
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
  private:
   int64_t row(int64_t step, int64_t n) const {
@@ -99,17 +99,18 @@ class RowPlan final : public Plan {
   // The order of uniform 53-bit keys, which are integers here.
   void shuffle(const Call& call, int64_t* sources) const {
     const auto n = static_cast<size_t>(o_.steps);
-    auto* words = reinterpret_cast<uint32_t*>(key_memory.get((n + 1) / 2 * 16));
+    auto* words = call.scratch<uint32_t>(keys_);
     table_.philox(words, call.context.random_key, call.context.random_offset, 0, (n + 1) / 2);
     auto* keys = reinterpret_cast<int64_t*>(words);
     for (size_t i = 0; i < n; ++i)
       keys[i] = static_cast<int64_t>((uint64_t{words[2 * i + 1]} << 32 | words[2 * i]) >> 11);
     rank(MX_INT64, reinterpret_cast<const char*>(keys), 1, o_.steps, o_.steps, true,
-         row_rank_memory.get(rank_memory(MX_INT64, o_.steps)), sources);
+         call.scratch(rank_), sources);
   }
 
   const RowOptions o_;
   const int64_t rows_;  // of the output
+  Section sources_, keys_, rank_;
   const LoopTable& table_;
 };
 
@@ -119,13 +120,13 @@ PlanPtr make_row_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const
   const auto fail = [&] { throw Error(MX_ERROR_SHAPE, "[" + o.op + "] the sequences do not fit the arrays"); };
   if (inputs.empty() || outputs.size() != 1 || o.steps < 0 || o.batch < 0 || o.inner < 0) fail();
   const int64_t all = o.steps * o.batch * o.inner, some = o.batch * o.inner;
-  if (inputs[0].dtype != outputs[0].dtype || inputs[0].elements != (o.rule == RowRule::kSpread ? some : all) ||
-      outputs[0].elements != (o.rule == RowRule::kLast ? some : all))
+  if (inputs[0].dtype != outputs[0].dtype || inputs[0].size() != (o.rule == RowRule::kSpread ? some : all) ||
+      outputs[0].size() != (o.rule == RowRule::kLast ? some : all))
     fail();
-  if (o.lengths && (*o.lengths >= inputs.size() || inputs[*o.lengths].elements != o.batch)) fail();
+  if (o.lengths && (*o.lengths >= inputs.size() || inputs[*o.lengths].size() != o.batch)) fail();
   if (o.rule == RowRule::kShuffle && (o.batch != 1 || o.steps > INT32_MAX)) fail();
   if ((o.rule == RowRule::kLast || o.rule == RowRule::kSpread) && o.steps == 0) fail();
   return std::make_unique<RowPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class RowRule : uint8_t {
   kMask,      // run-time scalar 0 behind the end of a sequence
@@ -29,4 +29,4 @@ struct RowOptions {
 // Reads rows of input 0.
 PlanPtr make_row_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RowOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

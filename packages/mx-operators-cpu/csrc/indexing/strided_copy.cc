@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/shape.h"
 #include "indexing/strided_copy.h"
 
 #include <algorithm>
@@ -6,12 +7,13 @@
 #include <cstring>
 
 #include "elementwise/broadcast.h"
+#include "simd/accumulate.h"
 #include "common/clones.h"
 #include "simd/loops.h"
 #include "mx_core/expression.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kPieceBytes = 128 << 10;
@@ -232,57 +234,58 @@ void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64
 class MovePlan final : public Plan {
  public:
   MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const std::vector<Move>& moves,
-           std::vector<Background> backgrounds, uint32_t n_scalars);
+           std::vector<FillValue> fill_values, uint32_t n_scalars);
 
  protected:
   void execute(const Call& call) const override;
+  bool stages(size_t o, const uint8_t* req) const override { return req[o] == MX_REQ_ADD; }
 
  private:
-  void paint(const Call& call, const Background& background, char* out) const;
+  void fill_output(const Call& call, const FillValue& fill_value, char* out) const;
   void walk(const Call& call, const Copy& copy, char* out, int64_t begin, int64_t end) const;
   void run(const Call& call, const Copy& copy, char* out) const;
   int64_t shared_axis(uint32_t output) const;
   void run_together(const Call& call, uint32_t output, int64_t size, char* out) const;
 
   std::vector<Copy> copies_;
-  const std::vector<Background> backgrounds_;
+  const std::vector<FillValue> fill_values_;
   const LoopTable& table_;
 };
 
 MovePlan::MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
-                   const std::vector<Move>& moves, std::vector<Background> backgrounds,
+                   const std::vector<Move>& moves, std::vector<FillValue> fill_values,
                    uint32_t n_scalars)
     : Plan(std::move(inputs), std::move(outputs), n_scalars),
-      backgrounds_(std::move(backgrounds)),
+      fill_values_(std::move(fill_values)),
       table_(loops()) {
-  for (const Background& b : backgrounds_)
+  for (const FillValue& b : fill_values_)
     if (b.output >= outputs_.size() || (b.scalar && *b.scalar >= n_scalars))
-      throw Error(MX_ERROR_VALUE, "[move] a background names what does not exist");
+      throw Error(MX_ERROR_VALUE, "[move] a fill value names what does not exist");
   for (const Move& m : moves) {
     if (m.input >= inputs_.size() || m.output >= outputs_.size() ||
         m.sizes.size() != m.from.size() || m.sizes.size() != m.to.size() ||
         inputs_[m.input].dtype != outputs_[m.output].dtype ||
-        !inside(m, m.from, m.from_offset, inputs_[m.input].elements) ||
-        !inside(m, m.to, m.to_offset, outputs_[m.output].elements))
+        !inside(m, m.from, m.from_offset, inputs_[m.input].size()) ||
+        !inside(m, m.to, m.to_offset, outputs_[m.output].size()))
       throw Error(MX_ERROR_SHAPE, "[move] a copy from input " + std::to_string(m.input) +
                                       " to output " + std::to_string(m.output) +
                                       " leaves its arrays");
     if (product(m.sizes) == 0) continue;
     copies_.push_back(simplify(m, item_size(inputs_[m.input].dtype)));
-    copies_.back().stream = inputs_[m.input].bytes + outputs_[m.output].bytes > kStreamBytes;
+    copies_.back().stream = inputs_[m.input].bytes() + outputs_[m.output].bytes() > kStreamBytes;
   }
 }
 
-void MovePlan::paint(const Call& call, const Background& background, char* out) const {
-  const Spec& spec = outputs_[background.output];
-  const double number = background.scalar ? call.scalar(*background.scalar) : background.number;
+void MovePlan::fill_output(const Call& call, const FillValue& fill_value, char* out) const {
+  const Spec& spec = outputs_[fill_value.output];
+  const double number = fill_value.scalar ? call.scalar(*fill_value.scalar) : fill_value.number;
   if (number == 0.0 && !std::signbit(number)) {
-    if (spec.bytes > 0) std::memset(out, 0, spec.bytes);
+    if (spec.bytes() > 0) std::memset(out, 0, spec.bytes());
     return;
   }
   alignas(8) char element[8];
   table_.store[F64][spec.dtype](element, &number, 1);
-  fill(out, element, spec.elements, item_size(spec.dtype));
+  fill(out, element, spec.size(), item_size(spec.dtype));
 }
 
 // Units [begin, end) of a copy: parts of the axis that is split, at every index of the outer axes.
@@ -307,9 +310,7 @@ void MovePlan::walk(const Call& call, const Copy& copy, char* out, int64_t begin
 
 void MovePlan::run(const Call& call, const Copy& copy, char* out) const {
   const int64_t piece = std::min(copy.part, copy.move.sizes[copy.split()]) * copy.along();
-  const size_t bytes = static_cast<size_t>(product(copy.move.sizes)) * copy.item;
-  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
-  parallel(threads, copy.outer * copy.parts(), std::max<int64_t>(1, kPieceBytes / piece),
+  parallel_for(copy.outer * copy.parts(), std::max<int64_t>(1, kPieceBytes / piece),
            [&](int64_t begin, int64_t end) { walk(call, copy, out, begin, end); });
 }
 
@@ -331,10 +332,9 @@ int64_t MovePlan::shared_axis(uint32_t output) const {
 }
 
 void MovePlan::run_together(const Call& call, uint32_t output, int64_t size, char* out) const {
-  const size_t bytes = outputs_[output].bytes;
+  const size_t bytes = outputs_[output].bytes();
   const int64_t each = static_cast<int64_t>(bytes) / size;
-  const uint32_t threads = bytes > kParallelBytes ? call.context.threads : 1;
-  parallel(threads, size, std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(each, 1)),
+  parallel_for(size, std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(each, 1)),
            [&](int64_t begin, int64_t end) {
              for (int64_t i = begin; i < end; ++i)
                for (const Copy& copy : copies_) {
@@ -355,47 +355,25 @@ void MovePlan::run_together(const Call& call, uint32_t output, int64_t size, cha
 void MovePlan::execute(const Call& call) const {
   for (uint32_t o = 0; o < outputs_.size(); ++o) {
     const Spec& spec = outputs_[o];
-    if (!call.wanted(o) || spec.bytes == 0) continue;
-    std::unique_ptr<char[]> aside(call.adds(o) ? new char[spec.bytes] : nullptr);
-    char* out = aside ? aside.get() : call.output(o);
-    for (const Background& background : backgrounds_)
-      if (background.output == o) paint(call, background, out);
+    if (!call.wanted(o) || spec.bytes() == 0) continue;
+    char* out = call.target(o);
+    for (const FillValue& fill_value : fill_values_)
+      if (fill_value.output == o) fill_output(call, fill_value, out);
     if (const int64_t size = shared_axis(o)) {
       run_together(call, o, size, out);
     } else {
       for (const Copy& copy : copies_)
         if (copy.move.output == o) run(call, copy, out);
     }
-    if (aside) accumulate(spec.dtype, call.output(o), out, spec.elements);
   }
 }
 
 }  // namespace
 
-void accumulate(int dtype, char* out, const char* in, int64_t n) {
-  const LoopTable& table = loops();
-  const Compute type = compute_of(dtype);
-  const Loop add = table.op[type][MX_OP_ADD][0];
-  if (dtype == kStorageOf[type]) {
-    add(out, out, in, nullptr, static_cast<size_t>(n));
-    return;
-  }
-  const size_t item = item_size(dtype);
-  alignas(64) char a[256 * 8], b[256 * 8];
-  for (int64_t done = 0; done < n; done += 256) {
-    const auto some = static_cast<size_t>(std::min<int64_t>(256, n - done));
-    char* to = out + static_cast<size_t>(done) * item;
-    table.load[dtype][type](a, to, some);
-    table.load[dtype][type](b, in + static_cast<size_t>(done) * item, some);
-    add(a, a, b, nullptr, some);
-    table.store[type][dtype](to, a, some);
-  }
-}
-
 PlanPtr make_move_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Move> moves,
-                       std::vector<Background> backgrounds, uint32_t n_scalars) {
+                       std::vector<FillValue> fill_values, uint32_t n_scalars) {
   return std::make_unique<MovePlan>(std::move(inputs), std::move(outputs), moves,
-                                    std::move(backgrounds), n_scalars);
+                                    std::move(fill_values), n_scalars);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

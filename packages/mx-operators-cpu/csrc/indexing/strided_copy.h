@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // Copies an element of input view for every index of `sizes`; strides and offsets in elements.
 struct Move {
@@ -18,7 +18,7 @@ struct Move {
 };
 
 // What an output holds where nothing is moved: a constant, or run-time scalar `scalar`.
-struct Background {
+struct FillValue {
   uint32_t output;
   double number;
   std::optional<uint32_t> scalar;
@@ -27,9 +27,6 @@ struct Background {
 // Backgrounds are painted first, then moves happen in order.  Throws mx::Error(MX_ERROR_SHAPE) for
 // a move that leaves its arrays.
 PlanPtr make_move_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Move> moves,
-                       std::vector<Background> backgrounds, uint32_t n_scalars);
+                       std::vector<FillValue> fill_values, uint32_t n_scalars);
 
-// out[i] += in[i], in an element type.
-void accumulate(int dtype, char* out, const char* in, int64_t n);
-
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 #include "loss/ctc.h"
 #include "loss/hawkes.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 void bind_loss(py::module_& module) {
   module.def(
@@ -27,4 +27,4 @@ void bind_loss(py::module_& module) {
   bind_hawkes("hawkes_backward_plan", make_hawkes_backward_plan, "A plan for their gradients.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

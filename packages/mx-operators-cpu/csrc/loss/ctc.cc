@@ -12,19 +12,16 @@
 #include "common/clones.h"
 #include "simd/loops.h"
 #include "mx_core/expression.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiny = 1e-290;
 // As long as the logarithm of the result is above, what was lost below kTiny is nothing beside it.
 constexpr double kSafe = -600;
-
-thread_local ThreadMemory sequence_memory;
 
 // The path of one label: blanks and labels by turns, U labels and U + 1 blanks.
 struct Path {
@@ -224,30 +221,34 @@ double run_logarithms(const Path& p, bool shares_wanted) {
 class CtcPlan final : public TypedPlan<CtcPlan> {
  public:
   CtcPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const CtcOptions& options)
-      : TypedPlan(inputs, outputs, inputs[0].dtype, inputs[0].elements),
+      : TypedPlan(inputs, outputs, inputs[0].dtype, inputs[0].size()),
         o_(options),
         steps_(inputs[0].shape[0]),
         batch_(inputs[0].shape[1]),
         classes_(inputs[0].shape[2]),
         most_(inputs[1].shape[1]),
-        table_(loops()) {}
+        table_(loops()) {
+    labels_ = add_scratch<int64_t>(batch_ * (most_ + 2));
+    memory_ = add_thread_scratch(power_bytes() + static_cast<size_t>(doubles(most_, steps_) + 2 * steps_) * sizeof(double));
+  }
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> losses(*this, call, 0), slopes(*this, call, 1);
-    std::vector<int64_t> classes(static_cast<size_t>(batch_ * most_)), counts, lengths;
+    auto* classes = call.scratch<int64_t>(labels_);
+    int64_t *counts = classes + batch_ * most_, *lengths = counts + batch_;
     for (int64_t n = 0; n < batch_; ++n) {  // nothing is written if one is wrong
-      counts.push_back(labels(call, n, classes.data() + n * most_));
-      lengths.push_back(length(call, o_.data_lengths, "data_lengths", n, 1, steps_, steps_));
+      counts[n] = labels(call, n, classes + n * most_);
+      lengths[n] = length(call, o_.data_lengths, "data_lengths", n, 1, steps_, steps_);
     }
     const T* data = read<T>(call, 0);
-    if (inputs_[0].elements == 0) {
-      if (losses.data() != nullptr) std::fill_n(losses.data(), outputs_[0].elements, T(0));
+    if (inputs_[0].size() == 0) {
+      if (losses.data() != nullptr) std::fill_n(losses.data(), outputs_[0].size(), T(0));
     } else {
-      parallel(threads(call), batch_, 1, [&](int64_t begin, int64_t end) {
+      parallel_for(batch_, 1, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t n = begin; n < end; ++n) {
-          const auto i = static_cast<size_t>(n);
-          const double loss = sequence(data, n, classes.data() + n * most_, counts[i], lengths[i], slopes.data());
+          const double loss = sequence(data, n, classes + n * most_, counts[n], lengths[n], slopes.data(),
+                                       memory_.of(call, thread));
           if (losses.data() != nullptr) losses.data()[n] = static_cast<T>(loss);
         }
       });
@@ -257,6 +258,11 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
   }
 
  private:
+  // Of the variables of a sequence.
+  static int64_t doubles(int64_t count, int64_t length) {
+    return length * (count + 1) + length * (2 * count + 1) + 5 * (count + 1);
+  }
+  size_t power_bytes() const { return aligned(static_cast<size_t>(classes_) * sizeof(double)); }
   int64_t blank() const { return o_.blank_first ? 0 : classes_ - 1; }
 
   // Lengths in [low, high], or `otherwise` without that input.
@@ -288,15 +294,13 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
   }
 
   template <class T>
-  double sequence(const T* data, int64_t n, const int64_t* classes, int64_t count, int64_t length, T* slopes) const {
+  double sequence(const T* data, int64_t n, const int64_t* classes, int64_t count, int64_t length, T* slopes,
+                  char* memory) const {
     const int64_t columns = count + 1;
-    const auto doubles = static_cast<size_t>(length * columns + length * (2 * count + 1) + 5 * columns);
-    const size_t rows = (static_cast<size_t>(classes_) * sizeof(T) + 63) / 64 * 64;
-    char* memory = sequence_memory.get(rows + (doubles + static_cast<size_t>(2 * length)) * sizeof(double));
     auto* powers = reinterpret_cast<T*>(memory);
-    auto* numbers = reinterpret_cast<double*>(memory + rows);
+    auto* numbers = reinterpret_cast<double*>(memory + power_bytes());
     double* advance = numbers + 4 * columns;
-    double *tops = numbers + doubles, *sums = tops + length;
+    double *tops = numbers + doubles(count, length), *sums = tops + length;
     Path path{length, count, classes, advance, numbers + 5 * columns, numbers + 5 * columns + length * columns, numbers};
     for (int64_t u = 0; u < count; ++u) advance[u] = u > 0 && classes[u] != classes[u - 1] ? 1.0 : 0.0;
     bool lost = false;
@@ -372,6 +376,8 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
   const CtcOptions o_;
   const int64_t steps_, batch_, classes_, most_;
   const LoopTable& table_;
+  Section labels_;    // classes, counts, lengths
+  PerThread memory_;
 };
 
 }  // namespace
@@ -380,10 +386,10 @@ PlanPtr make_ctc_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const
   fits(inputs.size() >= 2 && outputs.size() == 2 && inputs[0].shape.size() == 3 && inputs[1].shape.size() == 2,
        "CTCLoss");
   const Shape& data = inputs[0].shape;
-  fits(inputs[1].shape[0] == data[1] && outputs[0].elements == data[1] && outputs[1].shape == data, "CTCLoss");
+  fits(inputs[1].shape[0] == data[1] && outputs[0].size() == data[1] && outputs[1].shape == data, "CTCLoss");
   for (const auto& lengths : {o.data_lengths, o.label_lengths})
-    fits(!lengths || (*lengths < inputs.size() && inputs[*lengths].elements == data[1]), "CTCLoss");
+    fits(!lengths || (*lengths < inputs.size() && inputs[*lengths].size() == data[1]), "CTCLoss");
   return std::make_unique<CtcPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

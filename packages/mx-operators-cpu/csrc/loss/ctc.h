@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct CtcOptions {
   bool blank_first;  // blank is class 0 and padding 0; else blank is the last class and padding -1
@@ -17,4 +17,4 @@ struct CtcOptions {
 // data (T, N, C), label (N, L), lengths (N,) -> losses (N,), their slopes by data (T, N, C).
 PlanPtr make_ctc_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const CtcOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/thread_pool.h"
+#include "common/parallel.h"
+#include "common/scratch.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 const char* const kName = "_contrib_hawkesll";
@@ -15,10 +16,17 @@ const char* const kName = "_contrib_hawkesll";
 // One sequence, computed in double: its likelihood, state, and slopes by mark.
 class Sequence {
  public:
-  explicit Sequence(size_t kinds)
-      : state(kinds), by_background(kinds), by_branching(kinds), by_decay(kinds), last_(kinds), state_by_decay_(kinds) {}
+  // Numbers for every mark that a sequence needs.
+  static constexpr size_t kArrays = 6;
+  // `memory`: for kArrays arrays.
+  Sequence(size_t kinds, double* memory) {
+    for (Span<double>* array : {&state, &by_background, &by_branching, &by_decay, &last_, &state_by_decay_}) {
+      *array = {memory, kinds};
+      memory += kinds;
+    }
+  }
 
-  // `settle` for every mark, events as they come.
+  // `decay_until` for every mark, events as they come.
   template <class T>
   void run(const T* background, const T* branching, const T* decay, const T* start, const T* lags, const T* marks,
            int64_t events, double length, double end) {
@@ -38,7 +46,7 @@ class Sequence {
       const auto i = static_cast<size_t>(k);
       time += static_cast<double>(lags[e]);
       const auto a = static_cast<double>(branching[k]), b = static_cast<double>(decay[k]);
-      settle(i, time, a, b);
+      decay_until(i, time, a, b);
       const double intensity = static_cast<double>(background[k]) + a * b * state[i];
       total += std::log(intensity);
       by_background[i] += 1 / intensity;
@@ -49,7 +57,7 @@ class Sequence {
     double rate = 0;
     for (int64_t k = 0; k < kinds; ++k) {
       const auto i = static_cast<size_t>(k);
-      settle(i, end, static_cast<double>(branching[k]), static_cast<double>(decay[k]));
+      decay_until(i, end, static_cast<double>(branching[k]), static_cast<double>(decay[k]));
       rate += static_cast<double>(background[k]) * end;
       by_background[i] -= end;
     }
@@ -57,11 +65,11 @@ class Sequence {
   }
 
   double total = 0;
-  std::vector<double> state, by_background, by_branching, by_decay;
+  Span<double> state, by_background, by_branching, by_decay;
 
  private:
   // Lets a state decay until now, and takes what its intensity added up to from the likelihood.
-  void settle(size_t i, double now, double a, double b) {
+  void decay_until(size_t i, double now, double a, double b) {
     const double lag = now - last_[i], left = std::exp(-b * lag), gone = state[i] * (1 - left);
     total -= a * gone;
     by_branching[i] -= gone;
@@ -71,27 +79,28 @@ class Sequence {
     last_[i] = now;
   }
 
-  std::vector<double> last_;            // when each mark came last
-  std::vector<double> state_by_decay_;
+  Span<double> last_;  // when each mark came last
+  Span<double> state_by_decay_;
 };
 
 // Runs all sequences; `inputs` begin at input `from` of the plan.
-class HawkesBase : public WidePlan {
+class HawkesBase : public UpcastPlan {
  public:
   HawkesBase(std::vector<Spec> inputs, std::vector<Spec> outputs, size_t from)
-      : WidePlan(inputs, outputs, inputs[from].dtype, 64 * inputs[from + 4].elements),
+      : UpcastPlan(inputs, outputs, inputs[from].dtype, 64 * inputs[from + 4].size()),
         from_(from),
         sequences_(inputs[from].shape[0]),
         kinds_(inputs[from].shape[1]),
-        events_(sequences_ > 0 ? inputs[from + 4].elements / sequences_ : 0) {}
+        events_(sequences_ > 0 ? inputs[from + 4].size() / sequences_ : 0),
+        marks_(add_thread_scratch(Sequence::kArrays * static_cast<size_t>(kinds_) * sizeof(double))) {}
 
  protected:
   template <class T, class Visit>
   void run(const Call& call, Visit&& visit) const {
     const T* in[8];
     for (size_t i = 0; i < 8; ++i) in[i] = read<T>(call, from_ + i);
-    parallel(threads(call), sequences_, 1, [&](int64_t begin, int64_t end) {
-      Sequence sequence(static_cast<size_t>(kinds_));
+    parallel_for(sequences_, 1, [&](int64_t begin, int64_t end, int thread) {
+      Sequence sequence(static_cast<size_t>(kinds_), marks_.of<double>(call, thread));
       for (int64_t n = begin; n < end; ++n) {
         sequence.run(in[0] + n * kinds_, in[1], in[2], in[3] + n * kinds_, in[4] + n * events_, in[5] + n * events_,
                      events_, static_cast<double>(in[6][n]), static_cast<double>(in[7][n]));
@@ -102,6 +111,7 @@ class HawkesBase : public WidePlan {
 
   const size_t from_;
   const int64_t sequences_, kinds_, events_;
+  const PerThread marks_;
 };
 
 class HawkesPlan final : public HawkesBase {
@@ -129,7 +139,8 @@ class HawkesPlan final : public HawkesBase {
 class HawkesBackward final : public HawkesBase {
  public:
   HawkesBackward(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : HawkesBase(std::move(inputs), std::move(outputs), 1) {}
+      : HawkesBase(std::move(inputs), std::move(outputs), 1),
+        slopes_{add_scratch<double>(sequences_ * kinds_), add_scratch<double>(sequences_ * kinds_)} {}
 
  protected:
   void execute(const Call& call) const override { type_ == F64 ? compute<double>(call) : compute<float>(call); }
@@ -139,8 +150,7 @@ class HawkesBackward final : public HawkesBase {
   void compute(const Call& call) const {
     Result<T> background(*this, call, 0), branching(*this, call, 1), decay(*this, call, 2);
     const T* head = read<T>(call, 0);
-    std::vector<double> slopes[2];
-    for (auto& slope : slopes) slope.resize(static_cast<size_t>(sequences_ * kinds_));
+    double* const slopes[] = {call.scratch<double>(slopes_[0]), call.scratch<double>(slopes_[1])};
     run<T>(call, [&](int64_t n, const Sequence& sequence) {
       const auto g = static_cast<double>(head[n]);
       for (int64_t k = 0; k < kinds_; ++k) {
@@ -158,22 +168,24 @@ class HawkesBackward final : public HawkesBase {
   }
 
   template <class T>
-  void add_up(const std::vector<double>& slopes, T* to) const {
+  void add_up(const double* slopes, T* to) const {
     for (int64_t k = 0; to != nullptr && k < kinds_; ++k) {
       double sum = 0;
-      for (int64_t n = 0; n < sequences_; ++n) sum += slopes[static_cast<size_t>(n * kinds_ + k)];
+      for (int64_t n = 0; n < sequences_; ++n) sum += slopes[n * kinds_ + k];
       to[k] = static_cast<T>(sum);
     }
   }
+
+  const Section slopes_[2];  // by branching and by decay, of every sequence
 };
 
 void check_hawkes(const std::vector<Spec>& inputs, size_t from) {
   fits(inputs.size() == from + 8 && inputs[from].shape.size() == 2, kName);
   const Spec* in = &inputs[from];
   const int64_t sequences = in[0].shape[0], kinds = in[0].shape[1];
-  fits(in[1].elements == kinds && in[2].elements == kinds && in[3].elements == in[0].elements &&
-           in[4].elements == in[5].elements && in[4].shape.size() == 2 && in[4].shape[0] == sequences &&
-           in[6].elements == sequences && in[7].elements == sequences,
+  fits(in[1].size() == kinds && in[2].size() == kinds && in[3].size() == in[0].size() &&
+           in[4].size() == in[5].size() && in[4].shape.size() == 2 && in[4].shape[0] == sequences &&
+           in[6].size() == sequences && in[7].size() == sequences,
        kName);
 }
 
@@ -181,16 +193,16 @@ void check_hawkes(const std::vector<Spec>& inputs, size_t from) {
 
 PlanPtr make_hawkes_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   check_hawkes(inputs, 0);
-  fits(outputs.size() == 2 && outputs[0].elements == inputs[6].elements && outputs[1].elements == inputs[0].elements, kName);
+  fits(outputs.size() == 2 && outputs[0].size() == inputs[6].size() && outputs[1].size() == inputs[0].size(), kName);
   return std::make_unique<HawkesPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_hawkes_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   check_hawkes(inputs, 1);
-  fits(outputs.size() == 3 && inputs[0].elements == inputs[7].elements && outputs[0].elements == inputs[1].elements &&
-           outputs[1].elements == inputs[2].elements && outputs[2].elements == inputs[3].elements,
+  fits(outputs.size() == 3 && inputs[0].size() == inputs[7].size() && outputs[0].size() == inputs[1].size() &&
+           outputs[1].size() == inputs[2].size() && outputs[2].size() == inputs[3].size(),
        kName);
   return std::make_unique<HawkesBackward>(std::move(inputs), std::move(outputs));
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,9 +4,7 @@
 #include "matmul/matmul_loops.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&)>
@@ -36,10 +34,6 @@ void bind_matmul(py::module_& m) {
   product("dot_backward", &prepare_matmul<dot_backward>);
 }
 
-}  // namespace mx::onednn
-
-namespace mx::vector {
-
 void bind_matmul_loops(py::module_& module) {
   const auto in = py::arg("inputs"), out = py::arg("outputs");
   module.def(
@@ -51,4 +45,4 @@ void bind_matmul_loops(py::module_& module) {
       py::arg("transpose_b"), "A plan for matrix products.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -6,14 +6,14 @@
 #include "norm/channel_loops.h"
 #include "onednn/primitive_program.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 struct Sizes {
   int64_t rows, depth, hidden;
   DataType type;
   Sizes(const Spec& data, const Spec& weight)
-      : rows(data.size() / extent(weight.shape, 1)), depth(extent(weight.shape, 1)), hidden(extent(weight.shape, 0)), type(data.type) {}
+      : rows(data.size() / extent(weight.shape, 1)), depth(extent(weight.shape, 1)), hidden(extent(weight.shape, 0)), type(data_type(data)) {}
 
   MemoryDesc data() const { return plain({rows, depth}, type); }
   MemoryDesc weight() const { return plain({hidden, depth}, type); }
@@ -28,7 +28,7 @@ MemoryDesc transposed(const MemoryDesc& desc) { return desc.permute_axes({1, 0})
 
 // out_grad summed over its rows, block of columns by block of columns.
 void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
-  parallel_for((s.hidden + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
+  parallel_shares((s.hidden + kBlockChannels - 1) / kBlockChannels, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b * kBlockChannels, width = std::min(kBlockChannels, s.hidden - first);
       double result[kBlockChannels];
@@ -53,7 +53,7 @@ PlanPtr few_rows(const Signature& signature, const Sizes& s) {
         const auto *x = static_cast<const T*>(memory[data]), *w = static_cast<const T*>(memory[weight]);
         const auto* shift = bias >= 0 ? static_cast<const T*>(memory[bias]) : nullptr;
         auto* y = static_cast<T*>(memory[out]);
-        parallel_for(s.hidden, [&](int64_t begin, int64_t end) {
+        parallel_shares(s.hidden, [&](int64_t begin, int64_t end) {
           for (int64_t n = begin; n < end; ++n) {
             for (int64_t r = 0; r < s.rows; ++r) {
               const double sum = dot(x + r * s.depth, w + n * s.depth, s.depth);
@@ -120,4 +120,4 @@ PlanPtr fully_connected_backward(const Signature& signature) {
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -7,7 +7,7 @@
 #include "matmul/matmul.h"
 #include "onednn/primitive_program.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // Matrices of `rows` x `columns` in row-major memory.
@@ -30,7 +30,7 @@ struct Operand {
   int input;
   Matrix matrix;
   bool transposed;
-  Operand turned() const { return {input, matrix, !transposed}; }
+  Operand as_transposed() const { return {input, matrix, !transposed}; }
 };
 
 // Up to this many multiplications loops are done before oneDNN has begun.
@@ -109,11 +109,11 @@ HostStep scale(Slot result, Slot addend, int64_t size) {
     if (addend >= 0) {
       const auto beta = static_cast<float>(call.context.scalars[1]);
       const auto* c = static_cast<const T*>(slots[addend]);
-      parallel_for(size, [&](int64_t begin, int64_t end) {
+      parallel_shares(size, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) y[i] = T(alpha * float(y[i]) + beta * float(c[i]));
       });
     } else if (alpha != 1) {
-      parallel_for(size, [&](int64_t begin, int64_t end) {
+      parallel_shares(size, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) y[i] = T(alpha * float(y[i]));
       });
     }
@@ -124,7 +124,7 @@ HostStep scale(Slot result, Slot addend, int64_t size) {
 
 PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
   require_counts(signature, 2, 3, 1, 1);
-  const DataType type = signature.outputs[0].type;
+  const DataType type = data_type(signature.outputs[0]);
   ProgramBuilder builder(signature, cost(o, 1));
   const Matrix c = {o.batch, o.m, o.n, type};
   const Slot result = product(builder, left(o, 0, type), right(o, 1, type), 0, c);
@@ -140,21 +140,21 @@ PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
 
 PlanPtr dot_backward(const Signature& signature, const MatmulOptions& o) {
   require_counts(signature, 3, 3, 2, 2);
-  const DataType type = signature.inputs[0].type;
+  const DataType type = data_type(signature.inputs[0]);
   ProgramBuilder builder(signature, cost(o, 2));
   const Operand head = {0, {o.batch, o.m, o.n, type}, false};
   const Operand a = left(o, 1, type), b = right(o, 2, type);
   if (o.transpose_a) {
-    product(builder, b, head.turned(), 0, a.matrix);
+    product(builder, b, head.as_transposed(), 0, a.matrix);
   } else {
-    product(builder, head, b.turned(), 0, a.matrix);
+    product(builder, head, b.as_transposed(), 0, a.matrix);
   }
   if (o.transpose_b) {
-    product(builder, head.turned(), a, 1, b.matrix);
+    product(builder, head.as_transposed(), a, 1, b.matrix);
   } else {
-    product(builder, a.turned(), head, 1, b.matrix);
+    product(builder, a.as_transposed(), head, 1, b.matrix);
   }
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -4,9 +4,9 @@
 // They throw Unsupported (or dnnl::error) when another candidate should be asked.
 #pragma once
 
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // data, weight[, bias] -> output; data is seen as (rows, columns of weight)
 PlanPtr fully_connected(const Signature& signature);
@@ -24,4 +24,4 @@ PlanPtr matmul(const Signature& signature, const MatmulOptions& options);
 // out_grad, a, b -> a_grad, b_grad
 PlanPtr dot_backward(const Signature& signature, const MatmulOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,16 +6,13 @@
 #include <algorithm>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kRows = 4, kColumns = 16;
-
-thread_local ThreadMemory panel_memory;
 
 template <class T>
 MX_INLINE void tile(T (&sums)[kRows][kColumns], const T* a, int64_t row_step, int64_t depth_step, const T* panel,
@@ -43,16 +40,17 @@ class ProductPlan final : public TypedPlan<ProductPlan> {
  public:
   ProductPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ProductOptions& options)
       : TypedPlan(inputs, outputs, outputs[0].dtype, options.batch * options.m * options.n * std::max<int64_t>(options.k / 8, 1)),
-        o_(options) {}
+        o_(options),
+        panel_(add_thread_scratch(static_cast<size_t>(o_.k * kColumns) * (type_ == F64 ? sizeof(double) : sizeof(float)))) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> result(*this, call, 0);
-    if (result.data() == nullptr || outputs_[0].elements == 0) return;
+    if (result.data() == nullptr || outputs_[0].size() == 0) return;
     const T *a = read<T>(call, 0), *b = read<T>(call, 1);
     const int64_t panels = (o_.n + kColumns - 1) / kColumns;
-    parallel(threads(call), o_.batch * panels, 1, [&](int64_t begin, int64_t end) {
-      auto* panel = reinterpret_cast<T*>(panel_memory.get(static_cast<size_t>(o_.k * kColumns) * sizeof(T) + 64));
+    parallel_for(o_.batch * panels, 1, [&](int64_t begin, int64_t end, int thread) {
+      T* panel = panel_.of<T>(call, thread);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t i = task / panels, first = task % panels * kColumns, n = std::min(kColumns, o_.n - first);
         pack(panel, b + i * o_.k * o_.n, first, n);
@@ -85,16 +83,17 @@ class ProductPlan final : public TypedPlan<ProductPlan> {
   }
 
   const ProductOptions o_;
+  const PerThread panel_;  // of b
 };
 
 }  // namespace
 
 PlanPtr make_product_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ProductOptions& o) {
   fits(inputs.size() == 2 && outputs.size() == 1 && o.batch >= 0 && o.m >= 0 && o.k >= 0 && o.n >= 0 &&
-           inputs[0].elements == o.batch * o.m * o.k && inputs[1].elements == o.batch * o.k * o.n &&
-           outputs[0].elements == o.batch * o.m * o.n,
+           inputs[0].size() == o.batch * o.m * o.k && inputs[1].size() == o.batch * o.k * o.n &&
+           outputs[0].size() == o.batch * o.m * o.n,
        "product");
   return std::make_unique<ProductPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

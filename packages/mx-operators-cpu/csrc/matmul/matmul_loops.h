@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct ProductOptions {
   int64_t batch, m, k, n;
@@ -15,4 +15,4 @@ struct ProductOptions {
 // Per matrix of the batch op(A) (m, k) times op(B) (k, n) -> (m, n).
 PlanPtr make_product_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ProductOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

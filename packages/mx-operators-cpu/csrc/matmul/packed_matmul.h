@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
-#include "onednn/descriptor.h"
+#include "onednn/frame_pool.h"
+#include "onednn/memory_desc.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // c (m, n) = a (m, k) * b (k, n), or c += that; strides in elements.
 struct ProductShape {
@@ -23,25 +25,32 @@ struct ProductShape {
 
 class Product {
  public:
-  explicit Product(const ProductShape& shape);
+  // `at_once`: runs of it that are prepared to go on at the same time.
+  explicit Product(const ProductShape& shape, int at_once = 1);
 
   const MemoryDesc& packed() const { return packed_; }
   size_t packed_bytes() const { return packed_.get_size(); }
   size_t scratchpad_bytes() const { return matmul_.scratchpad_desc().get_size(); }
 
+ private:
+  // Handles of the operands of the product, and of the reorder of b.
+  struct Operands {
+    dnnl::stream stream;
+    dnnl::memory a, b, c, scratchpad, plain, packed;
+  };
+
+ public:
   // What one thread needs to run it, with memory for the scratchpad.
   class Frame {
    public:
-    Frame(const Product& product, dnnl::stream& stream, void* scratchpad);
+    Frame(const Product& product, void* scratchpad);
     // b in the layout the product reads: itself, or `space` of packed_bytes().
     const void* pack(const void* b, void* space);
     void run(const void* a, const void* packed, void* c);
 
    private:
     const Product& product_;
-    dnnl::stream& stream_;
-    dnnl::memory a_, b_, c_, scratchpad_;
-    dnnl_exec_arg_t arguments_[4];
+    const FramePool<Operands>::Lease operands_;
   };
 
  private:
@@ -50,6 +59,7 @@ class Product {
   MemoryDesc packed_;  // b as the product reads it
   dnnl::matmul run_;
   dnnl::reorder pack_;
+  std::unique_ptr<FramePool<Operands>> operands_;
 };
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,14 +6,14 @@
 
 #include "norm/channel_loops.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // Calls body(first channel, block) over the team's shares of the channels.
 template <class Body>
 void for_channel_blocks(const AxisView& v, const Body& body) {
   const int64_t width = block_channels(v.inner), step = v.length * v.inner;
-  parallel_for((v.length + width - 1) / width, [&](int64_t begin, int64_t end) {
+  parallel_shares((v.length + width - 1) / width, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b * width;
       body(first, Block{v.outer, step, std::min(width, v.length - first), v.inner});
@@ -32,7 +32,7 @@ class BatchNorm final : public Plan {
     const int64_t n = s.inputs[0].size(), c = v_.length;
     require_sizes(s.inputs, {n, c, c, c, c});
     require_sizes(s.outputs, {n, c, c});
-    if (!o.use_batch_stats) set_scratch(static_cast<size_t>(c) * sizeof(float));
+    if (!o.use_batch_stats) add_scratch(static_cast<size_t>(c) * sizeof(float));
   }
 
  private:
@@ -49,7 +49,7 @@ class BatchNorm final : public Plan {
     if (!call.wanted(0)) return;
     const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
     const int64_t step = v_.length * v_.inner;
-    parallel_for(v_.outer * v_.length, [&](int64_t begin, int64_t end) {
+    parallel_shares(v_.outer * v_.length, [&](int64_t begin, int64_t end) {
       for (int64_t next = begin; begin < end; begin = next) {
         const int64_t row = begin / v_.length, first = begin - row * v_.length;
         next = std::min(end, (row + 1) * v_.length);
@@ -132,12 +132,12 @@ bool channels_are_last(const Spec& data, const BatchNormOptions& o) { return Axi
 
 PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
   if (channels_are_last(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
-  return made_for<BatchNorm>(s.inputs[0].type, s, o);
+  return made_for<BatchNorm>(s.inputs[0].dtype, s, o);
 }
 
 PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
   if (channels_are_last(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
-  return made_for<BatchNormBackward>(s.inputs[1].type, s, o);
+  return made_for<BatchNormBackward>(s.inputs[1].dtype, s, o);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -9,7 +9,7 @@
 
 #include "norm/norm.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // An output with an element per channel.
 struct ChannelOutput {
@@ -56,19 +56,19 @@ inline Coefficients finish_channel_gradient(const BatchNormOptions& o, const Cal
 }
 
 template <class T>
-constexpr DataType type_of = std::is_same_v<T, float> ? DataType::f32 : DataType::bf16;
+constexpr int32_t type_of = std::is_same_v<T, float> ? MX_FLOAT32 : MX_BFLOAT16;
 
 // Throws Unsupported unless the first `data` tensors hold T and all others floats.
 template <class T>
 void require_types(const std::vector<Spec>& specs, size_t data) {
   for (size_t i = 0; i < specs.size(); ++i)
-    if (specs[i].type != (i < data ? type_of<T> : DataType::f32)) throw Unsupported{};
+    if (specs[i].dtype != (i < data ? type_of<T> : int32_t{MX_FLOAT32})) throw Unsupported{};
 }
 
 // A plan for data of a type, float32 or BFloat16.
 template <template <class> class Kind>
-PlanPtr made_for(DataType type, const Signature& s, const BatchNormOptions& o) {
-  if (type == DataType::bf16) return std::make_unique<Kind<BFloat16>>(s, o);
+PlanPtr made_for(int32_t dtype, const Signature& s, const BatchNormOptions& o) {
+  if (dtype == MX_BFLOAT16) return std::make_unique<Kind<BFloat16>>(s, o);
   return std::make_unique<Kind<float>>(s, o);
 }
 
@@ -76,4 +76,4 @@ PlanPtr made_for(DataType type, const Signature& s, const BatchNormOptions& o) {
 PlanPtr batch_norm_rows(const Signature& signature, const BatchNormOptions& options);
 PlanPtr batch_norm_rows_backward(const Signature& signature, const BatchNormOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -4,9 +4,10 @@
 #include "norm/batch_norm.h"
 #include "norm/channel_rows.h"
 #include "norm/channel_loops.h"
-#include "common/sections.h"
+#include "common/float_types.h"
+#include "common/scratch.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kLeastRows = 32;  // that are worth sums of their own
@@ -56,9 +57,9 @@ class RowsPlan : public Plan {
  protected:
   RowsPlan(const Signature& s, const BatchNormOptions& o, const Spec& data, int64_t vectors)
       : Plan(s, bandwidth_cost(s)), o_(o), v_(data.shape, o.axis), rows_(v_.outer), channels_(v_.length),
-        sharers_(sharers(rows_, threads_)), sums_(sections_, sharers_, channels_),
+        sharers_(sharers(rows_, threads())), sums_(sections_, sharers_, channels_),
         vectors_(sections_, vectors, channels_) {
-    set_scratch(sections_.bytes());
+    add_scratch(sections_.bytes());
   }
 
   // Runs body(first row, rows, share) on the shares of the rows; those that nobody had count no rows.
@@ -130,7 +131,7 @@ class RowsBatchNorm final : public RowsPlan {
     const float* shift = call.input<float>(2);
     // What follows a training step's normalisation reads it at once.
     const bool streams = !o_.use_batch_stats && !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
-    parallel_for(rows_, [&](int64_t begin, int64_t end) {
+    parallel_shares(rows_, [&](int64_t begin, int64_t end) {
       const T* x = call.input<T>(0) + begin * channels_;
       T* y = call.output<T>(0) + begin * channels_;
       if constexpr (std::is_same_v<T, float>) {
@@ -175,7 +176,7 @@ class RowsBatchNormBackward final : public RowsPlan {
       c[i] = k.c;
     }
     if (!call.wanted(0)) return;
-    parallel_for(rows_, [&](int64_t begin, int64_t end) {
+    parallel_shares(rows_, [&](int64_t begin, int64_t end) {
       const int64_t at = begin * channels_;
       combine_rows(call.input<T>(0) + at, call.input<T>(1) + at, mean, a, b, c, call.output<T>(0) + at, end - begin,
                    channels_, call.adds(0));
@@ -186,11 +187,11 @@ class RowsBatchNormBackward final : public RowsPlan {
 }  // namespace
 
 PlanPtr batch_norm_rows(const Signature& s, const BatchNormOptions& o) {
-  return made_for<RowsBatchNorm>(s.inputs[0].type, s, o);
+  return made_for<RowsBatchNorm>(s.inputs[0].dtype, s, o);
 }
 
 PlanPtr batch_norm_rows_backward(const Signature& s, const BatchNormOptions& o) {
-  return made_for<RowsBatchNormBackward>(s.inputs[1].type, s, o);
+  return made_for<RowsBatchNormBackward>(s.inputs[1].dtype, s, o);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -2,9 +2,7 @@
 #include "norm/norm.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
@@ -58,4 +56,4 @@ void bind_norm(py::module_& m) {
   local("lrn_backward", &prepare_lrn<lrn_backward>);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -10,14 +10,13 @@
 #include <type_traits>
 
 #include "common/clones.h"
+#include "common/elements.h"
+#include "common/math32.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
-
-#include "common/math32.h"
-#include "common/elements.h"
 
 constexpr int64_t kRun = 4096;    // floats summed in float lanes before they enter a double
 constexpr int64_t kRowRun = 128;  // rows, likewise
@@ -411,4 +410,4 @@ MX_CLONES void combine_scaled(const float* g, const float* x, const float* gamma
   }
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

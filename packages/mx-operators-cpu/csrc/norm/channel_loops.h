@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "onednn/descriptor.h"
+#include "mx_core/half.hpp"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 constexpr int64_t kBlockChannels = 64;
 constexpr size_t kCacheBytes = size_t{24} << 20;  // inputs and outputs larger than that no cache will hold
@@ -76,4 +76,4 @@ void scaled_gradient_sums(const float* g, const float* x, const float* gamma, fl
 void combine_scaled(const float* g, const float* x, const float* gamma, float mean, float a, float b, float c,
                     float* y, int64_t n, bool add);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

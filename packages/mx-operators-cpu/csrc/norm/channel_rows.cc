@@ -5,12 +5,11 @@
 #include <cstring>
 
 #include "common/clones.h"
-
-namespace mx::onednn {
-namespace {
-
-#include "common/math32.h"
 #include "common/elements.h"
+#include "common/math32.h"
+
+namespace mx::cpu {
+namespace {
 
 constexpr int64_t kRun = 128;    // rows summed in floats before they enter a double
 constexpr int64_t kBlock = 64;   // channels whose sums stay in the first cache
@@ -129,4 +128,4 @@ MX_CLONES void combine_rows(const BFloat16* g, const BFloat16* x, const float* m
   });
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

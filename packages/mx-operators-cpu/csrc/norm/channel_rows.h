@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "onednn/descriptor.h"
+#include "mx_core/half.hpp"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // Means and sums of squared deviations of `more` values join those of `seen` (T. Chan, G. Golub, R. LeVeque,
 // Algorithms for Computing the Sample Variance, 1983, equation 2.1).
@@ -41,4 +41,4 @@ void combine_rows(const float* g, const float* x, const float* mean, const float
 void combine_rows(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
                   const float* c, BFloat16* y, int64_t rows, int64_t channels, bool add);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -5,11 +5,12 @@
 // but the statistics, which are float.
 #include <cmath>
 
+#include "common/shape.h"
 #include "norm/norm.h"
 #include "norm/channel_loops.h"
-#include "common/sections.h"
+#include "common/float_types.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -39,7 +40,7 @@ class GroupNorm final : public Plan {
 
  private:
   void execute(const Call& call) const override {
-    parallel_for(v_.rows(), [&](int64_t begin, int64_t end) {
+    parallel_shares(v_.rows(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) row(call, r);
     });
   }
@@ -74,13 +75,13 @@ class GroupNormBackward final : public Plan {
     const int64_t n = s.inputs[1].size();
     require_sizes(s.inputs, {n, n, v_.groups, v_.rows(), v_.rows()});
     require_sizes(s.outputs, {n, v_.groups, v_.groups});
-    set_scratch(static_cast<size_t>(v_.rows()) * 2 * sizeof(double));  // per row: its share of both gradients
+    add_scratch(static_cast<size_t>(v_.rows()) * 2 * sizeof(double));  // per row: its share of both gradients
   }
 
  private:
   void execute(const Call& call) const override {
     auto* shares = static_cast<double*>(call.context.scratch[0]);
-    parallel_for(v_.rows(), [&](int64_t begin, int64_t end) {
+    parallel_shares(v_.rows(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) row(call, r, shares + 2 * r);
     });
     for (int64_t group = 0; group < v_.groups; ++group) {
@@ -126,4 +127,4 @@ PlanPtr group_norm_backward(const Signature& s, const GroupNormOptions& options)
   return std::make_unique<GroupNormBackward<BFloat16>>(s, options);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -2,15 +2,16 @@
 //
 // LayerNorm on row-major memory (Ba et al., arXiv:1607.06450).  Data is seen as (outer, length,
 // inner) with the normalised axis in the middle; inner == 1 is the usual last axis, which BFloat16 may
-// lie along, too: its rows are widened, normalised in float32 and rounded.
+// lie along, too: its rows are upcast, normalised in float32 and rounded.
 #include <cmath>
 
+#include "common/shape.h"
 #include "common/bfloat16.h"
 #include "norm/norm.h"
 #include "norm/channel_loops.h"
-#include "common/sections.h"
+#include "common/float_types.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 void store(float* target, float value, bool add) { *target = add ? *target + value : value; }
@@ -27,13 +28,13 @@ class LayerNorm final : public Plan {
  private:
   void execute(const Call& call) const override {
     if (v_.inner == 1) {
-      parallel_for(v_.outer, [&](int64_t begin, int64_t end) {
+      parallel_shares(v_.outer, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) row(call, r);
       });
       return;
     }
     const int64_t blocks = (v_.inner + kBlockChannels - 1) / kBlockChannels;
-    parallel_for(v_.outer * blocks, [&](int64_t begin, int64_t end) {
+    parallel_shares(v_.outer * blocks, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         const int64_t first = b % blocks * kBlockChannels;
         columns(call, b / blocks, first, std::min(kBlockChannels, v_.inner - first));
@@ -42,7 +43,7 @@ class LayerNorm final : public Plan {
   }
 
   // Records the statistics of group i and returns 1 / std.
-  float settle(const Call& call, int64_t i, double mean, double variance) const {
+  float finish(const Call& call, int64_t i, double mean, double variance) const {
     const double std = std::sqrt(variance + eps_);
     if (call.wanted(1)) store(call.output<float>(1) + i, static_cast<float>(mean), call.adds(1));
     if (call.wanted(2)) store(call.output<float>(2) + i, static_cast<float>(std), call.adds(2));
@@ -56,7 +57,7 @@ class LayerNorm final : public Plan {
     sums(x, run_of(n), &result);
     const auto mean = static_cast<float>(result / static_cast<double>(n));
     squared_deviations(x, &mean, run_of(n), &result);
-    const float inverse = settle(call, r, mean, result / static_cast<double>(n));
+    const float inverse = finish(call, r, mean, result / static_cast<double>(n));
     if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<float>(0) + r * n, n, call.adds(0));
   }
 
@@ -70,7 +71,7 @@ class LayerNorm final : public Plan {
     sums(x, block, result);
     for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<float>(result[c] / length);
     squared_deviations(x, mean, block, result);
-    for (int64_t c = 0; c < n; ++c) inverse[c] = settle(call, o * v_.inner + first + c, mean[c], result[c] / length);
+    for (int64_t c = 0; c < n; ++c) inverse[c] = finish(call, o * v_.inner + first + c, mean[c], result[c] / length);
     if (!call.wanted(0)) return;
     for (int64_t l = 0; l < v_.length; ++l) {
       const float gamma = call.input<float>(1)[l];
@@ -94,7 +95,7 @@ class LowLayerNorm final : public Plan {
     require_sizes(s.inputs, {n, v_.length, v_.length});
     require_sizes(s.outputs, {n, v_.outer, v_.outer});
     // gamma and beta, then per thread a row as it is and as it becomes.
-    set_scratch(static_cast<size_t>(2 + 2 * threads_) * static_cast<size_t>(v_.length) * sizeof(float));
+    add_scratch(static_cast<size_t>(2 + 2 * threads()) * static_cast<size_t>(v_.length) * sizeof(float));
   }
 
  private:
@@ -140,14 +141,14 @@ class LayerNormBackward final : public Plan {
     require_sizes(s.inputs, {n, n, v_.length, rows, rows});
     require_sizes(s.outputs, {n, v_.length, v_.length});
     // Per thread: gradients of gamma and beta so far.
-    set_scratch(static_cast<size_t>(threads_) * 2 * static_cast<size_t>(v_.length) * sizeof(float));
+    add_scratch(static_cast<size_t>(threads()) * 2 * static_cast<size_t>(v_.length) * sizeof(float));
   }
 
  private:
   void execute(const Call& call) const override {
     const int64_t n = v_.length;
     auto* partial = static_cast<float*>(call.context.scratch[0]);
-    std::fill_n(partial, threads_ * 2 * n, 0.f);
+    std::fill_n(partial, threads() * 2 * n, 0.f);
     parallel_shares(v_.outer, [&](int64_t begin, int64_t end, int thread) {
       float *gamma_grad = partial + thread * 2 * n, *beta_grad = gamma_grad + n;
       for (int64_t o = begin; o < end; ++o) {
@@ -160,7 +161,7 @@ class LayerNormBackward final : public Plan {
     });
     for (int64_t l = 0; l < n; ++l) {
       float gamma_grad = 0, beta_grad = 0;
-      for (int t = 0; t < threads_; ++t) {
+      for (int t = 0; t < threads(); ++t) {
         gamma_grad += partial[t * 2 * n + l];
         beta_grad += partial[t * 2 * n + n + l];
       }
@@ -219,4 +220,4 @@ PlanPtr layer_norm_backward(const Signature& signature, const LayerNormOptions& 
   return std::make_unique<LayerNormBackward>(signature, options);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -5,11 +5,12 @@
 // norm = knorm + alpha / size * (sum of the squared neighbours).
 #include <cmath>
 
+#include "common/shape.h"
 #include "common/clones.h"
 #include "norm/norm.h"
 #include "norm/channel_loops.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // sums += a * b
@@ -89,7 +90,7 @@ class LrnBackward final : public LrnBase {
  public:
   LrnBackward(const Signature& s, const LrnOptions& o) : LrnBase(s, o) {
     // Per thread and channel of a block: out_grad * norm^(-beta - 1).
-    set_scratch(static_cast<size_t>(threads_) * block_floats() * sizeof(float));
+    add_scratch(static_cast<size_t>(threads()) * block_floats() * sizeof(float));
   }
 
  private:
@@ -133,4 +134,4 @@ PlanPtr lrn_backward(const Signature& signature, const LrnOptions& options) {
   return std::make_unique<LrnBackward>(signature, options);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -4,9 +4,10 @@
 // They throw Unsupported (or dnnl::error) when another candidate should be asked.
 #pragma once
 
-#include "onednn/primitive_plan.h"
+#include "common/shape.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct BatchNormOptions {
   int64_t axis = 1;
@@ -46,4 +47,4 @@ PlanPtr lrn(const Signature& signature, const LrnOptions& options);
 // out_grad, data, norm -> data_grad
 PlanPtr lrn_backward(const Signature& signature, const LrnOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

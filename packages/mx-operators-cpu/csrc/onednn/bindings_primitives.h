@@ -1,48 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the binding files share: signatures from Python, plans to Python.
+// What the bindings of kernels share that may have none for a signature: those are None in Python.
 #pragma once
 
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include "common/bindings.h"
+#include "mx_core/gil.hpp"
+#include "onednn/headroom.h"
+#include "onednn/memory_desc.h"
 
-#include <utility>
-#include <vector>
-
-#include "mx_core/python.hpp"
-#include "onednn/primitive_plan.h"
-
-namespace mx::onednn {
-
-using PySpecs = std::vector<std::pair<Dims, int32_t>>;
-
-inline std::vector<Spec> specs(const PySpecs& given) {
-  std::vector<Spec> out;
-  for (const auto& [shape, code] : given) {
-    int64_t size = 1;
-    for (int64_t extent : shape) {  // primitives count along an axis in 32 bits
-      if (extent <= 0 || extent > INT32_MAX || __builtin_mul_overflow(size, extent, &size)) throw Unsupported{};
-    }
-    if (size > INT64_MAX / 8) throw Unsupported{};
-    out.push_back({shape, data_type(code)});
-  }
-  return out;
-}
-
-inline pybind11::object capsule(PlanPtr plan) {
-  mx_plan* raw = plan.get();
-  PyObject* made = PyCapsule_New(raw, MX_PLAN_CAPSULE, [](PyObject* self) {
-    auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
-    held->release(held);
-  });
-  if (made == nullptr) throw pybind11::error_already_set();
-  plan.release();
-  return pybind11::reinterpret_steal<pybind11::object>(made);
-}
+namespace mx::cpu {
 
 // `body()`, or `otherwise` where oneDNN has no kernel.
 template <class T, class Body>
 T or_else(T otherwise, const Body& body) {
+  require_headroom();
   try {
     return body();
   } catch (const Unsupported&) {
@@ -53,11 +24,21 @@ T or_else(T otherwise, const Body& body) {
   }
 }
 
+// Throws Unsupported for what no kernel of this kind takes: primitives count along an axis in 32 bits.
+inline void require_primitive(const Spec& spec) {
+  if (spec.size() == 0 || (spec.dtype != MX_FLOAT32 && spec.dtype != MX_BFLOAT16)) throw Unsupported{};
+  for (const int64_t extent : spec.shape)
+    if (extent > INT32_MAX) throw Unsupported{};
+}
+
 // Prepares without the GIL; declining is None.
 template <class Make>
 pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
   PlanPtr plan = or_else(PlanPtr(), [&] {
     const Signature signature{specs(inputs), specs(outputs)};
+    for (const auto* tensors : {&signature.inputs, &signature.outputs})
+      for (const Spec& spec : *tensors)
+        require_primitive(spec);
     const GilRelease release;
     return make(signature);
   });
@@ -65,4 +46,4 @@ pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Ma
   return capsule(std::move(plan));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

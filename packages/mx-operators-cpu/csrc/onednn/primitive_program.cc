@@ -2,21 +2,23 @@
 #include "onednn/primitive_program.h"
 
 #include <algorithm>
-#include <mutex>
 
-namespace mx::onednn {
+#include "onednn/frame_pool.h"
+
+namespace mx::cpu {
 namespace {
 
 void demand(dnnl_status_t status, const char* what) { dnnl::error::wrap_c_api(status, what); }
 
 }  // namespace
 
-class Program final : public Plan {
+class PrimitiveProgram final : public Plan {
  public:
-  Program(ProgramBuilder&& builder, size_t scratch)
+  PrimitiveProgram(ProgramBuilder&& builder, size_t scratch)
       : Plan(std::move(builder.signature_), builder.cost_), slots_(std::move(builder.slots_)),
         steps_(std::move(builder.steps_)) {
-    set_scratch(scratch);
+    if (outputs_.size() > kMaxOutputs) throw Unsupported{};
+    add_scratch(scratch);
     for (const Step& step : steps_) {
       for (Slot slot : step.touched) {
         const SlotInfo& info = slots_[static_cast<size_t>(slot)];
@@ -38,38 +40,20 @@ class Program final : public Plan {
     std::vector<std::vector<dnnl_exec_arg_t>> arguments;  // per step
   };
 
-  std::unique_ptr<Frame> make_frame() const {
-    auto frame = std::make_unique<Frame>();
-    for (const SlotInfo& slot : slots_) frame->memories.push_back({slot.desc, cpu_engine(), DNNL_MEMORY_NONE});
-    frame->data.resize(slots_.size());
+  Frame make_frame() const {
+    Frame frame;
+    for (const SlotInfo& slot : slots_) frame.memories.push_back({slot.desc, cpu_engine(), DNNL_MEMORY_NONE});
+    frame.data.resize(slots_.size());
     for (const Step& step : steps_) {
       std::vector<dnnl_exec_arg_t> arguments;
-      for (const auto& [name, slot] : step.arguments) {
-        arguments.push_back({name, frame->memories[static_cast<size_t>(slot)].get()});
-      }
-      frame->arguments.push_back(std::move(arguments));
+      for (const auto& [name, slot] : step.arguments)
+        arguments.push_back({name, frame.memories[static_cast<size_t>(slot)].get()});
+      frame.arguments.push_back(std::move(arguments));
     }
     return frame;
   }
 
-  std::unique_ptr<Frame> take_frame() const {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (!idle_.empty()) {
-        auto frame = std::move(idle_.back());
-        idle_.pop_back();
-        return frame;
-      }
-    }
-    return make_frame();
-  }
-
-  void give_back(std::unique_ptr<Frame> frame) const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(std::move(frame));
-  }
-
-  void bind(Frame& frame, const Call& call, const Substitutes& substitutes) const {
+  void bind(Frame& frame, const Call& call) const {
     auto* scratch = n_scratch > 0 ? static_cast<char*>(call.context.scratch[0]) : nullptr;
     for (size_t i = 0; i < slots_.size(); ++i) {
       const SlotInfo& slot = slots_[i];
@@ -77,7 +61,7 @@ class Program final : public Plan {
       void* data = nullptr;
       switch (slot.kind) {
         case Kind::input: data = static_cast<char*>(call.inputs[index].data) + slot.offset; break;
-        case Kind::output: data = static_cast<char*>(substitutes.of(index)) + slot.offset; break;
+        case Kind::output: data = call.target(index) + slot.offset; break;
         case Kind::scratch: data = scratch + slot.offset; break;
       }
       frame.data[i] = data;
@@ -85,19 +69,24 @@ class Program final : public Plan {
     }
   }
 
-  void execute(const Call& call) const override {
+  OutputMask wanted(const uint8_t* req) const {
     OutputMask wanted = 0;
-    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-      if (call.wanted(i)) wanted |= needed_by(static_cast<int>(i));
-    }
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (req[i] != MX_REQ_NULL) wanted |= needed_by(static_cast<int>(i));
+    return wanted;
+  }
+
+  // Unwanted outputs are computed, too, by steps that others need.
+  bool stages(size_t i, const uint8_t* req) const override {
+    if (req[i] == MX_REQ_NULL) return (written_[i] & wanted(req)) != 0;
+    return req[i] == MX_REQ_ADD;
+  }
+
+  void execute(const Call& call) const override {
+    const OutputMask wanted = this->wanted(call.req);
     if (wanted == 0) return;
-    OutputMask computed = 0;
-    for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-      if ((written_[i] & wanted) != 0) computed |= needed_by(static_cast<int>(i));
-    }
-    const Substitutes substitutes(signature_, call, computed);
-    auto frame = take_frame();
-    bind(*frame, call, substitutes);
+    const auto frame = frames_.take();
+    bind(*frame, call);
     for (size_t i = 0; i < steps_.size(); ++i) {
       const Step& step = steps_[i];
       if ((step.mask & wanted) == 0) continue;
@@ -109,19 +98,16 @@ class Program final : public Plan {
               "a primitive failed");
       }
     }
-    give_back(std::move(frame));
-    substitutes.deliver();
   }
 
   const std::vector<SlotInfo> slots_;
   const std::vector<Step> steps_;
   OutputMask written_[kMaxOutputs] = {};  // per output: union of the masks of the steps that write it
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Frame>> idle_;  // guarded by mutex_; as many as ever ran at once
+  mutable FramePool<Frame> frames_{[this] { return make_frame(); }, 1};
 };
 
 ProgramBuilder::ProgramBuilder(Signature signature, const Cost& cost)
-    : signature_(std::move(signature)), cost_(cost), threads_(cost.parallel() ? omp_get_max_threads() : 1) {}
+    : signature_(std::move(signature)), cost_(cost), threads_(cost.parallel() ? team_size() : 1) {}
 
 namespace {
 
@@ -236,7 +222,7 @@ size_t ProgramBuilder::place_scratch() {
 
 PlanPtr ProgramBuilder::build() {
   const size_t scratch = place_scratch();
-  return std::make_unique<Program>(std::move(*this), scratch);
+  return std::make_unique<PrimitiveProgram>(std::move(*this), scratch);
 }
 
 dnnl::primitive_attr ProgramBuilder::attributes() {
@@ -245,4 +231,4 @@ dnnl::primitive_attr ProgramBuilder::attributes() {
   return attr;
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

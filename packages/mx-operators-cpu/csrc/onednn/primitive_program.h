@@ -2,7 +2,7 @@
 //
 // A plan made of oneDNN primitives: a straight sequence of steps over slots.  A slot is an argument
 // of the call or a piece of scratch memory, with a layout; reorders at the borders are steps like
-// any other, so a slot with an opaque layout could equally be an argument.
+// any other, so that any slot may have the layout that a primitive likes best.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "onednn/primitive_plan.h"
-#include "common/staging.h"
+#include "onednn/engine.h"
+#include "onednn/memory_desc.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 using Slot = int;
+using OutputMask = uint32_t;  // bit i: output i
+constexpr size_t kMaxOutputs = 32;
 
 // Marks a step: it is needed when that output is wanted.
 constexpr OutputMask needed_by(int output) { return 1u << output; }
@@ -57,7 +59,7 @@ class ProgramBuilder {
   static dnnl::primitive_attr attributes();
 
  private:
-  friend class Program;
+  friend class PrimitiveProgram;
   enum class Kind { input, output, scratch };
   struct SlotInfo {
     Kind kind;
@@ -81,10 +83,10 @@ class ProgramBuilder {
 
   Signature signature_;
   Cost cost_;
-  ThreadScope threads_;
+  TeamScope threads_;
   std::vector<SlotInfo> slots_;
   std::vector<Step> steps_;
   std::vector<Reordered> reordered_;  // what `as` made
 };
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

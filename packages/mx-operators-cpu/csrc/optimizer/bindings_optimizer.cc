@@ -6,7 +6,7 @@
 #include "common/bindings.h"
 #include "optimizer/sgd_adam.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // (number, run-time scalar or None, input or None, element)
@@ -38,4 +38,4 @@ void bind_optimizer(py::module_& module) {
              py::arg("n_scalars"), "A plan for steps of many weights.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

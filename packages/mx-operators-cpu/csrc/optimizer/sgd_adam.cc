@@ -8,13 +8,13 @@
 #include <limits>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
 // Arrays are apart, or one: the result may be written to the weight itself.
 #define MX_SAME_PLACE _Pragma("GCC ivdep")
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kPiece = 16 << 10;  // elements a thread updates at a time
@@ -82,34 +82,36 @@ class UpdatePlan final : public Plan {
  public:
   UpdatePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, UpdateRule rule, std::vector<Update> updates,
              uint32_t n_scalars)
-      : Plan(std::move(inputs), std::move(outputs), n_scalars), rule_(rule), updates_(std::move(updates)) {
+      : Plan(std::move(inputs), std::move(outputs), n_scalars), rule_(rule), updates_(std::move(updates)),
+        numbers_(add_scratch<Numbers>(static_cast<int64_t>(updates_.size()))),
+        taken_(add_scratch<bool>(static_cast<int64_t>(updates_.size()))) {
     for (size_t u = 0; u < updates_.size(); ++u)
-      for (int64_t first = 0; first < inputs_[updates_[u].first].elements; first += kPiece) pieces_.push_back({u, first});
+      for (int64_t first = 0; first < inputs_[updates_[u].first].size(); first += kPiece) pieces_.push_back({u, first});
   }
 
  protected:
   void execute(const Call& call) const override {
-    std::vector<Numbers> numbers;
-    std::vector<uint8_t> taken;
-    for (const Update& update : updates_) {
-      const std::array<double, kSettings> settings = settings_of(call, update);
-      numbers.push_back(numbers_of(settings));
-      taken.push_back(rule_ != UpdateRule::kAdamW || (std::isfinite(settings[kScale]) && settings[kScale] != 0));
+    auto* numbers = call.scratch<Numbers>(numbers_);
+    auto* taken = call.scratch<bool>(taken_);
+    for (size_t u = 0; u < updates_.size(); ++u) {
+      const std::array<double, kSettings> settings = settings_of(call, updates_[u]);
+      numbers[u] = numbers_of(settings);
+      taken[u] = rule_ != UpdateRule::kAdamW || (std::isfinite(settings[kScale]) && settings[kScale] != 0);
     }
-    parallel(flags != 0 ? call.context.threads : 1, static_cast<int64_t>(pieces_.size()), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(static_cast<int64_t>(pieces_.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const auto [u, first] = pieces_[static_cast<size_t>(p)];
-        const int64_t last = std::min(first + kPiece, inputs_[updates_[u].first].elements);
+        const int64_t last = std::min(first + kPiece, inputs_[updates_[u].first].size());
         const uint32_t output = updates_[u].output;
         if (call.wanted(output) && !call.adds(output)) {
           float* to = reinterpret_cast<float*>(call.output(output)) + first;
-          step(call, updates_[u], numbers[u], taken[u] != 0, first, last - first, to);
+          step(call, updates_[u], numbers[u], taken[u], first, last - first, to);
           continue;
         }
         alignas(64) float made[kDelivered];
         for (int64_t i = first; i < last; i += kDelivered) {
           const int64_t n = std::min(kDelivered, last - i);
-          step(call, updates_[u], numbers[u], taken[u] != 0, i, n, made);
+          step(call, updates_[u], numbers[u], taken[u], i, n, made);
           if (call.wanted(output)) deliver(call, output, outputs_[output], F32, made, i, n);
         }
       }
@@ -145,6 +147,7 @@ class UpdatePlan final : public Plan {
   const UpdateRule rule_;
   const std::vector<Update> updates_;
   std::vector<std::pair<size_t, int64_t>> pieces_;
+  const Section numbers_, taken_;  // of every update
 };
 
 }  // namespace
@@ -154,16 +157,16 @@ PlanPtr make_update_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, Up
   for (const Update& update : updates) {
     fits(update.first + 2 + states_of(rule) <= inputs.size() && update.output < outputs.size(), "update");
     for (size_t k = 0; k < 2 + states_of(rule); ++k)
-      fits(inputs[update.first + k].elements == outputs[update.output].elements && inputs[update.first + k].dtype == MX_FLOAT32,
+      fits(inputs[update.first + k].size() == outputs[update.output].size() && inputs[update.first + k].dtype == MX_FLOAT32,
            "update");
     fits(outputs[update.output].dtype == MX_FLOAT32 && update.settings.size() <= kSettings, "update");
     for (const Setting& s : update.settings)
       fits((!s.scalar || *s.scalar < n_scalars) &&
                (!s.input || (*s.input < inputs.size() && inputs[*s.input].dtype == MX_FLOAT32 &&
-                             static_cast<int64_t>(s.element) < inputs[*s.input].elements)),
+                             static_cast<int64_t>(s.element) < inputs[*s.input].size())),
            "update");
   }
   return std::make_unique<UpdatePlan>(std::move(inputs), std::move(outputs), rule, std::move(updates), n_scalars);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class UpdateRule {
   kSgd,       // settings: lr, wd, rescale_grad, clip_gradient
@@ -34,4 +34,4 @@ struct Update {
 PlanPtr make_update_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, UpdateRule rule,
                          std::vector<Update> updates, uint32_t n_scalars);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,9 +4,7 @@
 #include "pooling/pooling.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const PoolOptions&)>
@@ -34,4 +32,4 @@ void bind_pooling(py::module_& m) {
   pool("pooling_backward", &prepare_pooling<pooling_backward>);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

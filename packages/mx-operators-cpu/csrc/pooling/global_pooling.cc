@@ -4,7 +4,7 @@
 #include "norm/channel_loops.h"
 #include "pooling/pooling_loops.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 class GlobalMean final : public Plan {
@@ -15,7 +15,7 @@ class GlobalMean final : public Plan {
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    parallel_for(signature_.outputs[0].size(), [&](int64_t begin, int64_t end) {
+    parallel_shares(signature_.outputs[0].size(), [&](int64_t begin, int64_t end) {
       double total[kBlockChannels];
       for (; begin < end; begin += kBlockChannels) {
         const Block images{1, 0, std::min(kBlockChannels, end - begin), area_};
@@ -43,7 +43,7 @@ class GlobalMeanBackward final : public Plan {
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
     const bool streams = signature_.outputs[0].bytes() > kCacheBytes;
-    parallel_for(signature_.inputs[0].size(), [&](int64_t begin, int64_t end) {
+    parallel_shares(signature_.inputs[0].size(), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const float share = call.input<float>(0)[p] / static_cast<float>(area_);
         float* grad = call.output<float>(0) + p * area_;
@@ -65,7 +65,7 @@ class GlobalMeanBackward final : public Plan {
 
 bool is_global_mean(const Spec& data, const Spec& out, const PoolOptions& o) {
   const size_t rank = o.window.kernel.size();
-  if (o.type != PoolType::avg || o.channels_last || data.type != DataType::f32 || out.type != DataType::f32 ||
+  if (o.type != PoolType::avg || o.channels_last || data.dtype != MX_FLOAT32 || out.dtype != MX_FLOAT32 ||
       data.shape.size() != rank + 2 || out.shape.size() != rank + 2 || out.size() == 0)
     return false;
   for (size_t i = 0; i < rank; ++i)
@@ -81,4 +81,4 @@ PlanPtr global_mean_backward(const Signature& signature, const Cost& cost) {
   return std::make_unique<GlobalMeanBackward>(signature, cost);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

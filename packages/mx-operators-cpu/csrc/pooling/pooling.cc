@@ -5,7 +5,7 @@
 #include "pooling/pooling_loops.h"
 #include "onednn/primitive_program.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 Cost pool_cost(const Signature& s, const PoolOptions& o) {
@@ -35,7 +35,7 @@ MemoryDesc channels_second(const Spec& spec, const PoolOptions& o) {
   if (spec.shape.size() != o.window.kernel.size() + 2) throw Unsupported{};
   std::vector<int> order = {0, o.channels_last ? spatial + 1 : 1};
   for (int i = 0; i < spatial; ++i) order.push_back(o.channels_last ? i + 1 : i + 2);
-  return permuted(spec.shape, spec.type, order);
+  return permuted(spec.shape, data_type(spec), order);
 }
 
 struct Geometry {
@@ -103,4 +103,4 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "common/window.h"
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 enum class PoolType { max, avg, sum, lp };
 
@@ -22,4 +22,4 @@ struct PoolOptions {
 PlanPtr pooling(const Signature& signature, const PoolOptions& options);
 PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

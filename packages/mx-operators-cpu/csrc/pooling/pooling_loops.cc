@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 struct Axis {
@@ -104,7 +104,7 @@ class PoolingLoops final : public WindowPlan {
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    parallel_for(planes_, [&](int64_t begin, int64_t end) {
+    parallel_shares(planes_, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         plane(call.input<T>(0) + p * in_plane_, call.output<T>(0) + p * out_plane_, call.adds(0));
       }
@@ -135,7 +135,7 @@ class PoolingBackwardLoops final : public WindowPlan {
     require_sizes(s.inputs, {planes_ * out_plane_, planes_ * in_plane_, planes_ * out_plane_});
     require_sizes(s.outputs, {planes_ * in_plane_});
     // One plane of gradient per thread, in float whatever the element type.
-    set_scratch(static_cast<size_t>(threads_) * static_cast<size_t>(in_plane_) * sizeof(float));
+    add_scratch(static_cast<size_t>(threads()) * static_cast<size_t>(in_plane_) * sizeof(float));
   }
 
  private:
@@ -175,7 +175,7 @@ class PoolingBackwardLoops final : public WindowPlan {
 
 template <template <class> class Loops>
 PlanPtr make(const Signature& signature, const PoolOptions& options, const Cost& cost) {
-  if (signature.inputs[0].type == DataType::bf16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
+  if (signature.inputs[0].dtype == MX_BFLOAT16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
   return std::make_unique<Loops<float>>(signature, options, cost);
 }
 
@@ -189,4 +189,4 @@ PlanPtr pooling_backward_loops(const Signature& signature, const PoolOptions& op
   return make<PoolingBackwardLoops>(signature, options, cost);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -3,7 +3,7 @@
 
 #include "pooling/pooling.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 PlanPtr pooling_loops(const Signature& signature, const PoolOptions& options, const Cost& cost);
 PlanPtr pooling_backward_loops(const Signature& signature, const PoolOptions& options, const Cost& cost);
@@ -13,4 +13,4 @@ bool is_global_mean(const Spec& data, const Spec& out, const PoolOptions& option
 PlanPtr global_mean(const Signature& signature, const Cost& cost);
 PlanPtr global_mean_backward(const Signature& signature, const Cost& cost);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

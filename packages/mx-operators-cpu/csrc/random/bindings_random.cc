@@ -5,7 +5,7 @@
 #include "random/random.h"
 #include "random/variates.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 py::object random_plan(const PySpecs& inputs, const PySpecs& outputs, const std::string& op,
@@ -56,4 +56,4 @@ void bind_random(py::module_& module) {
       in, out, py::kw_only(), py::arg("each"), "A plan for classes by weight.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -8,7 +8,7 @@
 
 #include "common/clones.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
@@ -98,4 +98,4 @@ void gamma_tries(const uint32_t* normal_words, const uint32_t* uniform_words, do
   accept(radius, turn, d, 1 / std::sqrt(9 * d), values, n);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -9,9 +9,10 @@
 #include "indexing/strided_copy.h"
 #include "mx_core/expression.h"
 #include "mx_core/philox.hpp"
-#include "common/thread_pool.h"
+#include "simd/accumulate.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChunk = 1024;  // elements made at a time; even, and whole blocks of words
@@ -62,15 +63,14 @@ class RandomPlan final : public Plan {
                                                          : F32),
         wide_(type_ != F32) {
     random_blocks = o_.blocks;
+    if (outputs_[0].bytes() > kParallelBytes / 4) set_parallel();
   }
 
  protected:
   void execute(const Call& call) const override {
-    check(call);
     if (!call.wanted(0)) return;
-    const int64_t n = outputs_[0].elements, chunks = (n + kChunk - 1) / kChunk;
-    const uint32_t threads = outputs_[0].bytes > kParallelBytes / 4 ? call.context.threads : 1;
-    parallel(threads, chunks, kGrain, [&](int64_t begin, int64_t end) {
+    const int64_t n = outputs_[0].size(), chunks = (n + kChunk - 1) / kChunk;
+    parallel_for(chunks, kGrain, [&](int64_t begin, int64_t end) {
       Chunk chunk;
       for (int64_t c = begin; c < end; ++c) {
         const int64_t first = c * kChunk, some = std::min(kChunk, n - first);
@@ -88,7 +88,7 @@ class RandomPlan final : public Plan {
     return d == Distribution::kIntegers ? 0 : d == Distribution::kExponential ? 1 : 2;
   }
 
-  void check(const Call& call) const {
+  void check(const Call& call) const override {
     const auto fail = [&](const std::string& what) {
       throw Error(MX_ERROR_VALUE, "[" + o_.op + "] " + what);
     };
@@ -205,13 +205,13 @@ class DropoutPlan final : public Plan {
         active_(active && p > 0),
         threshold_(static_cast<uint32_t>(std::ceil(std::min(p, 1.0) * 0x1p24))) {
     random_blocks = blocks;
+    if (inputs_[0].bytes() > kParallelBytes / 4) set_parallel();
   }
 
  protected:
   void execute(const Call& call) const override {
-    const int64_t n = inputs_[0].elements, chunks = (n + kChunk - 1) / kChunk;
-    const uint32_t threads = inputs_[0].bytes > kParallelBytes / 4 ? call.context.threads : 1;
-    parallel(threads, chunks, kGrain, [&](int64_t begin, int64_t end) {
+    const int64_t n = inputs_[0].size(), chunks = (n + kChunk - 1) / kChunk;
+    parallel_for(chunks, kGrain, [&](int64_t begin, int64_t end) {
       Chunk chunk;
       for (int64_t c = begin; c < end; ++c)
         type_ == F64 ? drop<double>(call, chunk, c * kChunk, std::min(kChunk, n - c * kChunk))
@@ -278,4 +278,4 @@ PlanPtr make_dropout_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, d
   return std::make_unique<DropoutPlan>(std::move(inputs), std::move(outputs), p, active, blocks);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

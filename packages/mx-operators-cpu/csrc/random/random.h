@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class Distribution : uint8_t {
   kUniform,      // scalars low, high
@@ -29,4 +29,4 @@ PlanPtr make_random_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
 PlanPtr make_dropout_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, double p,
                           bool active, uint64_t blocks);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -9,11 +9,12 @@
 #include "random/gamma_tries.h"
 #include "simd/loops.h"
 #include "mx_core/philox.hpp"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
+#include "common/scratch.h"
 #include "elementwise/special_functions.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr uint64_t kBoost = uint64_t{1} << 40, kCount = uint64_t{1} << 48;  // branches beside those of the tries
@@ -171,20 +172,20 @@ class VariatePlan final : public Plan {
              options.arrays ? 0 : static_cast<uint32_t>(bounds_of(options.variate).size())),
         o_(options),
         bounds_(bounds_of(options.variate)) {
-    random_blocks = static_cast<uint64_t>(outputs_[0].elements);
-    if (outputs_[0].elements > 2 * kChunk) flags = MX_PLAN_PARALLEL | MX_PLAN_HEAVY;
+    random_blocks = static_cast<uint64_t>(outputs_[0].size());
+    if (outputs_[0].size() > 2 * kChunk) set_parallel();
   }
 
  protected:
   void execute(const Call& call) const override {
-    const int64_t n = outputs_[0].elements;
+    const int64_t n = outputs_[0].size();
     if (!o_.arrays) {
       for (size_t i = 0; i < bounds_.size(); ++i) check(i, call.scalar(i));
     } else {
       for (size_t i = 0; i < bounds_.size(); ++i) check_all(call, i);
     }
     if (!call.wanted(0)) return;
-    parallel(flags != 0 ? call.context.threads : 1, (n + kChunk - 1) / kChunk, 1, [&](int64_t begin, int64_t end) {
+    parallel_for((n + kChunk - 1) / kChunk, 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         double values[kChunk];
         const int64_t first = c * kChunk, some = std::min(kChunk, n - first);
@@ -210,7 +211,7 @@ class VariatePlan final : public Plan {
   }
 
   void check_all(const Call& call, size_t i) const {
-    for (int64_t e = 0; e < inputs_[i].elements; ++e) check(i, parameter(call, i, e));
+    for (int64_t e = 0; e < inputs_[i].size(); ++e) check(i, parameter(call, i, e));
   }
 
   void draw(const Call& call, int64_t first, int64_t n, double* values) const {
@@ -258,13 +259,15 @@ class MultinomialPlan final : public Plan {
   MultinomialPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t each)
       : Plan(std::move(inputs), std::move(outputs)), each_(each), rows_(inputs_[0].shape[0]), classes_(inputs_[0].shape[1]) {
     random_blocks = static_cast<uint64_t>(rows_ * each_ + 1) / 2;
-    if (inputs_[0].elements + outputs_[0].elements > (32 << 10)) flags = MX_PLAN_PARALLEL | MX_PLAN_HEAVY;
+    if (inputs_[0].size() + outputs_[0].size() > (32 << 10)) set_parallel();
+    sums_ = add_thread_scratch(2 * static_cast<size_t>(classes_) * sizeof(double));
   }
 
  protected:
   void execute(const Call& call) const override {
-    parallel(flags != 0 ? call.context.threads : 1, rows_, 1, [&](int64_t begin, int64_t end) {
-      std::vector<double> weights(static_cast<size_t>(classes_)), sums(weights.size());
+    parallel_for(rows_, 1, [&](int64_t begin, int64_t end, int thread) {
+      const auto classes = static_cast<size_t>(classes_);
+      const Span<double> weights(sums_.of<double>(call, thread), classes), sums(weights.end(), classes);
       for (int64_t row = begin; row < end; ++row) {
         const int dtype = inputs_[0].dtype;
         loops().load[dtype][F64](weights.data(), call.input(0) + static_cast<size_t>(row * classes_) * item_size(dtype),
@@ -280,7 +283,7 @@ class MultinomialPlan final : public Plan {
   }
 
  private:
-  void draw(const Call& call, int64_t row, const std::vector<double>& weights, const std::vector<double>& sums) const {
+  void draw(const Call& call, int64_t row, Span<double> weights, Span<double> sums) const {
     for (int64_t start = row * each_; start < (row + 1) * each_; start += kChunk) {
       const int64_t n = std::min(kChunk, (row + 1) * each_ - start);
       int64_t found[kChunk];
@@ -301,6 +304,7 @@ class MultinomialPlan final : public Plan {
   }
 
   const int64_t each_, rows_, classes_;
+  PerThread sums_;  // a row's weights, and their sums up to each
 };
 
 }  // namespace
@@ -309,7 +313,7 @@ PlanPtr make_variate_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, c
   const size_t parameters = bounds_of(o.variate).size();
   bool agree = outputs.size() == 1 && o.each >= 0 && (!o.arrays || inputs.size() == parameters);
   for (size_t i = 0; o.arrays && agree && i < parameters; ++i)
-    agree = inputs[i].elements * o.each == outputs[0].elements;
+    agree = inputs[i].size() * o.each == outputs[0].size();
   fits(agree, o.op.c_str());
   return std::make_unique<VariatePlan>(std::move(inputs), std::move(outputs), o);
 }
@@ -317,9 +321,9 @@ PlanPtr make_variate_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, c
 PlanPtr make_multinomial_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t each) {
   bool agree = inputs.size() == 1 && inputs[0].shape.size() == 2 && inputs[0].shape[1] > 0 && !outputs.empty() &&
               outputs.size() <= 2 && each >= 0;
-  for (const Spec& spec : outputs) agree = agree && spec.elements == inputs[0].shape[0] * each;
+  for (const Spec& spec : outputs) agree = agree && spec.size() == inputs[0].shape[0] * each;
   fits(agree, "_sample_multinomial");
   return std::make_unique<MultinomialPlan>(std::move(inputs), std::move(outputs), each);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

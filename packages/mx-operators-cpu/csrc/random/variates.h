@@ -6,7 +6,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class Variate : uint8_t {
   kUniform,           // low, high
@@ -31,4 +31,4 @@ PlanPtr make_variate_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, c
 // second output.
 PlanPtr make_multinomial_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64_t each);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

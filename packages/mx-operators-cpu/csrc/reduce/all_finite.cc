@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kGrain = 64 << 10;  // elements a thread looks at before it asks the others
@@ -60,7 +60,7 @@ class AllFinitePlan final : public Plan {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const int dtype = inputs_[i].dtype;
       const auto item = static_cast<int64_t>(item_size(dtype));
-      parallel(flags != 0 ? call.context.threads : 1, inputs_[i].elements, kGrain, [&](int64_t begin, int64_t end) {
+      parallel_for(inputs_[i].size(), kGrain, [&](int64_t begin, int64_t end) {
         for (int64_t first = begin; first < end && fine.load(std::memory_order_relaxed); first += kGrain)
           if (!finite(dtype, call.input(i) + first * item, std::min(kGrain, end - first)))
             fine.store(false, std::memory_order_relaxed);
@@ -78,7 +78,7 @@ class ResetPlan final : public Plan {
  protected:
   void execute(const Call& call) const override {
     for (size_t i = 0; i < inputs_.size(); ++i)
-      parallel(flags != 0 ? call.context.threads : 1, static_cast<int64_t>(inputs_[i].bytes), int64_t{1} << 20,
+      parallel_for(static_cast<int64_t>(inputs_[i].bytes()), int64_t{1} << 20,
                [&](int64_t begin, int64_t end) {
                  std::memset(call.state(i) + begin, 0, static_cast<size_t>(end - begin));
                });
@@ -88,11 +88,11 @@ class ResetPlan final : public Plan {
 }  // namespace
 
 PlanPtr make_all_finite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
-  if (inputs.empty() || outputs.size() != 1 || outputs[0].elements != 1)
+  if (inputs.empty() || outputs.size() != 1 || outputs[0].size() != 1)
     throw Error(MX_ERROR_SHAPE, "[all_finite] expected arrays and one number");
   return std::make_unique<AllFinitePlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_reset_plan(std::vector<Spec> inputs) { return std::make_unique<ResetPlan>(std::move(inputs)); }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // -> (1,): 1 if every number of every array is finite, else 0.
 PlanPtr make_all_finite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs);
@@ -13,4 +13,4 @@ PlanPtr make_all_finite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs
 // Sets all its inputs, which it mutates, to 0.
 PlanPtr make_reset_plan(std::vector<Spec> inputs);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,9 +5,10 @@
 
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
+#include "simd/accumulate.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kColumns = 1024;  // searched together
@@ -23,18 +24,17 @@ class ArgPlan final : public Plan {
         extent_(extent),
         inner_(inner),
         largest_(largest) {
-    if (inputs_[0].elements != outer * extent * inner || outputs_[0].elements != outer * inner)
+    if (inputs_[0].size() != outer * extent * inner || outputs_[0].size() != outer * inner)
       throw Error(MX_ERROR_SHAPE, "[argmax] the view does not fit the arrays");
   }
 
  protected:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    const uint32_t threads = inputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
     const int64_t blocks = (inner_ + kColumns - 1) / kColumns;
     const int64_t grain = std::max<int64_t>(1, (64 << 10) / (extent_ * std::min(inner_, kColumns)));
     const Compute type = compute_of(inputs_[0].dtype);
-    parallel(threads, outer_ * blocks, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(outer_ * blocks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t outer = unit / blocks, column = unit % blocks * kColumns;
         const int64_t n = std::min(kColumns, inner_ - column);
@@ -150,4 +150,4 @@ PlanPtr make_arg_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, int64
                                    largest);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

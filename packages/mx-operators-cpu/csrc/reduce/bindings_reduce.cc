@@ -8,7 +8,7 @@
 #include "reduce/reduce.h"
 #include "reduce/scan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 py::object reduce_plan(const PySpecs& inputs, const PySpecs& outputs, const std::string& op,
@@ -56,4 +56,4 @@ void bind_reduce(py::module_& module) {
       in, out, py::arg("edges"), "A plan that counts values in intervals.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

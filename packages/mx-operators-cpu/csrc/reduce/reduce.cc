@@ -6,10 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kBlock = 1024;       // elements of a row that are converted and folded in float32
@@ -19,8 +18,6 @@ constexpr int64_t kColumns = 2048;      // columns folded together
 constexpr int64_t kRowsPerFlush = 32;  // rows added in float32 before they go to double
 constexpr int64_t kFewUnits = 8;       // below, single results are split between threads
 constexpr int64_t kSplitElements = 64 << 10;
-
-thread_local ThreadMemory block_memory;
 
 struct Axis {
   int64_t size, stride;
@@ -89,6 +86,14 @@ class ReducePlan final : public Plan {
   const char* at(const Call& call, int64_t element) const {
     return call.input(0) + element * static_cast<int64_t>(item_);
   }
+  // A result of few, or of long rows, is split into pieces whose totals meet in scratch memory.
+  int64_t row_pieces() const { return (inner_ + kSplitElements - 1) / kSplitElements; }
+  bool splits_rows() const { return n_kept_ < kFewUnits && n_reduced_ / inner_ * row_pieces() != 1; }
+  int64_t rows_of_piece() const { return std::max<int64_t>(kRowsPerFlush, kSplitElements / std::min(inner_, kColumns)); }
+  int64_t column_pieces() const {
+    const int64_t rows = rows_of_piece();
+    return count(kept_) * column_blocks_ < kFewUnits ? (n_reduced_ + rows - 1) / rows : 1;
+  }
   void reduce_rows(const Call& call) const;
   void fold_piece(const char* from, int64_t n, Number* total) const;
   void reduce_columns(const Call& call) const;
@@ -106,6 +111,7 @@ class ReducePlan final : public Plan {
   const size_t item_;
   std::vector<Axis> kept_, reduced_;  // without the innermost axis
   bool inner_reduced_ = false;
+  Section partial_;
   int64_t inner_ = 1, n_kept_ = 1, n_reduced_ = 1, column_blocks_ = 1, elements_ = 1;
 };
 
@@ -141,8 +147,8 @@ ReducePlan::ReducePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
     }
   }
   elements_ = n_reduced_;
-  if (outputs_[0].elements != n_kept_)
-    throw Error(MX_ERROR_SHAPE, "[reduce] the output has " + std::to_string(outputs_[0].elements) +
+  if (outputs_[0].size() != n_kept_)
+    throw Error(MX_ERROR_SHAPE, "[reduce] the output has " + std::to_string(outputs_[0].size()) +
                                     " elements, the kept axes " + std::to_string(n_kept_));
   if (!merged.empty()) {
     inner_reduced_ = merged[0].reduced;
@@ -153,6 +159,12 @@ ReducePlan::ReducePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   for (size_t i = merged.size(); i-- > 1;)
     (merged[i].reduced ? reduced_ : kept_).push_back({merged[i].size, merged[i].stride});
   column_blocks_ = inner_reduced_ ? 1 : (inner_ + kColumns - 1) / kColumns;
+  if (n_kept_ == 0 || n_reduced_ == 0) return;
+  if (inner_reduced_) {
+    if (splits_rows()) partial_ = add_scratch<Number>(n_kept_ * (n_reduced_ / inner_) * row_pieces());
+  } else if (column_pieces() > 1) {
+    partial_ = add_scratch<Number>(count(kept_) * column_blocks_ * column_pieces() * kColumns);
+  }
 }
 
 void ReducePlan::execute(const Call& call) const {
@@ -175,7 +187,7 @@ void ReducePlan::fold_piece(const char* from, int64_t n, Number* total) const {
   const Fold fold = table_.fold_row[fold_][options_.op];
   const Fold join = table_.fold_row[total_][joining(options_.op)];
   const bool convert = inputs_[0].dtype != kStorageOf[fold_];
-  char* block = convert ? block_memory.get(kBlock * 8) : nullptr;
+  alignas(64) char block[kBlock * 8];
   const bool exact = is_extremum(options_.op);
   const int64_t most = convert ? kBlock : exact ? n : kLongBlock;
   for (int64_t done = 0; done < n; done += most) {
@@ -199,13 +211,11 @@ void ReducePlan::fold_piece(const char* from, int64_t n, Number* total) const {
 void ReducePlan::reduce_rows(const Call& call) const {
   const int64_t outer = n_reduced_ / inner_;
   const Number start = neutral(options_.op, total_ == F64);
-  const uint32_t threads =
-      inputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
-  const int64_t pieces = (inner_ + kSplitElements - 1) / kSplitElements;
-  if (n_kept_ >= kFewUnits || outer * pieces == 1) {
+  const int64_t pieces = row_pieces();
+  if (!splits_rows()) {
     const int64_t grain = std::max<int64_t>(1, kSplitElements / n_reduced_);
     const bool together = outer == 1 && inner_ <= kShortRow && inputs_[0].dtype == MX_FLOAT32 && fold_ == F32;
-    parallel(threads, n_kept_, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(n_kept_, grain, [&](int64_t begin, int64_t end) {
       Number totals[256];
       for (int64_t first = begin; first < end; first += 256) {
         const int64_t n = std::min<int64_t>(256, end - first);
@@ -226,14 +236,15 @@ void ReducePlan::reduce_rows(const Call& call) const {
     });
     return;
   }
-  std::vector<Number> partial(static_cast<size_t>(n_kept_ * outer * pieces), start);
-  parallel(threads, n_kept_ * outer * pieces, 1, [&](int64_t begin, int64_t end) {
+  auto* partial = call.scratch<Number>(partial_);
+  std::fill_n(partial, n_kept_ * outer * pieces, start);
+  parallel_for(n_kept_ * outer * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t piece = unit % pieces, row = unit / pieces;
       const int64_t base = offset(row / outer, kept_) + offset(row % outer, reduced_);
       const int64_t first = piece * kSplitElements;
       fold_piece(at(call, base + first), std::min(kSplitElements, inner_ - first),
-                 &partial[static_cast<size_t>(unit)]);
+                 &partial[unit]);
     }
   });
   const Fold join = table_.fold_row[total_][joining(options_.op)];
@@ -255,7 +266,7 @@ void ReducePlan::fold_block(const Call& call, int64_t unit, int64_t first, int64
   const int64_t base = offset(unit / column_blocks_, kept_) + start;
   const Fold fold = table_.fold_columns[fold_][options_.op];
   const bool convert = inputs_[0].dtype != kStorageOf[fold_];
-  char* row = block_memory.get(kColumns * 8 * 2);
+  alignas(64) char row[kColumns * 8 * 2];
   auto* partial = reinterpret_cast<float*>(row + kColumns * 8);
   const auto fill = static_cast<float>(neutral(options_.op, true).real);
   const bool exact = is_extremum(options_.op);
@@ -287,16 +298,13 @@ void ReducePlan::fold_block(const Call& call, int64_t unit, int64_t first, int64
 void ReducePlan::reduce_columns(const Call& call) const {
   const int64_t units = count(kept_) * column_blocks_;
   const Number start = neutral(options_.op, total_ == F64);
-  const uint32_t threads =
-      inputs_[0].bytes > kParallelBytes ? call.context.threads : 1;
   const auto place = [&](int64_t unit) {
     return unit / column_blocks_ * inner_ + unit % column_blocks_ * kColumns;
   };
-  const int64_t rows = std::max<int64_t>(kRowsPerFlush, kSplitElements / std::min(inner_, kColumns));
-  const int64_t pieces = units < kFewUnits ? (n_reduced_ + rows - 1) / rows : 1;
+  const int64_t rows = rows_of_piece(), pieces = column_pieces();
   if (pieces == 1) {
     const int64_t grain = std::max<int64_t>(1, kSplitElements / (n_reduced_ * kColumns));
-    parallel(threads, units, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(units, grain, [&](int64_t begin, int64_t end) {
       Number totals[kColumns];
       for (int64_t unit = begin; unit < end; ++unit) {
         std::fill_n(totals, kColumns, start);
@@ -306,17 +314,18 @@ void ReducePlan::reduce_columns(const Call& call) const {
     });
     return;
   }
-  std::vector<Number> partial(static_cast<size_t>(units * pieces * kColumns), start);
-  parallel(threads, units * pieces, 1, [&](int64_t begin, int64_t end) {
+  auto* partial = call.scratch<Number>(partial_);
+  std::fill_n(partial, units * pieces * kColumns, start);
+  parallel_for(units * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % pieces * rows;
       fold_block(call, i / pieces, first, std::min(n_reduced_, first + rows),
-                 &partial[static_cast<size_t>(i * kColumns)]);
+                 &partial[i * kColumns]);
     }
   });
   const Fold join = table_.fold_columns[total_][joining(options_.op)];
   for (int64_t unit = 0; unit < units; ++unit) {
-    Number* totals = &partial[static_cast<size_t>(unit * pieces * kColumns)];
+    Number* totals = &partial[unit * pieces * kColumns];
     for (int64_t piece = 1; piece < pieces; ++piece)
       join(totals, totals + piece * kColumns, static_cast<size_t>(width(unit)));
     finish(call, place(unit), width(unit), totals);
@@ -329,7 +338,7 @@ void ReducePlan::finish(const Call& call, int64_t first, int64_t n, Number* tota
   const int64_t divisor = std::max<int64_t>(elements_, 1);
   const int dtype = outputs_[0].dtype;
   if (options_.mean && total_ == I64 && dtype != MX_INT64) {  // the sum wraps around before it is divided
-    char* narrow = block_memory.get(size * item_size(dtype));
+    alignas(64) char narrow[kColumns * 8];
     table_.store[total_][dtype](narrow, totals, size);
     table_.load[dtype][total_](totals, narrow, size);
   }
@@ -340,7 +349,7 @@ void ReducePlan::finish(const Call& call, int64_t first, int64_t n, Number* tota
   }
   char* out = call.output(0) + first * static_cast<int64_t>(item_size(dtype));
   if (call.adds(0)) {
-    char* there = block_memory.get(size * 8);
+    alignas(64) char there[kColumns * 8];
     table_.load[dtype][total_](there, out, size);
     table_.op[total_][MX_OP_ADD][0](totals, totals, there, nullptr, size);
   }
@@ -356,4 +365,4 @@ PlanPtr make_reduce_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
   return std::make_unique<ReducePlan>(std::move(inputs), std::move(outputs), options);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -8,7 +8,7 @@
 #include "mx_core/expression.h"
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct ReduceOptions {
   ReduceOp op;
@@ -21,4 +21,4 @@ struct ReduceOptions {
 PlanPtr make_reduce_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                          const ReduceOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChunk = 16 << 10;  // elements of a long row that are summed apart
@@ -60,11 +60,12 @@ void add_row(T* to, const T* from, Sum* sums, int64_t n) {
   }
 }
 
-class ScanPlan final : public WidePlan {
+class ScanPlan final : public UpcastPlan {
  public:
   ScanPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ScanOptions& options)
-      : WidePlan(inputs, outputs, floating(outputs[0].dtype) ? outputs[0].dtype : int{MX_FLOAT32}, outputs[0].elements),
-        o_(options) {}
+      : UpcastPlan(inputs, outputs, floating(outputs[0].dtype) ? outputs[0].dtype : int{MX_FLOAT32}, outputs[0].size()),
+        o_(options),
+        before_(add_scratch<double>(o_.inner > 1 ? 0 : chunks() + 1)) {}
 
  protected:
   void execute(const Call& call) const override {
@@ -82,12 +83,12 @@ class ScanPlan final : public WidePlan {
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T* data = read<T>(call, 0);
     if (o_.inner > 1) {
-      columns(call, data, output.data());
-    } else if (o_.outer >= static_cast<int64_t>(threads(call)) || o_.extent <= 2 * kChunk) {
-      parallel(threads(call), o_.outer, std::max<int64_t>(kChunk / o_.extent, 1), [&](int64_t begin, int64_t end) {
+      columns(data, output.data());
+    } else if (o_.outer >= int64_t{threads()} || o_.extent <= 2 * kChunk) {
+      parallel_for(o_.outer, std::max<int64_t>(kChunk / o_.extent, 1), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) scan_chunks(data + row * o_.extent, output.data() + row * o_.extent);
       });
     } else {
@@ -117,25 +118,26 @@ class ScanPlan final : public WidePlan {
   template <class T>
   void long_row(const Call& call, const T* from, T* to) const {
     using Sum = typename SumOf<T>::type;
-    std::vector<Sum> before(static_cast<size_t>(chunks()) + 1, Sum(0));
-    parallel(threads(call), chunks(), 1, [&](int64_t begin, int64_t end) {
+    Sum* before = call.scratch<Sum>(before_);
+    before[0] = Sum(0);
+    parallel_for(chunks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c)
-        before[static_cast<size_t>(c) + 1] = sum_row(from + first(c), size(c), step(), Sum(0));
+        before[c + 1] = sum_row(from + first(c), size(c), step(), Sum(0));
     });
-    for (size_t c = 1; c < before.size(); ++c) before[c] += before[c - 1];
-    parallel(threads(call), chunks(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t c = 1; c <= chunks(); ++c) before[c] += before[c - 1];
+    parallel_for(chunks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
-        Sum carry = before[static_cast<size_t>(c)];
+        Sum carry = before[c];
         scan_row(to + first(c), from + first(c), size(c), step(), carry);
       }
     });
   }
 
   template <class T>
-  void columns(const Call& call, const T* from, T* to) const {
+  void columns(const T* from, T* to) const {
     using Sum = typename SumOf<T>::type;
     const int64_t blocks = (o_.inner + kColumns - 1) / kColumns;
-    parallel(threads(call), o_.outer * blocks, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(o_.outer * blocks, 1, [&](int64_t begin, int64_t end) {
       alignas(64) Sum sums[kColumns];
       for (int64_t task = begin; task < end; ++task) {
         const int64_t start = task % blocks * kColumns, n = std::min(kColumns, o_.inner - start);
@@ -150,14 +152,15 @@ class ScanPlan final : public WidePlan {
   }
 
   const ScanOptions o_;
+  const Section before_;  // sums of the chunks in front of each
 };
 
 }  // namespace
 
 PlanPtr make_scan_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ScanOptions& o) {
   if (inputs.empty() || outputs.size() != 1) throw Error(MX_ERROR_VALUE, "[cumsum] expected an input and an output");
-  fits(o.outer >= 0 && o.extent >= 0 && o.inner >= 0 && inputs[0].elements == o.outer * o.extent * o.inner &&
-           inputs[0].elements == outputs[0].elements,
+  fits(o.outer >= 0 && o.extent >= 0 && o.inner >= 0 && inputs[0].size() == o.outer * o.extent * o.inner &&
+           inputs[0].size() == outputs[0].size(),
        "cumsum");
   const int dtype = outputs[0].dtype;
   const bool loops = floating(dtype) || dtype == MX_INT32 || dtype == MX_INT64;
@@ -166,4 +169,4 @@ PlanPtr make_scan_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, cons
   return std::make_unique<ScanPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // Along the middle axis of (outer, extent, inner); floating-point numbers are added in double.
 struct ScanOptions {
@@ -17,4 +17,4 @@ struct ScanOptions {
 // depend on the number of threads.
 PlanPtr make_scan_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ScanOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,9 +4,7 @@
 #include "onednn/bindings_primitives.h"
 #include "rnn/rnn.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // A recurrent stack, as Python hands it over.
@@ -57,4 +55,4 @@ void bind_rnn(py::module_& m) {
       });
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,10 +6,12 @@
 #include <array>
 #include <type_traits>
 
+#include "onednn/engine.h"
+#include "common/scratch.h"
 #include "rnn/rnn_cells.h"
 #include "rnn/rnn_weights.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -20,7 +22,7 @@ class Rnn final : public Plan {
  public:
   Rnn(const Signature& s, const RnnOptions& o)
       : Plan(s, rnn_cost(RnnLayout(s.inputs[0].shape, o), 1)), o_(o), l_(s.inputs[0].shape, o),
-        weights_(l_, o.mode, s.inputs[0].type, threads_) {
+        weights_(l_, o.mode, data_type(s.inputs[0]), threads()) {
     check_sizes(s);
     random_blocks = o.random_blocks;
     lay_out();
@@ -37,7 +39,7 @@ class Rnn final : public Plan {
     if (o_.state_outputs) next += n_states;
     if (l_.reserve() > 0 && !o_.packed) reserve_ = next++;
     if (o_.has_mask) mask_ = next++;
-    if (s.outputs.size() != next || next > kMaxOutputs) throw Unsupported{};
+    if (s.outputs.size() != next) throw Unsupported{};
     require_size(s.outputs[0], l_.sequence());
     if (o_.state_outputs)
       for (size_t i = 0; i < n_states; ++i) require_size(s.outputs[1 + i], s.inputs[2].size());
@@ -56,33 +58,38 @@ class Rnn final : public Plan {
     value_ = sections.add<T>(kExact<T> ? l_.state() : 0);
     gates_ = sections.add<float>(weights_.chunk() * step);
     for (size_t& sequence : sequences_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
-    set_scratch(sections.bytes());
+    whole_lengths_ = sections.add<int64_t>(o_.has_lengths ? l_.batch : 0);
+    add_scratch(sections.bytes());
   }
 
   void execute(const Call& call) const override {
     bool any = false;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) any = any || call.wanted(i);
     if (!any) return;
-    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(l_.cell_state ? 4 : 3) : nullptr);
-    const Substitutes out(signature_, call, 1u);
-    RnnRun run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<char*>(call.context.scratch[0])};
+    auto* scratch = static_cast<char*>(call.context.scratch[0]);
+    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(l_.cell_state ? 4 : 3) : nullptr,
+                             reinterpret_cast<int64_t*>(scratch + whole_lengths_));
+    RnnRun run{call, lengths, scratch};
     T* reserve = reserve_ != 0 ? run.written<T>(reserve_) : nullptr;
     const auto* x = call.input<T>(0);
     for (int64_t layer = 0; layer < l_.layers; ++layer) {
       const bool top = layer == l_.layers - 1;
       T* spare = run.part<T>(sequences_[layer % 2]);
-      T* y = top ? static_cast<T*>(out.of(0)) : reserve != nullptr ? reserve + l_.kept_outputs(layer) : spare;
+      T* y = top ? call.target<T>(0) : reserve != nullptr ? reserve + l_.kept_outputs(layer) : spare;
       for (int64_t direction = 0; direction < l_.directions; ++direction)
         run_layer(run, layer, direction, x, y + direction * l_.units, l_.keeps_gates ? reserve : nullptr);
       x = y;
       if (o_.has_mask && !top) x = drop(run, layer, y, spare);
     }
-    out.deliver();
+  }
+  // The top layer's sequence is computed whether it is wanted or not.
+  bool stages(size_t i, const uint8_t* req) const override {
+    return req[i] == MX_REQ_ADD || (i == 0 && req[i] == MX_REQ_NULL);
   }
 
   RnnWeights::Parts weights(RnnRun& run, int64_t layer, int64_t direction) const {
     if (o_.packed) return weights_.at(layer, run.call.input<char>(1) + weights_.offset(layer, direction));
-    return weights_.pack(run.stream, run.call.input<T>(1), layer, direction, run.part<char>(packed_));
+    return weights_.pack(run.call.input<T>(1), layer, direction, run.part<char>(packed_));
   }
 
   // What goes on in float32 from the first step: c of lstm, h of gru.
@@ -120,8 +127,8 @@ class Rnn final : public Plan {
     const T* h_before = run.call.input<T>(2) + stack * l_.state();
     const float* state_before = first_state(run, stack);
     const RnnWeights::Parts parts = weights(run, layer, direction);
-    Product::Frame whole(weights_.of_input(layer), run.stream, run.part<char>(pad_));
-    Product::Frame step(weights_.of_state(), run.stream, run.part<char>(pad_));
+    Product::Frame whole(weights_.of_input(layer), run.part<char>(pad_));
+    Product::Frame step(weights_.of_state(), run.part<char>(pad_));
     for (int64_t done = 0; done < l_.steps; done += weights_.chunk()) {
       const int64_t some = std::min(weights_.chunk(), l_.steps - done);
       float* keep = nullptr;
@@ -130,7 +137,7 @@ class Rnn final : public Plan {
       for (int64_t i = 0; i < some; ++i) {
         const int64_t local = running(i, some, direction), t = chunk.first + local;
         {
-          ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
+          TeamScope team(std::min(step_threads(l_), team_size()));
           step.run(h_before, parts.r, run.part<float>(recurrent_));
         }
         CellForward<T> cell{};
@@ -212,7 +219,7 @@ class Rnn final : public Plan {
     };
     const int64_t head = std::min(skip, n);
     if (head > 0) piece(0, head, start % 4);
-    parallel_for((n - head + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
+    parallel_shares((n - head + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         piece(head + i * kPiece, std::min(kPiece, n - head - i * kPiece), 0);
     });
@@ -223,7 +230,7 @@ class Rnn final : public Plan {
   const RnnLayout l_;
   const RnnWeights weights_;
   size_t reserve_ = 0, mask_ = 0;  // outputs; 0: there is none
-  size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, sequences_[2];
+  size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, sequences_[2], whole_lengths_;
 };
 
 // parameters -> what Rnn reads with `packed`
@@ -231,20 +238,19 @@ template <class T>
 class PackRnn final : public Plan {
  public:
   PackRnn(const Signature& s, const RnnLayout& l, const RnnOptions& o, int threads)
-      : Plan(counted(s, 1, 1), bandwidth_cost(s)), l_(l), weights_(l, o.mode, s.inputs[0].type, threads) {
+      : Plan(counted(s, 1, 1), bandwidth_cost(s)), l_(l), weights_(l, o.mode, data_type(s.inputs[0]), threads) {
     require_size(s.inputs[0], l_.parameters());
     require_size(s.outputs[0], static_cast<int64_t>(weights_.bytes() / sizeof(float)));
-    if (s.outputs[0].type != DataType::f32) throw Unsupported{};
+    if (data_type(s.outputs[0]) != DataType::f32) throw Unsupported{};
   }
 
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
     if (call.adds(0)) throw Error(MX_ERROR_VALUE, "packed parameters are not added to");
-    dnnl::stream stream(cpu_engine());
     for (int64_t layer = 0; layer < l_.layers; ++layer)
       for (int64_t direction = 0; direction < l_.directions; ++direction)
-        weights_.place(stream, call.input<T>(0), layer, direction,
+        weights_.place(call.input<T>(0), layer, direction,
                        call.output<char>(0) + weights_.offset(layer, direction));
   }
 
@@ -252,7 +258,7 @@ class PackRnn final : public Plan {
   const RnnWeights weights_;
 };
 
-int team(const RnnLayout& l) { return rnn_cost(l, 1).parallel() ? omp_get_max_threads() : 1; }
+int team(const RnnLayout& l) { return rnn_cost(l, 1).parallel() ? team_size() : 1; }
 
 const Spec& data_of(const Signature& s) {
   if (s.inputs.empty() || s.outputs.empty()) throw Unsupported{};
@@ -270,14 +276,14 @@ PlanPtr rnn(const Signature& s, const RnnOptions& o) {
 
 PackedRnn packed_rnn(const Signature& s, const RnnOptions& o) {
   const RnnLayout layout(data_of(s).shape, o);
-  const RnnWeights weights(layout, o.mode, s.inputs[0].type, team(layout));
+  const RnnWeights weights(layout, o.mode, data_type(s.inputs[0]), team(layout));
   return {static_cast<int64_t>(weights.bytes() / sizeof(float)), weights.format()};
 }
 
 PlanPtr pack_rnn(const Signature& s, const Spec& data, const RnnOptions& o) {
   const RnnLayout layout(data.shape, o);
-  if (data_of(s).type == DataType::f32) return std::make_unique<PackRnn<float>>(s, layout, o, team(layout));
+  if (data_of(s).dtype == MX_FLOAT32) return std::make_unique<PackRnn<float>>(s, layout, o, team(layout));
   return std::make_unique<PackRnn<BFloat16>>(s, layout, o, team(layout));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

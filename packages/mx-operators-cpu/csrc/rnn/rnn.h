@@ -4,9 +4,9 @@
 // They throw Unsupported (or dnnl::error) when another candidate should be asked.
 #pragma once
 
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 enum class RnnMode { relu, tanh, gru, lstm };
 
@@ -35,4 +35,4 @@ PlanPtr pack_rnn(const Signature& signature, const Spec& data, const RnnOptions&
 // the forward inputs but the lengths
 PlanPtr rnn_backward(const Signature& signature, const RnnOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

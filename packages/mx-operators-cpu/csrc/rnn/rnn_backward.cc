@@ -6,11 +6,13 @@
 #include <optional>
 #include <type_traits>
 
+#include "onednn/engine.h"
+#include "common/scratch.h"
 #include "norm/channel_loops.h"
 #include "rnn/rnn_cells.h"
 #include "rnn/rnn_space.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -19,13 +21,13 @@ class RnnBackward final : public Plan {
   RnnBackward(const Signature& s, const RnnOptions& o)
       : Plan(s, rnn_cost(layout(s, o), 2)), o_(o), l_(layout(s, o)), data_(heads(o)) {
     check_sizes(s);
-    const DataType type = s.outputs[0].type;
+    const DataType type = data_type(s.outputs[0]);
     const auto product = [type](ProductShape shape, DataType result) {
       shape.type = type;
       shape.result = result;
       return Product(shape);
     };
-    ThreadScope team(threads_);
+    TeamScope team(threads());
     for (int64_t layer = 0; layer < std::min<int64_t>(l_.layers, 2); ++layer) {
       const int64_t k = l_.width(layer), n = l_.steps * l_.batch, rows = l_.rows();
       ProductShape down = {n, rows, k, {rows, 1}, {k, 1}, k};
@@ -39,7 +41,7 @@ class RnnBackward final : public Plan {
     if (l_.steps > 1)
       others_.emplace(product({l_.rows(), (l_.steps - 1) * l_.batch, l_.units, {1, l_.rows()}, {l_.width(), 1},
                                l_.units, true}, type));
-    ThreadScope small(step_threads(l_));
+    TeamScope small(step_threads(l_));
     step_.emplace(product({l_.batch, l_.rows(), l_.units, {l_.rows(), 1}, {l_.units, 1}, l_.units,
                            gru() || o_.has_lengths}, DataType::f32));
     lay_out();
@@ -99,7 +101,8 @@ class RnnBackward final : public Plan {
     dropped_ = sections.add<T>(o_.has_mask ? l_.sequence() : 0);
     cleaned_ = sections.add<T>(o_.has_lengths ? l_.steps * l_.batch * l_.input : 0);
     d_first_ = sections.add<T>(o_.has_lengths && l_.directions > 1 ? l_.batch * l_.rows() : 0);
-    set_scratch(sections.bytes());
+    whole_lengths_ = sections.add<int64_t>(o_.has_lengths ? l_.batch : 0);
+    add_scratch(sections.bytes());
   }
 
   const T* reserve(const Call& call) const { return reserve_ != 0 ? call.input<T>(reserve_) : nullptr; }
@@ -113,7 +116,7 @@ class RnnBackward final : public Plan {
   void masked(const T* x, const T* mask, T* y) const {
     constexpr int64_t kPiece = 16384;
     const int64_t n = l_.sequence();
-    parallel_for((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
+    parallel_shares((n + kPiece - 1) / kPiece, [&](int64_t begin, int64_t end) {
       multiply(x + begin * kPiece, mask + begin * kPiece, y + begin * kPiece,
                std::min(end * kPiece, n) - begin * kPiece);
     });
@@ -121,7 +124,7 @@ class RnnBackward final : public Plan {
 
   // Data without what lies behind the sequences: it would be multiplied by 0, which NaN survives.
   void clean(const RnnLengths& lengths, const T* x, T* cleaned) const {
-    parallel_for(l_.steps, [&](int64_t first, int64_t last) {
+    parallel_shares(l_.steps, [&](int64_t first, int64_t last) {
       for (int64_t t = first; t < last; ++t) {
         const auto copy = [&](int64_t begin, int64_t end) {
           const int64_t start = (t * l_.batch + begin) * l_.input;
@@ -139,9 +142,10 @@ class RnnBackward final : public Plan {
     bool any = false;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) any = any || call.wanted(i);
     if (!any) return;
-    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(lengths_) : nullptr);
-    const Substitutes out(signature_, call, 0);
-    RnnRun run{call, out, lengths, dnnl::stream(cpu_engine()), static_cast<char*>(call.context.scratch[0])};
+    auto* scratch = static_cast<char*>(call.context.scratch[0]);
+    const RnnLengths lengths(l_, o_.has_lengths ? call.input<float>(lengths_) : nullptr,
+                             reinterpret_cast<int64_t*>(scratch + whole_lengths_));
+    RnnRun run{call, lengths, scratch};
     const auto* head = call.input<T>(0);
     for (int64_t layer = l_.layers; layer-- > 0;) {
       const T* x = layer == 0 ? call.input<T>(data_) : outputs_of(call, layer - 1);
@@ -161,8 +165,8 @@ class RnnBackward final : public Plan {
       if (layer > 0 && o_.has_mask) masked(below, mask_of(call, layer - 1), below);
       head = below;
     }
-    out.deliver();
   }
+  bool stages(size_t i, const uint8_t* req) const override { return req[i] == MX_REQ_ADD; }
 
   // Fills d_gates_ and d_recurrent_, and writes the gradients of the first states.
   void through_steps(RnnRun& run, int64_t layer, int64_t direction, const T* head) const {
@@ -182,7 +186,7 @@ class RnnBackward final : public Plan {
     const T* values = l_.keeps_gates ? reserve(call) + l_.kept_values(layer, direction) : nullptr;
     const T* h_first = call.input<T>(data_ + 2) + stack * l_.state();
     const T* c_first = l_.cell_state ? call.input<T>(data_ + 3) + stack * l_.state() : nullptr;
-    Product::Frame step(*step_, run.stream, run.part<char>(pad_));
+    Product::Frame step(*step_, run.part<char>(pad_));
     const void* r = step.pack(call.input<T>(data_ + 1) + l_.r(layer, direction), run.part<char>(packed_));
     for (int64_t i = l_.steps; i-- > 0;) {
       const int64_t t = running(i, l_.steps, direction), before = running(i - 1, l_.steps, direction);
@@ -211,7 +215,7 @@ class RnnBackward final : public Plan {
               std::fill(d_r + begin * l_.rows(), d_r + end * l_.rows(), T(0.0f));
             });
       });
-      ThreadScope team(std::min(step_threads(l_), omp_get_max_threads()));
+      TeamScope team(std::min(step_threads(l_), team_size()));
       step.run(d_r, r, dh);
     }
     for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i)
@@ -284,14 +288,14 @@ class RnnBackward final : public Plan {
   }
 
   void multiply_into(RnnRun& run, const Product& product, const T* a, const T* b, T* c) const {
-    Product::Frame frame(product, run.stream, run.part<char>(pad_));
+    Product::Frame frame(product, run.part<char>(pad_));
     frame.run(a, frame.pack(b, run.part<char>(packed_)), c);
   }
 
   // The sum over steps and batch.
   void sum_steps(const T* d, T* total) const {
     const int64_t columns = l_.rows(), blocks = (columns + kBlockChannels - 1) / kBlockChannels;
-    parallel_for(blocks, [&](int64_t begin, int64_t end) {
+    parallel_shares(blocks, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         const int64_t first = b * kBlockChannels, some = std::min(kBlockChannels, columns - first);
         double result[kBlockChannels] = {};
@@ -324,7 +328,7 @@ class RnnBackward final : public Plan {
   std::optional<Product> down_[2], down_more_[2];  // of the first layer, of the others; second direction
   std::optional<Product> weights_[2], first_, others_, step_;
   size_t pad_, packed_, d_gates_, d_recurrent_, dh_, dc_, heads_[2], dropped_,
-      cleaned_, d_first_;
+      cleaned_, d_first_, whole_lengths_;
 };
 
 }  // namespace
@@ -337,4 +341,4 @@ PlanPtr rnn_backward(const Signature& s, const RnnOptions& o) {
   return std::make_unique<RnnBackward<BFloat16>>(s, o);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,13 +6,12 @@
 #include <type_traits>
 
 #include "common/clones.h"
+#include "common/elements.h"
+#include "common/math32.h"
 #include "mx_core/philox.hpp"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
-
-#include "common/math32.h"
-#include "common/elements.h"
 
 MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
 
@@ -208,4 +207,4 @@ void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p
 MX_CELLS(float)
 MX_CELLS(BFloat16)
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -10,7 +10,7 @@
 #include "common/bfloat16.h"
 #include "rnn/rnn.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // Rows [begin, end) of one step.
 template <class T>
@@ -55,4 +55,4 @@ void multiply(const T* x, const T* mask, T* y, int64_t n);
 template <class T>
 void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, T* mask);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,7 +6,7 @@
 
 #include "rnn/rnn.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct RnnLayout {
   int64_t steps, batch, input, units, layers, directions, gates;
@@ -53,4 +53,4 @@ struct RnnLayout {
 // The step that follows in a direction's running order.
 inline int64_t running(int64_t i, int64_t steps, int64_t direction) { return direction == 0 ? i : steps - 1 - i; }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

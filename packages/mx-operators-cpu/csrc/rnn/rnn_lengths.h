@@ -4,30 +4,29 @@
 #pragma once
 
 #include <sstream>
-#include <vector>
 
 #include "rnn/rnn_layout.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 class RnnLengths {
  public:
-  // All sequences are full where `lengths` is nullptr.
-  RnnLengths(const RnnLayout& l, const float* lengths) : batch_(l.batch) {
+  // All sequences are full where `lengths` is nullptr.  `whole`: memory for a number for each.
+  RnnLengths(const RnnLayout& l, const float* lengths, int64_t* whole) {
     if (lengths == nullptr) return;
-    lengths_.reserve(static_cast<size_t>(batch_));
-    for (int64_t n = 0; n < batch_; ++n) {
+    for (int64_t n = 0; n < l.batch; ++n) {
       if (!(lengths[n] >= 0 && lengths[n] <= static_cast<float>(l.steps))) {
         std::ostringstream message;
         message << "[RNN] sequence_length: expected 0 to " << l.steps << ", got " << lengths[n];
         throw Error(MX_ERROR_INDEX, message.str());
       }
-      lengths_.push_back(static_cast<int64_t>(lengths[n]));
+      whole[n] = static_cast<int64_t>(lengths[n]);
     }
+    lengths_ = whole;
   }
 
-  bool padded() const { return !lengths_.empty(); }
-  int64_t operator[](int64_t row) const { return lengths_[static_cast<size_t>(row)]; }
+  bool padded() const { return lengths_ != nullptr; }
+  int64_t operator[](int64_t row) const { return lengths_[row]; }
 
   // Calls `within(begin, end)` and `beyond(begin, end)` for runs of the rows [begin, end) at step t.
   template <class Within, class Beyond>
@@ -43,8 +42,7 @@ class RnnLengths {
   }
 
  private:
-  const int64_t batch_;
-  std::vector<int64_t> lengths_;
+  const int64_t* lengths_ = nullptr;
 };
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

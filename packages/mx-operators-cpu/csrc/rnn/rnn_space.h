@@ -6,17 +6,14 @@
 #include "matmul/packed_matmul.h"
 #include "rnn/rnn_layout.h"
 #include "rnn/rnn_lengths.h"
-#include "common/sections.h"
-#include "common/staging.h"
+#include "common/float_types.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // What every run of a stack needs, to be passed about.
 struct RnnRun {
   const Call& call;
-  const Substitutes& out;
   const RnnLengths& lengths;
-  dnnl::stream stream;
   char* scratch;
 
   template <class T>
@@ -25,7 +22,7 @@ struct RnnRun {
   }
   template <class T>
   T* written(size_t output) const {
-    return call.wanted(output) ? static_cast<T*>(out.of(output)) : nullptr;
+    return call.wanted(output) ? call.target<T>(output) : nullptr;
   }
 };
 
@@ -37,7 +34,7 @@ void over_batch(const RnnLayout& layout, const Body& body) {
   if (layout.state() < kParallelUnits) {
     body(int64_t{0}, layout.batch);
   } else {
-    parallel_for(layout.batch, body);
+    parallel_shares(layout.batch, body);
   }
 }
 
@@ -51,7 +48,7 @@ inline Cost rnn_cost(const RnnLayout& l, double products) {
 // 1 where no team would pay for a product of that size, else the team's size.
 inline int step_threads(const RnnLayout& l) {
   const Cost cost = {2.0 * static_cast<double>(l.state() * l.rows()), 0};
-  return cost.parallel() ? omp_get_max_threads() : 1;
+  return cost.parallel() ? team_size() : 1;
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "rnn/rnn.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChunkBytes = 4 << 20;  // of gates whose products are made at once
@@ -30,11 +30,11 @@ RnnWeights::RnnWeights(const RnnLayout& l, RnnMode mode, DataType type, int thre
     return shape;
   };
   {
-    ThreadScope team(threads);
+    TeamScope team(threads);
     for (int64_t layer = 0; layer < std::min<int64_t>(l.layers, 2); ++layer)
       input_[layer].emplace(product(chunk_ * l.batch, l.width(layer)));
   }
-  ThreadScope small(step_threads(l));
+  TeamScope small(step_threads(l));
   state_.emplace(product(l.batch, l.units));
   for (size_t kind = 0; kind < 2; ++kind) {
     const size_t w = input_[kind] ? input_[kind]->packed_bytes() : 0;
@@ -74,29 +74,29 @@ RnnWeights::Parts RnnWeights::at(int64_t layer, const void* space) const {
 }
 
 template <class T>
-RnnWeights::Parts RnnWeights::pack(dnnl::stream& stream, const T* parameters, int64_t layer, int64_t direction,
+RnnWeights::Parts RnnWeights::pack(const T* parameters, int64_t layer, int64_t direction,
                                    void* space) const {
   const Parts to = at(layer, space);
   sum_biases(layout_, apart_, parameters + layout_.b_w(layer, direction), parameters + layout_.b_r(layer, direction),
              const_cast<float*>(to.bias));
   const auto packed = [&](const Product& product, int64_t from, const void* place) {
-    return Product::Frame(product, stream, nullptr).pack(parameters + from, const_cast<void*>(place));
+    return Product::Frame(product, nullptr).pack(parameters + from, const_cast<void*>(place));
   };
   return {to.bias, packed(of_input(layer), layout_.w(layer, direction), to.w),
           packed(of_state(), layout_.r(layer, direction), to.r)};
 }
 
 template <class T>
-void RnnWeights::place(dnnl::stream& stream, const T* parameters, int64_t layer, int64_t direction,
+void RnnWeights::place(const T* parameters, int64_t layer, int64_t direction,
                        void* space) const {
-  const Parts to = at(layer, space), made = pack(stream, parameters, layer, direction, space);
+  const Parts to = at(layer, space), made = pack(parameters, layer, direction, space);
   if (made.w != to.w) std::memcpy(const_cast<void*>(to.w), made.w, of_input(layer).packed_bytes());
   if (made.r != to.r) std::memcpy(const_cast<void*>(to.r), made.r, of_state().packed_bytes());
 }
 
-template RnnWeights::Parts RnnWeights::pack(dnnl::stream&, const float*, int64_t, int64_t, void*) const;
-template RnnWeights::Parts RnnWeights::pack(dnnl::stream&, const BFloat16*, int64_t, int64_t, void*) const;
-template void RnnWeights::place(dnnl::stream&, const float*, int64_t, int64_t, void*) const;
-template void RnnWeights::place(dnnl::stream&, const BFloat16*, int64_t, int64_t, void*) const;
+template RnnWeights::Parts RnnWeights::pack(const float*, int64_t, int64_t, void*) const;
+template RnnWeights::Parts RnnWeights::pack(const BFloat16*, int64_t, int64_t, void*) const;
+template void RnnWeights::place(const float*, int64_t, int64_t, void*) const;
+template void RnnWeights::place(const BFloat16*, int64_t, int64_t, void*) const;
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -9,7 +9,7 @@
 
 #include "rnn/rnn_space.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 class RnnWeights {
  public:
@@ -33,12 +33,12 @@ class RnnWeights {
 
   // Brings what lies in the operator's `parameters` to `space`, or leaves weights there that lie well.
   template <class T>
-  Parts pack(dnnl::stream& stream, const T* parameters, int64_t layer, int64_t direction, void* space) const;
+  Parts pack(const T* parameters, int64_t layer, int64_t direction, void* space) const;
   // What was brought there.
   Parts at(int64_t layer, const void* space) const;
   // `at`, with weights copied that `pack` would leave.
   template <class T>
-  void place(dnnl::stream& stream, const T* parameters, int64_t layer, int64_t direction, void* space) const;
+  void place(const T* parameters, int64_t layer, int64_t direction, void* space) const;
 
   // Steps whose input products are made at once, and that product.
   int64_t chunk() const { return chunk_; }
@@ -58,4 +58,4 @@ class RnnWeights {
   Sizes parts_[2];
 };
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -6,7 +6,7 @@
 template <int Code> struct StorageType;
 template <> struct StorageType<MX_FLOAT32> { using type = float; };
 template <> struct StorageType<MX_FLOAT64> { using type = double; };
-template <> struct StorageType<MX_FLOAT16> { using type = Half; };
+template <> struct StorageType<MX_FLOAT16> { using type = Float16; };
 template <> struct StorageType<MX_UINT8> { using type = uint8_t; };
 template <> struct StorageType<MX_INT32> { using type = int32_t; };
 template <> struct StorageType<MX_INT8> { using type = int8_t; };
@@ -16,19 +16,13 @@ template <> struct StorageType<MX_INT16> { using type = int16_t; };
 template <> struct StorageType<MX_UINT16> { using type = uint16_t; };
 template <> struct StorageType<MX_UINT32> { using type = uint32_t; };
 template <> struct StorageType<MX_UINT64> { using type = uint64_t; };
-template <> struct StorageType<MX_BFLOAT16> { using type = BFloat; };
+template <> struct StorageType<MX_BFLOAT16> { using type = BFloat16; };
 template <int Code> using Storage = typename StorageType<Code>::type;
 
 // ---- one element ----
 
-inline float widen(BFloat x) { return float_of(static_cast<uint32_t>(x.bits) << 16); }
-inline float widen(Half x) {
-  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fffu) << 13;
-  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
-  // Moves the exponent from bias 15 to 127 by a multiplication, which also normalises subnormals.
-  const uint32_t finite = bits_of(float_of(magnitude) * 5.192296858534828e33f);
-  return float_of(((x.bits & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : finite) | sign);
-}
+inline float widen(BFloat16 x) { return float(x); }
+inline float widen(Float16 x) { return float(x); }
 inline float widen(Bool x) { return x.byte != 0 ? 1.0f : 0.0f; }
 template <class T> inline T widen(T x) { return x; }
 
@@ -45,31 +39,12 @@ inline float narrowed(double x) {
 inline float narrowed(int32_t x) { return static_cast<float>(x); }
 inline float narrowed(int64_t x) { return static_cast<float>(x); }
 
-inline BFloat to_bfloat(float x) {
-  const uint32_t bits = bits_of(x);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return {static_cast<uint16_t>(x != x ? (bits >> 16) | 0x40u : rounded)};
-}
-inline Half to_half(float x) {
-  const uint32_t magnitude = bits_of(x) & 0x7fffffffu;
-  const uint32_t sign = (bits_of(x) >> 16) & 0x8000u;
-  const uint32_t rounded =
-      (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;  // 2^-14 and above
-  const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t bits = magnitude < 0x38800000u ? subnormal : rounded;
-  bits = magnitude >= 0x47800000u ? 0x7c00u : bits;
-  bits = magnitude > 0x7f800000u ? 0x7e00u : bits;
-  return {static_cast<uint16_t>(bits | sign)};
-}
-
 template <class To, class From>
 inline To narrow(From x) {
   if constexpr (std::is_same_v<To, Bool>) {
     return Bool{static_cast<uint8_t>(x != From(0))};
-  } else if constexpr (std::is_same_v<To, Half>) {
-    return to_half(narrowed(x));
-  } else if constexpr (std::is_same_v<To, BFloat>) {
-    return to_bfloat(narrowed(x));
+  } else if constexpr (std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>) {
+    return To(narrowed(x));
   } else if constexpr (kIsFloat<From> && !kIsFloat<To>) {
     return truncated<To>(x);
   } else {

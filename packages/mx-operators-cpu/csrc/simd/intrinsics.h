@@ -4,7 +4,7 @@
 // each instruction set's translation unit, inside its own namespace; MX_VECTOR is its width.
 
 #if MX_VECTOR == 512
-inline size_t load_half_vectors(float* out, const Half* in, size_t n) {
+inline size_t load_half_vectors(float* out, const Float16* in, size_t n) {
   size_t i = 0;
   for (; i + 16 <= n; i += 16) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
@@ -12,7 +12,7 @@ inline size_t load_half_vectors(float* out, const Half* in, size_t n) {
   }
   return i;
 }
-inline size_t store_half_vectors(Half* out, const float* in, size_t n) {
+inline size_t store_half_vectors(Float16* out, const float* in, size_t n) {
   size_t i = 0;
   for (; i + 16 <= n; i += 16) {
     const __m256i y = _mm512_cvtps_ph(_mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
@@ -21,7 +21,7 @@ inline size_t store_half_vectors(Half* out, const float* in, size_t n) {
   return i;
 }
 #elif MX_VECTOR == 256
-inline size_t load_half_vectors(float* out, const Half* in, size_t n) {
+inline size_t load_half_vectors(float* out, const Float16* in, size_t n) {
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
@@ -29,7 +29,7 @@ inline size_t load_half_vectors(float* out, const Half* in, size_t n) {
   }
   return i;
 }
-inline size_t store_half_vectors(Half* out, const float* in, size_t n) {
+inline size_t store_half_vectors(Float16* out, const float* in, size_t n) {
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m128i y = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
@@ -38,8 +38,8 @@ inline size_t store_half_vectors(Half* out, const float* in, size_t n) {
   return i;
 }
 #else
-inline size_t load_half_vectors(float*, const Half*, size_t) { return 0; }
-inline size_t store_half_vectors(Half*, const float*, size_t) { return 0; }
+inline size_t load_half_vectors(float*, const Float16*, size_t) { return 0; }
+inline size_t store_half_vectors(Float16*, const float*, size_t) { return 0; }
 #endif
 
 // 64 aligned bytes, past the caches.

@@ -7,7 +7,7 @@
 
 #include "mx_core/failure.hpp"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 const LoopTable* loops_named(const char* name) {
 #if defined(__x86_64__)
@@ -48,4 +48,4 @@ const LoopTable& loops() {
   return *best;
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -9,7 +9,7 @@
 
 #include "common/dtype.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // out[i] = f(a[i], b[i], c[i]); operands a form marks as scalar are read at index 0 only.
 using Loop = void (*)(void* out, const void* a, const void* b, const void* c, size_t n);
@@ -82,4 +82,4 @@ const LoopTable& avx2_loops();
 const LoopTable& avx512_loops();
 #endif
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

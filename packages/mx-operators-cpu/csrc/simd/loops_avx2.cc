@@ -7,16 +7,18 @@
 #include <type_traits>
 #include <utility>
 
-#include "simd/loops.h"
-#include "mx_core/expression.h"
+#include "common/clones.h"
+#include "common/math32.h"
 #include "elementwise/special_functions.h"
+#include "mx_core/expression.h"
+#include "simd/loops.h"
 
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt")
 #define MX_ISA avx2
 #define MX_VECTOR 256
 #include "simd/loops_impl.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 const LoopTable& avx2_loops() {
   static const LoopTable* table = [] {
@@ -27,5 +29,5 @@ const LoopTable& avx2_loops() {
   return *table;
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu
 #endif

@@ -7,16 +7,18 @@
 #include <type_traits>
 #include <utility>
 
-#include "simd/loops.h"
-#include "mx_core/expression.h"
+#include "common/clones.h"
+#include "common/math32.h"
 #include "elementwise/special_functions.h"
+#include "mx_core/expression.h"
+#include "simd/loops.h"
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi,bmi2,lzcnt,prefer-vector-width=512")
 #define MX_ISA avx512
 #define MX_VECTOR 512
 #include "simd/loops_impl.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 const LoopTable& avx512_loops() {
   static const LoopTable* table = [] {
@@ -27,5 +29,5 @@ const LoopTable& avx512_loops() {
   return *table;
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu
 #endif

@@ -8,9 +8,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "simd/loops.h"
-#include "mx_core/expression.h"
+#include "common/clones.h"
+#include "common/math32.h"
 #include "elementwise/special_functions.h"
+#include "mx_core/expression.h"
+#include "simd/loops.h"
 
 #if defined(__x86_64__)
 #pragma GCC target("sse4.2,ssse3,popcnt")
@@ -19,7 +21,7 @@
 #define MX_VECTOR 128
 #include "simd/loops_impl.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 const LoopTable& baseline_loops() {
   static const LoopTable* table = [] {
@@ -30,4 +32,4 @@ const LoopTable& baseline_loops() {
   return *table;
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,18 +5,15 @@
 // the linker cannot merge code of different instruction sets.
 
 #define MX_INDEPENDENT _Pragma("GCC ivdep")
-#define MX_INLINE inline __attribute__((always_inline))
-#define MX_INLINE_LAMBDA __attribute__((always_inline))
 // GCC 12 takes the undefined upper halves in its own intrinsics for an oversight of ours.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace MX_ISA {
 namespace {
 
-#include "common/math32.h"
 #include "simd/arithmetic.h"
 #include "simd/intrinsics.h"
 #include "simd/convert.h"
@@ -344,4 +341,4 @@ void fill_table(LoopTable& table, const char* name) {
 
 }  // namespace
 }  // namespace MX_ISA
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,9 +4,7 @@
 #include "softmax/softmax.h"
 #include "onednn/bindings_primitives.h"
 
-namespace py = pybind11;
-
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const SoftmaxOptions&)>
@@ -50,4 +48,4 @@ void bind_softmax(py::module_& m) {
       py::arg("label_is_distribution"), py::arg("normalization"));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

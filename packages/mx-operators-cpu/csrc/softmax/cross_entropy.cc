@@ -8,7 +8,7 @@
 #include "softmax/softmax.h"
 #include "softmax/softmax_rows.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 constexpr double kLeast = 1e-8;  // probabilities below count as this much
@@ -36,7 +36,7 @@ class CrossEntropyForward final : public CrossEntropy {
  public:
   explicit CrossEntropyForward(const Signature& s) : CrossEntropy(s, s.inputs[0], s.inputs[1]) {
     require_sizes(s.outputs, {1});
-    set_scratch(static_cast<size_t>(rows_) * sizeof(double));
+    add_scratch(static_cast<size_t>(rows_) * sizeof(double));
   }
 
  private:
@@ -50,7 +50,7 @@ class CrossEntropyForward final : public CrossEntropy {
     }
     if (!call.wanted(0)) return;
     auto* losses = static_cast<double*>(call.context.scratch[0]);
-    parallel_for(rows_, [&](int64_t begin, int64_t end) {
+    parallel_shares(rows_, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float* x = data + r * classes_;
         const float top = largest(x, classes_);
@@ -70,7 +70,7 @@ class CrossEntropyBackward final : public CrossEntropy {
   explicit CrossEntropyBackward(const Signature& s) : CrossEntropy(s, s.inputs[1], s.inputs[2]) {
     require_size(s.inputs[0], 1);
     require_sizes(s.outputs, {rows_ * classes_});
-    set_scratch(static_cast<size_t>(threads_) * static_cast<size_t>(classes_) * sizeof(float));
+    add_scratch(static_cast<size_t>(threads()) * static_cast<size_t>(classes_) * sizeof(float));
   }
 
  private:
@@ -103,4 +103,4 @@ PlanPtr cross_entropy_backward(const Signature& signature) {
   return std::make_unique<CrossEntropyBackward>(counted(signature, 3, 1));
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -3,7 +3,7 @@
 #include "onednn/primitive_program.h"
 #include "softmax/softmax_rows.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 dnnl::algorithm kind(const SoftmaxOptions& options) {
@@ -48,7 +48,7 @@ int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
   const auto axis = static_cast<size_t>(options.axis);
   const int64_t length = extent(options.view, axis);
   const bool last = product(options.view, axis + 1, options.view.size()) == 1;
-  return last && length >= kShortest && signature.outputs[0].type == DataType::f32 ? length : 0;
+  return last && length >= kShortest && data_type(signature.outputs[0]) == DataType::f32 ? length : 0;
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
   require_counts(signature, 1, 2, 1, 1);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows(signature, length, options.logarithm, options.temperature);
-  const DataType type = signature.inputs[0].type;
+  const DataType type = data_type(signature.inputs[0]);
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));
   const Slot output = builder.output(0, desc), to = builder.target(output, inner);
@@ -75,7 +75,7 @@ PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& optio
   require_counts(signature, 2, 3, 1, 1);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
-  const DataType type = signature.inputs[0].type;
+  const DataType type = data_type(signature.inputs[0]);
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
   ProgramBuilder builder(signature, cost(signature.outputs[0]));
   const Slot grad = builder.output(0, desc), to = builder.target(grad, inner);
@@ -89,4 +89,4 @@ PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& optio
   return builder.build();
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

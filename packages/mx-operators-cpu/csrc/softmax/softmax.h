@@ -4,9 +4,10 @@
 // They throw Unsupported (or dnnl::error) when another candidate should be asked.
 #pragma once
 
-#include "onednn/primitive_plan.h"
+#include "common/shape.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 struct SoftmaxOptions {
   Dims view;  // the shape the axis refers to
@@ -35,4 +36,4 @@ struct SoftmaxOutputOptions {
 // label, output -> data_grad; run-time scalars grad_scale, ignore_label
 PlanPtr softmax_output_backward(const Signature& signature, const SoftmaxOutputOptions& options);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -7,7 +7,7 @@
 #include "common/clones.h"
 #include "softmax/softmax.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 namespace {
 
 // grad = (y - spread) * scale
@@ -60,7 +60,7 @@ class SoftmaxOutputBackward final : public Plan {
     const float *label = call.input<float>(0), *output = call.input<float>(1);
     auto* grad = call.output<float>(0);
     const float scale = static_cast<float>(grad_scale / divisor(label, ignore_label));
-    parallel_for(o_.rows, [&](int64_t begin, int64_t end) {
+    parallel_shares(o_.rows, [&](int64_t begin, int64_t end) {
       const int64_t size = o_.classes * o_.inner;
       for (int64_t r = begin; r < end; ++r) {
         if (o_.label_is_distribution) {
@@ -123,4 +123,4 @@ PlanPtr softmax_output_backward(const Signature& signature, const SoftmaxOutputO
   return std::make_unique<SoftmaxOutputBackward>(signature, options);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -7,12 +7,10 @@
 #include <cmath>
 
 #include "common/clones.h"
-#include "common/staging.h"
-
-namespace mx::onednn {
-namespace {
-
 #include "common/math32.h"
+
+namespace mx::cpu {
+namespace {
 
 }  // namespace
 
@@ -96,17 +94,16 @@ class RowSoftmax final : public Plan {
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    const Substitutes out(signature_, call, 0);
-    auto* result = static_cast<float*>(out.of(0));
+    auto* result = call.target<float>(0);
     const auto *first = call.input<float>(0), *second = backward_ ? call.input<float>(1) : nullptr;
-    parallel_for(signature_.outputs[0].size() / length_, [&](int64_t begin, int64_t end) {
+    parallel_shares(signature_.outputs[0].size() / length_, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t at = row * length_;
         backward_ ? back(first + at, second + at, result + at) : forward(first + at, result + at);
       }
     });
-    out.deliver();
   }
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
   void forward(const float* x, float* y) const {
     // A negative temperature turns the order around: the largest exponent is that of the least x.
@@ -147,4 +144,4 @@ PlanPtr softmax_rows_backward(const Signature& signature, int64_t length, bool l
   return std::make_unique<RowSoftmax>(signature, length, logarithm, temperature, true);
 }
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "onednn/primitive_plan.h"
+#include "common/plan.h"
 
-namespace mx::onednn {
+namespace mx::cpu {
 
 // ---- what is done to a row of n elements ----
 
@@ -33,4 +33,4 @@ PlanPtr softmax_rows(const Signature& signature, int64_t length, bool logarithm,
 // out_grad, output -> data_grad
 PlanPtr softmax_rows_backward(const Signature& signature, int64_t length, bool logarithm, double temperature);
 
-}  // namespace mx::onednn
+}  // namespace mx::cpu

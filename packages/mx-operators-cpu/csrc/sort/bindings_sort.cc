@@ -4,7 +4,7 @@
 #include "common/bindings.h"
 #include "sort/sort.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 py::object order_plan(const PySpecs& inputs, const PySpecs& outputs, uint32_t data, int64_t outer, int64_t extent,
@@ -27,4 +27,4 @@ void bind_sort(py::module_& module) {
              py::arg("results"), "A plan that orders elements along an axis.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -7,7 +7,7 @@
 #include "common/clones.h"
 #include "simd/loops.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChunk = 512;         // elements whose keys are made at once
@@ -98,7 +98,7 @@ template <int Digit, class Entry>
 void radix_sort(Entry* entries, Entry* spare, int64_t n) {
   constexpr int kPasses = (Entry::kKeyBits + Digit - 1) / Digit;
   constexpr size_t kBuckets = size_t{1} << Digit;
-  static thread_local uint32_t counts[kPasses][kBuckets];
+  uint32_t counts[kPasses][kBuckets];
   std::memset(counts, 0, sizeof counts);
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t key = entries[i].key();
@@ -235,4 +235,4 @@ void rank(int dtype, const char* from, int64_t stride, int64_t n, int64_t k, boo
   }
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -8,7 +8,7 @@
 
 #include "common/dtype.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // Bytes of working memory for an axis of n elements of a type.
 size_t rank_memory(int dtype, int64_t n);
@@ -18,4 +18,4 @@ size_t rank_memory(int dtype, int64_t n);
 void rank(int dtype, const char* from, int64_t stride, int64_t n, int64_t k, bool ascending, char* memory,
           int64_t* positions);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

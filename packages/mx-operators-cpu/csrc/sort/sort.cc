@@ -2,71 +2,69 @@
 #include "sort/sort.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <memory>
 
 #include "simd/loops.h"
 #include "indexing/strided_copy.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "sort/rank.h"
-#include "common/scratch.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kGrainElements = 16 << 10;
 
-thread_local ThreadMemory rank_memory_of_thread, row_memory;
+constexpr size_t kMostResults = 4;
 
 class OrderPlan final : public Plan {
  public:
   OrderPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const OrderOptions& options)
       : Plan(std::move(inputs), std::move(outputs)), o_(options), table_(loops()) {
-    if (inputs_[0].elements + inputs_[o_.data].elements > (64 << 10)) flags = MX_PLAN_PARALLEL | MX_PLAN_HEAVY;
+    if (inputs_[0].size() + inputs_[o_.data].size() > (64 << 10)) set_parallel();
+    memory_ = add_thread_scratch(aligned(static_cast<size_t>(o_.k) * (sizeof(int64_t) + 8)) +
+                                 rank_memory(inputs_[o_.data].dtype, o_.extent));
   }
 
  protected:
   void execute(const Call& call) const override {
-    std::vector<Target> targets;
+    std::array<Target, kMostResults> targets;
+    size_t n = 0;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const Spec& spec = outputs_[i];
-      if (!call.wanted(i) || spec.bytes == 0) continue;
-      Target target{i, o_.results[i], std::unique_ptr<char[]>(call.adds(i) ? new char[spec.bytes] : nullptr), nullptr};
-      target.out = target.aside ? target.aside.get() : call.output(i);
-      if (target.result == Ranked::kMask || target.result == Ranked::kScatter) std::memset(target.out, 0, spec.bytes);
-      targets.push_back(std::move(target));
+      if (!call.wanted(i) || spec.bytes() == 0) continue;
+      const Target target{i, o_.results[i], call.target(i)};
+      if (target.result == Ranked::kMask || target.result == Ranked::kScatter) std::memset(target.out, 0, spec.bytes());
+      targets[n++] = target;
     }
-    if (targets.empty()) return;
+    if (n == 0) return;
     const int64_t grain = std::max<int64_t>(1, kGrainElements / o_.extent);
-    const uint32_t threads = inputs_[o_.data].elements > kGrainElements ? call.context.threads : 1;
-    parallel(threads, o_.outer * o_.inner, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) write_row(call, targets, row);
+    parallel_for(o_.outer * o_.inner, grain, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t row = begin; row < end; ++row) write_row(call, targets.data(), n, row, thread);
     });
-    for (const Target& target : targets) {
-      const Spec& spec = outputs_[target.output];
-      if (target.aside) accumulate(spec.dtype, call.output(target.output), target.out, spec.elements);
-    }
   }
+
+  bool stages(size_t i, const uint8_t* req) const override { return req[i] == MX_REQ_ADD; }
 
  private:
   struct Target {
     size_t output;
     Ranked result;
-    std::unique_ptr<char[]> aside;  // where the output is added to
     char* out;
   };
 
-  void write_row(const Call& call, const std::vector<Target>& targets, int64_t row) const {
+  void write_row(const Call& call, const Target* targets, size_t n_targets, int64_t row, int thread) const {
     const Spec& data = inputs_[o_.data];
     const int64_t outer = row / o_.inner, inner = row % o_.inner;
     const char* from =
         call.input(o_.data) + (outer * o_.extent * o_.inner + inner) * static_cast<int64_t>(item_size(data.dtype));
     const auto k = static_cast<size_t>(o_.k);
-    char* memory = row_memory.get(k * (sizeof(int64_t) + 8));
+    char* memory = memory_.of(call, thread);
     auto* positions = reinterpret_cast<int64_t*>(memory);
     rank(data.dtype, from, o_.inner, o_.extent, o_.k, o_.ascending,
-         rank_memory_of_thread.get(rank_memory(data.dtype, o_.extent)), positions);
-    for (const Target& target : targets) {
+         memory + aligned(k * (sizeof(int64_t) + 8)), positions);
+    for (size_t t = 0; t < n_targets; ++t) {
+      const Target& target = targets[t];
       const int dtype = outputs_[target.output].dtype;
       const auto item = static_cast<int64_t>(item_size(dtype)), step = o_.inner * item;
       char* ranked = target.out + (outer * o_.k * o_.inner + inner) * item;       // (k) of this row
@@ -105,25 +103,26 @@ class OrderPlan final : public Plan {
 
   const OrderOptions o_;
   const LoopTable& table_;
+  PerThread memory_;
 };
 
 }  // namespace
 
 PlanPtr make_order_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const OrderOptions& o) {
   const auto fail = [] { throw Error(MX_ERROR_SHAPE, "[order] the view does not fit the arrays"); };
-  if (o.data >= inputs.size() || o.results.size() != outputs.size() || outputs.empty() || o.k < 0 || o.k > o.extent)
+  if (o.data >= inputs.size() || o.results.size() != outputs.size() || outputs.empty() || outputs.size() > kMostResults || o.k < 0 || o.k > o.extent)
     fail();
   const int64_t rows = o.outer * o.inner;
-  if (o.outer < 0 || o.inner < 0 || inputs[o.data].elements != rows * o.extent) fail();
+  if (o.outer < 0 || o.inner < 0 || inputs[o.data].size() != rows * o.extent) fail();
   if (o.extent > INT32_MAX) throw Error(MX_ERROR_UNSUPPORTED, "[order] the axis is too long");
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool along = o.results[i] == Ranked::kMask || o.results[i] == Ranked::kScatter;
-    if (outputs[i].elements != rows * (along ? o.extent : o.k)) fail();
+    if (outputs[i].size() != rows * (along ? o.extent : o.k)) fail();
     if (o.results[i] == Ranked::kValues && outputs[i].dtype != inputs[o.data].dtype) fail();
-    if (o.results[i] == Ranked::kScatter && (outputs[i].dtype != inputs[0].dtype || inputs[0].elements != rows * o.k))
+    if (o.results[i] == Ranked::kScatter && (outputs[i].dtype != inputs[0].dtype || inputs[0].size() != rows * o.k))
       fail();
   }
   return std::make_unique<OrderPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 enum class Ranked : uint8_t {
   kValues,     // the elements themselves
@@ -24,4 +24,4 @@ struct OrderOptions {
 
 PlanPtr make_order_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const OrderOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

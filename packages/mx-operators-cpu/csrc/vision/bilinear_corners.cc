@@ -3,7 +3,7 @@
 
 #include "common/clones.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -26,4 +26,4 @@ void gather_points(double* to, const double* image, const Corners<double>& corne
   gather(to, image, corners, n);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

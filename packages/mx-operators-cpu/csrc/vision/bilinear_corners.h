@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace mx::vector {
+namespace mx::cpu {
 
 constexpr int64_t kPoints = 256;  // points looked at together
 
@@ -34,4 +34,4 @@ void correlate_points(T (&sums)[4][kPoints], const T* image, const T* values, co
     for (int64_t i = 0; i < n; ++i) sums[k][i] += image[corners.place[k][i]] * values[i];
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -6,10 +6,10 @@
 
 #include "common/clones.h"
 #include "vision/bilinear_corners.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kChannels = 16;  // channels a thread takes at a time
@@ -61,7 +61,7 @@ Sizes sizes_of(const Spec& data, const Spec& grid, const Spec& result) {
   fits(data.shape.size() == 4 && grid.shape.size() == 4 && data.shape[0] == grid.shape[0] &&
                     grid.shape[1] == 2 && data.shape[2] > 0 && data.shape[3] > 0 &&
                     data.shape[2] * data.shape[3] <= INT32_MAX &&
-                    result.elements == data.shape[0] * data.shape[1] * grid.shape[2] * grid.shape[3],
+                    result.size() == data.shape[0] * data.shape[1] * grid.shape[2] * grid.shape[3],
        "BilinearSampler");
   return {data.shape[0], data.shape[1], data.shape[2], data.shape[3], grid.shape[2] * grid.shape[3]};
 }
@@ -69,15 +69,15 @@ Sizes sizes_of(const Spec& data, const Spec& grid, const Spec& result) {
 class SamplerPlan final : public TypedPlan<SamplerPlan> {
  public:
   SamplerPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 4 * outputs[0].size()),
         s_(sizes_of(inputs[0], inputs[1], outputs[0])) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T *data = read<T>(call, 0), *grid = read<T>(call, 1);
-    parallel(threads(call), s_.batch * s_.blocks(), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(s_.batch * s_.blocks(), 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t image = task / s_.blocks(), first = task % s_.blocks() * kPoints;
@@ -98,15 +98,15 @@ class SamplerPlan final : public TypedPlan<SamplerPlan> {
 class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
  public:
   SamplerBackwardPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, 8 * inputs[0].size()),
         s_(sizes_of(inputs[1], inputs[2], inputs[0])) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> data_grad(*this, call, 0), grid_grad(*this, call, 1);
     const T *head = read<T>(call, 0), *data = read<T>(call, 1), *grid = read<T>(call, 2);
-    if (data_grad.data() != nullptr) by_data(call, head, grid, data_grad.data());
-    if (grid_grad.data() != nullptr) by_grid(call, head, data, grid, grid_grad.data());
+    if (data_grad.data() != nullptr) by_data(head, grid, data_grad.data());
+    if (grid_grad.data() != nullptr) by_grid(head, data, grid, grid_grad.data());
     data_grad.deliver();
     grid_grad.deliver();
   }
@@ -114,9 +114,9 @@ class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
  private:
   // Threads share channels: the order of additions is fixed.
   template <class T>
-  void by_data(const Call& call, const T* head, const T* grid, T* grad) const {
-    std::fill_n(grad, outputs_[0].elements, T(0));
-    parallel(threads(call), s_.batch * s_.groups(), 1, [&](int64_t begin, int64_t end) {
+  void by_data(const T* head, const T* grid, T* grad) const {
+    std::fill_n(grad, outputs_[0].size(), T(0));
+    parallel_for(s_.batch * s_.groups(), 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t image = task / s_.groups(), from = task % s_.groups() * kChannels;
@@ -133,9 +133,9 @@ class SamplerBackwardPlan final : public TypedPlan<SamplerBackwardPlan> {
   }
 
   template <class T>
-  void by_grid(const Call& call, const T* head, const T* data, const T* grid, T* grad) const {
+  void by_grid(const T* head, const T* data, const T* grid, T* grad) const {
     const T half_x = static_cast<T>(s_.width - 1) / 2, half_y = static_cast<T>(s_.height - 1) / 2;
-    parallel(threads(call), s_.batch * s_.blocks(), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(s_.batch * s_.blocks(), 1, [&](int64_t begin, int64_t end) {
       Corners<T> corners;
       T value[4][kPoints];
       for (int64_t task = begin; task < end; ++task) {
@@ -169,15 +169,15 @@ double spread(int64_t i, int64_t n) {
 class AffineGridPlan final : public TypedPlan<AffineGridPlan> {
  public:
   AffineGridPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].size()) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T* matrices = read<T>(call, 0);
     const int64_t height = outputs_[0].shape[2], width = outputs_[0].shape[3];
-    parallel(threads(call), outputs_[0].elements / width, 16, [&](int64_t begin, int64_t end) {
+    parallel_for(outputs_[0].size() / width, 16, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const T* m = matrices + row / height * 3;
         const double across = static_cast<double>(m[0]);
@@ -193,15 +193,15 @@ class AffineGridPlan final : public TypedPlan<AffineGridPlan> {
 class AffineGridBackwardPlan final : public TypedPlan<AffineGridBackwardPlan> {
  public:
   AffineGridBackwardPlan(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].size()) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> grad(*this, call, 0);
-    if (grad.data() == nullptr || outputs_[0].elements == 0) return;
+    if (grad.data() == nullptr || outputs_[0].size() == 0) return;
     const T* head = read<T>(call, 0);
     const int64_t height = inputs_[0].shape[2], width = inputs_[0].shape[3];
-    parallel(threads(call), inputs_[0].shape[0] * 2, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(inputs_[0].shape[0] * 2, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         double sums[3] = {};
         const T* from = head + i * height * width;
@@ -225,15 +225,15 @@ class AffineGridBackwardPlan final : public TypedPlan<AffineGridBackwardPlan> {
 class WarpGridPlan final : public TypedPlan<WarpGridPlan> {
  public:
   WarpGridPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool backward)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), backward_(backward) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].size()), backward_(backward) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T* data = read<T>(call, 0);
     const int64_t height = outputs_[0].shape[2], width = outputs_[0].shape[3];
-    parallel(threads(call), outputs_[0].elements / width, 64, [&](int64_t begin, int64_t end) {
+    parallel_for(outputs_[0].size() / width, 64, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const bool vertical = row / height % 2 != 0;
         const double half = static_cast<double>((vertical ? height : width) - 1) / 2;
@@ -263,30 +263,30 @@ PlanPtr make_sampler_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
 }
 
 PlanPtr make_sampler_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
-  if (inputs.size() != 3 || outputs.size() != 2 || outputs[0].elements != inputs[1].elements ||
-      outputs[1].elements != inputs[2].elements)
+  if (inputs.size() != 3 || outputs.size() != 2 || outputs[0].size() != inputs[1].size() ||
+      outputs[1].size() != inputs[2].size())
     throw Error(MX_ERROR_VALUE, "[_backward_BilinearSampler] expected three inputs and two gradients");
   return std::make_unique<SamplerBackwardPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_affine_grid_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) &&
-       inputs[0].elements == outputs[0].shape[0] * 6,
+       inputs[0].size() == outputs[0].shape[0] * 6,
        "GridGenerator");
   return std::make_unique<AffineGridPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_affine_grid_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs) {
   fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(inputs[0]) &&
-       outputs[0].elements == inputs[0].shape[0] * 6,
+       outputs[0].size() == inputs[0].shape[0] * 6,
        "_backward_GridGenerator");
   return std::make_unique<AffineGridBackwardPlan>(std::move(inputs), std::move(outputs));
 }
 
 PlanPtr make_warp_grid_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool backward) {
-  fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) && inputs[0].elements == outputs[0].elements,
+  fits(inputs.size() == 1 && outputs.size() == 1 && is_grid(outputs[0]) && inputs[0].size() == outputs[0].size(),
        "GridGenerator");
   return std::make_unique<WarpGridPlan>(std::move(inputs), std::move(outputs), backward);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

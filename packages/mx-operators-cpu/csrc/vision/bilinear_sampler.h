@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // data, grid -> (N, C, H', W'); zero outside the image.
 PlanPtr make_sampler_plan(std::vector<Spec> inputs, std::vector<Spec> outputs);
@@ -18,4 +18,4 @@ PlanPtr make_affine_grid_backward_plan(std::vector<Spec> inputs, std::vector<Spe
 // displacements in pixels (N, 2, height, width) -> points; and its gradient.
 PlanPtr make_warp_grid_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool backward);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

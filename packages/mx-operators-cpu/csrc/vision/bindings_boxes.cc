@@ -3,7 +3,7 @@
 #include "vision/boxes.h"
 #include "vision/multibox.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 void bind_boxes(py::module_& module) {
   const auto in = py::arg("inputs"), out = py::arg("outputs");
@@ -81,4 +81,4 @@ void bind_boxes(py::module_& module) {
       py::arg("topk"), py::arg("variances"), "A plan for detections.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -2,7 +2,7 @@
 #include "common/bindings.h"
 #include "vision/correlation.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 using Make = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const CorrelationOptions&);
@@ -25,4 +25,4 @@ void bind_correlation(py::module_& module) {
   bind_one(module, "correlation_backward_plan", make_correlation_backward_plan, "A plan for its gradients.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

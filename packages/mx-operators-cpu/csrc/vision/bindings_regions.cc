@@ -5,7 +5,7 @@
 #include "vision/proposal.h"
 #include "vision/regions.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 using Extents = std::pair<int64_t, int64_t>;
@@ -60,16 +60,16 @@ void bind_regions(py::module_& module) {
   bind_align(module, "roi_align_backward_plan", make_roi_align_backward_plan, "A plan for their gradient.");
   bind_pooling(module, "roi_pooling_plan", make_roi_pooling_plan, "A plan for maxima in regions.");
   bind_pooling(module, "roi_pooling_backward_plan", make_roi_pooling_backward_plan, "A plan for their gradient.");
-  bind_counted(module, "turned_align_plan", make_turned_align_plan, "samples", "A plan for turned regions.");
-  bind_counted(module, "turned_align_backward_plan", make_turned_align_backward_plan, "samples",
+  bind_counted(module, "rotated_align_plan", make_rotated_align_plan, "samples", "A plan for rotated regions.");
+  bind_counted(module, "rotated_align_backward_plan", make_rotated_align_backward_plan, "samples",
                "A plan for their gradient.");
-  bind_counted(module, "sensitive_pooling_plan", make_sensitive_pooling_plan, "groups",
+  bind_counted(module, "psroi_pooling_plan", make_psroi_pooling_plan, "groups",
                "A plan for means of windows of channel groups.");
-  bind_counted(module, "sensitive_pooling_backward_plan", make_sensitive_pooling_backward_plan, "groups",
+  bind_counted(module, "psroi_pooling_backward_plan", make_psroi_pooling_backward_plan, "groups",
                "A plan for their gradient.");
   module.def("proposal_plan", &proposal_plan, py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("anchors"),
              py::arg("stride"), py::arg("considered"), py::arg("returned"), py::arg("threshold"), py::arg("least_size"),
              py::arg("by_corners"), py::arg("name"), "A plan for region proposals.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

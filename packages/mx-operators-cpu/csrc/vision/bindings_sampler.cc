@@ -2,7 +2,7 @@
 #include "common/bindings.h"
 #include "vision/bilinear_sampler.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 void bind_one(py::module_& module, const char* name, PlanPtr (*make)(std::vector<Spec>, std::vector<Spec>),
@@ -28,4 +28,4 @@ void bind_sampler(py::module_& module) {
       py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("backward"), "A plan for grids from flows.");
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

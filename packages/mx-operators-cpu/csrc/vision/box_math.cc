@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -41,15 +41,15 @@ void overlaps(double* to, const Box<double>& box, const Boxes<double>& others, i
 
 // Boxes that are gone are now and then left out, so that little is compared in vain.
 template <class T>
-std::vector<uint8_t> suppress(Boxes<T> boxes, const T* classes, double threshold, bool closed) {
+Span<uint8_t> suppress(const Boxes<T>& boxes, T* classes, double threshold, bool closed, Arena& arena) {
   const auto limit = static_cast<T>(threshold);
   const int64_t all = boxes.count;
   int64_t n = all;
-  std::vector<uint8_t> survives(static_cast<size_t>(all), 1);
-  std::vector<int64_t> place(static_cast<size_t>(all));
+  const auto size = static_cast<size_t>(all);
+  const Span<uint8_t> survives = arena.filled<uint8_t>(size, 1), gone = arena.filled<uint8_t>(size, 0);
+  const Span<int64_t> place = arena.take<int64_t>(size);
   std::iota(place.begin(), place.end(), 0);
-  std::vector<T> ratio(static_cast<size_t>(all)), kind(classes, classes + (classes != nullptr ? all : 0));
-  std::vector<uint8_t> gone(static_cast<size_t>(all), 0);
+  const Span<T> ratio = arena.take<T>(size);
   for (int64_t i = 0, fallen = 0; i + 1 < n; ++i) {
     if (gone[static_cast<size_t>(i)] != 0) continue;
     overlaps(ratio.data(), boxes.at(i), boxes, i + 1, n);
@@ -57,7 +57,7 @@ std::vector<uint8_t> suppress(Boxes<T> boxes, const T* classes, double threshold
     int64_t more = 0;
     for (int64_t j = 0; j < n - i - 1; ++j) {
       const bool over = closed ? ratio[static_cast<size_t>(j)] >= limit : ratio[static_cast<size_t>(j)] > limit;
-      const bool rivals = classes == nullptr || kind[static_cast<size_t>(i + 1 + j)] == kind[static_cast<size_t>(i)];
+      const bool rivals = classes == nullptr || classes[i + 1 + j] == classes[i];
       const uint8_t falls = over & rivals & (rest[j] == 0);
       rest[j] |= falls;
       more += falls;
@@ -71,7 +71,7 @@ std::vector<uint8_t> suppress(Boxes<T> boxes, const T* classes, double threshold
         continue;
       }
       for (int64_t k = 0; k < 5; ++k) boxes.part(k)[to] = boxes.part(k)[j];
-      if (classes != nullptr) kind[static_cast<size_t>(to)] = kind[static_cast<size_t>(j)];
+      if (classes != nullptr) classes[to] = classes[j];
       place[static_cast<size_t>(to)] = place[static_cast<size_t>(j)];
       gone[static_cast<size_t>(to++)] = 0;
     }
@@ -83,7 +83,12 @@ std::vector<uint8_t> suppress(Boxes<T> boxes, const T* classes, double threshold
   return survives;
 }
 
-template std::vector<uint8_t> suppress(Boxes<float>, const float*, double, bool);
-template std::vector<uint8_t> suppress(Boxes<double>, const double*, double, bool);
+size_t suppress_bytes(int64_t n) {
+  const auto all = static_cast<size_t>(n);
+  return arena_bytes({all, all, all * sizeof(int64_t), all * sizeof(double)});
+}
 
-}  // namespace mx::vector
+template Span<uint8_t> suppress(const Boxes<float>&, float*, double, bool, Arena&);
+template Span<uint8_t> suppress(const Boxes<double>&, double*, double, bool, Arena&);
+
+}  // namespace mx::cpu

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "common/clones.h"
+#include "common/scratch.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 template <class T>
 struct Box {
@@ -55,12 +55,14 @@ inline Box<T> decoded(const Box<T>& offset, const Box<T>& anchor) {
 // Boxes in corner form, one array per coordinate, with their areas.
 template <class T>
 struct Boxes {
-  explicit Boxes(int64_t n) : memory(static_cast<size_t>(5 * n)), count(n) {}
-  std::vector<T> memory;
+  // Numbers of `n` boxes.
+  static constexpr size_t numbers(int64_t n) { return 5 * static_cast<size_t>(n); }
+  // `given`: memory for them.
+  Boxes(int64_t n, Span<T> given) : memory(given.data()), count(n) {}
+  T* memory;
   int64_t count;
-  T* part(int64_t i) { return memory.data() + i * count; }
-  const T* part(int64_t i) const { return memory.data() + i * count; }
-  void set(int64_t i, const Box<T>& box) {
+  T* part(int64_t i) const { return memory + i * count; }
+  void set(int64_t i, const Box<T>& box) const {
     const T values[5] = {box.a, box.b, box.c, box.d, area(box)};
     for (int64_t k = 0; k < 5; ++k) part(k)[i] = values[k];
   }
@@ -73,10 +75,13 @@ void overlaps(double* to, const Box<double>& box, const Boxes<double>& others, i
 
 // Greedy suppression of boxes that are sorted, best first: what survives.  `classes` may be null, when
 // all boxes compete.  A box goes if a surviving better one overlaps it by more, or by as much if `closed`.
+// Overwrites boxes and classes.
 template <class T>
-std::vector<uint8_t> suppress(Boxes<T> boxes, const T* classes, double threshold, bool closed);
+Span<uint8_t> suppress(const Boxes<T>& boxes, T* classes, double threshold, bool closed, Arena& arena);
+// Bytes of the arena that it takes for up to n boxes.
+size_t suppress_bytes(int64_t n);
 
-extern template std::vector<uint8_t> suppress(Boxes<float>, const float*, double, bool);
-extern template std::vector<uint8_t> suppress(Boxes<double>, const double*, double, bool);
+extern template Span<uint8_t> suppress(const Boxes<float>&, float*, double, bool, Arena&);
+extern template Span<uint8_t> suppress(const Boxes<double>&, double*, double, bool, Arena&);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

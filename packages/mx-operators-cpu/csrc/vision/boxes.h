@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 // lhs (n, 4), rhs (m, 4) -> intersection over union (n, m).
 PlanPtr make_box_iou_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool center);
@@ -32,4 +32,4 @@ PlanPtr make_box_encode_plan(std::vector<Spec> inputs, std::vector<Spec> outputs
 // data (B, N, 4), anchors (N, 4) -> boxes; run-time scalars: four factors and the limit of growth.
 PlanPtr make_box_decode_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, bool corner);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -7,14 +7,11 @@
 #include <cmath>
 
 #include "common/clones.h"
-#include "common/thread_pool.h"
-#include "common/scratch.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
-
-thread_local ThreadMemory padded_memory, row_memory;
 
 // to[i] += a[i * stride] * b[i * stride], or the absolute difference.
 template <class T>
@@ -58,11 +55,11 @@ void part_rows(double* __restrict to, const double* share, const double* own, co
   part(to, share, own, other, n, stride, multiply, first);
 }
 
-class CorrelationBase : public WidePlan {
+class CorrelationBase : public UpcastPlan {
  public:
   CorrelationBase(std::vector<Spec> inputs, std::vector<Spec> outputs, const Spec& data, const Spec& result,
                   const CorrelationOptions& options)
-      : WidePlan(inputs, outputs, data.dtype, 4 * result.elements * data.shape[1] * options.kernel * options.kernel),
+      : UpcastPlan(inputs, outputs, data.dtype, 4 * result.size() * data.shape[1] * options.kernel * options.kernel),
         o_(options),
         batch_(data.shape[0]),
         channels_(data.shape[1]),
@@ -73,7 +70,12 @@ class CorrelationBase : public WidePlan {
         radius_(options.displacement / options.step),
         side_(2 * radius_ + 1),
         out_height_(result.shape[2]),
-        out_width_(result.shape[3]) {}
+        out_width_(result.shape[3]) {
+    const size_t item = type_ == F64 ? sizeof(double) : sizeof(float);
+    const int64_t row = std::max(side_ * side_ * out_width_, padded() + out_width_);  // forward, backward
+    if (o_.pad > 0) padded_maps_ = add_scratch(static_cast<size_t>(2 * batch_ * channels_ * padded()) * item);
+    sums_ = add_thread_scratch(static_cast<size_t>(row) * item);
+  }
 
  protected:
   int64_t padded() const { return height_ * width_; }
@@ -81,14 +83,14 @@ class CorrelationBase : public WidePlan {
   // Where element (y, x) of a patch at (0, 0) lies in the padded map.
   int64_t at(int64_t y, int64_t x) const { return (o_.displacement + y) * width_ + o_.displacement + x; }
 
-  // Both maps with zeros around, in memory of the calling thread; or as they are.
+  // Both maps with zeros around, in scratch memory; or as they are.
   template <class T>
   void pad(const Call& call, const T*& a, const T*& b) const {
     if (o_.pad == 0) return;
     const int64_t planes = batch_ * channels_;
-    auto* made = reinterpret_cast<T*>(padded_memory.get(static_cast<size_t>(2 * planes * padded()) * sizeof(T)));
+    T* made = call.scratch<T>(padded_maps_);
     const T* given[2] = {a, b};
-    parallel(threads(call), 2 * planes, 4, [&](int64_t begin, int64_t end) {
+    parallel_for(2 * planes, 4, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const T* from = given[p / planes] + p % planes * in_height_ * in_width_;
         T* to = made + p * padded();
@@ -110,6 +112,8 @@ class CorrelationBase : public WidePlan {
   const int64_t batch_, channels_, in_height_, in_width_;
   const int64_t height_, width_;  // with the padding
   const int64_t radius_, side_, out_height_, out_width_;
+  Section padded_maps_;
+  PerThread sums_;
 };
 
 class CorrelationPlan final : public CorrelationBase {
@@ -124,20 +128,20 @@ class CorrelationPlan final : public CorrelationBase {
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T *a = read<T>(call, 0), *b = read<T>(call, 1);
     pad(call, a, b);
     // A row of the result for all displacements at a time: the rows of the maps stay in the cache.
-    parallel(threads(call), batch_ * out_height_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) row(a, b, task / out_height_, task % out_height_, output.data());
+    parallel_for(batch_ * out_height_, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t task = begin; task < end; ++task)
+        row(a, b, task / out_height_, task % out_height_, sums_.of<T>(call, thread), output.data());
     });
     output.deliver();
   }
 
   template <class T>
-  void row(const T* a, const T* b, int64_t image, int64_t y, T* output) const {
+  void row(const T* a, const T* b, int64_t image, int64_t y, T* sums, T* output) const {
     const int64_t displacements = side_ * side_;
-    auto* sums = reinterpret_cast<T*>(row_memory.get(static_cast<size_t>(displacements * out_width_) * sizeof(T)));
     std::fill_n(sums, displacements * out_width_, T(0));
     for (int64_t c = image * channels_; c < (image + 1) * channels_; ++c)
       for (int64_t ky = 0; ky < o_.kernel; ++ky)
@@ -167,15 +171,16 @@ class CorrelationBackwardPlan final : public CorrelationBase {
   template <class T>
   void compute(const Call& call) const {
     Result<T> first(*this, call, 0), second(*this, call, 1);
-    if (outputs_[0].elements > 0) {
+    if (outputs_[0].size() > 0) {
       const T *head = read<T>(call, 0), *a = read<T>(call, 1), *b = read<T>(call, 2);
       pad(call, a, b);
-      parallel(threads(call), batch_ * channels_, 1, [&](int64_t begin, int64_t end) {
+      parallel_for(batch_ * channels_, 1, [&](int64_t begin, int64_t end, int thread) {
+        T* memory = sums_.of<T>(call, thread);
         for (int64_t plane = begin; plane < end; ++plane) {
           const T* heads = head + plane / channels_ * side_ * side_ * out_area();
           const T *one = a + plane * padded(), *other = b + plane * padded();
-          if (first.data() != nullptr) map(heads, one, other, true, first.data() + plane * in_height_ * in_width_);
-          if (second.data() != nullptr) map(heads, other, one, false, second.data() + plane * in_height_ * in_width_);
+          if (first.data() != nullptr) map(heads, one, other, true, memory, first.data() + plane * in_height_ * in_width_);
+          if (second.data() != nullptr) map(heads, other, one, false, memory, second.data() + plane * in_height_ * in_width_);
         }
       });
     }
@@ -185,8 +190,7 @@ class CorrelationBackwardPlan final : public CorrelationBase {
 
   // The gradient of one plane of one map.
   template <class T>
-  void map(const T* heads, const T* own, const T* other, bool first, T* grad) const {
-    auto* memory = reinterpret_cast<T*>(row_memory.get(static_cast<size_t>(padded() + out_width_) * sizeof(T)));
+  void map(const T* heads, const T* own, const T* other, bool first, T* memory, T* grad) const {
     T *sums = memory, *shares = memory + padded();
     std::fill_n(sums, padded(), T(0));
     for (int64_t d = 0; d < side_ * side_; ++d) {
@@ -236,4 +240,4 @@ PlanPtr make_correlation_backward_plan(std::vector<Spec> inputs, std::vector<Spe
   return std::make_unique<CorrelationBackwardPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

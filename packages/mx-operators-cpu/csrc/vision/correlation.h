@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct CorrelationOptions {
   int64_t kernel, displacement, stride, step, pad;  // `step` between displacements
@@ -18,4 +18,4 @@ PlanPtr make_correlation_plan(std::vector<Spec> inputs, std::vector<Spec> output
 PlanPtr make_correlation_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                        const CorrelationOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "vision/box_math.h"
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 template <class T>
@@ -25,14 +25,14 @@ void put(T* to, const Box<T>& x) {
 class PriorPlan final : public TypedPlan<PriorPlan> {
  public:
   PriorPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const PriorOptions& options)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].elements), o_(options) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, outputs[0].size()), o_(options) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const auto anchors = static_cast<int64_t>(o_.half_x.size());
-    parallel(threads(call), o_.height, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(o_.height, 1, [&](int64_t begin, int64_t end) {
       T* to = output.data() + begin * o_.width * anchors * 4;
       for (int64_t row = begin; row < end; ++row) {
         const double y = (static_cast<double>(row) + o_.offset_y) * o_.step_y;
@@ -56,9 +56,9 @@ class PriorPlan final : public TypedPlan<PriorPlan> {
 // What the anchors of one image are matched with.
 template <class T>
 struct Matches {
-  std::vector<int64_t> object;
-  std::vector<T> overlap;
-  std::vector<uint8_t> positive;
+  Span<int64_t> object;
+  Span<T> overlap;
+  Span<uint8_t> positive;
 };
 
 class TargetPlan final : public TypedPlan<TargetPlan> {
@@ -70,7 +70,13 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
         anchors_(inputs[0].shape[1]),
         objects_(inputs[1].shape[1]),
         width_(inputs[1].shape[2]),
-        classes_(inputs[2].shape[1]) {}
+        classes_(inputs[2].shape[1]) {
+    const auto n = static_cast<size_t>(anchors_), m = static_cast<size_t>(objects_);
+    const size_t matches = arena_bytes({n * sizeof(int64_t), n * sizeof(double), n});
+    const size_t matching = arena_bytes({n * 5 * sizeof(double), n * m * sizeof(double), n, m * sizeof(int64_t), m});
+    const size_t mining = o_.mining_ratio > 0 ? arena_bytes({n * sizeof(int64_t), n * sizeof(double)}) : 0;
+    image_ = add_thread_scratch(matches + matching + mining);
+  }
 
   template <class T>
   void compute(const Call& call) const {
@@ -79,9 +85,9 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
     const auto part = [&](const Result<T>& whole, int64_t image, int64_t each) {
       return whole.data() == nullptr ? nullptr : whole.data() + image * anchors_ * each;
     };
-    parallel(threads(call), inputs_[1].shape[0], 1, [&](int64_t begin, int64_t end) {
+    parallel_for(inputs_[1].shape[0], 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i)
-        image(anchors, labels + i * objects_ * width_, predicted + i * classes_ * anchors_, part(location, i, 4),
+        image(image_.arena(call, thread), anchors, labels + i * objects_ * width_, predicted + i * classes_ * anchors_, part(location, i, 4),
               part(mask, i, 4), part(target, i, 1));
     });
     location.deliver();
@@ -91,15 +97,15 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
 
  private:
   template <class T>
-  void image(const T* anchors, const T* labels, const T* predicted, T* location, T* mask, T* target) const {
+  void image(Arena arena, const T* anchors, const T* labels, const T* predicted, T* location, T* mask, T* target) const {
     if (location != nullptr) std::fill_n(location, 4 * anchors_, T(0));
     if (mask != nullptr) std::fill_n(mask, 4 * anchors_, T(0));
     if (target != nullptr) std::fill_n(target, anchors_, static_cast<T>(o_.ignored));
     int64_t count = 0;
     while (count < objects_ && labels[count * width_] != T(-1)) ++count;
     if (count == 0 || anchors_ == 0) return;
-    const Matches<T> found = matched(anchors, labels, count);
-    if (target != nullptr) mark_negatives(predicted, found, target);
+    const Matches<T> found = matched(arena, anchors, labels, count);
+    if (target != nullptr) mark_negatives(arena, predicted, found, target);
     for (int64_t a = 0; a < anchors_; ++a) {
       const auto i = static_cast<size_t>(a);
       if (found.positive[i] == 0) continue;
@@ -114,12 +120,12 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
 
   // Every object takes the best anchor that is left, best pair first; then anchors take objects.
   template <class T>
-  Matches<T> matched(const T* anchors, const T* labels, int64_t count) const {
+  Matches<T> matched(Arena& arena, const T* anchors, const T* labels, int64_t count) const {
     const auto n = static_cast<size_t>(anchors_), m = static_cast<size_t>(count);
-    Matches<T> found{std::vector<int64_t>(n, 0), std::vector<T>(n, T(0)), std::vector<uint8_t>(n, 0)};
-    Boxes<T> boxes(anchors_);
+    const Matches<T> found{arena.filled<int64_t>(n, 0), arena.filled(n, T(0)), arena.filled<uint8_t>(n, 0)};
+    const Boxes<T> boxes(anchors_, arena.take<T>(Boxes<T>::numbers(anchors_)));
     for (int64_t a = 0; a < anchors_; ++a) boxes.set(a, box_at(anchors + 4 * a));
-    std::vector<T> ratio(n * m);
+    const Span<T> ratio = arena.take<T>(n * m);
     for (int64_t j = 0; j < count; ++j) {
       T* row = ratio.data() + j * anchors_;
       overlaps(row, box_at(labels + j * width_ + 1), boxes, 0, anchors_);
@@ -129,9 +135,8 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
           found.object[a] = j;
         }
     }
-    std::vector<uint8_t> taken(n, 0);
-    std::vector<int64_t> best(m);
-    std::vector<uint8_t> done(m, 0);
+    const Span<uint8_t> taken = arena.filled<uint8_t>(n, 0), done = arena.filled<uint8_t>(m, 0);
+    const Span<int64_t> best = arena.take<int64_t>(m);
     const auto seek = [&](size_t j) {
       const T* row = ratio.data() + j * n;
       int64_t at = -1;
@@ -169,14 +174,14 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
   }
 
   template <class T>
-  void mark_negatives(const T* predicted, const Matches<T>& found, T* target) const {
+  void mark_negatives(Arena& arena, const T* predicted, const Matches<T>& found, T* target) const {
     if (!(o_.mining_ratio > 0)) {
       for (int64_t a = 0; a < anchors_; ++a)
         if (found.positive[static_cast<size_t>(a)] == 0) target[a] = T(0);
       return;
     }
     const auto limit = static_cast<T>(o_.mining_overlap);
-    std::vector<int64_t> candidates;
+    auto candidates = arena.list<int64_t>(static_cast<size_t>(anchors_));
     int64_t positives = 0;
     for (int64_t a = 0; a < anchors_; ++a) {
       const auto i = static_cast<size_t>(a);
@@ -186,7 +191,7 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
     const double wanted = std::min(static_cast<double>(positives) * o_.mining_ratio,
                                    static_cast<double>(anchors_ - positives));
     const auto many = std::min(candidates.size(), static_cast<size_t>(wanted));
-    std::vector<T> background(static_cast<size_t>(anchors_));
+    const Span<T> background = arena.take<T>(static_cast<size_t>(anchors_));
     for (int64_t a : candidates) {
       T top = predicted[a], sum = T(0);
       for (int64_t c = 1; c < classes_; ++c) top = std::max(top, predicted[c * anchors_ + a]);
@@ -204,25 +209,31 @@ class TargetPlan final : public TypedPlan<TargetPlan> {
 
   const TargetOptions o_;
   const int64_t anchors_, objects_, width_, classes_;
+  PerThread image_;
 };
 
 class DetectionPlan final : public TypedPlan<DetectionPlan> {
  public:
   DetectionPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DetectionOptions& options)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + 20 * outputs[0].elements),
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].size() + 20 * outputs[0].size()),
         o_(options),
         classes_(inputs[0].shape[1]),
-        anchors_(inputs[0].shape[2]) {}
+        anchors_(inputs[0].shape[2]) {
+    const auto n = static_cast<size_t>(anchors_);
+    image_ = add_thread_scratch(arena_bytes({n * sizeof(double), n * sizeof(int64_t), n * sizeof(int64_t),
+                                             n * kRow * sizeof(double), n * sizeof(int64_t), n * 5 * sizeof(double),
+                                             n * sizeof(double)}) + suppress_bytes(anchors_));
+  }
 
   // class, probability, box
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
-    if (output.data() == nullptr || outputs_[0].elements == 0) return;
+    if (output.data() == nullptr || outputs_[0].size() == 0) return;
     const T *prob = read<T>(call, 0), *offsets = read<T>(call, 1), *anchors = read<T>(call, 2);
-    parallel(threads(call), inputs_[0].shape[0], 1, [&](int64_t begin, int64_t end) {
+    parallel_for(inputs_[0].shape[0], 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i)
-        image(prob + i * classes_ * anchors_, offsets + i * 4 * anchors_, anchors,
+        image(image_.arena(call, thread), prob + i * classes_ * anchors_, offsets + i * 4 * anchors_, anchors,
               output.data() + i * anchors_ * kRow);
     });
     output.deliver();
@@ -232,10 +243,11 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
   static constexpr int64_t kRow = 6;
 
   template <class T>
-  void image(const T* prob, const T* offsets, const T* anchors, T* output) const {
+  void image(Arena arena, const T* prob, const T* offsets, const T* anchors, T* output) const {
     const auto n = static_cast<size_t>(anchors_);
-    std::vector<T> score(prob + anchors_, prob + 2 * anchors_);
-    std::vector<int64_t> best(n, 0);
+    const Span<T> score = arena.take<T>(n);
+    std::copy_n(prob + anchors_, n, score.data());
+    const Span<int64_t> best = arena.filled<int64_t>(n, 0);
     for (int64_t c = 2; c < classes_; ++c) {
       const T* row = prob + c * anchors_;
       for (size_t a = 0; a < n; ++a)
@@ -244,11 +256,11 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
           best[a] = c - 1;
         }
     }
-    std::vector<int64_t> valid;
+    auto valid = arena.list<int64_t>(n);
     for (size_t a = 0; a < n; ++a)
       if (score[a] >= static_cast<T>(o_.threshold)) valid.push_back(static_cast<int64_t>(a));
     const auto count = static_cast<int64_t>(valid.size());
-    std::vector<T> rows(valid.size() * kRow);
+    const Span<T> rows = arena.take<T>(valid.size() * kRow);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t a = valid[static_cast<size_t>(i)];
       T* row = rows.data() + i * kRow;
@@ -262,41 +274,42 @@ class DetectionPlan final : public TypedPlan<DetectionPlan> {
     std::fill_n(output, anchors_ * kRow, T(-1));
     std::copy(rows.begin(), rows.end(), output);
     if (!(o_.overlap > 0 && o_.overlap <= 1)) return;  // nothing is suppressed: the order of the anchors stays
-    std::vector<int64_t> order(valid.size());
-    std::iota(order.begin(), order.end(), 0);
+    auto order = arena.list<int64_t>(valid.size());
+    for (int64_t i = 0; i < count; ++i) order.push_back(i);
     const auto better = [&](int64_t a, int64_t b) {
       const T one = rows[static_cast<size_t>(a * kRow + 1)], other = rows[static_cast<size_t>(b * kRow + 1)];
       return one > other || (one == other && a < b);
     };
     if (o_.topk > 0 && o_.topk < count) {
       std::nth_element(order.begin(), order.begin() + o_.topk, order.end(), better);
-      order.resize(static_cast<size_t>(o_.topk));
+      order.shrink(static_cast<size_t>(o_.topk));
     }
     std::sort(order.begin(), order.end(), better);
     const auto kept = static_cast<int64_t>(order.size());
     for (int64_t i = kept; i < count; ++i) output[i * kRow] = T(-1);
-    Boxes<T> boxes(kept);
-    std::vector<T> kinds(order.size());
+    const Boxes<T> boxes(kept, arena.take<T>(Boxes<T>::numbers(kept)));
+    const Span<T> kinds = arena.take<T>(order.size());
     for (int64_t i = 0; i < kept; ++i) {
       const T* row = rows.data() + order[static_cast<size_t>(i)] * kRow;
       std::copy_n(row, kRow, output + i * kRow);
       boxes.set(i, box_at(row + 2));
       kinds[static_cast<size_t>(i)] = row[0];
     }
-    const std::vector<uint8_t> alive = suppress(std::move(boxes), o_.force ? nullptr : kinds.data(), o_.overlap, true);
+    const Span<uint8_t> alive = suppress(boxes, o_.force ? nullptr : kinds.data(), o_.overlap, true, arena);
     for (int64_t i = 0; i < kept; ++i)
       if (alive[static_cast<size_t>(i)] == 0) output[i * kRow] = T(-1);
   }
 
   const DetectionOptions o_;
   const int64_t classes_, anchors_;
+  PerThread image_;
 };
 
 }  // namespace
 
 PlanPtr make_multibox_prior_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const PriorOptions& o) {
   fits(outputs.size() == 1 && o.height >= 0 && o.width >= 0 && o.half_x.size() == o.half_y.size() &&
-           outputs[0].elements == o.height * o.width * static_cast<int64_t>(o.half_x.size()) * 4,
+           outputs[0].size() == o.height * o.width * static_cast<int64_t>(o.half_x.size()) * 4,
        "_contrib_MultiBoxPrior");
   return std::make_unique<PriorPlan>(std::move(inputs), std::move(outputs), o);
 }
@@ -308,7 +321,7 @@ PlanPtr make_multibox_target_plan(std::vector<Spec> inputs, std::vector<Spec> ou
            predicted.size() == 3 && predicted[0] == label[0] && predicted[2] == anchor[1],
        "_contrib_MultiBoxTarget");
   const int64_t n = label[0] * anchor[1];
-  fits(outputs[0].elements == 4 * n && outputs[1].elements == 4 * n && outputs[2].elements == n, "_contrib_MultiBoxTarget");
+  fits(outputs[0].size() == 4 * n && outputs[1].size() == 4 * n && outputs[2].size() == n, "_contrib_MultiBoxTarget");
   fits(predicted[1] > 0 || !(o.mining_ratio > 0), "_contrib_MultiBoxTarget");
   return std::make_unique<TargetPlan>(std::move(inputs), std::move(outputs), o);
 }
@@ -316,10 +329,10 @@ PlanPtr make_multibox_target_plan(std::vector<Spec> inputs, std::vector<Spec> ou
 PlanPtr make_multibox_detection_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const DetectionOptions& o) {
   fits(inputs.size() == 3 && outputs.size() == 1 && o.variances.size() == 4, "_contrib_MultiBoxDetection");
   const Shape& prob = inputs[0].shape;
-  fits(prob.size() == 3 && prob[1] >= 2 && inputs[1].elements == prob[0] * prob[2] * 4 &&
-           inputs[2].elements == prob[2] * 4 && outputs[0].elements == prob[0] * prob[2] * 6,
+  fits(prob.size() == 3 && prob[1] >= 2 && inputs[1].size() == prob[0] * prob[2] * 4 &&
+           inputs[2].size() == prob[2] * 4 && outputs[0].size() == prob[0] * prob[2] * 6,
        "_contrib_MultiBoxDetection");
   return std::make_unique<DetectionPlan>(std::move(inputs), std::move(outputs), o);
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct PriorOptions {
   int64_t height, width;                   // of the feature map
@@ -37,4 +37,4 @@ struct DetectionOptions {
 PlanPtr make_multibox_detection_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                      const DetectionOptions& options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

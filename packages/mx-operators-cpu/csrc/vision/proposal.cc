@@ -5,18 +5,17 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/thread_pool.h"
+#include "common/parallel.h"
 #include "common/upcast.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
 // Boxes of an image side by side, so that overlaps are vectors.
 struct Boxes {
-  std::vector<double> edge[4], area;
-  void resize(size_t n) {
-    for (auto& side : edge) side.resize(n);
-    area.resize(n);
+  Span<double> edge[4], area;
+  Boxes(size_t n, Arena& arena) : area(arena.take<double>(n)) {
+    for (auto& side : edge) side = arena.take<double>(n);
   }
 };
 
@@ -29,20 +28,25 @@ double limited(double x, double high) {
 class ProposalPlan final : public TypedPlan<ProposalPlan> {
  public:
   ProposalPlan(std::vector<Spec> inputs, std::vector<Spec> outputs, ProposalOptions options)
-      : TypedPlan(inputs, outputs, inputs[0].dtype, 64 * inputs[0].elements),
+      : TypedPlan(inputs, outputs, inputs[0].dtype, 64 * inputs[0].size()),
         o_(std::move(options)),
         count_(static_cast<int64_t>(o_.anchors.size())),
         height_(inputs[0].shape[2]),
-        width_(inputs[0].shape[3]) {}
+        width_(inputs[0].shape[3]) {
+    const auto n = static_cast<size_t>(all());
+    image_ = add_thread_scratch(arena_bytes({n * sizeof(double), 4 * n * sizeof(double), n * sizeof(int64_t),
+                                             n * sizeof(double), n * sizeof(double), n * sizeof(double),
+                                             n * sizeof(double), n * sizeof(double), n, n * sizeof(size_t)}));
+  }
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> boxes(*this, call, 0), scores(*this, call, 1);
     if (boxes.data() == nullptr && scores.data() == nullptr) return;
     const T *given = read<T>(call, 0), *offsets = read<T>(call, 1), *info = read<T>(call, 2);
-    parallel(threads(call), inputs_[0].shape[0], 1, [&](int64_t begin, int64_t end) {
+    parallel_for(inputs_[0].shape[0], 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i)
-        propose(i, given + (2 * i + 1) * all(), offsets + 4 * i * all(), info + 3 * i, boxes.data(), scores.data());
+        propose(image_.arena(call, thread), i, given + (2 * i + 1) * all(), offsets + 4 * i * all(), info + 3 * i, boxes.data(), scores.data());
     });
     boxes.deliver();
     scores.deliver();
@@ -63,12 +67,12 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
   }
 
   template <class T>
-  void propose(int64_t image, const T* scores, const T* offsets, const T* info, T* to, T* score_to) const {
+  void propose(Arena arena, int64_t image, const T* scores, const T* offsets, const T* info, T* to, T* score_to) const {
     const auto n = static_cast<size_t>(all());
-    std::vector<T> score(n);
-    std::vector<double> corner(4 * n);
+    const Span<T> score = arena.take<T>(n);
+    const Span<double> corner = arena.take<double>(4 * n);
     place(scores, offsets, info, corner.data(), score.data());
-    std::vector<int64_t> order(n);
+    const Span<int64_t> order = arena.take<int64_t>(n);
     std::iota(order.begin(), order.end(), 0);
     const size_t most = o_.considered > 0 ? std::min(n, static_cast<size_t>(o_.considered)) : n;
     const auto better = [&](int64_t a, int64_t b) {
@@ -77,14 +81,13 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
       return x != y ? x > y : a < b;
     };
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most), order.end(), better);
-    Boxes boxes;
-    boxes.resize(most);
+    const Boxes boxes(most, arena);
     for (size_t i = 0; i < most; ++i) {
       const double* at = &corner[4 * static_cast<size_t>(order[i])];
       for (int k = 0; k < 4; ++k) boxes.edge[k][i] = at[k];
       boxes.area[i] = (at[2] - at[0] + 1) * (at[3] - at[1] + 1);
     }
-    const std::vector<size_t> kept = suppress(boxes, std::min(most, static_cast<size_t>(o_.returned)));
+    const FixedList<size_t> kept = suppress(boxes, std::min(most, static_cast<size_t>(o_.returned)), arena);
     for (int64_t i = 0; i < o_.returned; ++i) {
       const size_t chosen = kept[static_cast<size_t>(i) % kept.size()];
       const int64_t row = image * o_.returned + i;
@@ -132,10 +135,10 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
   }
 
   // The best boxes of which none overlaps a better one by more than the threshold.
-  std::vector<size_t> suppress(const Boxes& boxes, size_t most) const {
+  FixedList<size_t> suppress(const Boxes& boxes, size_t most, Arena& arena) const {
     const size_t n = boxes.area.size();
-    std::vector<uint8_t> gone(n, 0);
-    std::vector<size_t> kept;
+    const Span<uint8_t> gone = arena.filled<uint8_t>(n, 0);
+    auto kept = arena.list<size_t>(most);
     const double *x0 = boxes.edge[0].data(), *y0 = boxes.edge[1].data(), *x1 = boxes.edge[2].data(),
                  *y1 = boxes.edge[3].data(), *area = boxes.area.data();
     for (size_t i = 0; i < n && kept.size() < most; ++i) {
@@ -153,6 +156,7 @@ class ProposalPlan final : public TypedPlan<ProposalPlan> {
 
   const ProposalOptions o_;
   const int64_t count_, height_, width_;
+  PerThread image_;
 };
 
 }  // namespace
@@ -164,10 +168,10 @@ PlanPtr make_proposal_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, 
   const auto anchors = static_cast<int64_t>(o.anchors.size());
   const int64_t batch = inputs[0].shape[0];
   fits(inputs[0].shape[1] == 2 * anchors && inputs[0].shape[2] > 0 && inputs[0].shape[3] > 0 &&
-           inputs[1].elements == 2 * inputs[0].elements && inputs[2].elements == 3 * batch &&
-           outputs[0].elements == 5 * batch * o.returned && outputs[1].elements == batch * o.returned,
+           inputs[1].size() == 2 * inputs[0].size() && inputs[2].size() == 3 * batch &&
+           outputs[0].size() == 5 * batch * o.returned && outputs[1].size() == batch * o.returned,
        o.name.c_str());
   return std::make_unique<ProposalPlan>(std::move(inputs), std::move(outputs), std::move(o));
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

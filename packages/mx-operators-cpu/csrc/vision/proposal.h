@@ -8,7 +8,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct ProposalOptions {
   std::vector<std::array<double, 4>> anchors;  // of the first position: corners in pixels
@@ -24,4 +24,4 @@ struct ProposalOptions {
 // -> boxes (B * returned, 5), their scores.
 PlanPtr make_proposal_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, ProposalOptions options);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 
 #include "common/plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 
 struct RegionOptions {
   int64_t height, width;  // bins of a region
@@ -31,19 +31,19 @@ PlanPtr make_roi_pooling_plan(std::vector<Spec> inputs, std::vector<Spec> output
 PlanPtr make_roi_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                        const RegionOptions& options);
 
-// data, regions (R, 6) turned by an angle -> means of bilinear samples.
-PlanPtr make_turned_align_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
+// data, regions (R, 6) rotated by an angle -> means of bilinear samples.
+PlanPtr make_rotated_align_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
                                int64_t samples);
 // out-gradient, data (only its shape), regions -> gradient of data.
-PlanPtr make_turned_align_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+PlanPtr make_rotated_align_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                         const RegionOptions& region, int64_t samples);
 
 // data (N, D * groups * groups, H, W), regions -> means (R, D, bins, bins): every bin reads the
 // channels of its group.
-PlanPtr make_sensitive_pooling_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
+PlanPtr make_psroi_pooling_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& region,
                                     int64_t groups);
 // out-gradient, data (only its shape), regions -> gradient of data.
-PlanPtr make_sensitive_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
+PlanPtr make_psroi_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spec> outputs,
                                              const RegionOptions& region, int64_t groups);
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

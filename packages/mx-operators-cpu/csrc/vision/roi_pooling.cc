@@ -2,27 +2,27 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/thread_pool.h"
-#include "vision/regions.h"
-#include "common/upcast.h"
+#include "common/parallel.h"
+#include "vision/region_plan.h"
 
-namespace mx::vector {
+namespace mx::cpu {
 namespace {
 
-// Begin and end of each window along one axis, inside the map.
-std::vector<std::pair<int64_t, int64_t>> windows(double first, double last, int64_t count, int64_t extent) {
+// A window along one axis, inside the map.
+struct Window {
+  int64_t begin, end;
+};
+
+Span<Window> windows(double first, double last, int64_t count, int64_t extent, Window* memory) {
   const double size = std::max(last - first + 1, 1.0) / static_cast<double>(count);
   const auto inside = [&](double x) {
     return static_cast<int64_t>(std::min(std::max(x, 0.0), static_cast<double>(extent)));
   };
-  std::vector<std::pair<int64_t, int64_t>> made;
   for (int64_t i = 0; i < count; ++i)
-    made.emplace_back(inside(std::floor(static_cast<double>(i) * size) + first),
-                      inside(std::ceil(static_cast<double>(i + 1) * size) + first));
-  return made;
+    memory[i] = {inside(std::floor(static_cast<double>(i) * size) + first),
+                 inside(std::ceil(static_cast<double>(i + 1) * size) + first)};
+  return {memory, static_cast<size_t>(count)};
 }
-
-double rounded(double x) { return std::copysign(std::floor(std::fabs(x) + 0.5), x); }
 
 // The image a region lies in; a negative index marks padding, which reads image 0.
 int64_t image_of(const double* region, int64_t images, const char* op) {
@@ -38,17 +38,19 @@ int64_t image_of(const double* region, int64_t images, const char* op) {
 class PoolingForward final : public TypedPlan<PoolingForward> {
  public:
   PoolingForward(std::vector<Spec> inputs, std::vector<Spec> outputs, const RegionOptions& options)
-      : TypedPlan(inputs, outputs, inputs[0].dtype, 8 * outputs[0].elements), o_(options) {}
+      : TypedPlan(inputs, outputs, inputs[0].dtype, 8 * outputs[0].size()),
+        o_(options),
+        windows_(add_thread_scratch(static_cast<size_t>(o_.height + o_.width) * sizeof(Window))) {}
 
   template <class T>
   void compute(const Call& call) const {
     Result<T> output(*this, call, 0);
     Result<int32_t> places(*this, call, 1);
     const T *data = read<T>(call, 0), *regions = read<T>(call, 1);
-    const int64_t each = outputs_[0].elements / std::max<int64_t>(outputs_[0].shape[0], 1);
-    parallel(threads(call), outputs_[0].shape[0], 1, [&](int64_t begin, int64_t end) {
+    const int64_t each = outputs_[0].size() / std::max<int64_t>(outputs_[0].shape[0], 1);
+    parallel_for(outputs_[0].shape[0], 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t r = begin; r < end; ++r)
-        one(data, regions + 5 * r, output.data() == nullptr ? nullptr : output.data() + r * each,
+        one(windows_.of<Window>(call, thread), data, regions + 5 * r, output.data() == nullptr ? nullptr : output.data() + r * each,
             places.data() == nullptr ? nullptr : places.data() + r * each);
     });
     output.deliver();
@@ -57,14 +59,14 @@ class PoolingForward final : public TypedPlan<PoolingForward> {
 
  private:
   template <class T>
-  void one(const T* data, const T* given, T* to, int32_t* place) const {
+  void one(Window* memory, const T* data, const T* given, T* to, int32_t* place) const {
     const int64_t channels = inputs_[0].shape[1], height = inputs_[0].shape[2], width = inputs_[0].shape[3];
     double region[5];
     std::copy_n(given, 5, region);
     const T* map = data + image_of(region, inputs_[0].shape[0], "ROIPooling") * channels * height * width;
     for (int k = 1; k < 5; ++k) region[k] = rounded(region[k] * o_.scale);
-    const auto rows = windows(region[2], region[4], o_.height, height);
-    const auto columns = windows(region[1], region[3], o_.width, width);
+    const auto rows = windows(region[2], region[4], o_.height, height, memory);
+    const auto columns = windows(region[1], region[3], o_.width, width, memory + o_.height);
     for (int64_t c = 0; c < channels; ++c, map += height * width)
       for (const auto& [top, bottom] : rows)
         for (const auto& [left, right] : columns) {
@@ -96,12 +98,14 @@ class PoolingForward final : public TypedPlan<PoolingForward> {
   }
 
   const RegionOptions o_;
+  const PerThread windows_;
 };
 
 class PoolingBackward final : public TypedPlan<PoolingBackward> {
  public:
   PoolingBackward(std::vector<Spec> inputs, std::vector<Spec> outputs)
-      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].elements + outputs[0].elements) {}
+      : TypedPlan(inputs, outputs, outputs[0].dtype, inputs[0].size() + outputs[0].size()),
+        images_(add_scratch<int64_t>(inputs_[0].shape[0])) {}
 
   // Threads share channels: the order of additions is fixed.
   template <class T>
@@ -112,21 +116,21 @@ class PoolingBackward final : public TypedPlan<PoolingBackward> {
     const auto* places = reinterpret_cast<const int32_t*>(call.input(3));
     const int64_t channels = outputs_[0].shape[1], area = outputs_[0].shape[2] * outputs_[0].shape[3];
     const int64_t regions = inputs_[0].shape[0], bins = inputs_[0].shape[2] * inputs_[0].shape[3];
-    std::vector<int64_t> images;
+    auto* images = call.scratch<int64_t>(images_);
     for (int64_t r = 0; r < regions; ++r) {
       double region[5];
       std::copy_n(given + 5 * r, 5, region);
-      images.push_back(image_of(region, outputs_[0].shape[0], "_backward_ROIPooling"));
+      images[r] = image_of(region, outputs_[0].shape[0], "_backward_ROIPooling");
     }
-    for (int64_t i = 0; i < inputs_[3].elements; ++i)
+    for (int64_t i = 0; i < inputs_[3].size(); ++i)
       if (places[i] >= area)
         throw Error(MX_ERROR_INDEX, "[_backward_ROIPooling] maxidx: expected below " + std::to_string(area) +
                                         ", got " + std::to_string(places[i]));
-    std::fill_n(grad.data(), outputs_[0].elements, T(0));
-    parallel(threads(call), channels, 1, [&](int64_t begin, int64_t end) {
+    std::fill_n(grad.data(), outputs_[0].size(), T(0));
+    parallel_for(channels, 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c)
         for (int64_t r = 0; r < regions; ++r) {
-          T* map = grad.data() + (images[static_cast<size_t>(r)] * channels + c) * area;
+          T* map = grad.data() + (images[r] * channels + c) * area;
           const int64_t first = (r * channels + c) * bins;
           for (int64_t i = first; i < first + bins; ++i)
             if (places[i] >= 0) map[places[i]] += head[i];
@@ -134,14 +138,17 @@ class PoolingBackward final : public TypedPlan<PoolingBackward> {
     });
     grad.deliver();
   }
+
+ private:
+  const Section images_;
 };
 
 void check_pooling(const Spec& data, const Spec& regions, const Spec& result, const Spec& places,
                    const RegionOptions& o) {
   fits(data.shape.size() == 4 && data.shape[0] > 0 && result.shape.size() == 4 && o.height > 0 &&
                     o.width > 0 && result.shape[1] == data.shape[1] && result.shape[2] == o.height &&
-                    result.shape[3] == o.width && regions.elements == 5 * result.shape[0] &&
-                    places.elements == result.elements && places.dtype == MX_INT32 &&
+                    result.shape[3] == o.width && regions.size() == 5 * result.shape[0] &&
+                    places.size() == result.size() && places.dtype == MX_INT32 &&
                     data.shape[2] * data.shape[3] <= INT32_MAX,
        "ROIPooling");
 }
@@ -160,4 +167,4 @@ PlanPtr make_roi_pooling_backward_plan(std::vector<Spec> inputs, std::vector<Spe
   return std::make_unique<PoolingBackward>(std::move(inputs), std::move(outputs));
 }
 
-}  // namespace mx::vector
+}  // namespace mx::cpu

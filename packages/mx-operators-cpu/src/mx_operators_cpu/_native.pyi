@@ -47,7 +47,7 @@ def move_plan(
     inputs: _Tensors,
     outputs: _Tensors,
     moves: Sequence[_Move],
-    backgrounds: Sequence[tuple[int, float, int | None]] = ...,
+    fill_values: Sequence[tuple[int, float, int | None]] = ...,
     n_scalars: int = 0,
 ) -> Any:
     """Copies between strided views: (input, output, sizes, strides, strides, offset, offset).
@@ -426,22 +426,22 @@ def deformable_backward_plan(
 ) -> Any:
     """Gradients of data, offset and mask from those of the columns."""
 
-def turned_align_plan(
+def rotated_align_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
 ) -> Any:
     """Means of bilinear samples in turned regions (R, 6)."""
 
-def turned_align_backward_plan(
+def rotated_align_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
 ) -> Any:
     """The gradient of data from out-gradient, data (its shape) and regions."""
 
-def sensitive_pooling_plan(
+def psroi_pooling_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
 ) -> Any:
     """Means of windows, each of the channels of its group."""
 
-def sensitive_pooling_backward_plan(
+def psroi_pooling_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
 ) -> Any:
     """The gradient of data from out-gradient, data (its shape) and regions."""

@@ -14,7 +14,11 @@
 #include "mx_core/native_tests.hpp"
 #include "common/plan.h"
 
-using namespace mx::vector;
+using namespace mx::cpu;
+using mx::PlanPtr;
+using mx::item_size;
+using mx::Shape;
+using mx::Spec;
 
 constexpr uint32_t kUnused = 0xffffffffu;
 
@@ -30,9 +34,9 @@ inline std::string expression(uint32_t n_inputs, std::vector<mx_instruction> ste
 }
 
 struct Released {
-  void operator()(Plan* plan) const { plan->release(plan); }
+  void operator()(mx::Plan* plan) const { plan->release(plan); }
 };
-using Shared = std::unique_ptr<Plan, Released>;
+using Shared = std::unique_ptr<mx::Plan, Released>;
 inline Shared shared(PlanPtr plan) { return Shared(plan.release()); }
 
 template <class T>
@@ -64,6 +68,10 @@ inline int32_t run(const Shared& plan, const std::vector<mx_tensor>& inputs,
   }
   context.scratch = scratch.data();
   const std::vector<uint8_t> req(outputs.size(), request);
+  if (const size_t bytes = mx_plan_staging(plan.get(), req.data(), static_cast<uint32_t>(req.size()))) {
+    memory.emplace_back(new char[bytes + 64]);
+    context.staging = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.back().get()) + 63) / 64 * 64);
+  }
   mx_error error{};
   return plan->run(plan.get(), &context, inputs.data(), static_cast<uint32_t>(inputs.size()),
                    outputs.data(), req.data(), static_cast<uint32_t>(outputs.size()), &error);

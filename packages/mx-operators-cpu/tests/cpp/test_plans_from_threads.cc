@@ -36,11 +36,11 @@ void put(std::vector<double>& memory, const Spec& spec, const std::vector<double
   }
 }
 
-std::vector<double> room(const Spec& spec) { return std::vector<double>(static_cast<size_t>(spec.elements) + 1); }
+std::vector<double> room(const Spec& spec) { return std::vector<double>(static_cast<size_t>(spec.size()) + 1); }
 
 mx_tensor window(std::vector<double>& memory, const Spec& spec) {
   mx_tensor t = tensor(memory, spec.dtype);
-  t.bytes = static_cast<size_t>(spec.elements) * item_size(spec.dtype);
+  t.bytes = static_cast<size_t>(spec.size()) * item_size(spec.dtype);
   return t;
 }
 
@@ -124,7 +124,7 @@ std::vector<Case> all_cases() {
       [](Specs in, Specs out) {
         return make_histogram_plan(in, out, {-1, -0.5, 0, 0.5, 1});
       }, {x(50'000)});
-  const WindowAxis axis{11, 3, 1, 1, 1};
+  const ColumnAxis axis{11, 3, 1, 1, 1};
   add("columns", {f32({2, 27, 121})}, {f32({2, 3, 11, 11})},
       [&](Specs in, Specs out) { return make_columns_to_image_plan(in, out, {axis, axis}); }, {x(2 * 27 * 121)});
   return cases;

@@ -18,7 +18,7 @@ void pads_of_every_width() {
       for (int64_t around : {0, 1, 3}) {
         const Spec in({2, 3, 5, width}, MX_FLOAT32), out({2, 3, 5 + around, width + 2 * around}, MX_FLOAT32);
         const auto plan = shared(make_pad_plan({in}, {out}, {0, 0, around, around}, {0, 0, 0, around}, mode));
-        std::vector<float> x = numbers<float>(in.elements, -1, 1), y(static_cast<size_t>(out.elements));
+        std::vector<float> x = numbers<float>(in.size(), -1, 1), y(static_cast<size_t>(out.size()));
         for (uint8_t request : kRequests)
           CHECK(run(plan, {tensor(x, MX_FLOAT32)}, {tensor(y, MX_FLOAT32)}, 2, request) == MX_OK);
         CHECK(run(plan, {tensor(x, MX_FLOAT32)}, {tensor(y, MX_FLOAT32)}) == MX_OK);
@@ -77,7 +77,7 @@ void gamma_numbers_in_every_number() {
 void regions_of_many_channels() {
   for (int64_t channels : {1, 63, 64, 70, 130}) {
     const Spec data({1, channels, 9, 21}, MX_FLOAT32), rois({2, 5}, MX_FLOAT32), out({2, channels, 3, 2}, MX_FLOAT32);
-    std::vector<float> x(static_cast<size_t>(data.elements), 2.0f), y(static_cast<size_t>(out.elements));
+    std::vector<float> x(static_cast<size_t>(data.size()), 2.0f), y(static_cast<size_t>(out.size()));
     std::vector<float> r = {0, 1, 1, 7, 6, 0, 3, 0, 20, 8};
     const auto plan = shared(make_roi_align_plan({data, rois}, {out}, {{3, 2, 1.0}, 2, false, false}));
     CHECK(run(plan, {tensor(x, MX_FLOAT32), tensor(r, MX_FLOAT32)}, {tensor(y, MX_FLOAT32)}) == MX_OK);

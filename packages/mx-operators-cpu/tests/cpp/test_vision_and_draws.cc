@@ -112,16 +112,16 @@ void regions_anywhere() {
       for (bool sensitive : {false, true}) {
         const Spec& made = sensitive ? own : result;
         const AlignOptions o{{2, 2, 0.5}, 2, sensitive, true};
-        std::vector<std::vector<float>> inputs = {numbers<float>(data.elements), {image, x, 1, 6, x}};
-        all_requests(shared(make_roi_align_plan({data, rois}, {made}, o)), inputs, {made.elements});
-        inputs = {numbers<float>(made.elements), inputs[0], inputs[1]};
-        all_requests(shared(make_roi_align_backward_plan({made, data, rois}, {data}, o)), inputs, {data.elements});
+        std::vector<std::vector<float>> inputs = {numbers<float>(data.size()), {image, x, 1, 6, x}};
+        all_requests(shared(make_roi_align_plan({data, rois}, {made}, o)), inputs, {made.size()});
+        inputs = {numbers<float>(made.size()), inputs[0], inputs[1]};
+        all_requests(shared(make_roi_align_backward_plan({made, data, rois}, {data}, o)), inputs, {data.size()});
         std::vector<float> region = inputs[2], out(32);
         std::vector<int32_t> places(32, -1);
         const auto plan = shared(make_roi_pooling_plan({data, rois}, {result, Spec({1, 8, 2, 2}, MX_INT32)}, {2, 2, 0.5}));
         for (uint8_t request : {MX_REQ_NULL, MX_REQ_WRITE})
           run(plan, {tensor(inputs[1], 0), tensor(region, 0)}, {tensor(out, 0), tensor(places, MX_INT32)}, 2, request);
-        std::vector<float> grad(static_cast<size_t>(data.elements));
+        std::vector<float> grad(static_cast<size_t>(data.size()));
         const auto back = shared(make_roi_pooling_backward_plan({result, data, rois, Spec({1, 8, 2, 2}, MX_INT32)}, {data},
                                                                 {2, 2, 0.5}));
         const bool there = image < 2 && x < 1e30f;
@@ -140,21 +140,21 @@ void samples_anywhere() {
   const int dtype = sizeof(T) == 4 ? MX_FLOAT32 : MX_FLOAT64;
   for (int64_t points : {2, 300}) {
     const Spec data({2, 17, 3, 5}, dtype), grid({2, 2, 2, points}, dtype), result({2, 17, 2, points}, dtype);
-    std::vector<std::vector<T>> inputs = {numbers<T>(data.elements), numbers<T>(grid.elements, -3, 3)};
+    std::vector<std::vector<T>> inputs = {numbers<T>(data.size()), numbers<T>(grid.size(), -3, 3)};
     inputs[1][0] = std::numeric_limits<T>::quiet_NaN();
     inputs[1][1] = std::numeric_limits<T>::infinity();
     inputs[1][2] = std::numeric_limits<T>::max();
-    CHECK(all_requests(shared(make_sampler_plan({data, grid}, {result})), inputs, {result.elements}) == MX_OK);
-    inputs.insert(inputs.begin(), numbers<T>(result.elements));
+    CHECK(all_requests(shared(make_sampler_plan({data, grid}, {result})), inputs, {result.size()}) == MX_OK);
+    inputs.insert(inputs.begin(), numbers<T>(result.size()));
     CHECK(all_requests(shared(make_sampler_backward_plan({result, data, grid}, {data, grid})), inputs,
-                       {data.elements, grid.elements}) == MX_OK);
+                       {data.size(), grid.size()}) == MX_OK);
   }
   const Spec grid({3, 2, 4, 5}, dtype), matrices({3, 6}, dtype);
-  std::vector<std::vector<T>> given = {numbers<T>(18)}, head = {numbers<T>(grid.elements)};
-  CHECK(all_requests(shared(make_affine_grid_plan({matrices}, {grid})), given, {grid.elements}) == MX_OK);
+  std::vector<std::vector<T>> given = {numbers<T>(18)}, head = {numbers<T>(grid.size())};
+  CHECK(all_requests(shared(make_affine_grid_plan({matrices}, {grid})), given, {grid.size()}) == MX_OK);
   CHECK(all_requests(shared(make_affine_grid_backward_plan({grid}, {matrices})), head, {18}) == MX_OK);
   for (bool backward : {false, true})
-    CHECK(all_requests(shared(make_warp_grid_plan({grid}, {grid}, backward)), head, {grid.elements}) == MX_OK);
+    CHECK(all_requests(shared(make_warp_grid_plan({grid}, {grid}, backward)), head, {grid.size()}) == MX_OK);
 }
 
 void correlations_of_every_kind() {
@@ -165,11 +165,11 @@ void correlations_of_every_kind() {
         const int64_t height = 9 + 2 * pad - 6, width = 12 + 2 * pad - 6;
         const Spec data({2, 3, 9, 12}, 0);
         const Spec result({2, 9, (height + stride - 1) / stride, (width + stride - 1) / stride}, 0);
-        std::vector<std::vector<float>> inputs = {numbers<float>(data.elements), numbers<float>(data.elements)};
-        CHECK(all_requests(shared(make_correlation_plan({data, data}, {result}, o)), inputs, {result.elements}) == MX_OK);
-        inputs.insert(inputs.begin(), numbers<float>(result.elements));
+        std::vector<std::vector<float>> inputs = {numbers<float>(data.size()), numbers<float>(data.size())};
+        CHECK(all_requests(shared(make_correlation_plan({data, data}, {result}, o)), inputs, {result.size()}) == MX_OK);
+        inputs.insert(inputs.begin(), numbers<float>(result.size()));
         CHECK(all_requests(shared(make_correlation_backward_plan({result, data, data}, {data, data}, o)), inputs,
-                           {data.elements, data.elements}) == MX_OK);
+                           {data.size(), data.size()}) == MX_OK);
       }
 }
 

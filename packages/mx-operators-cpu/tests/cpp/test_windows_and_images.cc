@@ -34,9 +34,9 @@ void sums_of_every_length() {
       for (int64_t inner : {1, 2, 300}) {
         if (extent > 9 && inner > 2) continue;
         const Spec spec({outer, extent, inner}, code<T>());
-        std::vector<std::vector<T>> in = {numbers<T>(spec.elements)};
+        std::vector<std::vector<T>> in = {numbers<T>(spec.size())};
         for (bool reverse : {false, true})
-          CHECK(all_requests(shared(make_scan_plan({spec}, {spec}, {outer, extent, inner, reverse})), in, {spec.elements}) == MX_OK);
+          CHECK(all_requests(shared(make_scan_plan({spec}, {spec}, {outer, extent, inner, reverse})), in, {spec.size()}) == MX_OK);
       }
 }
 
@@ -69,12 +69,12 @@ void windows_of_every_kind() {
       for (int64_t stride : {1, 3})
         for (int64_t dilate : {1, 3})
           for (int64_t pad : {0, 2, 11}) {
-            const WindowAxis axis{size, kernel, stride, dilate, pad};
+            const ColumnAxis axis{size, kernel, stride, dilate, pad};
             if (size + 2 * pad < dilate * (kernel - 1) + 1) continue;
             const int64_t windows = axis.windows();
             const Spec image({2, 3, size, size}, code<T>()), columns({2, 3 * kernel * kernel, windows * windows}, code<T>());
-            std::vector<std::vector<T>> in = {numbers<T>(columns.elements)};
-            CHECK(all_requests(shared(make_columns_to_image_plan({columns}, {image}, {axis, axis})), in, {image.elements}) == MX_OK);
+            std::vector<std::vector<T>> in = {numbers<T>(columns.size())};
+            CHECK(all_requests(shared(make_columns_to_image_plan({columns}, {image}, {axis, axis})), in, {image.size()}) == MX_OK);
           }
 }
 
@@ -91,12 +91,12 @@ void bent_windows_anywhere() {
       std::vector<std::vector<T>> in;
       std::vector<int64_t> results;
       for (const Spec& spec : given) {
-        in.push_back(numbers<T>(spec.elements, -3, 3));
-        results.push_back(spec.elements);
+        in.push_back(numbers<T>(spec.size(), -3, 3));
+        results.push_back(spec.size());
       }
       for (size_t i = 0; i < 6; ++i) in[1][i % in[1].size()] = static_cast<T>(kBad[i]);
-      CHECK(all_requests(shared(make_deformable_columns_plan(given, {columns}, o)), in, {columns.elements}) == MX_OK);
-      in.insert(in.begin(), numbers<T>(columns.elements));
+      CHECK(all_requests(shared(make_deformable_columns_plan(given, {columns}, o)), in, {columns.size()}) == MX_OK);
+      in.insert(in.begin(), numbers<T>(columns.size()));
       std::vector<Spec> all = given;
       all.insert(all.begin(), columns);
       CHECK(all_requests(shared(make_deformable_backward_plan(all, given, o)), in, results) == MX_OK);
@@ -120,20 +120,20 @@ void regions_anywhere() {
   const Spec data({2, 8, 6, 5}, 0);
   for (double bad : kBad)
     for (size_t place = 0; place < 6; ++place) {
-      std::vector<std::vector<float>> in = {numbers<float>(data.elements), {0, 2, 2, 3, 4, 30}};
+      std::vector<std::vector<float>> in = {numbers<float>(data.size()), {0, 2, 2, 3, 4, 30}};
       in[1][place] = static_cast<float>(bad);
-      const auto turned = shared(make_turned_align_plan({data, Spec({1, 6}, 0)}, {Spec({1, 8, 2, 3}, 0)}, {2, 3, 0.7}, -1));
+      const auto turned = shared(make_rotated_align_plan({data, Spec({1, 6}, 0)}, {Spec({1, 8, 2, 3}, 0)}, {2, 3, 0.7}, -1));
       const int32_t status = all_requests(turned, in, {48});
       CHECK(status == MX_OK || status == MX_ERROR_INDEX || status == MX_ERROR_VALUE);
-      const auto back = shared(make_turned_align_backward_plan({Spec({1, 8, 2, 3}, 0), data, Spec({1, 6}, 0)}, {data}, {2, 3, 0.7}, 2));
+      const auto back = shared(make_rotated_align_backward_plan({Spec({1, 8, 2, 3}, 0), data, Spec({1, 6}, 0)}, {data}, {2, 3, 0.7}, 2));
       in.insert(in.begin(), numbers<float>(48));
-      all_requests(back, in, {data.elements});
+      all_requests(back, in, {data.size()});
       in[2].resize(5);
       const Spec rois({1, 5}, 0), pooled({1, 2, 3, 3}, 0);
       in[0] = numbers<float>(18);
-      all_requests(shared(make_sensitive_pooling_backward_plan({pooled, data, rois}, {data}, {3, 3, 0.7}, 2)), in, {data.elements});
+      all_requests(shared(make_psroi_pooling_backward_plan({pooled, data, rois}, {data}, {3, 3, 0.7}, 2)), in, {data.size()});
       in.erase(in.begin());
-      all_requests(shared(make_sensitive_pooling_plan({data, rois}, {pooled}, {3, 3, 0.7}, 2)), in, {18});
+      all_requests(shared(make_psroi_pooling_plan({data, rois}, {pooled}, {3, 3, 0.7}, 2)), in, {18});
     }
 }
 
@@ -157,7 +157,7 @@ void images_of_every_size() {
     for (int64_t side : {0, 1, 23}) {
       if (channels > 5 && side > 1) continue;
       const Spec image({side, side, channels}, MX_UINT8), tensor_spec({channels, side, side}, 0);
-      std::vector<uint8_t> pixels(static_cast<size_t>(image.elements), 200), mirrored(pixels.size());
+      std::vector<uint8_t> pixels(static_cast<size_t>(image.size()), 200), mirrored(pixels.size());
       std::vector<float> made(pixels.size()), normal(pixels.size());
       for (uint8_t request : kRequests) {
         CHECK(run(shared(make_to_tensor_plan({image}, {tensor_spec})), {tensor(pixels, MX_UINT8)}, {tensor(made, 0)}, 2, request) == MX_OK);
@@ -170,7 +170,7 @@ void images_of_every_size() {
       if (side == 0) continue;
       const Mixing mixing{{0, 1, 3}, {0, side - 1, 0}, {1, 0.25, 0.75}};
       const Spec small({2, 2, channels}, MX_UINT8);
-      std::vector<uint8_t> resized(static_cast<size_t>(small.elements));
+      std::vector<uint8_t> resized(static_cast<size_t>(small.size()));
       const Mixing two_rows{{0, 2, 4}, {0, 0, side - 1, 0}, {0.5, 0.5, 0.25, 0.75}};
       const Mixing neighbours = side > 1 ? Mixing{{0, 1, 3}, {side - 1, side - 2, side - 1}, {1, 0.25, 0.75}}
                                          : Mixing{{0, 1, 2}, {0, 0}, {1, 1}};
@@ -200,7 +200,7 @@ void events_of_every_mark() {
       std::vector<Spec> given = {spec({sequences, kinds}), spec({kinds}), spec({kinds}), spec({sequences, kinds}),
                                  spec({sequences, events}), spec({sequences, events}), spec({sequences}), spec({sequences})};
       std::vector<std::vector<T>> in;
-      for (const Spec& s : given) in.push_back(numbers<T>(s.elements, 0.1, 0.9));
+      for (const Spec& s : given) in.push_back(numbers<T>(s.size(), 0.1, 0.9));
       std::fill(in[6].begin(), in[6].end(), T(100));
       const int64_t table = sequences * kinds;
       const auto plan = shared(make_hawkes_plan(given, {spec({sequences}), spec({sequences, kinds})}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Minimal filtering against the sums it stands for, in double precision.
+// Winograd's algorithm against the sums it stands for, in double precision.
 #include "convolution/first_layer_gradient.h"
 #include "convolution/winograd/winograd_convolution.h"
 #include "convolution/winograd/winograd_gradient.h"
@@ -12,7 +12,7 @@
 
 #include "mx_core/native_tests.hpp"
 
-using namespace mx::filtering;
+using namespace mx::cpu;
 
 namespace {
 
@@ -28,13 +28,13 @@ Floats drawn(size_t n, unsigned seed) {
   return made;
 }
 
-size_t data_size(const Problem& p) { return static_cast<size_t>(p.images * p.height * p.width * p.channels); }
-size_t out_size(const Problem& p) { return static_cast<size_t>(p.images * p.out_height * p.out_width * p.filters); }
-size_t filter_size(const Problem& p) { return static_cast<size_t>(p.filters * p.channels * kFilter * kFilter); }
+size_t data_size(const WinogradProblem& p) { return static_cast<size_t>(p.images * p.height * p.width * p.channels); }
+size_t out_size(const WinogradProblem& p) { return static_cast<size_t>(p.images * p.out_height * p.out_width * p.filters); }
+size_t filter_size(const WinogradProblem& p) { return static_cast<size_t>(p.filters * p.channels * kFilter * kFilter); }
 
 // Calls body(x, y, w) with the offsets of every product of the direct sum.
 template <class Body>
-void for_products(const Problem& p, const FilterLayout& f, const Body& body) {
+void for_products(const WinogradProblem& p, const FilterLayout& f, const Body& body) {
   for (int64_t n = 0; n < p.images; ++n)
     for (int64_t r = 0; r < p.out_height; ++r)
       for (int64_t s = 0; s < p.out_width; ++s)
@@ -44,7 +44,7 @@ void for_products(const Problem& p, const FilterLayout& f, const Body& body) {
             if (y < 0 || y >= p.height || x < 0 || x >= p.width) continue;
             const int64_t from = ((n * p.height + y) * p.width + x) * p.channels;
             const int64_t to = ((n * p.out_height + r) * p.out_width + s) * p.filters;
-            const int64_t row = f.turned ? kFilter - 1 - i : i, column = f.turned ? kFilter - 1 - j : j;
+            const int64_t row = f.flipped ? kFilter - 1 - i : i, column = f.flipped ? kFilter - 1 - j : j;
             for (int64_t c = 0; c < p.channels; ++c)
               for (int64_t k = 0; k < p.filters; ++k)
                 body(static_cast<size_t>(from + c), static_cast<size_t>(to + k),
@@ -73,7 +73,7 @@ double activated(double x, const Epilogue& e) {
   }
 }
 
-void check_convolution(const Problem& p, const FilterLayout& layout, int threads, Epilogue::Activation activation,
+void check_convolution(const WinogradProblem& p, const FilterLayout& layout, int threads, Epilogue::Activation activation,
                        bool ready = false) {
   const Floats data = drawn(data_size(p), 1), filters = drawn(filter_size(p), 2), residual = drawn(out_size(p), 3);
   const Floats bias = drawn(static_cast<size_t>(p.filters), 4);
@@ -102,7 +102,7 @@ void check_convolution(const Problem& p, const FilterLayout& layout, int threads
   CHECK(close(out, want, tolerance));
 }
 
-void check_filter_gradient(const Problem& p, const FilterLayout& layout, int threads) {
+void check_filter_gradient(const WinogradProblem& p, const FilterLayout& layout, int threads) {
   const Floats data = drawn(data_size(p), 5), out_grad = drawn(out_size(p), 6);
   std::vector<double> want(filter_size(p));
   for_products(p, layout,
@@ -114,29 +114,29 @@ void check_filter_gradient(const Problem& p, const FilterLayout& layout, int thr
 }
 
 void every_geometry() {
-  const Problem problems[] = {
+  const WinogradProblem problems[] = {
       {1, 4, 4, 16, 4, 4, 16, 1, 1},     {2, 5, 7, 16, 3, 5, 32, 0, 0},   {1, 1, 1, 32, 1, 1, 16, 1, 1},
       {3, 9, 6, 48, 11, 8, 16, 2, 2},    {1, 6, 6, 16, 12, 10, 48, 4, 3}, {1, 13, 14, 80, 13, 14, 112, 1, 1},
       {2, 30, 31, 16, 29, 31, 16, 0, 1}, {1, 3, 3, 16, 1, 1, 144, 0, 0},  {1, 4, 4, 1040, 4, 4, 16, 1, 1},
   };
-  for (const Problem& p : problems) {
+  for (const WinogradProblem& p : problems) {
     const FilterLayout rows{kFilter * kFilter, p.channels * kFilter * kFilter, kFilter, 1};
     const FilterLayout last{1, p.channels * kFilter * kFilter, p.channels * kFilter, p.channels};
-    FilterLayout turned{p.filters * kFilter * kFilter, 1, p.filters * kFilter, p.filters, true};
+    FilterLayout flipped{p.filters * kFilter * kFilter, 1, p.filters * kFilter, p.filters, true};
     for (int threads : {1, 2, 3}) {
       check_convolution(p, rows, threads, Epilogue::Activation::none);
       check_filter_gradient(p, last, threads);
     }
     check_convolution(p, last, 1, Epilogue::Activation::relu);
-    check_convolution(p, turned, 1, Epilogue::Activation::leaky, true);
+    check_convolution(p, flipped, 1, Epilogue::Activation::leaky, true);
     check_convolution(p, rows, 2, Epilogue::Activation::clip);
     check_filter_gradient(p, rows, 2);
   }
 }
 
 void large_filters() {  // where all threads work on one group
-  const Problem problems[] = {{1, 40, 40, 160, 40, 40, 192, 1, 1}, {1, 11, 12, 256, 11, 12, 128, 1, 1}};
-  for (const Problem& p : problems) {
+  const WinogradProblem problems[] = {{1, 40, 40, 160, 40, 40, 192, 1, 1}, {1, 11, 12, 256, 11, 12, 128, 1, 1}};
+  for (const WinogradProblem& p : problems) {
     const FilterLayout last{1, p.channels * kFilter * kFilter, p.channels * kFilter, p.channels};
     for (bool ready : {false, true}) check_convolution(p, last, 2, Epilogue::Activation::relu, ready);
     check_filter_gradient(p, last, 2);
@@ -173,7 +173,7 @@ void images_with_few_channels() {
 }
 
 void what_pays() {
-  const Problem large{16, 56, 56, 64, 56, 56, 64, 1, 1}, point{1, 1, 1, 512, 1, 1, 512, 1, 1};
+  const WinogradProblem large{16, 56, 56, 64, 56, 56, 64, 1, 1}, point{1, 1, 1, 512, 1, 1, 512, 1, 1};
   CHECK(pays(large, true) && pays(large, false) && gradient_pays(large));
   CHECK(!pays(point, true) && !pays(point, false) && !gradient_pays(point));
   CHECK(possible({1, 8, 8, 512, 8, 8, 1024, 1, 1}) && !possible({1, 8, 8, 2048, 8, 8, 2048, 1, 1}));

@@ -140,9 +140,9 @@ def test_wrong_arguments_are_refused(rng: np.random.Generator) -> None:
     attrs = {"kernel": (3, 3), "num_filter": 4}
     inputs, output = _arrays(rng, (1, 3, 5, 5), attrs), np.empty((1, 4, 3, 3), np.float32)
     plan = plans.prepare(op, op.Param.parse(attrs), inputs, [output])
-    with pytest.raises(RuntimeError, match="3 inputs, got 2"):
+    with pytest.raises(RuntimeError, match="takes 3 inputs, .*; got 2, "):
         plans.run(plan, inputs[:2], [output])
-    with pytest.raises(RuntimeError, match="input 0: plan expects 300 bytes, got 288"):
+    with pytest.raises(RuntimeError, match="input 0: .* 300 bytes, got .* 288 bytes"):
         plans.run(plan, [np.zeros((1, 3, 4, 6), np.float32), *inputs[1:]], [output])
 
 

@@ -3,13 +3,13 @@
 
 #include "convolution/winograd/transforms.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kRows = 6;  // with kPanel columns: 24 sums, which fill the registers
 
 struct Product {
-  Operand a;
+  Matrix a;
   const float* b;
   int64_t b_row, depth;
   float* out;
@@ -53,7 +53,7 @@ MX_AVX512 void all_rows(const Product& p, int64_t rows) {
 
 }  // namespace
 
-void multiply(const Operand& a, const float* b, int64_t b_row, int64_t rows, int64_t depth, int64_t width, float* out,
+void multiply(const Matrix& a, const float* b, int64_t b_row, int64_t rows, int64_t depth, int64_t width, float* out,
               int64_t out_row, bool add) {
   static_assert(kPanel == 4 * kLanes, "a case for every width");
   const Product product{a, b, b_row, depth, out, out_row, add};
@@ -65,4 +65,4 @@ void multiply(const Operand& a, const float* b, int64_t b_row, int64_t rows, int
   }
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

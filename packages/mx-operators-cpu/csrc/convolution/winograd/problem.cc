@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/winograd/problem.h"
 
-namespace mx::filtering {
+#include <algorithm>
+
+namespace mx::cpu {
 namespace {
 
 // Costs in products of one core: per float of a tile's points (written and read), per float of transformed filters
 // that is made, per one that is read from memory. Measured on a Zen 5 core; only their order of magnitude counts.
 constexpr double kPointCost = 15, kFilterMade = 40, kFilterRead = 20, kProductCost = 1.25;
 
-double cost(const Problem& p, double per_filter) {
+double cost(const WinogradProblem& p, double per_filter) {
   const double both = static_cast<double>(p.channels * p.filters), tiles = static_cast<double>(p.tiles());
   const double moved = static_cast<double>(p.channels + p.filters);
   return static_cast<double>(kPoints) * (tiles * (kProductCost * both + kPointCost * moved) + per_filter * both);
 }
 
-double direct_cost(const Problem& p) {
+double direct_cost(const WinogradProblem& p) {
   return static_cast<double>(p.images * p.out_height * p.out_width) * static_cast<double>(p.channels * p.filters) *
          static_cast<double>(kFilter * kFilter);
 }
@@ -24,15 +26,16 @@ constexpr int64_t kMostFilterPoints = 1 << 25;
 
 }  // namespace
 
-bool possible(const Problem& p) {
+bool possible(const WinogradProblem& p) {
   return processor_has_avx512() && p.channels % kLanes == 0 && p.filters % kLanes == 0 && p.channels > 0 &&
-         p.filters > 0 && p.tiles() > 0 && p.channels <= kMostFilterPoints / kPoints / p.filters;
+         p.filters > 0 && p.tiles() > 0 && std::max(p.channels, p.filters) <= kMostChannels &&
+         p.channels <= kMostFilterPoints / kPoints / p.filters;
 }
 
-bool pays(const Problem& p, bool ready) {
+bool pays(const WinogradProblem& p, bool ready) {
   return cost(p, ready ? kFilterRead : kFilterRead + kFilterMade) < direct_cost(p);
 }
 
-bool gradient_pays(const Problem& p) { return cost(p, kFilterRead + kFilterMade) < direct_cost(p); }
+bool gradient_pays(const WinogradProblem& p) { return cost(p, kFilterRead + kFilterMade) < direct_cost(p); }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

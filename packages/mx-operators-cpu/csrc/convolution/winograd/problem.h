@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions with three by three filters and steps of one, and whether minimal filtering makes them faster. Images
+// Convolutions with three by three filters and steps of one, and whether Winograd's algorithm makes them faster. Images
 // are (images, height, width, channels); numbers of channels are multiples of kLanes.
 #pragma once
 
@@ -8,9 +8,11 @@
 
 #include "convolution/winograd/transforms.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
-struct Problem {
+constexpr int64_t kMostChannels = 4096;  // of data or result; a border of zeros is as wide
+
+struct WinogradProblem {
   int64_t images, height, width, channels;
   int64_t out_height, out_width, filters;
   int64_t pad_top, pad_left;
@@ -19,17 +21,17 @@ struct Problem {
   int64_t tiles_across() const { return (out_width + kTile - 1) / kTile; }
   int64_t tiles() const { return images * tiles_down() * tiles_across(); }
   // The convolution that makes the gradient of this one's data from that of its result.
-  Problem of_data_gradient() const {
+  WinogradProblem of_data_gradient() const {
     return {images, out_height, out_width, filters, height, width, channels,
             kFilter - 1 - pad_top, kFilter - 1 - pad_left};
   }
 };
 
 // Whether the processor and the numbers of channels allow it.
-bool possible(const Problem& problem);
+bool possible(const WinogradProblem& problem);
 // Whether it is expected to be faster than a direct convolution; `ready`: the filters are transformed already.
-bool pays(const Problem& problem, bool ready);
+bool pays(const WinogradProblem& problem, bool ready);
 // Whether the gradient of the filters is.
-bool gradient_pays(const Problem& problem);
+bool gradient_pays(const WinogradProblem& problem);
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

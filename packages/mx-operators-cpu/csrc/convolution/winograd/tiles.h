@@ -7,7 +7,7 @@
 
 #include "convolution/winograd/problem.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kGroupApart = 24;        // tiles whose points stay in a core's own cache
@@ -29,7 +29,7 @@ struct Points {
 struct FilterPoints {
   int64_t channels, filters;
 
-  explicit FilterPoints(const Problem& p) : channels(p.channels), filters(p.filters) {}
+  explicit FilterPoints(const WinogradProblem& p) : channels(p.channels), filters(p.filters) {}
   int64_t panels() const { return ceil_div(filters, kPanel); }
   int64_t width(int64_t panel) const { return std::min(kPanel, filters - panel * kPanel); }
   int64_t step(int64_t panel) const { return ((channels * width(panel) / kLanes) | 1) * kLanes; }
@@ -38,15 +38,15 @@ struct FilterPoints {
 };
 
 // Whether every thread has groups of its own, beside all transformed filters in its cache.
-bool fits_apart(const Problem& problem, int threads);
+bool fits_apart(const WinogradProblem& problem, int threads);
 // Of the points of one tile's data and results.
-inline int64_t tile_bytes(const Problem& p) { return kPoints * (p.channels + p.filters) * kFloat; }
+inline int64_t tile_bytes(const WinogradProblem& p) { return kPoints * (p.channels + p.filters) * kFloat; }
 
 struct Tile {
   int64_t image, y, x;  // of its first result
 };
 
-inline Tile tile(const Problem& p, int64_t index) {
+inline Tile tile(const WinogradProblem& p, int64_t index) {
   const int64_t across = p.tiles_across(), down = p.tiles_down();
   return {index / (across * down), index / across % down * kTile, index % across * kTile};
 }
@@ -66,8 +66,8 @@ void for_pixels(int64_t image, int64_t y, int64_t x, int64_t side, int64_t heigh
 }
 
 // The points of a tile's patch, at `out`; `step` from one to the next.
-void data_points(const Problem& problem, const float* data, int64_t index, float* out, int64_t step);
+void data_points(const WinogradProblem& problem, const float* data, int64_t index, float* out, int64_t step);
 // The points of the gradients of a tile's results.
-void gradient_points(const Problem& problem, const float* out_grad, int64_t index, float* out, int64_t step);
+void gradient_points(const WinogradProblem& problem, const float* out_grad, int64_t index, float* out, int64_t step);
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/winograd/transforms.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 namespace {
 
 // The points' absolute values and their squares; kA * kB = 1.
@@ -145,7 +145,7 @@ MX_AVX512 void transform_filters(const float* filters, const FilterLayout& layou
   for (int64_t i = 0; i < kFilter; ++i) {
     Lanes row[kFilter];
     for (int64_t j = 0; j < kFilter; ++j) {
-      const int64_t r = layout.turned ? kFilter - 1 - i : i, s = layout.turned ? kFilter - 1 - j : j;
+      const int64_t r = layout.flipped ? kFilter - 1 - i : i, s = layout.flipped ? kFilter - 1 - j : j;
       const float* tap = source + r * layout.row + s * layout.column;
       row[j] = layout.output == 1 ? load(tap) : gather(tap, layout.output);
     }
@@ -180,4 +180,4 @@ MX_AVX512 void transform_filter_gradient(const float* points, int64_t step, floa
   }
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Winograd's minimal filtering F(4x4, 3x3): four by four results of a three by three correlation from 36
+// Winograd convolution F(4x4, 3x3): four by four results of a three by three correlation from 36
 // products of transformed values instead of 144 (A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural
 // Networks, CVPR 2016, equations 4 to 12). With data d, filter g and result y
 //     y = A' [(G g G') * (B' d B)] A,
@@ -16,7 +16,7 @@
 
 #include "common/lanes.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 constexpr int64_t kTile = 4;    // results of a tile, each way
 constexpr int64_t kFilter = 3;  // of a filter
@@ -45,7 +45,7 @@ void transform_result(const float* points, int64_t step, int64_t channels, const
 // A filter tensor in memory: distances, in floats, between input channels, output channels and taps.
 struct FilterLayout {
   int64_t input, output, row, column;
-  bool turned = false;  // by 180 degrees, as gradients of data need it
+  bool flipped = false;  // by 180 degrees, as gradients of data need it
 };
 
 // Sixteen output channels (from `first`) of one input channel -> their points. `out` belongs to that input
@@ -56,4 +56,4 @@ void transform_filters(const float* filters, const FilterLayout& layout, int64_t
 // -> the gradients of their filters.
 void transform_filter_gradient(const float* points, int64_t step, float* gradient, const FilterLayout& layout);
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

@@ -5,7 +5,7 @@
 #include "common/parallel.h"
 #include "convolution/winograd/tiles.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 namespace {
 
 // Transforms `channel`'s filters of the outputs [first, first + kLanes) of a panel that begins at `out`.
@@ -18,11 +18,11 @@ void transform_block(const FilterPoints& place, const float* filters, const Filt
 
 }  // namespace
 
-int64_t filter_points_size(const Problem& p) { return FilterPoints(p).size(); }
+int64_t filter_points_size(const WinogradProblem& p) { return FilterPoints(p).size(); }
 
-void make_filter_points(const Problem& p, const float* filters, const FilterLayout& layout, float* points) {
+void make_filter_points(const WinogradProblem& p, const float* filters, const FilterLayout& layout, float* points) {
   const FilterPoints place(p);
-  parallel_for(p.filters / kLanes * p.channels, [&](int64_t begin, int64_t end) {
+  parallel_shares(p.filters / kLanes * p.channels, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i / p.channels * kLanes;
       transform_block(place, filters, layout, i % p.channels, first, points + place.offset(first / kPanel));
@@ -30,7 +30,7 @@ void make_filter_points(const Problem& p, const float* filters, const FilterLayo
   });
 }
 
-MinimalConvolution::MinimalConvolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads)
+MinimalConvolution::MinimalConvolution(const WinogradProblem& problem, const FilterLayout& layout, bool ready, int threads)
     : problem_(problem), layout_(layout), ready_(ready), threads_(threads) {
   const int64_t tiles = problem.tiles();
   apart_ = fits_apart(problem, threads);
@@ -46,7 +46,7 @@ struct MinimalConvolution::Space {
   Points data, result;
   float *data_points, *result_points;
 
-  Space(const Problem& p, int64_t group) : data(group, p.channels), result(group, p.filters) {}
+  Space(const WinogradProblem& p, int64_t group) : data(group, p.channels), result(group, p.filters) {}
   int64_t size() const { return data.size() + result.size(); }
 };
 
@@ -130,14 +130,14 @@ void MinimalConvolution::run_together(const float* data, const float* points, co
   const Space ours = space(workspace, 0);
   for (int64_t first = 0; first < tiles; first += group_) {
     const int64_t n = std::min(group_, tiles - first);
-    parallel_for(n, [&](int64_t begin, int64_t end) { transform_tiles(data, first, begin, end, ours); });
-    parallel_for(kPoints * place.panels(), [&](int64_t begin, int64_t end) {
+    parallel_shares(n, [&](int64_t begin, int64_t end) { transform_tiles(data, first, begin, end, ours); });
+    parallel_shares(kPoints * place.panels(), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t panel = task / kPoints;
         multiply_panel(points + place.offset(panel), panel, task % kPoints, n, ours);
       }
     });
-    parallel_for(n, [&](int64_t begin, int64_t end) { deliver_tiles(first, begin, end, epilogue, out, ours); });
+    parallel_shares(n, [&](int64_t begin, int64_t end) { deliver_tiles(first, begin, end, epilogue, out, ours); });
   }
 }
 
@@ -146,7 +146,7 @@ void MinimalConvolution::run_by_panels(const float* data, const float* filters, 
   const FilterPoints place(problem_);
   const int64_t tiles = problem_.tiles();
   const Space ours = space(workspace, 0);
-  parallel_for(tiles, [&](int64_t begin, int64_t end) { transform_tiles(data, 0, begin, end, ours); });
+  parallel_shares(tiles, [&](int64_t begin, int64_t end) { transform_tiles(data, 0, begin, end, ours); });
   const auto share = [&](int64_t begin, int64_t end, int thread) {
     float* made = workspace + spaces_size() + thread * kPoints * place.step(0);
     for (int64_t panel = begin; panel < end; ++panel) {
@@ -157,7 +157,7 @@ void MinimalConvolution::run_by_panels(const float* data, const float* filters, 
     }
   };
   parallel_shares(place.panels(), share, threads_);
-  parallel_for(tiles, [&](int64_t begin, int64_t end) { deliver_tiles(0, begin, end, epilogue, out, ours); });
+  parallel_shares(tiles, [&](int64_t begin, int64_t end) { deliver_tiles(0, begin, end, epilogue, out, ours); });
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

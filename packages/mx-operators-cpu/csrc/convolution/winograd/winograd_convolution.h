@@ -5,17 +5,17 @@
 
 #include "convolution/winograd/problem.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 // Floats of the transformed filters.
-int64_t filter_points_size(const Problem& problem);
-void make_filter_points(const Problem& problem, const float* filters, const FilterLayout& layout, float* points);
+int64_t filter_points_size(const WinogradProblem& problem);
+void make_filter_points(const WinogradProblem& problem, const float* filters, const FilterLayout& layout, float* points);
 
 // How a convolution is cut into groups of tiles, for a team of threads.
 class MinimalConvolution {
  public:
   // `ready`: it gets filters that make_filter_points made; else it transforms them itself.
-  MinimalConvolution(const Problem& problem, const FilterLayout& layout, bool ready, int threads);
+  MinimalConvolution(const WinogradProblem& problem, const FilterLayout& layout, bool ready, int threads);
   int64_t workspace_size() const;  // floats
   void run(const float* data, const float* filters, const Epilogue& epilogue, float* out, float* workspace) const;
 
@@ -33,7 +33,7 @@ class MinimalConvolution {
   void run_by_panels(const float* data, const float* filters, const Epilogue& epilogue, float* out,
                      float* workspace) const;
 
-  Problem problem_;
+  WinogradProblem problem_;
   FilterLayout layout_;
   bool ready_;
   bool apart_;      // every thread has groups of its own; else all work on one
@@ -42,4 +42,4 @@ class MinimalConvolution {
   int threads_;
 };
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

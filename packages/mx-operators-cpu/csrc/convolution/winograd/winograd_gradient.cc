@@ -7,7 +7,7 @@
 #include "common/parallel.h"
 #include "convolution/winograd/tiles.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 namespace {
 
 constexpr int64_t kGroupOfSums = 48;  // tiles whose products are added to sums at once, in a core's own cache
@@ -15,7 +15,7 @@ constexpr int64_t kMostDepth = 128;   // tiles of one product: a panel of them i
 
 }  // namespace
 
-MinimalGradient::MinimalGradient(const Problem& problem, int threads) : problem_(problem), threads_(threads) {
+MinimalGradient::MinimalGradient(const WinogradProblem& problem, int threads) : problem_(problem), threads_(threads) {
   const int64_t tiles = problem.tiles();
   apart_ = fits_apart(problem, threads);
   if (apart_) {
@@ -31,7 +31,7 @@ struct MinimalGradient::Space {
   Points data, out_grad, sum;  // sums of all channels, or, by panels, of one panel
   float *data_points, *gradient_points, *sums;
 
-  Space(const Problem& p, int64_t group, int64_t width)
+  Space(const WinogradProblem& p, int64_t group, int64_t width)
       : data(group, p.channels), out_grad(group, p.filters), sum(p.filters, width) {}
   int64_t size() const { return data.size() + out_grad.size() + sum.size(); }
 };
@@ -76,7 +76,7 @@ void MinimalGradient::run(const float* data, const float* out_grad, float* gradi
                          float* workspace) const {
   if (by_panels_) return run_by_panels(data, out_grad, gradient, layout, workspace);
   const int copies = apart_ ? sum_apart(data, out_grad, workspace) : sum_together(data, out_grad, workspace);
-  parallel_for(problem_.filters, [&](int64_t begin, int64_t end) {
+  parallel_shares(problem_.filters, [&](int64_t begin, int64_t end) {
     const Space total = space(workspace, 0);
     for (int64_t filter = begin; filter < end; ++filter) {
       float* sums = total.sums + filter * total.sum.row;
@@ -116,8 +116,8 @@ int MinimalGradient::sum_together(const float* data, const float* out_grad, floa
   const Space ours = space(workspace, 0);
   for (int64_t first = 0; first < tiles; first += group_) {
     const int64_t n = std::min(group_, tiles - first);
-    parallel_for(n, [&](int64_t begin, int64_t end) { transform_tiles(data, out_grad, first, begin, end, ours); });
-    parallel_for(kPoints * panels, [&](int64_t begin, int64_t end) {
+    parallel_shares(n, [&](int64_t begin, int64_t end) { transform_tiles(data, out_grad, first, begin, end, ours); });
+    parallel_shares(kPoints * panels, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t channel = task % panels * kPanel;
         multiply_panel(channel, task / panels, n, first > 0, ours.sums + channel, ours);
@@ -131,7 +131,7 @@ void MinimalGradient::run_by_panels(const float* data, const float* out_grad, fl
                                    const FilterLayout& layout, float* workspace) const {
   const int64_t tiles = problem_.tiles();
   const Space ours = space(workspace, 0);
-  parallel_for(tiles, [&](int64_t begin, int64_t end) { transform_tiles(data, out_grad, 0, begin, end, ours); });
+  parallel_shares(tiles, [&](int64_t begin, int64_t end) { transform_tiles(data, out_grad, 0, begin, end, ours); });
   const auto share = [&](int64_t begin, int64_t end, int thread) {
     float* sums = ours.sums + thread * ours.sum.size();
     for (int64_t panel = begin; panel < end; ++panel) {
@@ -144,4 +144,4 @@ void MinimalGradient::run_by_panels(const float* data, const float* out_grad, fl
   parallel_shares(ceil_div(problem_.channels, kPanel), share, threads_);
 }
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

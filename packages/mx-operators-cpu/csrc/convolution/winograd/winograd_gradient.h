@@ -5,11 +5,11 @@
 
 #include "convolution/winograd/problem.h"
 
-namespace mx::filtering {
+namespace mx::cpu {
 
 class MinimalGradient {
  public:
-  MinimalGradient(const Problem& problem, int threads);
+  MinimalGradient(const WinogradProblem& problem, int threads);
   int64_t workspace_size() const;  // floats
   void run(const float* data, const float* out_grad, float* gradient, const FilterLayout& layout,
            float* workspace) const;
@@ -27,11 +27,11 @@ class MinimalGradient {
   static void deliver(const float* sums, int64_t step, int64_t filter, int64_t first, int64_t n, float* gradient,
                       const FilterLayout& layout);
 
-  Problem problem_;
+  WinogradProblem problem_;
   bool apart_;      // every thread sums groups of its own; else all work on one
   bool by_panels_;  // every thread transforms the sums that it made, while they are in its cache
   int64_t group_;   // tiles
   int threads_;
 };
 
-}  // namespace mx::filtering
+}  // namespace mx::cpu

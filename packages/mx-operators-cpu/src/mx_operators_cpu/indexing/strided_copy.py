@@ -14,13 +14,13 @@ from mx_operators_cpu.signature import plain, tensors
 ZERO = ((0, 0.0, None),)
 
 
-def _plan(call: KernelCall, moves: Sequence[Move], backgrounds: Sequence[Any] = (), scalars: int = 0) -> Any:
+def _plan(call: KernelCall, moves: Sequence[Move], fill_values: Sequence[Any] = (), scalars: int = 0) -> Any:
     if not plain(*call.inputs, *call.outputs):
         return None
     inputs, outputs = tensors(call.inputs), tensors(call.outputs)
     if any(inputs[m[0]][1] != outputs[m[1]][1] for m in moves):
         return None
-    return native.move_plan(inputs, outputs, moves, backgrounds, scalars)
+    return native.move_plan(inputs, outputs, moves, fill_values, scalars)
 
 
 def _source(call: KernelCall, i: int = 0) -> View:

@@ -172,8 +172,8 @@ def im2col(call: KernelCall) -> Any:
             source = source.part(2 + axis, start if count else 0, window[2], count)
             target = target.part(2 + axis, first if count else 0, 1, count)
         moves.append(move(source, target))
-    backgrounds = ((0, 0.0, None),) if any(p.pad or ()) else ()
-    return native.move_plan(tensors(call.inputs), tensors(call.outputs), moves, backgrounds)
+    fill_values = ((0, 0.0, None),) if any(p.pad or ()) else ()
+    return native.move_plan(tensors(call.inputs), tensors(call.outputs), moves, fill_values)
 
 
 def col2im(call: KernelCall) -> Any:

@@ -49,7 +49,7 @@ def backward_roi_pooling(call: KernelCall) -> Any:
     return _pooling(call, native.roi_pooling_backward_plan)
 
 
-def _turned(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _rotated(call: KernelCall, make: Callable[..., Any]) -> Any:
     p: Any = call.params
     if not floating(call):
         return None
@@ -59,17 +59,17 @@ def _turned(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def turned_align(call: KernelCall) -> Any:
+def rotated_align(call: KernelCall) -> Any:
     """Means of bilinear samples in rotated regions."""
-    return _turned(call, native.turned_align_plan)
+    return _rotated(call, native.rotated_align_plan)
 
 
-def backward_turned_align(call: KernelCall) -> Any:
+def backward_rotated_align(call: KernelCall) -> Any:
     """Shares given back."""
-    return _turned(call, native.turned_align_backward_plan)
+    return _rotated(call, native.rotated_align_backward_plan)
 
 
-def _sensitive(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _psroi(call: KernelCall, make: Callable[..., Any]) -> Any:
     p: Any = call.params
     if not floating(call):
         return None
@@ -79,14 +79,14 @@ def _sensitive(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def sensitive_pooling(call: KernelCall) -> Any:
+def psroi_pooling(call: KernelCall) -> Any:
     """Means of windows, each of the channels of its group."""
-    return _sensitive(call, native.sensitive_pooling_plan)
+    return _psroi(call, native.psroi_pooling_plan)
 
 
-def backward_sensitive_pooling(call: KernelCall) -> Any:
+def backward_psroi_pooling(call: KernelCall) -> Any:
     """Shared equally among a bin's elements."""
-    return _sensitive(call, native.sensitive_pooling_backward_plan)
+    return _psroi(call, native.psroi_pooling_backward_plan)
 
 
 # ---- proposals ----

@@ -20,7 +20,7 @@ extern "C" {
 #define MX_KERNEL_CAPSULE "mx.kernel.v1"
 #define MX_PLAN_CAPSULE "mx.plan.v1"
 #define MX_KERNEL_MAJOR 1
-#define MX_KERNEL_MINOR 0
+#define MX_KERNEL_MINOR 1
 
 /* What one execution gets besides tensors.  Valid during `run` only. */
 typedef struct mx_kernel_context {
@@ -38,6 +38,8 @@ typedef struct mx_kernel_context {
   int32_t (*alloc_output)(const struct mx_kernel_context* self, uint32_t i, int32_t ndim,
                           const int64_t* shape, mx_tensor* output, mx_error* error);
   void* host; /* the framework's own */
+  /* Since 1.1: plan->staging_bytes() bytes, 64-byte aligned, contents undefined; NULL for 0. */
+  void* staging;
 } mx_kernel_context;
 
 #define MX_PLAN_PARALLEL 1u /* opens parallel regions (oneDNN, own threads) */
@@ -57,9 +59,18 @@ typedef struct mx_plan {
   /* Any thread, without the GIL. */
   void (*retain)(struct mx_plan* self);
   void (*release)(struct mx_plan* self);
+  /* Since 1.1.  Bytes of scratch that a run with these requests needs beside scratch_bytes: staging
+   * memory of outputs that cannot be written directly.  NULL: none.  Threads: any. */
+  size_t (*staging_bytes)(const struct mx_plan* self, const uint8_t* req, uint32_t n_outputs);
 } mx_plan;
 
 #define MX_PLAN_SIZE_1_0 MX_SIZE_UP_TO(mx_plan, release)
+
+/* Bytes of staging memory of a plan of any minor. */
+static inline size_t mx_plan_staging(const mx_plan* plan, const uint8_t* req, uint32_t n_outputs) {
+  const int stages = MX_HAS(plan->head.size, mx_plan, staging_bytes) && plan->staging_bytes != NULL;
+  return stages ? plan->staging_bytes(plan, req, n_outputs) : 0;
+}
 
 /* A parameter as text (MXNet's attribute form) and, where it is one number, as double. */
 typedef struct mx_param {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that compute in float32 on tensors of either type.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "common/plan.h"
+
+namespace mx::cpu {
+
+// Whether tensors hold floats, else BFloat16; throws Unsupported where they differ.  `inputs_apart` and
+// `outputs_apart` are float32 always.
+inline bool all_float(const Signature& s, std::initializer_list<size_t> inputs_apart,
+                      std::initializer_list<size_t> outputs_apart = {}) {
+  const int32_t dtype = s.outputs[0].dtype;
+  if (dtype != MX_FLOAT32 && dtype != MX_BFLOAT16) throw Unsupported{};
+  const auto check = [dtype](const std::vector<Spec>& specs, std::initializer_list<size_t> apart) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const bool fixed = std::find(apart.begin(), apart.end(), i) != apart.end();
+      if (specs[i].dtype != (fixed ? MX_FLOAT32 : dtype)) throw Unsupported{};
+    }
+  };
+  check(s.inputs, inputs_apart);
+  check(s.outputs, outputs_apart);
+  return dtype == MX_FLOAT32;
+}
+
+}  // namespace mx::cpu

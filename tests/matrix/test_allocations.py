@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No run of a CPU kernel allocates: scratch memory is declared, and comes from the pool of whoever runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testkit import allocations
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return allocations.build(tmp_path_factory.mktemp("counter"))
+
+
+def test_every_native_entry(counter: Path) -> None:
+    done = allocations.run(counter, "of_entries.py")
+    assert done["ran"] > 80
+    assert done["found"] == {}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "float16", "int32"])
+def test_every_operator(counter: Path, dtype: str) -> None:
+    done = allocations.run(counter, "of_operators.py", dtype, "2048", "2")
+    assert done["ran"] > 150
+    assert done["found"] == {}
+
+
+@pytest.mark.slow
+def test_every_operator_on_a_team(counter: Path) -> None:
+    """Arrays that are worth several threads."""
+    done = allocations.run(counter, "of_operators.py", "float32", str(1 << 17), "1")
+    assert done["ran"] > 150
+    assert done["found"] == {}
