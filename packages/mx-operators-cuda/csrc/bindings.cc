@@ -97,12 +97,12 @@ using PyParameter = std::pair<int, uint64_t>;
 // (kernel, blocks, threads, shared bytes, parameters)
 using PyLaunch =
     std::tuple<std::shared_ptr<Kernel>, uint32_t, uint32_t, uint32_t, std::vector<PyParameter>>;
-// (shape, type code, bytes)
-using PySpec = std::tuple<std::vector<int64_t>, int32_t, size_t>;
+// (shape, type code)
+using PySpec = std::pair<std::vector<int64_t>, int32_t>;
 
-std::vector<TensorSpec> specs(const std::vector<PySpec>& given) {
-  std::vector<TensorSpec> made;
-  for (const auto& [shape, dtype, bytes] : given) made.push_back({shape, dtype, bytes});
+std::vector<Spec> specs(const std::vector<PySpec>& given) {
+  std::vector<Spec> made;
+  for (const auto& [shape, dtype] : given) made.emplace_back(shape, dtype);
   return made;
 }
 
@@ -132,13 +132,12 @@ py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<P
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
                        uint64_t random_blocks, const std::vector<PyCondition>& conditions,
                        bool adds) {
-  Recipe recipe{name,    gpu,           specs(inputs), specs(outputs), n_scalars,
-                scratch, random_blocks, adds,          {},             {}};
+  LaunchSpec spec{name, gpu, scratch, random_blocks, adds, {}, {}};
   for (const auto& [larger, smaller, above, refusal] : conditions) {
-    recipe.conditions.push_back({larger, smaller, above, refusal});
+    spec.conditions.push_back({larger, smaller, above, refusal});
   }
-  for (const PyStep& given : steps) recipe.steps.push_back(step(given));
-  auto plan = std::make_unique<LaunchPlan>(std::move(recipe));
+  for (const PyStep& given : steps) spec.steps.push_back(step(given));
+  auto plan = std::make_unique<LaunchPlan>(Signature{specs(inputs), specs(outputs), n_scalars}, std::move(spec));
   PyObject* made = PyCapsule_New(static_cast<mx_plan*>(plan.get()), MX_PLAN_CAPSULE, [](PyObject* self) {
     auto* held = static_cast<mx_plan*>(PyCapsule_GetPointer(self, MX_PLAN_CAPSULE));
     held->release(held);

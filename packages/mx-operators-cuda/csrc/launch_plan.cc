@@ -4,55 +4,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "mx_core/failure.hpp"
-
 namespace mx::cuda {
 namespace {
 
 constexpr size_t kParameters = 256;  // more than CUDA's 4 KiB hold
 
-[[noreturn]] void refuse(const Recipe& recipe, mx_status status, const std::string& text) {
-  throw Error(status, "[" + recipe.name + "] gpu(" + std::to_string(recipe.gpu) + "): " + text);
-}
-
-void check_tensor(const Recipe& recipe, const char* what, uint32_t i, const mx_tensor& given,
-                  const TensorSpec& spec) {
-  const bool same = given.dtype == spec.dtype && given.layout == 0 && given.bytes == spec.bytes &&
-                    static_cast<size_t>(given.ndim) == spec.shape.size() &&
-                    std::equal(spec.shape.begin(), spec.shape.end(), given.shape);
-  if (!same) {
-    const auto text = [](const int64_t* shape, size_t n) {
-      std::string made = "(";
-      for (size_t axis = 0; axis < n; ++axis) made += (axis ? ", " : "") + std::to_string(shape[axis]);
-      return made + ")";
-    };
-    refuse(recipe, MX_ERROR_SHAPE,
-           std::string(what) + " " + std::to_string(i) + ": the plan was made for shape " +
-               text(spec.shape.data(), spec.shape.size()) + " and type code " +
-               std::to_string(spec.dtype) + ", got " +
-               text(given.shape, static_cast<size_t>(given.ndim)) + " and type code " +
-               std::to_string(given.dtype));
-  }
-  if (given.bytes != 0 && (given.context.type != MX_GPU || given.context.id != recipe.gpu)) {
-    refuse(recipe, MX_ERROR_VALUE,
-           std::string(what) + " " + std::to_string(i) + " lies on " + name_of(given.context));
-  }
-}
-
-size_t limit_of(const Recipe& recipe, Parameter::Kind kind) {
-  switch (kind) {
-    case Parameter::kInput: return recipe.inputs.size();
-    case Parameter::kOutput:
-    case Parameter::kRequest: return recipe.outputs.size();
-    case Parameter::kScalar: return recipe.n_scalars;
-    default: return recipe.scratch.size();
-  }
-}
-
-void check_parameter(const Recipe& recipe, const Parameter& p, const std::string& owner) {
-  if (p.kind <= Parameter::kScratch && p.number >= limit_of(recipe, p.kind)) {
-    refuse(recipe, MX_ERROR_VALUE, owner + " has a parameter out of range");
-  }
+std::string shape_text(const int64_t* shape, size_t n) {
+  std::string made = "(";
+  for (size_t axis = 0; axis < n; ++axis) made += (axis ? ", " : "") + std::to_string(shape[axis]);
+  return made + ")";
 }
 
 // The values a launch points to.
@@ -64,117 +24,107 @@ union Value {
   uint64_t wide;
 };
 
+Stream stream_of(const Call& call) { return static_cast<Stream>(call.context.stream); }
+
 }  // namespace
 
-// The arguments of one run.
-struct LaunchPlan::Call {
-  const mx_kernel_context& context;
-  const mx_tensor* inputs;
-  const mx_tensor* outputs;
-  const uint8_t* req;
-
-  Stream stream() const { return static_cast<Stream>(context.stream); }
-  void* pointer(const Parameter& p) const {
-    return p.kind == Parameter::kInput    ? inputs[p.number].data
-           : p.kind == Parameter::kOutput ? outputs[p.number].data
-                                          : context.scratch[p.number];
-  }
-};
-
-LaunchPlan::LaunchPlan(Recipe recipe) : mx_plan{}, recipe_(std::move(recipe)) {
-  Gpu& gpu = Gpu::at(recipe_.gpu);
-  for (const auto& step : recipe_.steps) {
+LaunchPlan::LaunchPlan(Signature signature, LaunchSpec spec)
+    : Plan(spec.name + "] [" + name_of({MX_GPU, spec.gpu}), std::move(signature)), spec_(std::move(spec)) {
+  Gpu& gpu = Gpu::at(spec_.gpu);
+  for (const auto& step : spec_.steps) {
     std::visit([&](const auto& one) { check_step(one, gpu); }, step);
   }
-  for (const Condition& c : recipe_.conditions) {
-    if (c.larger >= recipe_.n_scalars || c.smaller >= static_cast<int32_t>(recipe_.n_scalars)) {
-      refuse(recipe_, MX_ERROR_VALUE, "a condition of a scalar that there is not");
+  const uint32_t n_scalars = signature_.n_scalars;
+  for (const Condition& c : spec_.conditions) {
+    if (c.larger >= n_scalars || c.smaller >= static_cast<int32_t>(n_scalars)) {
+      refuse(MX_ERROR_VALUE, "a condition of a scalar that there is not");
     }
   }
-  head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
-  n_scratch = static_cast<uint32_t>(recipe_.scratch.size());
-  scratch_bytes = recipe_.scratch.data();
-  random_blocks = recipe_.random_blocks;
-  run = run_c;
-  retain = [](mx_plan* self) {
-    static_cast<LaunchPlan*>(self)->references_.fetch_add(1, std::memory_order_relaxed);
-  };
-  release = [](mx_plan* self) {
-    auto* plan = static_cast<LaunchPlan*>(self);
-    if (plan->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete plan;
-  };
+  for (const size_t bytes : spec_.scratch) scratch_.push_back(add_scratch(bytes));
+  random_blocks = spec_.random_blocks;
+}
+
+size_t LaunchPlan::limit_of(Parameter::Kind kind) const {
+  switch (kind) {
+    case Parameter::kInput: return signature_.inputs.size();
+    case Parameter::kOutput:
+    case Parameter::kRequest: return signature_.outputs.size();
+    case Parameter::kScalar: return signature_.n_scalars;
+    default: return spec_.scratch.size();
+  }
+}
+
+void LaunchPlan::check_parameter(const Parameter& p, const std::string& owner) const {
+  if (p.kind <= Parameter::kScratch && p.number >= limit_of(p.kind)) {
+    refuse(MX_ERROR_VALUE, owner + " has a parameter out of range");
+  }
 }
 
 void LaunchPlan::check_step(const Launch& launch, const Gpu& gpu) const {
   if (launch.parameters.size() > kParameters || launch.blocks == 0 || launch.threads == 0) {
-    refuse(recipe_, MX_ERROR_VALUE, "malformed launch of " + launch.kernel->name());
+    refuse(MX_ERROR_VALUE, "malformed launch of " + launch.kernel->name());
   }
-  for (const Parameter& p : launch.parameters) check_parameter(recipe_, p, launch.kernel->name());
+  for (const Parameter& p : launch.parameters) check_parameter(p, launch.kernel->name());
   launch.kernel->on(gpu);  // loads now, so that a run only launches
 }
 
 void LaunchPlan::check_step(const Product& product, const Gpu&) const {
   check_product(product);
   for (const Parameter& p : {product.a, product.b, product.c}) {
-    check_parameter(recipe_, p, "a product");
+    check_parameter(p, "a product");
     if (p.kind != Parameter::kInput && p.kind != Parameter::kOutput &&
         p.kind != Parameter::kScratch) {
-      refuse(recipe_, MX_ERROR_VALUE, "a product of what is no tensor");
+      refuse(MX_ERROR_VALUE, "a product of what is no tensor");
     }
   }
 }
 
-int32_t LaunchPlan::run_c(const mx_plan* self, const mx_kernel_context* context,
-                          const mx_tensor* inputs, uint32_t n_inputs, const mx_tensor* outputs,
-                          const uint8_t* req, uint32_t n_outputs, mx_error* error) {
-  return guarded(error, [&] {
-    const auto* plan = static_cast<const LaunchPlan*>(self);
-    plan->check_call(*context, inputs, n_inputs, outputs, req, n_outputs);
-    plan->execute({*context, inputs, outputs, req});
-  });
+void LaunchPlan::check_tensor(const char* what, size_t i, const mx_tensor& given, const Spec& spec) const {
+  const auto ndim = static_cast<size_t>(given.ndim);
+  if (!std::equal(spec.shape.begin(), spec.shape.end(), given.shape, given.shape + ndim)) {
+    refuse(MX_ERROR_SHAPE, std::string(what) + " " + std::to_string(i) + ": the plan was made for shape " +
+                               shape_text(spec.shape.data(), spec.shape.size()) + ", got " +
+                               shape_text(given.shape, ndim));
+  }
+  if (given.bytes != 0 && (given.context.type != MX_GPU || given.context.id != spec_.gpu)) {
+    refuse(MX_ERROR_VALUE, std::string(what) + " " + std::to_string(i) + " lies on " + name_of(given.context));
+  }
 }
 
-void LaunchPlan::check_call(const mx_kernel_context& context, const mx_tensor* inputs,
-                            uint32_t n_inputs, const mx_tensor* outputs, const uint8_t* req,
-                            uint32_t n_outputs) const {
-  const Recipe& r = recipe_;
-  if (n_inputs != r.inputs.size() || n_outputs != r.outputs.size() ||
-      context.n_scalars < r.n_scalars) {
-    refuse(r, MX_ERROR_VALUE,
-           "the plan takes " + std::to_string(r.inputs.size()) + " inputs, " +
-               std::to_string(r.n_scalars) + " scalars and " + std::to_string(r.outputs.size()) +
-               " outputs; got " + std::to_string(n_inputs) + ", " +
-               std::to_string(context.n_scalars) + " and " + std::to_string(n_outputs));
-  }
-  for (uint32_t i = 0; i < n_inputs; ++i) check_tensor(r, "input", i, inputs[i], r.inputs[i]);
-  for (uint32_t i = 0; i < n_outputs; ++i) {
-    check_tensor(r, "output", i, outputs[i], r.outputs[i]);
-    if (req[i] > MX_REQ_ADD) {
-      refuse(r, MX_ERROR_VALUE, "request: expected 0 to 3, got " + std::to_string(req[i]));
-    }
-    if (req[i] == MX_REQ_ADD && !r.adds) {
-      refuse(r, MX_ERROR_UNSUPPORTED, "nothing is added to an output that is written in parts");
+void LaunchPlan::check(const Call& call) const {
+  for (size_t i = 0; i < signature_.inputs.size(); ++i) check_tensor("input", i, call.inputs[i], input(i));
+  for (size_t i = 0; i < signature_.outputs.size(); ++i) {
+    check_tensor("output", i, call.outputs[i], output(i));
+    if (call.adds(i) && !spec_.adds) {
+      refuse(MX_ERROR_UNSUPPORTED, "nothing is added to an output that is written in parts");
     }
   }
-  for (const Condition& c : r.conditions) {
-    const double larger = context.scalars[c.larger];
-    const double smaller = c.smaller < 0 ? 0 : context.scalars[c.smaller];
+  for (const Condition& c : spec_.conditions) {
+    const double larger = call.scalar(c.larger);
+    const double smaller = c.smaller < 0 ? 0 : call.scalar(static_cast<size_t>(c.smaller));
     if (c.above ? larger > smaller : larger >= smaller) continue;
-    refuse(r, MX_ERROR_VALUE,
-           c.refusal + ": got " + std::to_string(larger) +
-               (c.smaller < 0 ? "" : " and " + std::to_string(smaller)));
+    refuse(MX_ERROR_VALUE, c.refusal + ": got " + std::to_string(larger) +
+                               (c.smaller < 0 ? "" : " and " + std::to_string(smaller)));
   }
-  if (context.stream == nullptr) refuse(r, MX_ERROR_VALUE, "the plan needs a stream of the device");
+  if (call.context.stream == nullptr) refuse(MX_ERROR_VALUE, "the plan needs a stream of the device");
 }
 
 void LaunchPlan::execute(const Call& call) const {
-  const bool wanted = std::any_of(call.req, call.req + recipe_.outputs.size(),
+  const bool wanted = std::any_of(call.req, call.req + signature_.outputs.size(),
                                   [](uint8_t request) { return request != MX_REQ_NULL; });
-  if (recipe_.steps.empty() || (!wanted && !recipe_.outputs.empty())) return;
-  const Gpu& gpu = Gpu::at(recipe_.gpu);  // refuses in a forked child
+  if (spec_.steps.empty() || (!wanted && !signature_.outputs.empty())) return;
+  const Gpu& gpu = Gpu::at(spec_.gpu);  // refuses in a forked child
   const Current current(gpu);
-  for (const auto& step : recipe_.steps) {
+  for (const auto& step : spec_.steps) {
     std::visit([&](const auto& one) { enqueue(one, gpu, call); }, step);
+  }
+}
+
+void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {
+  switch (p.kind) {
+    case Parameter::kInput: return call.inputs[p.number].data;
+    case Parameter::kOutput: return call.outputs[p.number].data;
+    default: return call.scratch<char>(scratch_[p.number]);
   }
 }
 
@@ -188,7 +138,7 @@ void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call)
     switch (p.kind) {
       case Parameter::kInput:
       case Parameter::kOutput:
-      case Parameter::kScratch: value.pointer = call.pointer(p); break;
+      case Parameter::kScratch: value.pointer = pointer(p, call); break;
       case Parameter::kRequest: value.request = call.req[p.number]; break;
       case Parameter::kScalar: value.number = call.context.scalars[p.number]; break;
       case Parameter::kUint32: value.narrow = static_cast<uint32_t>(p.number); break;
@@ -199,8 +149,8 @@ void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call)
   }
   const Result result =
       gpu.cuda().launch(launch.kernel->on(gpu), launch.blocks, 1, 1, launch.threads, 1, 1,
-                        launch.shared_bytes, call.stream(), pointers, nullptr);
-  if (result != kSuccess) check(result, recipe_.name + "] [" + gpu.name(), "cuLaunchKernel");
+                        launch.shared_bytes, stream_of(call), pointers, nullptr);
+  if (result != kSuccess) cuda::check(result, spec_.name + "] [" + gpu.name(), "cuLaunchKernel");
 }
 
 void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& call) const {
@@ -210,8 +160,8 @@ void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& cal
     if (request == MX_REQ_NULL) return;
     add = add || request == MX_REQ_ADD;
   }
-  multiply(gpu, call.stream(), product, call.pointer(product.a), call.pointer(product.b),
-           call.pointer(product.c), add, recipe_.name + "] [" + gpu.name());
+  multiply(gpu, stream_of(call), product, pointer(product.a, call), pointer(product.b, call),
+           pointer(product.c, call), add, spec_.name + "] [" + gpu.name());
 }
 
 }  // namespace mx::cuda

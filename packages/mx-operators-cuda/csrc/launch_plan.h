@@ -4,7 +4,6 @@
 // given.  What each kernel's parameters are is data, so every generator of kernels makes the same plan.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +12,7 @@
 
 #include "blas.h"
 #include "kernel.h"
-#include "mx_core/kernel.h"
+#include "mx_core/plan.hpp"
 #include "parameter.h"
 
 namespace mx::cuda {
@@ -26,12 +25,6 @@ struct Launch {
   std::vector<Parameter> parameters;
 };
 
-struct TensorSpec {
-  std::vector<int64_t> shape;
-  int32_t dtype;
-  size_t bytes;
-};
-
 // What run-time scalars must satisfy: `larger` is at least, or above, `smaller` (-1: zero).
 struct Condition {
   uint32_t larger;
@@ -40,13 +33,11 @@ struct Condition {
   std::string refusal;
 };
 
-// What a plan is made of.
-struct Recipe {
+// What a plan is made of, beside its signature.
+struct LaunchSpec {
   std::string name;  // the operator's
   int32_t gpu;
-  std::vector<TensorSpec> inputs, outputs;
-  uint32_t n_scalars = 0;
-  std::vector<size_t> scratch;
+  std::vector<size_t> scratch;  // bytes of each piece
   uint64_t random_blocks = 0;
   bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
@@ -54,27 +45,24 @@ struct Recipe {
 };
 
 // Throws mx::Error for parameters that refer to what there is not, or a kernel that does not load.
-class LaunchPlan final : public mx_plan {
+class LaunchPlan final : public Plan {
  public:
-  explicit LaunchPlan(Recipe recipe);
-  LaunchPlan(const LaunchPlan&) = delete;
-  LaunchPlan& operator=(const LaunchPlan&) = delete;
+  LaunchPlan(Signature signature, LaunchSpec spec);
 
  private:
-  static int32_t run_c(const mx_plan* self, const mx_kernel_context* context,
-                       const mx_tensor* inputs, uint32_t n_inputs, const mx_tensor* outputs,
-                       const uint8_t* req, uint32_t n_outputs, mx_error* error);
-  void check_call(const mx_kernel_context& context, const mx_tensor* inputs, uint32_t n_inputs,
-                  const mx_tensor* outputs, const uint8_t* req, uint32_t n_outputs) const;
-  struct Call;
-  void execute(const Call& call) const;
+  void check(const Call& call) const override;
+  void check_tensor(const char* what, size_t i, const mx_tensor& given, const Spec& spec) const;
+  void check_parameter(const Parameter& p, const std::string& owner) const;
+  size_t limit_of(Parameter::Kind kind) const;
+  void execute(const Call& call) const override;
+  void* pointer(const Parameter& p, const Call& call) const;
   void enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const;
   void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;
   void check_step(const Launch& launch, const Gpu& gpu) const;
   void check_step(const Product& product, const Gpu& gpu) const;
 
-  const Recipe recipe_;
-  mutable std::atomic<uint32_t> references_{1};
+  const LaunchSpec spec_;
+  std::vector<Section> scratch_;
 };
 
 }  // namespace mx::cuda

@@ -78,8 +78,8 @@ def load_blas(path: str) -> None: ...
 def launch_plan(
     name: str,
     gpu: int,
-    inputs: Sequence[tuple[Sequence[int], int, int]],
-    outputs: Sequence[tuple[Sequence[int], int, int]],
+    inputs: Sequence[tuple[Sequence[int], int]],
+    outputs: Sequence[tuple[Sequence[int], int]],
     steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int]]] | Product],
     *,
     n_scalars: int = 0,

@@ -9,7 +9,6 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mx_core import dtypes
 from mx_operators_cuda import device
 
 if TYPE_CHECKING:
@@ -190,14 +189,8 @@ def _product(product: Product) -> Any:
     )  # fmt: skip
 
 
-def _specs(specs: Sequence[TensorSpec]) -> list[tuple[list[int], int, int]]:
-    made = []
-    for spec in specs:
-        elements = 1
-        for size in spec.shape:
-            elements *= size
-        made.append((list(spec.shape), spec.dtype, elements * dtypes.itemsize(spec.dtype)))
-    return made
+def _specs(specs: Sequence[TensorSpec]) -> list[tuple[list[int], int]]:
+    return [(list(spec.shape), spec.dtype) for spec in specs]
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ using mx::cuda::Kernel;
 using mx::cuda::Launch;
 using mx::cuda::LaunchPlan;
 using mx::cuda::Parameter;
-using mx::cuda::Recipe;
+using mx::cuda::LaunchSpec;
 
 float* marked(void* argument) {
   const auto address = *static_cast<uint64_t*>(argument);
@@ -29,11 +29,14 @@ void scale(unsigned, unsigned, void** arguments) {
   for (uint32_t i = 0; i < n; ++i) y[i] = x[i] * factor + (request == MX_REQ_ADD ? y[i] : 0);
 }
 
-Recipe recipe(int32_t gpu = 0) {
+const mx::Spec kFour({4}, MX_FLOAT32);
+const mx::Signature kSignature{{kFour}, {kFour}, 1};
+
+LaunchSpec launch_spec(int32_t gpu = 0) {
   static const size_t sizes[] = {8, 8, 4, 8, 4};
   fake_register("scale", scale, sizes, 5);
   static const auto kernel = std::make_shared<Kernel>("scale", "FAKE:registered");
-  return {"scale", gpu, {{{4}, MX_FLOAT32, 16}}, {{{4}, MX_FLOAT32, 16}}, 1, {}, 0, true, {},
+  return {"scale", gpu, {}, 0, true, {},
           {Launch{kernel, 1, 32, 0,
                   {{Parameter::kInput, 0}, {Parameter::kOutput, 0}, {Parameter::kRequest, 0},
                    {Parameter::kScalar, 0}, {Parameter::kUint32, 4}}}}};
@@ -42,7 +45,7 @@ Recipe recipe(int32_t gpu = 0) {
 // A plan with an input and an output on its device.
 class Bench {
  public:
-  explicit Bench(int32_t gpu = 0) : context{MX_GPU, gpu}, plan(new LaunchPlan(recipe(gpu))) {}
+  explicit Bench(int32_t gpu = 0) : context{MX_GPU, gpu}, plan(new LaunchPlan(kSignature, launch_spec(gpu))) {}
   ~Bench() {
     memory.free(x);
     memory.free(y);
@@ -99,22 +102,22 @@ void a_plan_computes() {
 
 void wrong_calls_are_refused() {
   Bench bench;
-  CHECK(has(bench.run(9), "[scale] gpu(0): request: expected 0 to 3, got 9"));
+  CHECK(has(bench.run(9), "[scale] [gpu(0)] request: expected 0 to 3, got 9"));
   bench.n = 5;
-  CHECK(has(bench.run(), "input 0: the plan was made for shape (4) and type code 0, got (5)"));
+  CHECK(has(bench.run(), "input 0: the plan was made for shape (4), got (5)"));
   bench.n = 4;
-  Recipe wrong = recipe();
+  LaunchSpec wrong = launch_spec();
   std::get<Launch>(wrong.steps[0]).parameters[0].number = 3;
   try {
-    LaunchPlan plan(wrong);
+    LaunchPlan plan(kSignature, wrong);
     CHECK(false);
   } catch (const mx::Error& error) {
-    CHECK(has(error.what(), "[scale] gpu(0): scale has a parameter out of range"));
+    CHECK(has(error.what(), "[scale] [gpu(0)] scale has a parameter out of range"));
   }
   try {
-    Recipe missing = recipe();
+    LaunchSpec missing = launch_spec();
     std::get<Launch>(missing.steps[0]).kernel = std::make_shared<Kernel>("absent", "FAKE:registered");
-    LaunchPlan plan(missing);
+    LaunchPlan plan(kSignature, missing);
     CHECK(false);
   } catch (const mx::Error& error) {
     CHECK(has(error.what(), "[absent] [gpu(0)] cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500)"));

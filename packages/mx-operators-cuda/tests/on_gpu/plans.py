@@ -64,7 +64,7 @@ def test_scalars_are_taken_at_each_run(bench: GpuBench) -> None:
 def test_wrong_tensors_are_refused(bench: GpuBench) -> None:
     x, y = np.ones(4, np.float32), np.ones(5, np.float32)
     made = plan(AXPY, [x, x], [x, x], bench)
-    with pytest.raises(RuntimeError, match=r"\[axpy\] gpu\(\d\): input 1: the plan was made for shape \(4\)"):
+    with pytest.raises(RuntimeError, match=r"\[axpy\] \[gpu\(\d\)\] input 1: the plan was made for "):
         bench.run(made, [x, y], [x, x], None, [1.0])
     with pytest.raises(RuntimeError, match="got 2, 0 and 2"):
         bench.run(made, [x, x], [x, x])
