@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks are measured against, installed where it can be had."""
+"""Installation of the baselines of the benchmarks, where they are available."""
 
 from __future__ import annotations
 

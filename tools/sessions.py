@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several nox sessions do."""
+"""Shared steps of nox sessions."""
 
 from __future__ import annotations
 

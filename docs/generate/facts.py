@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be found out about an operator by asking its declaration: types, gradient, refusals."""
+"""Facts about an operator from its declaration: types, gradient, refusals."""
 
 from __future__ import annotations
 

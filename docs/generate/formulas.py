@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an elementwise operator computes, as text, from the expression it is declared with."""
+"""Formulas of elementwise operators as text, from their expressions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an operator computes arrays of a type that its declaration lets pass."""
+"""Trials of operators with each element type that their declarations accept."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the engines of a process at fork and at exit."""
+"""Handling of a process's engines at fork and at exit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast an engine is on this machine: what `mx engine bench` prints."""
+"""Measurements of an engine on this machine, printed by `mx engine bench`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plug-ins register, as attributes of a namespace."""
+"""Contributions of plug-ins as attributes of a namespace."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in an image record: a fixed header, labels and the encoded image."""
+"""Image records: a fixed header, labels and the encoded image."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was recorded, as the JSON text of a symbol."""
+"""The record of autograd as the JSON text of a symbol."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the native functions take of a call."""
+"""Arguments of native functions, made from a call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the NVIDIA driver says of this machine; asked through the native library, once per process."""
+"""Facts of the NVIDIA driver about this machine, asked through the native library once per process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was verified on a GPU, and of which source.
+"""The ledger of results that were verified on a GPU, with the hashes of their sources.
 
 The ledger is a JSON list of `Entry`. A kernel is *verified* when an entry has the hash of its present
 source (the device functions included), *stale* when entries have only other hashes, else *never*.

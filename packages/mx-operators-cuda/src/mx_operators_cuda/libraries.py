@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where NVIDIA's libraries lie: in wheels, else where the system looks."""
+"""Paths of NVIDIA's libraries: in wheels, else where the system looks."""
 
 from __future__ import annotations
 

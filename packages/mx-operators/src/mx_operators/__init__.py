@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators mean: parameters, inference, gradients, NumPy references.
+"""Declarations of operators: parameters, inference, gradients, NumPy references.
 
 Operators are found through `mx_core.operators`; nothing here needs to be imported by name.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens while a model trains: progress, logs, checkpoints."""
+"""Callbacks during training: progress, logs, checkpoints."""
 
 from __future__ import annotations
 

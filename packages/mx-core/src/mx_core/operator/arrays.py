@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What declarations say of arrays: their types, and which of them are read for their shape alone."""
+"""Types of arrays in declarations, and arrays that are read for their shape only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `backward` keeps: the names of its arguments say it.
+"""The values that `backward` keeps, as stated by the names of its arguments.
 
 After `p` an operator's `backward` takes, in the order in which its backward operator has its inputs:
 

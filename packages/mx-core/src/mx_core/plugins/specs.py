@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a registry holds: one frozen record per kind of contribution.
+"""Entries of registries: one frozen record per kind of contribution.
 
 A `make` given as `"module:attribute"` becomes a `Target`, which imports it at the first call, so a
 spec's `make` can always be called.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every image codec must do; above all, survive any bytes."""
+"""Contract tests for image codecs, on valid, damaged and random bytes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every data iterator must do."""
+"""Contract tests for data iterators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every accelerator must do, tested through its C table and the memory that belongs to it."""
+"""Contract tests for accelerators, through their C table and their memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every engine must do, whatever its threads."""
+"""Contract tests for engines, with any number of threads."""
 
 from __future__ import annotations
 

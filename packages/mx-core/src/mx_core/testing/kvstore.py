@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every key-value store must do, seen by one worker: the contract of `mx_kvstore.KVStoreBase`.
+"""Contract tests for parameter stores with one worker: the contract of `mx_kvstore.KVStoreBase`.
 
 `Module` calls what is tested here and nothing else.
 

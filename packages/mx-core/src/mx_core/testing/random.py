@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every random resource must do, tested through its C table."""
+"""Contract tests for random streams, through their C table."""
 
 from __future__ import annotations
 

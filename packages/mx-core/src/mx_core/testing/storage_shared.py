@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every manager of memory shared between processes must do, beside `StorageContract`."""
+"""Contract tests for managers of shared memory, in addition to `StorageContract`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time and the memory go: operations of the engine, calls, and what the program adds.
+"""The profiler: operations of the engine, calls, memory, and events that the program adds.
 
 MXNet's `mx.profiler`. Recordings are written as Chrome trace JSON (`dump`; open it in Perfetto or
 chrome://tracing) and summed up as tables (`dumps`). While the profiler does not run, an operation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program calls: one span for every call from outside into a package of mx.
+"""Calls of the program: one span for every call from outside into a package of mx.
 
 Python's profiling hook (`sys.setprofile`) tells of each call; those made inside of mx are skipped, so a
 span is what the program itself wrote. The hook sees functions and methods, not operators such as

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the formats are recognised; apart from the codecs, so that looking imports no decoder."""
+"""Recognition of image formats, separate from the codecs so that it imports no decoder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every data iterator is: batches, their description, and the two ways to step through them."""
+"""The base class of data iterators, batches and their descriptions."""
 
 from __future__ import annotations
 

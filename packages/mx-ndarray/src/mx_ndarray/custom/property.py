@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What authors of custom operators derive from, and the table of their names."""
+"""Base classes of custom operators, and the table of their names."""
 
 from __future__ import annotations
 

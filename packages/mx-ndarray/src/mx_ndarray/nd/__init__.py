@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mx.nd` is: functions generated from operators, and those written in Python.
+"""The namespace `mx.nd`: functions generated from operators, and those written in Python.
 
 Operators of plug-ins appear here as soon as they are installed.
 """

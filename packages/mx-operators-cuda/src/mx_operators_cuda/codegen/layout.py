@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the inputs of an elementwise kernel lie relative to its outputs.
+"""Layouts of the inputs of an elementwise kernel relative to its outputs.
 
 Axes of the output that every input walks in the same manner are merged, so that most broadcasts
 need one or two axes. Which input is broadcast along which axis is part of the kernel's source; the

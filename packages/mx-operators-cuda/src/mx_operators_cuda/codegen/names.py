@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What element types and opcodes are called in `elementwise.cuh`."""
+"""Names of element types and opcodes in `elementwise.cuh`."""
 
 from __future__ import annotations
 

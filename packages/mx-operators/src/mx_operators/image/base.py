@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators on images share."""
+"""Shared code of operators on images."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where gradients start and stop: MakeLoss, make_loss, BlockGrad, softmax_cross_entropy."""
+"""Operators at which gradients start or stop: MakeLoss, make_loss, BlockGrad, softmax_cross_entropy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators of neural networks share: windows, axes, types."""
+"""Shared code of neural-network operators: windows, axes, types."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What optimizer updates share: weight and gradient in, new weight out, states written in place."""
+"""Shared code of optimizer updates: weight and gradient in, new weight out, states written in place."""
 
 from __future__ import annotations
 

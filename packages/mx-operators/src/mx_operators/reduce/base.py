@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reductions over axes share."""
+"""Shared code of reductions over axes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recurrent stack keeps of its steps for backward: one vector.
+"""The values that a recurrent stack keeps for backward: one vector.
 
 First, by layer, then by direction: the gates (T, N, G·H) behind their functions, in the cell's order,
 and a value per unit (T, N, H): of lstm the cell state behind the step, of gru R·h + b_R of its last

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators on padded sequences share: a time axis, a batch axis, lengths."""
+"""Shared code of operators on padded sequences: a time axis, a batch axis, lengths."""
 
 from __future__ import annotations
 

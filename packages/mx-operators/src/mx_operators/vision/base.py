@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators on images share: (N, C, H, W), and resampling along rows and columns."""
+"""Shared code of operators on images (N, C, H, W): resampling along rows and columns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a declaration says of one operator with one set of parameters, asked once for all nodes that are alike.
+"""Facts of a declaration about an operator with its parameters, asked once for all equal nodes.
 
 Deep networks repeat themselves: thousands of nodes have some dozens of signatures. Whatever depends on operator and
 parameters alone is kept here, and so is what the inference rules gave for the shapes and types that came by.

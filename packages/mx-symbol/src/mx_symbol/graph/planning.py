@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program is planned: what memory may be shared for, and whether branches run side by side."""
+"""Options of planning: how values share memory, and whether branches run in parallel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What 0 and () mean in shapes of symbols: unknown, or what they are in NumPy.
+"""The meaning of 0 and () in shapes of symbols: unknown, or as in NumPy.
 
 In MXNet's shapes an extent of 0 is not known, nor is the shape (). NumPy's have arrays without
 elements and without axes; then an unknown extent is −1 and an unknown shape None.

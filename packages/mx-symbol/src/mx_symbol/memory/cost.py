@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What running a node costs, roughly and before anything is prepared: for choosing what to run again.
+"""Estimated costs of nodes, for the choice of recomputation and branches.
 
 The roofline model (Williams et al., 2009) with one machine balance: a node takes as long as moving its
 bytes, or as its arithmetic where that takes longer.

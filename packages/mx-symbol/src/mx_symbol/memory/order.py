@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must run before what, and what memory that is used again adds to it.
+"""The order of steps by data flow, and the edges that reused memory adds to it.
 
 A schedule is one order of its steps. Data flow asks for less: a step runs after those that write what
 it reads, after those that touch a state it changes, and backward after all of forward. Any order that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a memory plan is: the steps of a schedule, where each value lies, and when it is alive."""
+"""Memory plans: the steps of a schedule, the place of each value, and its lifetime."""
 
 from __future__ import annotations
 

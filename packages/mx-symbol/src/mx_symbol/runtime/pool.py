@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the arrays of `simple_bind` come from: another executor, a buffer by name, or new memory."""
+"""Sources of the arrays of `simple_bind`: another executor, a buffer by name, or new memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What executors that share memory have prepared: packed weights, folded constants, each once.
+"""Prepared values of executors that share memory: packed weights and folded constants, each once.
 
 A prepack is a program of its own that runs before those that read its values, and only when an array that it
 reads was written. Executors that share an arena, as those of buckets do, use one another's.

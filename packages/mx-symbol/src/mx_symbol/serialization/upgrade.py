@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What older files leave out or say differently, by the version that wrote them.
+"""Upgrades of older symbol files, by the version that wrote them.
 
 Versions are numbers: 10901 is 1.9.1, 900 is 0.9.0; a file without one counts as 0.8.0.
 """

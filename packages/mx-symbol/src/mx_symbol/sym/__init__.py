@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mx.sym` is: `Symbol`, variables, and a function for every registered operator.
+"""The namespace `mx.sym`: `Symbol`, variables, and a function for every registered operator.
 
 Functions are made when they are first asked for, from the operators' declarations.
 """

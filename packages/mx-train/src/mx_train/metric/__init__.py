@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good a model is, batch by batch."""
+"""Evaluation metrics."""
 
 from mx_train.metric.classification import F1 as F1
 from mx_train.metric.classification import Accuracy as Accuracy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all recurrent cells share: parameters, states, unrolling."""
+"""The base class of recurrent cells: parameters, states, unrolling."""
 
 from __future__ import annotations
 

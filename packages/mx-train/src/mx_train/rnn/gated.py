@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells compute, whatever their products are: plain, long short-term memory, gated recurrent unit."""
+"""The gates of recurrent cells: plain, long short-term memory, gated recurrent unit."""
 
 from __future__ import annotations
 

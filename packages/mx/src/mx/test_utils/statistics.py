@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether samples follow a distribution.
+"""Tests of whether samples follow a distribution.
 
 Source: Pearson's chi-square test; the distribution of its statistic through the regularised
 incomplete gamma function (Abramowitz and Stegun, Handbook of Mathematical Functions, 6.5, 26.4).

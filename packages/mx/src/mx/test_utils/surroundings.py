@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where and under which settings tests run."""
+"""Contexts and settings of tests."""
 
 from __future__ import annotations
 

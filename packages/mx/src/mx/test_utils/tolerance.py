@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart numbers of a type may be."""
+"""Tolerances of comparisons per element type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What InstanceNorm and GroupNorm share."""
+"""Shared code of InstanceNorm and GroupNorm."""
 
 from __future__ import annotations
 
