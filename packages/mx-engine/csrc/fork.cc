@@ -58,6 +58,15 @@ void Lifecycle::delist() noexcept {
   all.engines.erase(std::find(all.engines.begin(), all.engines.end(), this));
 }
 
+bool Lifecycle::all_quiet() noexcept {
+  const std::unique_lock<std::mutex> lock(registry().mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  for (Lifecycle* engine : registry().engines) {
+    if (engine->admission_.is_shut_down() && engine->scheduler_.computing()) return false;
+  }
+  return true;
+}
+
 // The handlers below run inside fork() itself, on the forking thread: they see to it that the
 // child finds every lock free and no memory of threads it does not have.
 void Lifecycle::lock_for_fork() noexcept {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine.h"
+#include "mx_core/exit_guard.hpp"
 
 namespace mx::engine {
 namespace {
@@ -82,6 +83,9 @@ bool Lifecycle::stop(int64_t timeout_ns) noexcept {
 void Lifecycle::notify_shutdown() noexcept {
   admission_.shut_down();
   scheduler_.abandon();
+  // Only now, so that exit() waits before it destroys anything that a kernel may use.
+  static std::once_flag held;
+  std::call_once(held, [] { hold_exit_until(&Lifecycle::all_quiet); });
 }
 
 bool Lifecycle::close(int64_t timeout_ns) noexcept {

@@ -58,6 +58,8 @@ class Lifecycle {
   void unlock_after_fork(bool child) noexcept;
   static void before_fork() noexcept;
   static void after_fork(bool child) noexcept;
+  // Whether no engine that was shut down computes on; never blocks.
+  static bool all_quiet() noexcept;
 
   Engine* const engine_;  // which this is a part of
   Admission& admission_;

@@ -37,21 +37,29 @@ void Monitor::died(const Variable* variable) {
   variables_.erase(variable);
 }
 
-void Monitor::pushed(const Block* block) {
+void Monitor::pushed(const Block* block) noexcept {
   const Guard guard(mutex_);
-  Pending& pending = pending_[block];
-  pending = {};
-  pending.number = ++last_number_;
-  pending.title = title_of(*block);
-  for (uint32_t i = 0; i < block->n_entries; ++i) {
-    const Entry& entry = block->entries[i];
-    pending.places.emplace_back(entry.variable, entry.write);
-    variables_[entry.variable].uses.push_back({block, pending.number, entry.write});
+  try {
+    Pending& pending = pending_[block];
+    pending = {};
+    pending.number = ++last_number_;
+    pending.title = title_of(*block);
+    for (uint32_t i = 0; i < block->n_entries; ++i) {
+      const Entry& entry = block->entries[i];
+      pending.places.emplace_back(entry.variable, entry.write);
+      variables_[entry.variable].uses.push_back({block, pending.number, entry.write});
+    }
+  } catch (const std::bad_alloc&) {
+    forget(block);
   }
 }
 
 void Monitor::finished(const Block* block) {
   const Guard guard(mutex_);
+  forget(block);
+}
+
+void Monitor::forget(const Block* block) noexcept {
   const auto found = pending_.find(block);
   if (found == pending_.end()) return;
   for (const auto& place : found->second.places) {

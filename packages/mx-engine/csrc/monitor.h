@@ -20,7 +20,8 @@ class Monitor {
   void born(const Variable* variable);
   void died(const Variable* variable);
   // The operation takes its places now; called while its variables are locked.
-  void pushed(const Block* block);
+  // Without memory it knows nothing of the operation.
+  void pushed(const Block* block) noexcept;
   void finished(const Block* block);
 
   // Why the calling thread must not push what writes these variables; empty when it may.
@@ -36,6 +37,8 @@ class Monitor {
   void forget();
 
  private:
+  void forget(const Block* block) noexcept;  // mutex_ is held
+
   struct Use {
     const Block* block;
     uint64_t number;

@@ -99,6 +99,15 @@ void Pools::running(std::vector<Running>& found) {
   for (auto& lane : pools_) lane->pool.running(found);
 }
 
+bool Pools::computing() noexcept {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  for (auto& each : pools_) {
+    if (each->kind != python && each->pool.busy()) return true;
+  }
+  return false;
+}
+
 void Pools::abandon() noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto& lane : pools_) lane->pool.abandon();

@@ -35,6 +35,8 @@ class Pools {
 
   bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
   void running(std::vector<Running>& found);
+  // Whether a thread runs native code now.  Never blocks; says yes while threads come and go.
+  bool computing() noexcept;
   void abandon() noexcept;
   void lock_for_fork() noexcept;
   void unlock_after_fork(bool child) noexcept;

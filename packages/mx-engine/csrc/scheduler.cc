@@ -93,9 +93,12 @@ void Scheduler::run_naively(Block* block, mx_failure** failure) {
 }
 
 void Scheduler::run(Block* block, uint32_t worker) {
-  thread_local int applied = 0;
-  const int threads = omp_threads();
-  if (threads != applied && threads != 0) set_openmp_threads(applied = threads);
+  thread_local int applied = 0, own = 0;  // what this thread was told, and what the runtime had told it
+  if (const int threads = omp_threads(); threads != applied) {
+    if (applied == 0) own = openmp_threads();
+    set_openmp_threads(threads != 0 ? threads : own);
+    applied = threads;
+  }
   if (block->bulk != 0) {
     run_bulk(block, worker);
     return;

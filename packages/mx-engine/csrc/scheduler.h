@@ -65,6 +65,8 @@ class Scheduler final : private Runner, private TokenListener {
   bool stop(std::chrono::steady_clock::time_point when) noexcept;
   // The threads end after what they run now.
   void abandon() noexcept;
+  // Whether a thread of a pool runs native code now; never blocks.
+  bool computing() noexcept { return pools_.computing(); }
   // Operations that run now on threads of the engine, or on accelerators.
   std::vector<Running> running();
   // Compute threads per device.

@@ -121,6 +121,13 @@ void WorkerPool::running(std::vector<Running>& found) {
   }
 }
 
+bool WorkerPool::busy() noexcept {
+  const std::unique_lock<std::mutex> threads(threads_mutex_, std::try_to_lock);
+  if (!threads.owns_lock()) return true;
+  const auto runs = [](const auto& worker) { return worker->busy.load(std::memory_order_acquire); };
+  return std::any_of(workers_.begin(), workers_.end(), runs);
+}
+
 void WorkerPool::main(Worker* worker) {
   current_worker = worker;
   bool searched = false;

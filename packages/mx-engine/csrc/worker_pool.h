@@ -78,6 +78,8 @@ class WorkerPool {
   bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
   // What the threads run now goes to `found`.
   void running(std::vector<Running>& found);
+  // Whether a thread runs something now.  Never blocks; says yes while threads come and go.
+  bool busy() noexcept;
   // The threads end after what they run now; what is queued stays unexecuted.
   void abandon() noexcept;
   void set_limit(int limit) noexcept;

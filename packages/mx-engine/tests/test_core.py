@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -343,3 +345,23 @@ def test_unobserved_failures_are_known(engine: mx_engine.Engine) -> None:
     with pytest.raises(ValueError, match="unseen"):
         engine.wait_for_all()
     assert engine.unobserved() == (0, [])
+
+
+def test_no_number_of_parallel_threads_restores_the_runtimes_own() -> None:
+    program = """
+import ctypes
+import mx_engine
+runtime = ctypes.CDLL("libgomp.so.1")
+engine = mx_engine.Engine("ThreadedEnginePerDevice", python_workers=1)
+v, seen = engine.new_variable(), []
+own = runtime.omp_get_max_threads()
+for number in (own + 2, 0, own + 1, 0):
+    engine.num_omp_threads_per_worker = number
+    engine.push(lambda: seen.append(runtime.omp_get_max_threads()), writes=(v,))
+    engine.wait_for_all()
+assert seen == [own + 2, own, own + 1, own], (own, seen)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    if "libgomp.so.1: cannot open" in done.stderr:
+        pytest.skip("no OpenMP runtime")
+    assert done.returncode == 0, done.stderr

@@ -174,9 +174,14 @@ void copy(Array& from, Array& to, const char* origin) {
   const mx_context target = to.context();
   const bool from_host = mx_on_host(source);
   const bool to_host = mx_on_host(target);
-  if (!from_host && !to_host && source.type != target.type) {
-    const Ref<Array> between = Array::create({MX_CPU, 0}, from.dtype(), from.shape());
-    copy(from, *between, origin);  // no device knows the other one's memory
+  // No device knows another kind's memory, and none need copy between places that overlap.
+  const bool foreign = !from_host && !to_host && source.type != target.type;
+  const bool overlap = !to_host && &from.chunk() == &to.chunk() &&
+                       from.offset() < to.offset() + to.bytes() && to.offset() < from.offset() + from.bytes();
+  if (foreign || overlap) {
+    const mx_context place = foreign ? mx_context{MX_CPU, 0} : target;
+    const Ref<Array> between = Array::create(place, from.dtype(), from.shape());
+    copy(from, *between, origin);
     copy(*between, to, origin);
     return;
   }

@@ -40,6 +40,15 @@ def test_to_the_device_and_back(device: Context) -> None:
     assert f"@{NAME}(0)>" in repr(x)
 
 
+@pytest.mark.parametrize("shift", [1, 3, 29])
+def test_an_array_is_copied_onto_a_part_of_itself(device: Context, shift: int) -> None:
+    host = values(30, 5)
+    x = nd.array(host, ctx=device)
+    x[:-shift].copyto(x[shift:])
+    expected = np.concatenate([host[:shift], host[:-shift]])
+    np.testing.assert_array_equal(x.asnumpy(), expected)
+
+
 def test_a_chain_of_operators_waits_for_what_it_reads(device: Context) -> None:
     host = values(16, 16)
     x = nd.array(host, ctx=device)

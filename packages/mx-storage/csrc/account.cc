@@ -26,19 +26,19 @@ uint64_t bound_for(uint64_t high_water) noexcept { return high_water + high_wate
 
 }  // namespace
 
-Account::Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal)
-    : context_(context), name_(std::move(name)), number_(next_owner()), allocator_(std::move(allocator)), journal_(journal) {
+Account::Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, EventLog& events)
+    : context_(context), name_(std::move(name)), number_(next_owner()), allocator_(std::move(allocator)), events_(events) {
   allocator_->set_bound(kSlack);
 }
 
-Ledger* Account::ledger() noexcept {
-  return ThreadValues<Ledger>::find(number_, [this] {
+ThreadCredit* Account::thread_credit() noexcept {
+  return ThreadValues<ThreadCredit>::find(number_, [this] {
     const Guard lock(mutex_);
-    for (const auto& ledger : ledgers_) {
-      if (ledger->claim()) return ledger;
+    for (const auto& each : thread_credits_) {
+      if (each->claim()) return each;
     }
-    ledgers_.push_back(std::make_shared<Ledger>());
-    return ledgers_.back();
+    thread_credits_.push_back(std::make_shared<ThreadCredit>());
+    return thread_credits_.back();
   });
 }
 
@@ -65,8 +65,8 @@ void Account::alloc(size_t bytes, const char* tag, mx_block* block) {
   record(bytes, tag, block);
 }
 
-void Account::hold(Holder* holder, int64_t bytes) noexcept {
-  if (Ledger* mine = ledger()) {
+void Account::hold(TagBytes* holder, int64_t bytes) noexcept {
+  if (ThreadCredit* mine = thread_credit()) {
     mine->hold(static_cast<uint32_t>(holder - holders_), bytes);
   } else {
     holder->bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -74,11 +74,11 @@ void Account::hold(Holder* holder, int64_t bytes) noexcept {
 }
 
 void Account::record(size_t bytes, const char* tag, mx_block* block) noexcept {
-  if (Holder* its = holder(tag)) {
+  if (TagBytes* its = holder(tag)) {
     hold(its, static_cast<int64_t>(bytes));
     block->handle = its;
   }
-  if (journal_.on()) tell(static_cast<int64_t>(bytes), tag);
+  if (events_.on()) tell(static_cast<int64_t>(bytes), tag);
 }
 
 void Account::tell(int64_t bytes, const char* tag) noexcept {
@@ -87,23 +87,23 @@ void Account::tell(int64_t bytes, const char* tag) noexcept {
     const Guard lock(mutex_);
     used = in_use();
   }
-  journal_.add({0, context_, bytes, used, allocator_->counts().pooled, tag});
+  events_.add({0, context_, bytes, used, allocator_->counts().pooled, tag});
 }
 
 void Account::reserve(size_t bytes, const char* tag) {
-  Ledger* mine = ledger();
+  ThreadCredit* mine = thread_credit();
   if (mine != nullptr && mine->spend(bytes)) return;
   if (!reserve_common(mine, bytes)) refuse(bytes, tag, "the limit is reached");
 }
 
 void Account::unreserve(size_t bytes) noexcept {
-  Ledger* mine = ledger();
+  ThreadCredit* mine = thread_credit();
   const bool limited = limit_.load(std::memory_order_relaxed) != 0;
   if (mine == nullptr || limited || !mine->earn(bytes)) unreserve_common(mine, bytes);
 }
 
 // Under a limit nobody keeps credit, so that no request is refused for what another thread does not use.
-bool Account::reserve_common(Ledger* mine, size_t bytes) noexcept {
+bool Account::reserve_common(ThreadCredit* mine, size_t bytes) noexcept {
   uint64_t bound = 0;
   {
     const Guard lock(mutex_);
@@ -115,7 +115,7 @@ bool Account::reserve_common(Ledger* mine, size_t bytes) noexcept {
       if (reserved_ > limit - bytes) return false;
     }
     note_peak(mine);
-    const uint64_t more = limit == 0 && mine != nullptr && bytes <= Ledger::kChunk ? Ledger::kChunk : 0;
+    const uint64_t more = limit == 0 && mine != nullptr && bytes <= ThreadCredit::kChunk ? ThreadCredit::kChunk : 0;
     if (mine != nullptr) mine->set([&](uint64_t credit) { return credit + more; });
     reserved_ += bytes + more;
     if (reserved_ > high_water_) {
@@ -127,16 +127,16 @@ bool Account::reserve_common(Ledger* mine, size_t bytes) noexcept {
   return true;
 }
 
-void Account::unreserve_common(Ledger* mine, size_t bytes) noexcept {
+void Account::unreserve_common(ThreadCredit* mine, size_t bytes) noexcept {
   const Guard lock(mutex_);
   ++visits_;
   note_peak(mine);
   reserved_ -= bytes;
   if (mine == nullptr) return;
-  const bool keep = bytes <= Ledger::kChunk && limit_.load(std::memory_order_relaxed) == 0;
+  const bool keep = bytes <= ThreadCredit::kChunk && limit_.load(std::memory_order_relaxed) == 0;
   uint64_t earned = 0;
   const uint64_t before = mine->set([&](uint64_t credit) {
-    return earned = keep ? std::min(credit + bytes, Ledger::kChunk) : credit;
+    return earned = keep ? std::min(credit + bytes, ThreadCredit::kChunk) : credit;
   });
   reserved_ += earned;
   reserved_ -= before;
@@ -144,26 +144,26 @@ void Account::unreserve_common(Ledger* mine, size_t bytes) noexcept {
 
 void Account::recall() noexcept {
   note_peak(nullptr);
-  for (const auto& ledger : ledgers_) {
-    reserved_ -= ledger->set([](uint64_t) { return 0; });
+  for (const auto& each : thread_credits_) {
+    reserved_ -= each->set([](uint64_t) { return 0; });
   }
 }
 
-// Between two changes of `reserved_`, what is in use never exceeds it less the low marks of all ledgers.
+// Between two changes of `reserved_`, what is in use never exceeds it less the low marks of all threads.
 // Called before each change, so the peak is never too low; it is exact where one thread was active at a time.
-void Account::note_peak(const Ledger* mine) noexcept {
+void Account::note_peak(const ThreadCredit* mine) noexcept {
   uint64_t most = reserved_;
   if (mine != nullptr) most -= mine->low();
   if (most <= peak_) return;
   most = reserved_;
-  for (const auto& ledger : ledgers_) most -= ledger->low();
+  for (const auto& each : thread_credits_) most -= each->low();
   peak_ = std::max(peak_, most);
 }
 
 void Account::reset_peak() noexcept {
   const Guard lock(mutex_);
-  for (const auto& ledger : ledgers_) {
-    ledger->set([](uint64_t credit) { return credit; });
+  for (const auto& each : thread_credits_) {
+    each->set([](uint64_t credit) { return credit; });
   }
   peak_ = in_use();
 }
@@ -181,21 +181,21 @@ void Account::set_limit(uint64_t bytes) noexcept {
 
 void Account::give_up(const mx_block& block) noexcept {
   unreserve(block.bytes);
-  if (block.handle != nullptr) hold(static_cast<Holder*>(block.handle), -static_cast<int64_t>(block.bytes));
+  if (block.handle != nullptr) hold(static_cast<TagBytes*>(block.handle), -static_cast<int64_t>(block.bytes));
 }
 
 void Account::free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
   give_up(block);
   allocator_->free(block.data, block.bytes);
-  if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
+  if (events_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
 }
 
 void Account::direct_free(const mx_block& block) noexcept {
   if (block.data == nullptr) return;
   give_up(block);
   allocator_->direct_free(block.data, block.bytes);
-  if (journal_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
+  if (events_.on()) tell(-static_cast<int64_t>(block.bytes), nullptr);
 }
 
 AllocatorCounts Account::counts() noexcept {
@@ -224,16 +224,16 @@ mx_storage_stats Account::stats() noexcept {
 
 uint64_t Account::in_use() const noexcept {
   uint64_t credit = 0;
-  for (const auto& ledger : ledgers_) credit += ledger->credit();
+  for (const auto& each : thread_credits_) credit += each->credit();
   return reserved_ > credit ? reserved_ - credit : 0;  // frees may have come since the first was read
 }
 
 // An open-addressed table of pointers: entries are never removed, so reading takes no lock.
-Holder* Account::holder(const char* tag) noexcept {
+TagBytes* Account::holder(const char* tag) noexcept {
   if (tag == nullptr) return nullptr;
   const auto hash = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(tag) * 0x9E3779B97F4A7C15U >> 32);
-  for (uint32_t probe = 0; probe < Ledger::kTags; ++probe) {
-    Holder& slot = holders_[(hash + probe) % Ledger::kTags];
+  for (uint32_t probe = 0; probe < ThreadCredit::kTags; ++probe) {
+    TagBytes& slot = holders_[(hash + probe) % ThreadCredit::kTags];
     const char* there = slot.tag.load(std::memory_order_acquire);
     if (there == nullptr &&
         slot.tag.compare_exchange_strong(there, tag, std::memory_order_acq_rel)) {

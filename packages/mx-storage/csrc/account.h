@@ -10,22 +10,22 @@
 #include <vector>
 
 #include "allocator.h"
-#include "journal.h"
-#include "ledger.h"
+#include "event_log.h"
+#include "thread_credit.h"
 #include "mx_core/storage.h"
 #include "registry.h"
 
 namespace mx::storage {
 
-// What blocks of one tag add up to, but for what stands in ledgers.
-struct Holder {
+// What blocks of one tag add up to, but for what stands in thread credits.
+struct TagBytes {
   std::atomic<const char*> tag{nullptr};
   std::atomic<int64_t> bytes{0};
 };
 
 class Account {
  public:
-  Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, Journal& journal);
+  Account(mx_context context, std::string name, std::unique_ptr<Allocator> allocator, EventLog& events);
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
@@ -56,43 +56,43 @@ class Account {
   template <class Visit>
   void each_holder(Visit&& visit) {
     const Guard lock(mutex_);
-    for (uint32_t i = 0; i < Ledger::kTags; ++i) {
+    for (uint32_t i = 0; i < ThreadCredit::kTags; ++i) {
       const char* tag = holders_[i].tag.load(std::memory_order_acquire);
       if (tag == nullptr) continue;
       int64_t bytes = holders_[i].bytes.load(std::memory_order_relaxed);
-      for (const auto& ledger : ledgers_) bytes += ledger->held(i);
+      for (const auto& each : thread_credits_) bytes += each->held(i);
       visit(tag, bytes);
     }
   }
 
  private:
-  Ledger* ledger() noexcept;
+  ThreadCredit* thread_credit() noexcept;
   void reserve(size_t bytes, const char* tag);
   void unreserve(size_t bytes) noexcept;
-  bool reserve_common(Ledger* mine, size_t bytes) noexcept;
-  void unreserve_common(Ledger* mine, size_t bytes) noexcept;
+  bool reserve_common(ThreadCredit* mine, size_t bytes) noexcept;
+  void unreserve_common(ThreadCredit* mine, size_t bytes) noexcept;
   void recall() noexcept;
-  void note_peak(const Ledger* mine) noexcept;
+  void note_peak(const ThreadCredit* mine) noexcept;
   uint64_t in_use() const noexcept;
-  void hold(Holder* holder, int64_t bytes) noexcept;
+  void hold(TagBytes* holder, int64_t bytes) noexcept;
   void record(size_t bytes, const char* tag, mx_block* block) noexcept;
   void tell(int64_t bytes, const char* tag) noexcept;
   void give_up(const mx_block& block) noexcept;
-  Holder* holder(const char* tag) noexcept;
+  TagBytes* holder(const char* tag) noexcept;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const std::string& why);
 
   const mx_context context_;
   const std::string name_;
   const uint64_t number_;
   const std::unique_ptr<Allocator> allocator_;
-  Journal& journal_;
+  EventLog& events_;
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> empty_{0};  // allocations of no bytes
-  Holder holders_[Ledger::kTags];   // tags beyond are not told apart
+  TagBytes holders_[ThreadCredit::kTags];   // tags beyond are not told apart
   alignas(64) Mutex mutex_;         // guards all that follows
-  std::vector<std::shared_ptr<Ledger>> ledgers_;
-  uint64_t reserved_ = 0;    // in use, and the credit of all ledgers
-  uint64_t peak_ = 0;        // the statistic, can be reset; what ledgers have seen since is not in it
+  std::vector<std::shared_ptr<ThreadCredit>> thread_credits_;
+  uint64_t reserved_ = 0;    // in use, and the credit of all threads
+  uint64_t peak_ = 0;        // the statistic, can be reset; what threads have seen since is not in it
   uint64_t high_water_ = 0;  // the most ever reserved, bounds the pool
   uint64_t visits_ = 0;      // of threads whose credit did not do
 };

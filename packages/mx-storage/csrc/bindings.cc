@@ -134,12 +134,12 @@ class PyManager {
     return manager_->account(context_of(context, {none, 0}));
   }
 
-  void listen(size_t capacity) { manager_->journal().listen(capacity); }
-  uint64_t dropped() const { return manager_->journal().dropped(); }
-  void forget() { manager_->journal().clear(); }
+  void listen(size_t capacity) { manager_->events().listen(capacity); }
+  uint64_t dropped() const { return manager_->events().dropped(); }
+  void forget() { manager_->events().clear(); }
   // (time in ns, device type, device id, bytes, in use, pooled, tag)
   py::list events() const {
-    const std::vector<MemoryEvent> all = manager_->journal().events();
+    const std::vector<MemoryEvent> all = manager_->events().events();
     py::list list(all.size());
     for (size_t i = 0; i < all.size(); ++i) {
       const MemoryEvent& e = all[i];

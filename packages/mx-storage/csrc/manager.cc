@@ -33,7 +33,7 @@ Manager::Manager(PoolType type, const Rounding& rounding)
   if (type == PoolType::kShared) {
     auto allocator = std::make_unique<SharedAllocator>();
     shared_ = allocator.get();
-    shared_account_ = std::make_unique<Account>(mx_context{MX_CPU_SHARED, 0}, "cpu_shared(0)", std::move(allocator), journal_);
+    shared_account_ = std::make_unique<Account>(mx_context{MX_CPU_SHARED, 0}, "cpu_shared(0)", std::move(allocator), events_);
     fill_shared_table();
   }
 }
@@ -84,7 +84,7 @@ Account& Manager::account(mx_context context) {
 }
 
 Account& Manager::open(mx_context context) {
-  auto made = std::make_unique<Account>(context, name_of(context), make_allocator(type_, rounding_), journal_);
+  auto made = std::make_unique<Account>(context, name_of(context), make_allocator(type_, rounding_), events_);
   auto& slot = (context.type == MX_CPU ? plain_ : pinned_)[context.id];
   Account* found = nullptr;
   if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {

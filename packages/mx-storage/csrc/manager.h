@@ -25,7 +25,7 @@ class Manager {
   // Made on first use.  Throws mx::Error for a context that is not host memory.  Threads: any.
   Account& account(mx_context context);
   const mx_storage_api* table() const noexcept { return &table_; }
-  Journal& journal() noexcept { return journal_; }
+  EventLog& events() noexcept { return events_; }
   // NULL where the memory is not shared.
   const mx_shared_api* shared_table() const noexcept { return shared_ == nullptr ? nullptr : &shared_table_; }
 
@@ -37,7 +37,7 @@ class Manager {
 
   const PoolType type_;
   const Rounding rounding_;
-  Journal journal_;
+  EventLog events_;
   std::unique_ptr<Account> shared_account_;
   SharedAllocator* shared_ = nullptr;  // the account's
   std::atomic<Account*> plain_[kIds] = {};

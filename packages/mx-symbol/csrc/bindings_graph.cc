@@ -268,7 +268,7 @@ py::list find_fusion_groups(const FlatGraph& flat, const py::dict& specs, const 
   const FusionLimits limits{std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched};
   std::vector<FusionGroup> groups;
   {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     groups = fusion_groups(graph, limits);
   }
   const auto places = [](const std::vector<FusionGroup::Place>& list) {

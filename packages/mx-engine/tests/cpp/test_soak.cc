@@ -54,6 +54,36 @@ double resident_mib() {
 
 mx_failure* nothing(const mx_run_context&) { return nullptr; }
 
+// The debugging engine has no memory to note an operation with: the operation runs all the same, and its
+// variables are free.
+void operations_that_the_monitor_has_no_memory_for() {
+  EngineOptions options;
+  options.debug = true;
+  const Table table(options);
+  mx_variable* v = table.variable();
+  int runs = 0;
+  mx_operation op{};
+  op.size = sizeof op;
+  op.flags = MX_PUSH_INLINE;
+  op.context = {MX_CPU, 0};
+  op.writes = &v;
+  op.n_writes = 1;
+  op.argument = &runs;
+  op.run = [](void* argument, const mx_run_context*) -> mx_failure* {
+    ++*static_cast<int*>(argument);
+    return nullptr;
+  };
+  mx_error error{};
+  CHECK(table->push(table.self(), &op, nullptr, &error) == MX_OK);  // its memory is used again
+  no_memory = true;
+  const int32_t status = table->push(table.self(), &op, nullptr, &error);
+  no_memory = false;
+  CHECK(status == MX_OK && runs == 2);
+  CHECK(table->push(table.self(), &op, nullptr, &error) == MX_OK && runs == 3);
+  CHECK(table.version(v) == 3);
+  table.remove(v);
+}
+
 // A deletion must get through when there is no memory to queue it.  First in the program: what was
 // freed before would be memory, too.
 void deletions_without_memory() {
@@ -189,6 +219,7 @@ void engines_come_and_go() {
 int main() {
   return run({
       {"deletions without memory", deletions_without_memory},
+      {"operations that the monitor has no memory for", operations_that_the_monitor_has_no_memory_for},
       {"memory stays flat", memory_stays_flat},
       {"a failure at every position", a_failure_at_every_position},
       {"engines come and go", engines_come_and_go},

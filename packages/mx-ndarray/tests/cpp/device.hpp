@@ -163,8 +163,13 @@ class Device {
     api.copy = [](void*, void* stream, void* to, mx_context, const void* from, mx_context,
                   size_t bytes, mx_error* error) {
       if (stream == nullptr) return mx::set_error(error, MX_ERROR, "a copy without a stream");
+      const auto* target = static_cast<const char*>(to);
+      const auto* source = static_cast<const char*>(from);
+      if (target < source + bytes && source < target + bytes) {  // a GPU's copy is undefined then
+        return mx::set_error(error, MX_ERROR, "a copy between places that overlap");
+      }
       static_cast<Stream*>(stream)->add([=](mx_error*) {
-        std::memmove(to, from, bytes);
+        std::memcpy(to, from, bytes);
         return static_cast<int32_t>(MX_OK);
       });
       return static_cast<int32_t>(MX_OK);

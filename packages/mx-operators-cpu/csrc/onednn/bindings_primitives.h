@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/bindings.h"
+#include "mx_core/exit_guard.hpp"
 #include "mx_core/gil.hpp"
 #include "onednn/headroom.h"
 #include "onednn/memory_desc.h"
@@ -40,6 +41,7 @@ pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Ma
       for (const Spec& spec : *tensors)
         require_primitive(spec);
     const GilRelease release;
+    const ExitHold hold;  // the library keeps what it compiles in static objects
     return make(signature);
   });
   if (plan == nullptr) return pybind11::none();

@@ -14,10 +14,17 @@ namespace {
 
 constexpr int64_t kChannels = 16;  // channels a thread takes at a time
 
+// The largest number of type T up to the last index; from 2^24 on a float may round beyond it.
+template <class T>
+T last_of(int64_t extent) {
+  const T rounded = static_cast<T>(extent - 1);
+  return static_cast<int64_t>(rounded) < extent ? rounded : std::nextafter(rounded, T(0));
+}
+
 template <class T>
 MX_INLINE void find(Corners<T>& made, const T* x, const T* y, int64_t n, int64_t height, int64_t width,
                     bool derivatives) {
-  const T right = static_cast<T>(width - 1), bottom = static_cast<T>(height - 1);
+  const T right = last_of<T>(width), bottom = last_of<T>(height);
   for (int64_t i = 0; i < n; ++i) {
     const T px = (x[i] + 1) * right / 2, py = (y[i] + 1) * bottom / 2;
     const T left = std::floor(px), top = std::floor(py);

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import vector_plans as plans
 
+from mx_core import operators
+
 LOOSE = {"float32": 2e-5, "float64": 1e-11, "float16": 2e-2, "bfloat16": 1e-1}
 
 
@@ -26,6 +28,18 @@ def test_samples(
     head = plans.array(rng, (*data[:2], *points), dtype)
     finite = np.where(np.isfinite(grid), grid, 0).astype(x.dtype)
     plans.verify("_backward_BilinearSampler", {}, [head, x, finite], rtol=LOOSE[dtype] * 4, threads=2)
+
+
+def test_a_row_that_is_longer_than_a_float_can_count() -> None:
+    width = 2**24 + 4  # the last index rounds to one that is not there
+    x = np.zeros((1, 1, 1, width), "float32")
+    x[..., -4:] = 7
+    grid = np.array([1, 0], "float32").reshape(1, 2, 1, 1)
+    op = operators.get("BilinearSampler")
+    call = plans.call_of(op, op.Param.parse({}, op=op.name), [x, grid])
+    outputs = [np.zeros(made.shape, "float32") for made in call.outputs]
+    plans.run(plans.plan_of(call), [x, grid], outputs, [1] * len(outputs))
+    assert outputs[0].item() == 7
 
 
 @pytest.mark.parametrize("dtype", plans.FLOATS)

@@ -21,11 +21,11 @@ struct MemoryEvent {
   const char* tag;      // NULL for none, and for releases
 };
 
-class Journal {
+class EventLog {
  public:
-  Journal() = default;
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
+  EventLog() = default;
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
 
   // Without a listener an allocation pays for this load alone.
   bool on() const noexcept { return on_.load(std::memory_order_relaxed); }

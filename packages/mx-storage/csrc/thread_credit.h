@@ -11,7 +11,7 @@
 
 namespace mx::storage {
 
-class alignas(64) Ledger {
+class alignas(64) ThreadCredit {
  public:
   static constexpr uint64_t kChunk = uint64_t{1} << 20;  // reserved at a time
   static constexpr uint64_t kMost = 2 * kChunk;          // kept
@@ -56,7 +56,7 @@ class alignas(64) Ledger {
   }
   int64_t held(uint32_t tag) const noexcept { return held_[tag].load(std::memory_order_relaxed); }
 
-  // A thread that ends leaves its ledger, credit included, to the next one.
+  // A thread that ends leaves its credit to the next one.
   bool claim() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   void thread_ended() noexcept { taken_.store(false, std::memory_order_release); }
 

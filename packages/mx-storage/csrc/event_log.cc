@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "journal.h"
+#include "event_log.h"
 
 #include <chrono>
 
 namespace mx::storage {
 
-void Journal::listen(size_t capacity) noexcept {
+void EventLog::listen(size_t capacity) noexcept {
   const Guard lock(mutex_);
   capacity_ = capacity;
   on_.store(capacity > 0, std::memory_order_relaxed);
 }
 
-void Journal::add(MemoryEvent event) noexcept {
+void EventLog::add(MemoryEvent event) noexcept {
   const Guard lock(mutex_);
   if (capacity_ == 0) return;
   event.time = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -27,17 +27,17 @@ void Journal::add(MemoryEvent event) noexcept {
   ++dropped_;
 }
 
-std::vector<MemoryEvent> Journal::events() const {
+std::vector<MemoryEvent> EventLog::events() const {
   const Guard lock(mutex_);
   return events_;
 }
 
-uint64_t Journal::dropped() const noexcept {
+uint64_t EventLog::dropped() const noexcept {
   const Guard lock(mutex_);
   return dropped_;
 }
 
-void Journal::clear() noexcept {
+void EventLog::clear() noexcept {
   const Guard lock(mutex_);
   events_.clear();
   dropped_ = 0;
