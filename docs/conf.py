@@ -41,7 +41,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"mx {release}"
 html_static_path = ["_static"]
 html_css_files = ["mx.css"]
-html_search_scorer = "search_scores.js"
+html_search_scorer = str(HERE / "search_scores.js")
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
