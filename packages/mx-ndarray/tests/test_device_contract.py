@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +43,11 @@ class OnHostMemory(DeviceContract):
     memory_context = cpu()
     kind: type[FakeDevice] = FakeDevice
 
+    @functools.cached_property
+    def made(self) -> list[Any]:
+        """The devices, which a wrong one must not outlive at work."""
+        return []
+
     def make_device(self) -> Any:
         made = self.kind(type=77)
         self.context = made.context()  # type: ignore[assignment]
@@ -51,19 +58,27 @@ class OnHostMemory(DeviceContract):
 
     def _device(self) -> Any:
         self.make_device()
-        return super()._device()
+        made = super()._device()
+        self.made.append(made)
+        return made
 
 
 class TestFakeDevice(OnHostMemory):
     """Python's threads."""
 
 
-class WaitsForNobody(FakeDevice):
+class Slow(FakeDevice):
+    def _copy(self, _: int, stream: int, to: int, to_context: Any, source: int, *rest: Any) -> int:
+        self._streams[stream - 1].work.put(lambda: time.sleep(0.001))
+        return super()._copy(_, stream, to, to_context, source, *rest)
+
+
+class WaitsForNobody(Slow):
     def _stream_wait(self, _: int, stream: int, token: int, error: Any) -> int:
         return 0
 
 
-class ReachedTooSoon(FakeDevice):
+class ReachedTooSoon(Slow):
     def _wait(self, _: int, token: int, error: Any) -> int:
         return 0
 
@@ -99,7 +114,10 @@ class CountsNone(FakeDevice):
 def test_what_is_wrong_is_found(kind: type[FakeDevice], found: str) -> None:
     contract = OnHostMemory()
     contract.kind = kind
-    assert found in {result.check for result in run_contract(contract, "device") if result.error is not None}
+    results = list(run_contract(contract, "device"))
+    for made in contract.made:
+        made.device.synchronize()
+    assert found in {result.check for result in results if result.error is not None}
 
 
 def test_mx_plugins_check_runs_it(device: Context) -> None:

@@ -233,6 +233,9 @@ class LaunchedPlan {
     made->plan_.head = {sizeof(mx_plan), MX_KERNEL_MAJOR, MX_KERNEL_MINOR};
     made->plan_.flags = 0;
     made->plan_.run = &LaunchedPlan::run;
+    made->plan_.staging_bytes = [](const mx_plan* self, const uint8_t* req, uint32_t n_outputs) {
+      return mx_plan_staging(of(self)->host_, req, n_outputs);
+    };
     made->plan_.retain = [](mx_plan* self) { of(self)->references_.fetch_add(1); };
     made->plan_.release = [](mx_plan* self) {
       LaunchedPlan* plan = of(self);

@@ -21,7 +21,7 @@ TIMEOUT = 60.0
 
 
 class Device:
-    """A device's table with Python's manners; keeps the device and its memory alive."""
+    """A device's table with Python's manners; keeps the device, its memory and what it copies alive."""
 
     def __init__(self, device: Any, storage: Any, context: Context, memory: Context) -> None:
         self.device = device
@@ -30,6 +30,7 @@ class Device:
         self.context = tables.Context(context.device_typeid, context.device_id)
         host = cpu()
         self.host = tables.Context(host.device_typeid, host.device_id)
+        self._copied: list[Any] = []  # a device that says too soon that it is done still reads and writes it
 
     def try_call(self, function: Callable[..., int], *arguments: Any) -> tuple[int, str]:
         """Status and message of a function that may fail."""
@@ -72,12 +73,19 @@ class Device:
         self.release(token)
 
     def copy_in(self, stream: c.c_void_p, block: tables.Block, source: Any) -> None:
-        """Enqueues a copy from host memory, which must stay until it is done."""
+        """Enqueues a copy from host memory."""
+        self._copied.append(source)
         size = c.sizeof(source)
         self.call(self.table.copy, stream, block.data, self.context, c.addressof(source), self.host, size)
 
+    def occupy(self, stream: c.c_void_p, block: tables.Block, source: Any) -> None:
+        """Enqueues enough work that whoever does not wait for the stream comes too early."""
+        for _ in range(50):
+            self.copy_in(stream, block, source)
+
     def copy_out(self, stream: c.c_void_p, target: Any, block: tables.Block) -> None:
-        """Enqueues a copy to host memory, which must stay until it is done."""
+        """Enqueues a copy to host memory."""
+        self._copied.append(target)
         size = c.sizeof(target)
         self.call(self.table.copy, stream, c.addressof(target), self.host, block.data, self.context, size)
 
@@ -138,12 +146,15 @@ class DeviceContract:
     def test_tokens_are_reached_in_order_and_stay_reached(self) -> None:
         device = self._device()
         stream = device.stream(COMPUTE)
+        block, source = device.memory.alloc(SIZES[-1]), _bytes(SIZES[-1], 1)
+        device.occupy(stream, block, source)
         tokens = [device.record(stream) for _ in range(20)]
         device.call(device.table.wait, tokens[-1])
         assert all(device.reached(token) for token in tokens)
         device.call(device.table.wait, tokens[0])
         for token in tokens:
             device.release(token)
+        device.memory.free(block)
 
     @within(TIMEOUT)
     def test_a_token_may_be_released_before_it_is_reached(self) -> None:
@@ -192,8 +203,10 @@ class DeviceContract:
         device = self._device()
         coming, going = device.stream(COPY_IN), device.stream(COPY_OUT)
         block = device.memory.alloc(SIZES[-1])
+        earlier = _bytes(SIZES[-1], 8)
         for seed in range(8):
             source, found = _bytes(SIZES[-1], seed), (c.c_ubyte * SIZES[-1])()
+            device.occupy(coming, block, earlier)
             device.copy_in(coming, block, source)
             token = device.record(coming)
             device.call(device.table.stream_wait, going, token)

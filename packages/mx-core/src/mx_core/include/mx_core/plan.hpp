@@ -14,7 +14,7 @@
 //       float* y = call.target<float>(0);
 //       for (int64_t i = 0; i < output(0).size(); ++i) y[i] = x[i] / 2;
 //     }
-//     bool stages(size_t, uint8_t request) const override { return request == MX_REQ_ADD; }
+//     bool stages(size_t i, const uint8_t* req) const override { return req[i] == MX_REQ_ADD; }
 //   };
 #pragma once
 
@@ -205,7 +205,8 @@ class Plan : public mx_plan {
         if (req[i] > MX_REQ_ADD) plan.refuse(MX_ERROR_VALUE, "request: expected 0 to 3, got " + std::to_string(req[i]));
       }
       const Call call{*context, inputs, outputs, req, plan};
-      if (!MX_HAS(context->size, mx_kernel_context, staging) && plan.staging(req) > 0)
+      const bool staged = MX_HAS(context->size, mx_kernel_context, staging) && context->staging != nullptr;
+      if (!staged && plan.staging(req) > 0)
         plan.refuse(MX_ERROR_ABI, "whoever runs the plan gives it no staging memory");
       plan.check(call);
       plan.enter(call);
