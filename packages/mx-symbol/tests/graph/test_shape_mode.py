@@ -75,3 +75,14 @@ def test_functions_and_classes_in_the_mode() -> None:
             return is_np_shape()
 
     assert function() and Model().method() and not is_np_shape()
+
+
+def test_what_is_unknown_is_warned_of_in_the_signs_of_the_mode() -> None:
+    with np_shape(), pytest.warns(UserWarning) as caught:
+        assert (A + B).infer_shape(a=(-1, 2)) == (None, None, None)
+    text = str(caught[0].message)
+    assert "(-1 is an unknown dimension, None an unknown shape)" in text and "a: (-1, 2)" in text
+    with pytest.warns(UserWarning) as caught:
+        assert (A + B).infer_shape(a=(0, 2)) == (None, None, None)
+    text = str(caught[0].message)
+    assert "(0 is an unknown dimension, () an unknown shape)" in text and "a: (0, 2)" in text

@@ -21,6 +21,7 @@ from mx_symbol.graph.infer import (
     shape_of,
     type_inference,
 )
+from mx_symbol.graph.shape_mode import is_np_shape
 
 Shape = tuple[int, ...]
 #: the attribute of a variable that says how it is stored
@@ -76,8 +77,9 @@ class InferenceMethods:
             for entry in groups[0]
             if not complete(state.get(entry))
         ]
+        sign = "-1 is an unknown dimension, None" if is_np_shape() else "0 is an unknown dimension, ()"
         warnings.warn(
-            "Cannot decide shape for the following arguments (0 is an unknown dimension); "
+            f"Cannot decide shape for the following arguments ({sign} an unknown shape); "
             "give more of them:\n" + "\n".join(unknown),
             stacklevel=2,
         )
