@@ -203,3 +203,38 @@ def test_sub_interpreters_are_refused(module) -> None:
         check=False,
     )
     assert "mx cannot be imported in a sub-interpreter" in done.stdout, done.stderr
+
+
+class Interrupted(threading.Condition):
+    """Ctrl-C comes when it is taken or given back, once."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at: str | None = at
+
+    def _interrupt(self, place: str) -> None:
+        if self.at == place:
+            self.at = None
+            raise KeyboardInterrupt
+
+    def __enter__(self):
+        self._interrupt("taken")
+        return super().__enter__()
+
+    def __exit__(self, *error) -> None:
+        super().__exit__(*error)
+        self._interrupt("given back")
+
+
+@pytest.mark.parametrize("at", ["taken", "given back"])
+@pytest.mark.parametrize("leaving", [False, True])
+def test_ctrl_c_around_a_first_use_leaves_nobody_inside(at, leaving) -> None:
+    use = forks._FirstUse()
+    with pytest.raises(KeyboardInterrupt):
+        if not leaving:
+            use._changed = Interrupted(at)
+        with use:
+            use._changed = Interrupted(at)
+    assert use._inside == {}
+    with use:
+        assert len(use._inside) == 1

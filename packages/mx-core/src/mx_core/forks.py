@@ -149,18 +149,29 @@ class _FirstUse:
         self._inside: dict[int, int] = {}
 
     def __enter__(self) -> None:
-        me = threading.get_ident()
-        with self._changed:
-            self._inside[me] = self._inside.get(me, 0) + 1
+        self._count(1)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._count(-1)
+
+    def _count(self, step: int) -> None:
         me = threading.get_ident()
+        before = self._inside.get(me, 0)  # which this thread alone changes
+        try:
+            self._record(me, before + step)
+        except BaseException:
+            # Ctrl-C came here. A block that was not entered is not left, and one that is left stays so.
+            self._record(me, min(before, before + step))
+            raise
+
+    def _record(self, me: int, depth: int) -> None:
         with self._changed:
-            self._inside[me] -= 1
-            if self._inside[me] == 0:
-                del self._inside[me]
+            if depth > 0:
+                self._inside[me] = depth
+            else:
+                self._inside.pop(me, None)
                 self._changed.notify_all()
 
     def before_fork(self) -> None:
