@@ -41,7 +41,7 @@ def _collect(table: dict[str, Operator[Any]], made: dict[str, Operator[Any]], op
         made[name] = op
     backward = op.backward_operator()
     if backward is not None:
-        backward.backward_of = op
+        backward.backward_of, backward.brought_by = op, op.brought_by
         _collect(table, made, backward)
 
 
@@ -84,7 +84,7 @@ def _higher_derivative(name: str) -> Operator[Any] | None:
     with first_use, _lock:
         if name not in table:
             made = below.derivative()
-            made.backward_of = below
+            made.backward_of, made.brought_by = below, below.brought_by
             table[name] = made
         return table[name]
 

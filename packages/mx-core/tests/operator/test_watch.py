@@ -7,11 +7,15 @@ import os
 import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from mx_core import operators
 from mx_core.errors import PluginWarning
-from mx_core.operator import watch
+from mx_core.expression import Traced
+from mx_core.operator import NoParams, SimpleOp, infer, watch
 from mx_core.plugins.registries import Entry, Provenance
 
 pytestmark = pytest.mark.timeout(60)
@@ -22,6 +26,7 @@ ENTRY = Entry("operators", "acme", None, Provenance("acme", "acme-ops", "1.0"), 
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(watch, "SECONDS", 0.05)
+    monkeypatch.setattr(watch, "_watchers", {})  # one that has begun looks in ten seconds only
     monkeypatch.setattr(watch, "_tell", lambda thread, run: found.append(run.rule))
     return found
 
@@ -88,8 +93,136 @@ def test_a_child_watches_anew(told: list[str]) -> None:
         if pid == 0:
             with watch.watched(ENTRY, "infer_type"):
                 pass
-            os._exit(0 if watch._watcher is None else 1)
+            os._exit(0 if watch._watchers == {} else 1)
         assert os.waitpid(pid, 0)[1] == 0
     with watch.watched(ENTRY, "infer_shape"):
         until(told, 1)
     assert told == ["infer_shape"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_what_is_watched_runs_where_no_thread_can_be_started(
+    told: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", start)
+        with watch.watched(ENTRY, "infer_shape"):
+            pass
+        assert watch._running == {} and watch._watchers == {}
+    with watch.watched(ENTRY, "infer_type"):
+        until(told, 1)
+    assert told == ["infer_type"]
+
+
+def test_ctrl_c_while_the_thread_starts(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", start)
+        with pytest.raises(KeyboardInterrupt), watch.watched(ENTRY, "infer_shape"):
+            pass
+    assert watch._running == {} and watch._watchers == {}
+
+
+@pytest.mark.parametrize("error", [OSError("my hook"), SystemExit("my hook")])
+def test_a_hook_that_raises_does_not_end_the_watch(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    asked: list[str] = []
+
+    def show(message: Warning | str, *rest: object, **more: object) -> None:
+        asked.append(str(message))
+        raise error
+
+    monkeypatch.setattr(watch, "SECONDS", 0.05)
+    monkeypatch.setattr(watch, "_watchers", {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PluginWarning)
+        warnings.showwarning = show
+        for count in (1, 2):
+            with watch.watched(ENTRY, "infer_shape"):
+                until(asked, count)
+            assert len(asked) == count
+    assert f"(the warning failed: {type(error).__name__}: my hook)" in capfd.readouterr().err
+
+
+def test_the_thread_ends_when_nothing_runs(told: list[str]) -> None:
+    with watch.watched(ENTRY, "infer_shape"):
+        (watcher,) = watch._watchers.values()
+    watcher.join(30)
+    assert not watcher.is_alive() and watch._watchers == {}
+    with watch.watched(ENTRY, "infer_type"):
+        until(told, 1)
+    assert told == ["infer_type"]
+
+
+def test_threads_that_begin_together_start_one_watcher(told: list[str]) -> None:
+    watchers: set[threading.Thread] = set()
+    together = threading.Barrier(8)
+
+    def run() -> None:
+        together.wait(30)
+        with watch.watched(ENTRY, "infer_shape"):
+            watchers.update(watch._watchers.values())
+            together.wait(30)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(watchers) == 1 and watch._running == {}
+
+
+def test_children_forked_amid_rules_of_other_threads_watch_too(told: list[str]) -> None:
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            with watch.watched(ENTRY, "infer_shape"):
+                pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        for _ in range(50):
+            pid = os.fork()
+            if pid == 0:
+                with watch.watched(ENTRY, "infer_type"):
+                    alone = list(watch._running) == [threading.get_ident()]
+                os._exit(0 if alone and watch._running == {} and len(watch._watchers) == 1 else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+class _Cube(SimpleOp[NoParams]):
+    """A stranger's operator."""
+
+    name = "test_strangers_cube"
+
+    @staticmethod
+    def function(p: NoParams, data: Traced) -> Traced:
+        return data * data * data
+
+
+def test_derivatives_of_derivatives_are_watched_as_their_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[str] = []
+
+    @contextmanager
+    def record(entry: Entry, rule: str) -> Iterator[None]:
+        watched.append(entry.name)
+        yield
+
+    monkeypatch.setattr(infer, "watched", record)
+    monkeypatch.setattr(_Cube, "brought_by", ENTRY)
+    with operators.temporary(_Cube):
+        for prefix in ("", "_backward_", "_backward_backward_"):
+            op = operators.get(f"{prefix}test_strangers_cube")
+            infer.infer_types(op, NoParams(), [0] * len(op.inputs(NoParams())))
+            assert watched.pop() == "acme" and not watched, prefix

@@ -89,7 +89,8 @@ class Operator(Generic[P]):
     kept_arguments: ClassVar[tuple[kept.Argument, ...]] = ()
     #: the operator whose gradients this one computes; the operator table sets it
     backward_of: Operator[Any] | None = None
-    #: who registered it, if that is not a distribution of the project; the operator table sets it
+    #: who registered it, or what it is the gradient of, if that is not a distribution of the project; the operator
+    #: table sets it
     brought_by: Entry | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:

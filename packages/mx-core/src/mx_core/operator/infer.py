@@ -170,11 +170,10 @@ def _where(op: Operator[Any], node: str | None) -> str:
 
 def _run_to_fixed_point(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
     """Runs a rule until nothing changes; that of a stranger's operator under watch."""
-    brought_by = op.brought_by if op.backward_of is None else op.backward_of.brought_by
-    if brought_by is None:
+    if op.brought_by is None:
         _repeat(op, p, state, rule)
         return
-    with watched(brought_by, rule):
+    with watched(op.brought_by, rule):
         _repeat(op, p, state, rule)
 
 

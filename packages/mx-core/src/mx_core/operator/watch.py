@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Says when a rule of a plug-in's operator does not return: who brought it, and the line at which it is.
 
-One thread watches all; it is started by the first rule of an operator that is not the project's, and sleeps
-while none runs.
+One thread watches all. The first rule of an operator that is not the project's starts it, and it ends when
+none has run for a while. There is no lock, so that a forked child finds none taken: what is shared is two
+dictionaries, of which every step is atomic.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mx_core.errors import PluginWarning
@@ -34,44 +35,58 @@ class _Run:
 
 
 _running: dict[int, _Run] = {}  # by thread
-_begun = threading.Event()
-_watcher: threading.Thread | None = None
+_watchers: dict[str, threading.Thread] = {}  # the one that watches, if any
+_ONLY = "only"
 
 
 @contextmanager
 def watched(entry: Entry, rule: str) -> Iterator[None]:
-    """Tells of what runs inside for longer than `SECONDS`; of rules within rules the outermost counts."""
+    """Tells of what runs inside for longer than `SECONDS`; of rules within rules the outermost counts.
+
+    What runs inside never fails for being watched: where no thread can be started, nothing is told.
+    """
     thread = threading.get_ident()
     if thread in _running:
         yield
         return
-    _running[thread] = _Run(entry, rule, time.monotonic())
-    _begun.set()
-    if _watcher is None:
-        _start()
     try:
+        _running[thread] = _Run(entry, rule, time.monotonic())
+        if _ONLY not in _watchers:
+            _start()
         yield
     finally:
-        del _running[thread]
+        _running.pop(thread, None)
 
 
 def _start() -> None:
-    global _watcher
-    _watcher = threading.Thread(target=_main, name="mx-watch", daemon=True)
-    _watcher.start()
+    watcher = threading.Thread(target=_main, name="mx-watch", daemon=True)
+    if _watchers.setdefault(_ONLY, watcher) is not watcher:
+        return  # another thread was faster
+    try:
+        watcher.start()
+    except (
+        RuntimeError,
+        MemoryError,
+    ):  # too many threads, or the interpreter ends: the next rule tries again
+        _watchers.pop(_ONLY, None)
+    except BaseException:  # Ctrl-C
+        _watchers.pop(_ONLY, None)
+        raise
 
 
 def _main() -> None:
-    while True:
-        _begun.wait()
-        _begun.clear()
+    me = threading.current_thread()
+    while _watchers.get(_ONLY) is me:
         time.sleep(SECONDS)
         for thread, run in list(_running.items()):
             if not run.told and time.monotonic() - run.since >= SECONDS:
                 run.told = True
                 _tell(thread, run)
-        if _running:
-            _begun.set()
+        if not _running:
+            # A rule that begins is in _running before it looks for a watcher: one of the two sees the other.
+            _watchers.pop(_ONLY, None)
+            if _running:
+                _watchers.setdefault(_ONLY, me)
 
 
 def _tell(thread: int, run: _Run) -> None:
@@ -85,14 +100,18 @@ def _tell(thread: int, run: _Run) -> None:
     file, _, line = entry.origin.rpartition(":")
     try:
         warnings.warn_explicit(text, PluginWarning, file or entry.origin, int(line) if line.isdigit() else 1)
-    except PluginWarning:  # warnings are errors, but the thread that could raise this one does not come back
-        print(text, file=sys.stderr, flush=True)
+    except (
+        BaseException
+    ) as error:  # of a filter or of the user's showwarning; the rule's thread cannot raise it
+        if not isinstance(error, PluginWarning):
+            text += f" (the warning failed: {type(error).__name__}: {error})"
+        with suppress(OSError, ValueError):  # a closed stderr: nobody listens
+            print(text, file=sys.stderr, flush=True)
 
 
 def _forget() -> None:
     """A forked child has neither the watching thread nor the others."""
-    global _watcher
-    _watcher = None
+    _watchers.clear()
     here = threading.get_ident()
     for thread in [thread for thread in _running if thread != here]:
         del _running[thread]
