@@ -57,3 +57,9 @@ def test_text_shows_the_program() -> None:
 )
 def test_compute_type(inputs: tuple[int, ...], expected: int) -> None:
     assert X.compute_dtype(inputs) == expected
+
+
+def test_constants_of_another_sign_are_another_expression() -> None:
+    plus, minus = (X.trace(lambda x, zero=zero: x / zero, 1) for zero in (0.0, -0.0))
+    assert plus != minus and len({plus, minus}) == 2
+    assert plus == X.trace(lambda x: x / 0.0, 1) and plus != "x / 0.0"

@@ -1,4 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+from typing import Any
+
 import pytest
 
 from mx_core.errors import ArgumentError, DTypeError
@@ -139,3 +144,45 @@ def test_members_that_are_no_parameters() -> None:
     assert held.size == 3 and held == Held(3) and held != Held(4) and held.attrs_all() == {}
     with pytest.raises(AttributeError, match="cannot assign to parameter 'size'"):
         held.size = 4
+
+
+class _Signed(Params):
+    """Numbers of which the sign of zero may matter."""
+
+    fixed: float = opt(0.0, "a number")
+    several: tuple[float, ...] = opt((), "numbers")
+    running: float = opt(0.0, "a number", runtime=True)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"fixed": 0.0}, {"fixed": -0.0}),
+        ({"running": 0.0}, {"running": -0.0}),
+        ({"several": (1.0, 0.0)}, {"several": (1.0, -0.0)}),
+        ({"several": (0.0,)}, {"several": (NAN,)}),
+        ({"running": 0.0}, {"running": NAN}),
+    ],
+)
+def test_zero_and_minus_zero_are_different_parameters(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert _Signed(**one) != _Signed(**other) and len({_Signed(**one), _Signed(**other)}) == 2
+    assert _Signed(**one) == _Signed(**one) and hash(_Signed(**one)) == hash(_Signed(**one))
+    same = _Signed(**{name: float("nan") if value is NAN else value for name, value in other.items()})
+    assert same == _Signed(**other) and hash(same) == hash(_Signed(**other))
+
+
+def test_run_time_values_are_replaced_by_those_of_another_sign() -> None:
+    zero = _Signed()
+    assert zero.with_scalars((0.0,)) is zero
+    assert str(zero.with_scalars((-0.0,)).running) == "-0.0"
+    with pytest.raises(ValueError, match="zip"):
+        zero.with_scalars((0.0, 1.0))
+
+
+def test_copies_are_equal_in_other_processes_too() -> None:
+    p = WindowParam(kernel=(2,))
+    hash(p)
+    assert copy.copy(p) == p and not {"_hash", "_told_apart"} & vars(copy.copy(p)).keys()

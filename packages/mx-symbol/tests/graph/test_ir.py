@@ -8,9 +8,10 @@ import inspect
 import pytest
 
 from mx_core import graph as contract
+from mx_core import operators
 from mx_symbol import sym
 from mx_symbol.graph import Entry, Node
-from mx_symbol.graph.ir import Graph
+from mx_symbol.graph.ir import Graph, changed, parameters
 from mx_symbol.passes.stages import trace
 
 
@@ -30,3 +31,13 @@ def test_methods_take_the_arguments_that_the_contract_says(protocol, made):
     for name in (n for n in methods if not n.startswith("_")):
         expected, found = (inspect.signature(getattr(owner, name)) for owner in (protocol, made))
         assert list(expected.parameters.values()) == list(found.parameters.values()), name
+
+
+def test_parameters_of_graphs_tell_zeros_apart():
+    op = operators.get("_div_scalar")
+    plus, minus = (parameters(op, {"scalar": zero}) for zero in (0.0, -0.0))
+    assert (str(plus.scalar), str(minus.scalar)) == ("0.0", "-0.0") and parameters(
+        op, {"scalar": 0.0}
+    ) is plus
+    for zero in (-0.0, 0.0):
+        assert str(changed(parameters(op, {"scalar": 1.0}), scalar=zero).scalar) == str(zero)

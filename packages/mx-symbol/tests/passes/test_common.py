@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common subexpressions: computed once, unless they draw or count."""
 
+from math import inf
+
+import pytest
+
+from mx_core.context import cpu
+from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.passes.stages import trace
 
@@ -37,3 +43,24 @@ def test_gradients_share_what_forward_has():
     net = sym.sin(x * w) + sym.cos(sym.elemwise_mul(w, x)) * sym.exp(w)
     before, after = counts(net, "cse-program", {"x": (3,)}, is_train=True)
     assert after <= before
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_divided_by_zero_and_by_minus_zero(fuse):
+    x = sym.Variable("x")
+    quotients = [x / 0.0, x / -0.0]
+    if fuse:
+        quotients = [sym.exp(q) for q in quotients]
+    executor = sym.Group(quotients).bind(cpu(), {"x": nd.array([1.0, 2.0])})
+    found = [array.asnumpy().tolist() for array in executor.forward()]
+    assert found == [[inf, inf], [0.0, 0.0] if fuse else [-inf, -inf]]
+
+
+def test_the_gradient_by_a_divisor_of_another_sign():
+    x = sym.Variable("x")
+    for divisor, expected in ((0.0, inf), (-0.0, -inf)):
+        grad = nd.zeros((2,))
+        executor = (x / divisor).bind(cpu(), {"x": nd.array([1.0, 2.0])}, args_grad={"x": grad})
+        executor.forward(is_train=True)
+        executor.backward(nd.ones((2,)))
+        assert grad.asnumpy().tolist() == [expected] * 2

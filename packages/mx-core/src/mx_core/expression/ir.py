@@ -37,10 +37,11 @@ class Instruction(NamedTuple):
         return (self.a, self.b, self.c)[: arity(self.opcode)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """An elementwise function of arrays and run-time scalars, in single-assignment form.
 
+    Expressions are equal where their bytes are: 0.0 and -0.0 are different constants.
     Values are numbered: inputs, then scalars, then constants, then one per instruction.
     """
 
@@ -62,6 +63,12 @@ class Expression:
         for output in self.outputs:
             if not 0 <= output < first + len(self.instructions):
                 raise FileFormatError(f"[expression] output is value {output}, which does not exist")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self.serialized == other.serialized
+
+    def __hash__(self) -> int:
+        return hash(self.serialized)
 
     @cached_property
     def serialized(self) -> bytes:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from mx_core.errors import ArgumentError
+from mx_core.operator.distinct import distinct, may_be_float
 from mx_core.operator.text import Shape as Shape
 from mx_core.operator.text import alternatives, coerce, to_text, type_name
 
@@ -100,6 +101,9 @@ class Params:
     op_name: ClassVar[str] = "operator"
     _fields: ClassVar[tuple[FieldInfo, ...]] = ()
     _by_name: ClassVar[dict[str, FieldInfo]] = {}
+    _fixed: ClassVar[tuple[str, ...]] = ()
+    _runtime: ClassVar[tuple[str, ...]] = ()
+    _holds_floats: ClassVar[bool] = False
     _explicit: tuple[str, ...] = ()
 
     def __init_subclass__(cls, leading: bool = False, init: bool = True, **keywords: Any) -> None:
@@ -120,6 +124,9 @@ class Params:
         merged = own | inherited | own if leading else inherited | own
         cls._fields = tuple(merged.values())
         cls._by_name = merged
+        cls._fixed = tuple(name for name, info in merged.items() if not info.runtime)
+        cls._runtime = tuple(name for name, info in merged.items() if info.runtime)
+        cls._holds_floats = any(may_be_float(merged[name].annotation) for name in cls._fixed)
 
     def __init__(self, **values: Any) -> None:
         """Accepts values or MXNet's text forms; see `parse`."""
@@ -170,18 +177,19 @@ class Params:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """Hashable: every parameter that is not run-time."""
-        return tuple(getattr(self, f.name) for f in self._fields if not f.runtime)
+        """Hashable, of every parameter that is not run-time; 0.0 and -0.0 differ in it, NaN equals itself."""
+        values = tuple([getattr(self, name) for name in self._fixed])
+        return distinct(values) if self._holds_floats else values
 
     @cached_property
     def scalars(self) -> tuple[float, ...]:
         """The run-time parameters as numbers, in declaration order."""
-        return tuple(float(getattr(self, f.name)) for f in self._fields if f.runtime)
+        return tuple([float(getattr(self, name)) for name in self._runtime])
 
     def with_scalars(self, scalars: Sequence[float]) -> Self:
         """The same parameters with other run-time values."""
-        names = [f.name for f in self._fields if f.runtime]
-        if not names or tuple(scalars) == self.scalars:
+        names = self._runtime
+        if not names or distinct(tuple(scalars)) == distinct(self.scalars):
             return self
         return self.replace(**dict(zip(names, scalars, strict=True)))
 
@@ -201,11 +209,24 @@ class Params:
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to parameter {name!r}")
 
+    def _identity(self) -> tuple[Any, ...]:
+        found: tuple[Any, ...] | None = self.__dict__.get("_told_apart")
+        if found is None:
+            found = self.__dict__["_told_apart"] = (type(self), self.key, distinct(self.scalars))
+        return found
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and (self.key, self.scalars) == (other.key, other.scalars)
+        return self is other or (type(other) is type(self) and self._identity() == other._identity())
 
     def __hash__(self) -> int:
-        return hash((type(self), self.key, self.scalars))
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = hash(self._identity())
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        # A hash of text is another one in another process, and who copies may change members.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_told_apart", "_hash")}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self._explicit)

@@ -17,6 +17,7 @@ from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
 from mx_core.kernels import Prepared, TensorSpec, prepare
 from mx_core.operator import Operator, Params
+from mx_core.operator.distinct import distinct
 from mx_symbol import _core
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
@@ -234,7 +235,7 @@ def parameters(op: Operator, values: Mapping[str, Any], node: str | None = None)
     items = [item for value in values.values() for item in (value if type(value) is tuple else (value,))]
     if not all(type(item) in _PLAIN for item in items):
         return op.Param.parse(values, op=op.name, node=node)  # type: ignore[no-any-return]
-    key = (op, tuple(values.items()), tuple(map(type, items)))
+    key = (op, tuple(values), distinct(tuple(values.values())), tuple(map(type, items)))
     found = _parameters.get(key)
     if found is None:
         if len(_parameters) >= KEPT:
@@ -243,10 +244,14 @@ def parameters(op: Operator, values: Mapping[str, Any], node: str | None = None)
     return found
 
 
-@lru_cache(maxsize=KEPT)
 def changed(params: Params, **changes: Any) -> Any:
     """The same parameters with some changed; equal ones are one object, which has its facts already."""
-    return params.replace(**changes)
+    return _changed(params, tuple(changes.items()), distinct(tuple(changes.values())))
+
+
+@lru_cache(maxsize=KEPT)
+def _changed(params: Params, changes: tuple[tuple[str, Any], ...], _told_apart: object) -> Params:
+    return params.replace(**dict(changes))
 
 
 def infer_specs(node: Node, specs: dict[Entry, TensorSpec]) -> tuple[Entry, ...]:
