@@ -6,6 +6,7 @@
 #include "binding.hpp"
 #include "bindings_graph.hpp"
 #include "bindings_memory.hpp"
+#include "made_once.hpp"
 
 namespace mx::symbol {
 namespace {
@@ -64,12 +65,13 @@ void add_node(Program& program, std::string name, const py::capsule& call,
 std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays,
                               const std::shared_ptr<Memo>& memo) {
   return translated([&] {
-    static const auto* ndarray =
-        new py::object(py::module_::import("mx_ndarray").attr("NDArray"));  // leaked: a type lives on
+    static const py::object* type = nullptr;
+    const py::object& ndarray =
+        made_once(type, [] { return py::object(py::module_::import("mx_ndarray").attr("NDArray")); });
     std::vector<mx_array*> natives;
     natives.reserve(arrays.size());
     for (const py::handle array : arrays) {
-      if (!py::isinstance(array, *ndarray)) {
+      if (!py::isinstance(array, ndarray)) {
         PyErr_Format(PyExc_TypeError, "[Program] expected NDArrays, got %s",
                      Py_TYPE(array.ptr())->tp_name);
         throw PythonErrorSet{};

@@ -6,6 +6,8 @@
 namespace mx::symbol {
 namespace {
 
+constexpr uint32_t kVisitsPerCheck = 1024;
+
 bool is_equal(const py::handle a, const py::handle b) {
   const int equal = PyObject_RichCompareBool(a.ptr(), b.ptr(), Py_EQ);
   if (equal < 0) throw py::error_already_set();
@@ -27,11 +29,20 @@ uint32_t Inference::number(const py::object& entry) const {
 void Inference::assign(const py::object& entry, const py::object& value) { add(number(entry), value); }
 
 void Inference::run() {
-  if (!swept_) sweep();
-  while (!queue_.empty()) {
+  began_ = true;
+  for (; swept_ < graph_->n_nodes(); ++swept_) sweep(swept_);
+  for (uint32_t visits = 1; !queue_.empty(); ++visits) {
+    // Rules that were asked already run no Python, which would see Ctrl-C.
+    if (visits % kVisitsPerCheck == 0 && PyErr_CheckSignals() != 0) throw py::error_already_set();
     const uint32_t node = queue_.front();
     queue_.pop_front();
-    visit(node);
+    try {
+      visit(node);
+    } catch (...) {  // it is still to be looked at
+      queue_.push_front(node);
+      queued_[node] = true;
+      throw;
+    }
   }
 }
 
@@ -49,10 +60,11 @@ const Inference::Answer& Inference::asked(uint32_t node) {
   }
   for (uint32_t e = first; e < last; ++e) signature_.push_back(values_[e].ptr());
   const auto [number, fresh] = signatures_.number(signature_);
-  if (!fresh) return answers_[number];
+  if (fresh) answers_.emplace_back();
+  Answer& made = answers_[number];
+  if (made.is_known) return made;
   std::vector<uint32_t> outputs(last - first);
   std::iota(outputs.begin(), outputs.end(), first);
-  Answer& made = answers_.emplace_back();  // also where the rule raises, after which nobody asks again
   made.inputs = values_of(graph_->inputs_begin(node), graph_->inputs_end(node));
   made.outputs = values_of(outputs.data(), outputs.data() + outputs.size());
   const py::tuple found = rule_(py::handle(graph_->node(node)), made.inputs, made.outputs);
@@ -64,22 +76,20 @@ const Inference::Answer& Inference::asked(uint32_t node) {
   // What did not change is one object, which is found out here once for all nodes of the signature.
   if (is_equal(made.inputs, made.new_inputs)) made.new_inputs = made.inputs;
   if (is_equal(made.outputs, made.new_outputs)) made.new_outputs = made.outputs;
+  made.is_known = true;
   return made;
 }
 
-void Inference::sweep() {
-  swept_ = true;
-  for (uint32_t node = 0; node < graph_->n_nodes(); ++node) {
-    if (graph_->facts(node) == nullptr) continue;
-    const Answer& answer = asked(node);
-    if (!answer.new_outputs.is(answer.outputs)) {  // its users come later in the order, so nobody has to be woken
-      const uint32_t first = graph_->first_output(node);
-      for (size_t i = 0; i < answer.outputs.size(); ++i) {
-        values_[first + i] = merged(first + static_cast<uint32_t>(i), answer.new_outputs[i]);
-      }
+void Inference::sweep(uint32_t node) {
+  if (graph_->facts(node) == nullptr) return;
+  const Answer& answer = asked(node);
+  if (!answer.new_outputs.is(answer.outputs)) {  // its users come later in the order, so nobody has to be woken
+    const uint32_t first = graph_->first_output(node);
+    for (size_t i = 0; i < answer.outputs.size(); ++i) {
+      values_[first + i] = merged(first + static_cast<uint32_t>(i), answer.new_outputs[i]);
     }
-    if (!answer.new_inputs.is(answer.inputs)) take_inputs(node, answer);
   }
+  if (!answer.new_inputs.is(answer.inputs)) take_inputs(node, answer);
 }
 
 void Inference::visit(uint32_t node) {
@@ -88,8 +98,8 @@ void Inference::visit(uint32_t node) {
     const uint32_t first = graph_->first_output(node);
     for (size_t i = 0; i < answer.outputs.size(); ++i) add(first + static_cast<uint32_t>(i), answer.new_outputs[i]);
   }
-  if (!answer.new_inputs.is(answer.inputs)) take_inputs(node, answer);
   queued_[node] = false;
+  if (!answer.new_inputs.is(answer.inputs)) take_inputs(node, answer);
 }
 
 // Takes over what a rule says of inputs, without waking the node for its own answer.
@@ -101,9 +111,11 @@ void Inference::take_inputs(uint32_t node, const Answer& answer) {
     if (!is_equal(answer.inputs[i], answer.new_inputs[i])) add(inputs[i], answer.new_inputs[i]);
   }
   queued_[node] = false;
-  // The rule is at its own fixed point, unless an entry that comes in twice got two answers.
+  // The rule is at its own fixed point, unless merging told an input more than the rule knew and said: where an entry
+  // comes in twice, or where the rule left out what it was told.
   for (size_t i = 0; i < answer.inputs.size(); ++i) {
-    if (!is_equal(answer.new_inputs[i], values_[inputs[i]])) return wake(node);
+    const py::object& now = values_[inputs[i]];
+    if (!is_equal(answer.inputs[i], now) && !is_equal(answer.new_inputs[i], now)) return wake(node);
   }
 }
 
@@ -117,7 +129,7 @@ void Inference::add(uint32_t number, const py::object& value) {
   const py::object next = merged(number, value);
   if (is_equal(next, values_[number])) return;
   values_[number] = next;
-  if (!swept_) return;
+  if (!began_) return;
   if (graph_->maker(number) != kOutside) wake(graph_->maker(number));
   wake_users(number);
 }

@@ -26,7 +26,7 @@ class Inference {
   uint32_t number(const py::object& entry) const;
   // Adds knowledge; raises what `merge` raises when it contradicts.
   void assign(const py::object& entry, const py::object& value);
-  // Runs the rules until nothing changes.
+  // Runs the rules until nothing changes.  Where one raises, the next run goes on with it.
   void run();
 
  private:
@@ -34,11 +34,12 @@ class Inference {
   struct Answer {
     py::tuple inputs, outputs;          // what was known
     py::tuple new_inputs, new_outputs;  // what is known then
+    bool is_known = false;              // the rule did not raise
   };
 
   const Answer& asked(uint32_t node);
   py::tuple values_of(const uint32_t* begin, const uint32_t* end) const;
-  void sweep();
+  void sweep(uint32_t node);
   void visit(uint32_t node);
   void take_inputs(uint32_t node, const Answer& answer);
   void add(uint32_t number, const py::object& value);
@@ -55,7 +56,8 @@ class Inference {
   std::vector<uint32_t> first_users_, users_;  // per entry; made when somebody is woken first
   std::deque<uint32_t> queue_;
   std::vector<bool> queued_;  // per node
-  bool swept_ = false;
+  uint32_t swept_ = 0;        // nodes that the first round has looked at
+  bool began_ = false;        // the first round
 };
 
 }  // namespace mx::symbol

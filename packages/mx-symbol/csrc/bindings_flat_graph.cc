@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings_flat_graph.hpp"
 
+#include "made_once.hpp"
+
 namespace mx::symbol {
 namespace {
 
-// Attributes and types that walks ask for; leaked, since a module lives as long as the process.
+// Attributes and types that walks ask for.
 struct Names {
   PyObject* inputs = PyUnicode_InternFromString("inputs");
   PyObject* op = PyUnicode_InternFromString("op");
@@ -17,8 +19,8 @@ struct Names {
   PyTypeObject* entry = reinterpret_cast<PyTypeObject*>(
       py::object(py::module_::import("mx_symbol.graph.node").attr("Entry")).release().ptr());
   static const Names& get() {
-    static const Names* names = new Names;
-    return *names;
+    static const Names* names = nullptr;
+    return made_once(names, [] { return Names(); });
   }
 };
 
@@ -35,6 +37,14 @@ py::object attribute(PyObject* object, const char* name) {
   if (found == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(found);
 }
+
+void refuse(const std::string& message) {
+  const py::object type = py::module_::import("mx_core.errors").attr("PluginError");
+  PyErr_SetString(type.ptr(), message.c_str());
+  throw py::error_already_set();
+}
+
+std::string quoted_name(PyObject* named) { return py::repr(attribute(named, "name")).cast<std::string>(); }
 
 PyObject* inputs_of(PyObject* node) {
   const py::object found = attribute(node, Names::get().inputs);
@@ -78,12 +88,12 @@ py::object facts_of(PyObject* node) {
   return attribute(node, names.facts);
 }
 
-py::object make_entry(PyObject* node, uint32_t index) {
+py::object make_entry(PyObject* node, size_t index) {
   PyTypeObject* type = Names::get().entry;
   PyObject* made = type->tp_alloc(type, 2);
   if (made == nullptr) throw py::error_already_set();
   PyTuple_SET_ITEM(made, 0, Py_NewRef(node));
-  PyTuple_SET_ITEM(made, 1, PyLong_FromUnsignedLong(index));
+  PyTuple_SET_ITEM(made, 1, PyLong_FromSize_t(index));
   return py::reinterpret_steal<py::object>(made);
 }
 
@@ -112,10 +122,19 @@ FlatGraph::FlatGraph(py::list nodes) : nodes_(std::move(nodes)) {
       PyObject* entry = PyList_GET_ITEM(inputs, k);
       const auto below = numbers_.find(node_of(entry));
       inputs_.push_back(below == numbers_.end() ? number_outside(entry)
-                                                : first_outputs_[below->second] + index_of(entry));
+                                                : number_inside(below->second, entry));
     }
     first_inputs_.push_back(static_cast<uint32_t>(inputs_.size()));
   }
+}
+
+uint32_t FlatGraph::number_inside(uint32_t node, PyObject* entry) const {
+  const size_t index = index_of(entry), width = first_outputs_[node + 1] - first_outputs_[node];
+  if (index >= width) {
+    refuse("node " + quoted_name(node_of(entry)) + " has no output " + std::to_string(index) + "; it has " +
+           std::to_string(width));
+  }
+  return first_outputs_[node] + static_cast<uint32_t>(index);
 }
 
 uint32_t FlatGraph::number_outside(PyObject* entry) {
@@ -130,7 +149,7 @@ uint32_t FlatGraph::number_outside(PyObject* entry) {
 
 uint32_t FlatGraph::number(PyObject* entry) const {
   const auto inside = numbers_.find(node_of(entry));
-  if (inside != numbers_.end()) return first_outputs_[inside->second] + static_cast<uint32_t>(index_of(entry));
+  if (inside != numbers_.end()) return number_inside(inside->second, entry);
   const auto outside = outside_.find({node_of(entry), index_of(entry)});
   return outside == outside_.end() ? kOutside : outside->second;
 }

@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,7 +32,19 @@ bool has_attribute(PyObject* node, const py::str& name);
 bool is_variable(PyObject* node);
 // The facts of a node with an operator, see mx_symbol/graph/facts.py.
 py::object facts_of(PyObject* node);
-py::object make_entry(PyObject* node, uint32_t index);
+py::object make_entry(PyObject* node, size_t index);
+
+// Raises PluginError of mx_core.errors.
+[[noreturn]] void refuse(const std::string& message);
+std::string quoted_name(PyObject* named);
+
+// An entry as node and index, to find it by.
+using Place = std::pair<PyObject*, size_t>;
+struct PlaceHash {
+  size_t operator()(const Place& place) const noexcept {
+    return std::hash<PyObject*>()(place.first) ^ place.second * 0x9e3779b97f4a7c15u;
+  }
+};
 
 // Nodes in an order.  Their outputs are numbered node by node; the entries that they read of other nodes follow.
 class FlatGraph {
@@ -49,7 +62,7 @@ class FlatGraph {
   const uint32_t* inputs_end(uint32_t i) const noexcept { return inputs_.data() + first_inputs_[i + 1]; }
   // The node that an entry is of, or kOutside.
   uint32_t maker(uint32_t entry) const noexcept { return makers_[entry]; }
-  // The number of an entry; kOutside for one that no node here reads or computes.
+  // The number of an entry; kOutside for one of another node that no node here reads.
   uint32_t number(PyObject* entry) const;
   py::object entry(uint32_t number) const;
 
@@ -58,19 +71,15 @@ class FlatGraph {
   py::list outside() const;
 
  private:
-  using Place = std::pair<PyObject*, size_t>;
-  struct Hash {
-    size_t operator()(const Place& place) const noexcept {
-      return std::hash<PyObject*>()(place.first) ^ place.second * 0x9e3779b97f4a7c15u;
-    }
-  };
+  // Raises PluginError for an output that the node does not have.
+  uint32_t number_inside(uint32_t node, PyObject* entry) const;
   uint32_t number_outside(PyObject* entry);
 
   py::list nodes_;
   std::vector<py::object> facts_;
   std::vector<uint32_t> first_outputs_, first_inputs_, inputs_, makers_;
   std::unordered_map<PyObject*, uint32_t> numbers_;  // of nodes
-  std::unordered_map<Place, uint32_t, Hash> outside_;
+  std::unordered_map<Place, uint32_t, PlaceHash> outside_;
   std::vector<py::object> outside_entries_;
 };
 

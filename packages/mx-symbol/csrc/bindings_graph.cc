@@ -52,15 +52,6 @@ py::list topological_order(const py::iterable& heads) {
   return order;
 }
 
-// Raises PluginError of mx_core.errors.
-[[noreturn]] void refuse(const std::string& message) {
-  const py::object type = py::module_::import("mx_core.errors").attr("PluginError");
-  PyErr_SetString(type.ptr(), message.c_str());
-  throw py::error_already_set();
-}
-
-std::string quoted_name(PyObject* named) { return py::repr(attribute(named, "name")).cast<std::string>(); }
-
 // Copies the part of a graph in which entries are replaced; never recurses.
 class Replacement {
  public:
@@ -105,19 +96,30 @@ class Replacement {
     stack.push_back(std::move(made));
   }
 
-  PyObject* follow(PyObject* entry) const {
+  // The end of a chain of replacements.  Every link is walked once, and all that were passed lead to the end then.
+  PyObject* follow(PyObject* entry) {
     PyObject* const start = entry;
-    for (size_t steps = 0; PyObject* next = PyDict_GetItemWithError(mapping_.ptr(), entry); entry = next) {
-      if (++steps > mapping_.size()) refuse(quoted_name(start) + " is replaced by itself");
+    std::vector<Place> passed;
+    while (PyObject* next = PyDict_GetItemWithError(mapping_.ptr(), entry)) {
+      const Place place{node_of(entry), index_of(entry)};
+      const auto known = ends_.find(place);
+      if (known != ends_.end()) {
+        entry = known->second;
+        break;
+      }
+      passed.push_back(place);
+      if (passed.size() > mapping_.size()) refuse(quoted_name(start) + " is replaced by itself");
+      entry = next;
     }
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    for (const Place& place : passed) ends_.emplace(place, entry);
     return entry;
   }
 
   py::object standing_for(PyObject* entry) const {
     const py::object& node = done_.at(node_of(entry));
     if (node.is(py::handle(node_of(entry)))) return py::reinterpret_borrow<py::object>(entry);
-    return make_entry(node.ptr(), static_cast<uint32_t>(index_of(entry)));
+    return make_entry(node.ptr(), index_of(entry));
   }
 
   // The node itself where it reads what it read before.
@@ -137,6 +139,7 @@ class Replacement {
   const py::dict& mapping_;
   const py::function& copy_;
   std::unordered_map<PyObject*, py::object> done_;  // null while it is open
+  std::unordered_map<Place, PyObject*, PlaceHash> ends_;  // of chains of replacements; the mapping holds them
 };
 
 py::list replaced(const py::list& heads, const py::dict& mapping, const py::function& copy) {

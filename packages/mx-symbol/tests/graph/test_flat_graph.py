@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs in numbers, and the fixed point of rules over them."""
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
+from mx_core.errors import PluginError
 from mx_symbol import sym
 from mx_symbol._core import FlatGraph, Inference
-from mx_symbol.graph import Entry, topological_order
+from mx_symbol.graph import Entry, Node, topological_order
 
 
 def flat_of(net):
@@ -30,6 +35,20 @@ def test_outputs_are_numbered_node_by_node_and_then_what_is_read_of_other_nodes(
     assert [alone.number(entry) for entry in alone.outside] == [1, 2]
     with pytest.raises(KeyError):
         alone.number(Entry(x.entries[0].node))
+
+
+@pytest.mark.parametrize("index", [1, 3, 5_000_000])
+def test_an_output_that_a_node_does_not_have_is_refused(index):
+    x, op = sym.Variable("x").entries[0].node, sym.tanh(sym.Variable("y")).entries[0].node
+    reader = Node(op.op, op.params, "reader", None, [Entry(x, index)])
+    message = rf"node 'x' has no output {index}; it has 1"
+    with pytest.raises(PluginError, match=message):
+        FlatGraph([x, reader])
+    with pytest.raises(PluginError, match=message):
+        FlatGraph([x, op]).number(Entry(x, index))
+    with pytest.raises(PluginError, match=message):
+        Inference(FlatGraph([x]), list, list).get(Entry(x, index))
+    assert FlatGraph([reader]).outside == [Entry(x, index)]
 
 
 def test_a_rule_is_asked_once_for_nodes_that_are_alike():
@@ -70,3 +89,96 @@ def test_a_rule_that_gives_another_number_of_values_is_refused():
     state = Inference(flat_of(net), lambda node, inputs, outputs: ((), outputs), first_known)
     with pytest.raises(ValueError, match="another number of values"):
         state.run()
+
+
+@pytest.mark.timeout(20)
+def test_a_rule_that_leaves_out_what_it_was_told_takes_nothing_away():
+    x = sym.Variable("x")
+    net = sym.relu(x)
+    state = Inference(flat_of(net), lambda node, inputs, outputs: ((None,), (None,)), first_known)
+    state.assign(x.entries[0], (2,))
+    state.assign(net.entries[0], (3,))
+    state.run()
+    assert (state.get(x.entries[0]), state.get(net.entries[0])) == ((2,), (3,))
+
+
+def test_a_rule_is_asked_again_with_what_its_answer_made_of_an_input():
+    x = sym.Variable("x")
+    net = sym.relu(x)
+
+    def rule(node, inputs, outputs):
+        return (frozenset({2}),), (inputs[0] if inputs[0] == {1, 2} else None,)
+
+    state = Inference(flat_of(net), rule, lambda entry, old, new: old | new)
+    state.assign(x.entries[0], frozenset({1}))
+    state.run()
+    assert state.get(net.entries[0]) == {1, 2}
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_rule_that_raised_is_asked_again_and_so_are_the_nodes_behind_it(depth):
+    x = net = sym.Variable("x")
+    for _ in range(depth):
+        net = sym.tanh(net)
+    broken = True
+
+    def rule(node, inputs, outputs):
+        if broken:
+            raise ValueError("not yet")
+        return inputs, inputs
+
+    state = Inference(flat_of(net), rule, first_known)
+    state.assign(x.entries[0], (2,))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not yet"):
+            state.run()
+    broken = False
+    state.run()
+    assert state.get(net.entries[0]) == (2,)
+
+
+def test_a_node_whose_rule_raised_after_the_first_round_is_looked_at_again():
+    x = sym.Variable("x")
+    net = sym.tanh(x)
+    broken = False
+
+    def rule(node, inputs, outputs):
+        if broken:
+            raise ValueError("not yet")
+        return inputs, inputs
+
+    state = Inference(flat_of(net), rule, first_known)
+    state.run()
+    broken = True
+    state.assign(x.entries[0], (2,))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not yet"):
+            state.run()
+    broken = False
+    state.run()
+    assert state.get(net.entries[0]) == (2,)
+
+
+def test_rules_that_never_agree_are_interrupted():
+    # The rules are asked once for each value, and the merge, getattr(entry, old, new), is no Python code either.
+    code = """
+import signal
+from mx_symbol import sym
+from mx_symbol._core import FlatGraph, Inference
+from mx_symbol.graph import topological_order
+
+x = sym.Variable("x")
+net = sym.Group([sym.tanh(x), sym.relu(x)])
+flip = {"this": "that", "that": "this"}
+rule = lambda node, inputs, outputs: ((flip[inputs[0]],), outputs)
+state = Inference(FlatGraph(topological_order(e.node for e in net.entries)), rule, getattr)
+state.assign(x.entries[0], "this")
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+state.run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.returncode in (1, -signal.SIGINT)

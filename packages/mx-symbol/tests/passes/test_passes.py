@@ -160,6 +160,19 @@ def test_replacements_that_lead_into_a_circle_are_refused(register):
         sym.exp(sym.Variable("a")).simple_bind(a=(1,))
 
 
+def test_a_pass_that_reads_an_output_that_no_node_has_is_set_aside_itself(register):
+    def past_the_end(graph):
+        (node,) = graph.find("exp")
+        nowhere = Entry(node.inputs[0].node, 5_000_000)
+        graph.specs[nowhere] = graph.specs[node.inputs[0]]
+        return graph.replace({Entry(node): graph.apply("tanh", [nowhere], "lost")[0]})
+
+    register(beyond=spec(past_the_end))
+    with pytest.warns(PluginWarning, match="'beyond' .* is set aside: .*'a' has no output 5000000; it has 1"):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+    assert executor.forward(a=np.zeros(1))[0].asscalar() == 1
+
+
 def no_licence(graph):
     raise RuntimeError("no licence")
 

@@ -20,6 +20,7 @@ from typing import Any
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, PluginError
 from mx_core.plugins import Entry as Contribution
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.ir import Graph
 
@@ -136,6 +137,8 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
             continue
         try:
             after = _applied(f"graph pass {name!r}", entries[name].value.apply, graph)
+            if not entries[name].is_first_party:
+                _check_entries(after)
         except PluginError as error:
             plugins.set_aside(entries[name], error)
             continue
@@ -189,6 +192,13 @@ def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
     if fresh:
         raise PluginError(f"{where} made new variables: {', '.join(sorted(node.name for node in fresh))}")
     return result
+
+
+def _check_entries(graph: Graph) -> None:
+    """PluginError for an entry that is no output of its node."""
+    numbered = FlatGraph(topological_order(entry.node for entry in graph.heads))
+    for head in graph.heads:
+        numbered.number(head)
 
 
 def _variables(heads: tuple[Entry, ...]) -> set[Node]:
