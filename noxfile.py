@@ -118,7 +118,9 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """mypy --strict over every package's src, and tools."""
     foreign = closure(distributions())[1]
-    session.install("-q", "mypy>=1.14", "types-setuptools", "types-tqdm", "nox", *foreign)
+    session.install(
+        "-q", "mypy>=1.14", "types-setuptools", "types-tqdm", "nox", "pytest>=8", "coverage>=7", *foreign
+    )
     roots = [distribution.folder / "src" for distribution in distributions().values()]
     packages = [init.parent.name for root in roots for init in root.glob("*/__init__.py")]
     chosen = [word for package in (*packages, "tools") for word in ("-p", package)]
