@@ -8,12 +8,14 @@ import pytest
 
 CODE = """
 import threading, time
-import mx
+from mx_core.context import cpu
+from mx_ndarray import nd
+from mx_symbol import sym
 from mx_symbol.passes import fusion
 
-x = net = mx.sym.Variable("x")
+x = net = sym.Variable("x")
 for i in range(1200):
-    net = mx.sym.exp(net) if i % 50 else mx.sym.broadcast_add(net, mx.sym.sum(net, axis=0, keepdims=True))
+    net = sym.exp(net) if i % 50 else sym.broadcast_add(net, sym.sum(net, axis=0, keepdims=True))
 find, inside = fusion.fusion_groups, threading.Event()
 
 def again(graph, specs, forward, values, kind, *rest):
@@ -26,7 +28,7 @@ def again(graph, specs, forward, values, kind, *rest):
         find(graph, specs, forward, known_values.__getitem__, known_kinds.__getitem__, *rest)
 
 def work():
-    net.bind(mx.cpu(), {"x": mx.nd.ones((2, 3))}).forward()
+    net.bind(cpu(), {"x": nd.ones((2, 3))}).forward()
 
 fusion.fusion_groups = again
 threading.Thread(target=work, daemon=True).start()
