@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("mx_symbol")
 
 import bench_networks
+from contest.inside import covered
 from contest.packed import packed_weights, pieces
 from contest.table import Row, markdown, verdict
 
+from mx_engine.profiler.recording import Operation
 from mx_symbol.testing.networks import lstm_language_model, transformer_encoder
 
 
@@ -99,3 +101,12 @@ def test_gradients_are_those_of_all_parameters() -> None:
     found = bench_networks.gradients(net, arrays, request)
     assert found is not None and set(found) == set(symbol.list_arguments()) - set(shapes)
     assert all(np.abs(gradient).sum() > 0 for gradient in found.values())
+
+
+def test_time_in_which_nodes_run_counts_once_where_they_overlap() -> None:
+    def node(started: int, finished: int) -> Operation:
+        return Operation("Convolution", 1, 0, 0, started, started, finished, False, "c")
+
+    assert covered([]) == 0
+    assert covered([node(0, 10), node(20, 30)]) == 20
+    assert covered([node(5, 30), node(0, 10), node(12, 20)]) == 30

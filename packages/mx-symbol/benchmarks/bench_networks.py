@@ -8,10 +8,11 @@
 The last form measures a network of yours. Its input is called `data`; `--params` is a file of `Module.save_checkpoint`,
 and parameters are drawn where none is given. Frameworks that lack one of its operators are left out with a line.
 
-Each row has the median of images (sequences, words) per second, the ratio to each rival with its uncertainty,
-GFLOP/s of the direct computation, how near we come to the limit (`contest.ours.Alone`) and to that of oneDNN's
-direct convolutions, which Winograd's exceed, and where our time goes. All frameworks take equally many steps. Their
-outputs have to be ours, and their gradients in a training step, which is forward and backward for all parameters.
+Each row has the median of images (sequences, words) per second, the ratio to each rival with its uncertainty, and the
+part of a step in which no node runs. Lines below it give GFLOP/s of the direct computation, how near we come to the
+limit (`contest.ours.Alone`) and to that of oneDNN's direct convolutions, which Winograd's exceed, and what each
+operator takes (`contest.inside`). All frameworks take equally many steps. Their outputs have to be ours, and their
+gradients in a training step, which is forward and backward for all parameters.
 `--markdown FILE` writes a table with date, commit, processor and versions; one table is of one kind of processor.
 
 Rivals run in Pythons of their own: MX_BENCH_TORCH_PYTHON, MX_BENCH_JAX_PYTHON, MX_BENCH_ONNXRUNTIME_PYTHON,
@@ -36,10 +37,12 @@ from typing import Any
 
 import numpy as np
 from contest import Task, start, write_task
+from contest.inside import Inside
 from contest.ours import Alone, fill
 from contest.table import OURS, Row, markdown
 from contest.timing import turn
 
+from mx_core.testing.benchmark import record
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory.cost import flops
@@ -172,7 +175,7 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
                 executor.backward(head)
             nd.waitall()
 
-        alone = Alone(executor, training)
+        alone, inside = Alone(executor, training), Inside(step)
         direct = None
         if (
             any(node.op is not None and node.op.name == "Convolution" for node in net.symbol.nodes)
@@ -184,6 +187,7 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
         times: dict[str, list[float]] = {OURS: []} | {rival.name: [] for rival in rivals}
         for _ in range(TURNS):
             times[OURS] += turn(step, runs)
+            inside.measure(FEWEST)
             alone.measure()
             if direct is not None:
                 direct.measure()
@@ -195,13 +199,17 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
             rival.stop()
     row = Row(f"{name}/{mode}/{dtype}", net.items, times)
     row.print_records()
+    record(f"{row.name}, between nodes", 100 * inside.between(), "%")
     nodes = graph.schedule[: None if training else graph.n_forward]
     seconds = net.items / row.speed(OURS)
     speed = f"{sum(flops(node, graph.specs) for node in nodes) / seconds / 1e9:.0f} GFLOP/s"
     speed += f", {alone.limit() / seconds:.0%} of the limit"
     if direct is not None:
         speed += f", {direct.limit() / seconds:.0%} of that of direct convolutions"
-    print(f"    {speed}\n    {alone.profile(seconds)}", flush=True)
+    print(
+        f"    {speed}\n    {inside.shares()}; nodes alone, with warm caches, {alone.total() / seconds:.0%}",
+        flush=True,
+    )
     if training and found is None:
         print("    gradients are not compared: the network draws random numbers")
     for line in missing:

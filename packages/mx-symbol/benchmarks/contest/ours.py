@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -96,13 +95,9 @@ class Alone:
         others = [node for node in self._nodes.values() if _name(node) not in self._layers]
         return layers + sum(cost(node, self._specs) for node in others) / bandwidth()
 
-    def profile(self, total: float) -> str:
-        """Where a step's time goes: each operator's part of it, then what is no node's."""
-        seconds: Counter[str] = Counter()
-        for part, taken in self._best.items():
-            seconds[_name(self._nodes[part])] += taken
-        parts = [f"{name} {s / total:.0%}" for name, s in seconds.most_common(8) if s > 0.005 * total]
-        return ", ".join([*parts, f"between nodes {1 - seconds.total() / total:.0%}"])
+    def total(self) -> float:
+        """Seconds of all nodes."""
+        return sum(self._best.values())
 
 
 def _name(node: Node) -> str:
