@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,7 +13,7 @@ sys.path.insert(0, str(ROOT))  # nox does not tell Python where this file is
 
 from tools import baselines, benchmarks, isolation, native_tests
 from tools.distributions import closure, distributions
-from tools.sessions import TEST_TOOLS, builder, develop, install, pytest
+from tools.sessions import DOCS_TOOLS, TEST_TOOLS, builder, check_types, develop, install, pytest
 from tools.wheels import BUILD_TOOLS
 
 ALL = ["mx", "mx-operators-cuda", "mx-example-operators"]
@@ -74,15 +72,14 @@ def mutation(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Random operator calls in guarded processes, a tenth under AddressSanitizer; `-- 100000 --seed 7`."""
     install(session, ALL, "test", more=BUILD_TOOLS)
-    script = ("tests/fuzz/fuzz_operators.py", "--sanitize", str(ROOT / ".nox" / "sanitized-parts"))
+    script = ("tests/fuzz/fuzz_operators.py", "--sanitize", ".nox/sanitized-parts")
     session.run("python", *script, *(session.posargs or ["1000000"]))
 
 
 @nox.session(venv_backend="none")
 def isolated(session: nox.Session) -> None:
     """Each package, or those named, installed with only what it declares; its own tests run."""
-    names = session.posargs or list(distributions())
-    if failed := isolation.run(names, ROOT / ".nox" / "isolated", builder(session)):
+    if failed := isolation.run(session.posargs, ROOT / ".nox" / "isolated", builder(session)):
         session.error(f"tests of {', '.join(failed)} failed")
 
 
@@ -117,15 +114,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over every package's src, and tools."""
-    foreign = closure(distributions())[1]
-    session.install(
-        "-q", "mypy>=1.14", "types-setuptools", "types-tqdm", "nox", "pytest>=8", "coverage>=7", *foreign
-    )
-    roots = [distribution.folder / "src" for distribution in distributions().values()]
-    packages = [init.parent.name for root in roots for init in root.glob("*/__init__.py")]
-    chosen = [word for package in (*packages, "tools") for word in ("-p", package)]
-    path = ":".join(map(str, (*roots, ROOT)))
-    session.run("mypy", "--explicit-package-bases", *chosen, env={"MYPYPATH": path})
+    check_types(session)
 
 
 @nox.session
@@ -139,13 +128,9 @@ def train(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Benchmarks beside foreign baselines: `-- engine io`; `--limit 60` stops each after a minute."""
     given = benchmarks.arguments(session.posargs)
-    if none := benchmarks.unknown(given.wanted):
-        session.error(f"no benchmark matches {none}; there are: {', '.join(benchmarks.scripts())}")
     install(session, ALL, "test")
     python = f"{session.bin}/python"
-    for note in baselines.install(python, ROOT / ".nox"):
-        session.warn(note)
-    env = {**os.environ, **baselines.environment(ROOT / ".nox")}
+    env = baselines.install(python, ROOT / ".nox", session.warn)
     if failed := benchmarks.run_all(python, benchmarks.scripts(given.wanted), given.limit, env):
         session.error(f"did not end well: {', '.join(failed)}")
 
@@ -153,15 +138,11 @@ def bench(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def wheels(session: nox.Session) -> None:
     """Wheels and source archives in dist/: everything, or some packages and what they need."""
-    shutil.rmtree(target := ROOT / "dist", ignore_errors=True)
-    target.mkdir()
-    builder(session).collect(closure(session.posargs or distributions())[0], target)
-    for path in sorted(target.iterdir()):
-        session.log(f"{path.stat().st_size / 1e6:7.2f} MB  {path.name}")
+    builder(session).collect(closure(session.posargs or distributions())[0], ROOT / "dist")
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
     """The documentation as HTML in docs/_build."""
-    install(session, ALL, more=("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77"))
+    install(session, ALL, more=DOCS_TOOLS)
     session.run("python", "-m", "sphinx", "-W", "-q", "-j", "auto", "-b", "html", "docs", "docs/_build/html")

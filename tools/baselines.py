@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 #: Those of a kind come from one index or not at all. Only a PyTorch without CUDA is a baseline for the CPU.
@@ -20,8 +21,8 @@ MXNET = ("mxnet==1.9.1", "numpy<1.24")  # under Python 3.8
 MXNET_PYTHON = "MX_BENCH_MXNET_PYTHON"
 
 
-def install(python: str, folder: Path) -> list[str]:
-    """Installs the baselines.
+def install(python: str, folder: Path, warn: Callable[[str], object] = print) -> dict[str, str]:
+    """Installs the baselines that can be had.
 
     Parameters
     ----------
@@ -29,13 +30,14 @@ def install(python: str, folder: Path) -> list[str]:
         The interpreter that runs the benchmarks.
     folder : Path
         For an environment with MXNet.
+    warn : callable
+        Takes a line for each baseline that cannot be had, with the last thing that pip said.
 
     Returns
     -------
-    list of str
-        A line for each that cannot be had, with the last thing that pip said.
+    dict
+        The environment variables of a benchmark, which say where MXNet is.
     """
-    missing = []
     for name, packages in BASELINES.items():
         command = [python, "-m", "pip", "install", "-q", *packages]
         done = subprocess.run(
@@ -43,16 +45,11 @@ def install(python: str, folder: Path) -> list[str]:
         )
         if done.returncode:
             said = done.stdout.strip().splitlines()[-1:] or [f"pip ended with {done.returncode}"]
-            missing.append(f"missing as a baseline: {name} ({said[0]})")
-    if not mxnet_python(folder):
-        missing.append(f"missing as a baseline: MXNet 1.9.1, which needs a python3.8, or {MXNET_PYTHON}")
-    return missing
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """Variables that tell benchmarks where MXNet is."""
-    python = mxnet_python(folder)
-    return {MXNET_PYTHON: python} if python else {}
+            warn(f"missing as a baseline: {name} ({said[0]})")
+    if mxnet := mxnet_python(folder):
+        return {**os.environ, MXNET_PYTHON: mxnet}
+    warn(f"missing as a baseline: MXNet 1.9.1, which needs a python3.8, or {MXNET_PYTHON}")
+    return dict(os.environ)
 
 
 def mxnet_python(folder: Path) -> str:

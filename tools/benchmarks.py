@@ -52,11 +52,20 @@ def scripts(wanted: Collection[str] = (), root: Path = ROOT) -> dict[str, Path]:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    """`wanted`, packages and names; `limit`, seconds for each."""
+    """`wanted`, packages and names; `limit`, seconds for each.
+
+    Raises
+    ------
+    SystemExit
+        A word chooses no benchmark, or is no option; what there is was printed.
+    """
     parser = argparse.ArgumentParser(prog="nox -s bench --")
     parser.add_argument("wanted", nargs="*")
     parser.add_argument("--limit", type=float, default=300.0)
-    return parser.parse_args(words)
+    given = parser.parse_args(words)
+    if none := unknown(given.wanted):
+        parser.error(f"no benchmark matches {', '.join(none)}; there are: {', '.join(scripts())}")
+    return given
 
 
 def unknown(wanted: Collection[str], root: Path = ROOT) -> list[str]:

@@ -85,7 +85,7 @@ def run(
     Parameters
     ----------
     names : sequence of str
-        Which distributions.
+        Which distributions; none means all.
     folder : Path
         For the environments.
     builder : Builder
@@ -100,6 +100,7 @@ def run(
     list of str
         Names of those that failed.
     """
+    names = names or list(distributions())
     builder.wheels(closure(names)[0])
     free: SimpleQueue[Environment] = SimpleQueue()
     for lane in range(lanes):

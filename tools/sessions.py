@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nox
 
-from .distributions import closure, distributions, lowest
+from .distributions import ROOT, closure, distributions, lowest
 from .wheels import BUILD_TOOLS, Builder
 
 TEST_TOOLS = (
@@ -18,6 +18,8 @@ TEST_TOOLS = (
     "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox", "cosmic-ray>=8.4",
     "coverage>=7.6",
 )  # fmt: skip
+TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "types-tqdm", "nox", "pytest>=8", "coverage>=7")
+DOCS_TOOLS = ("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
 
 
 def builder(session: nox.Session) -> Builder:
@@ -63,6 +65,16 @@ def install(
         session.install("-q", *(map(lowest, foreign) if pin else foreign), *more)
         wheels = building.result()
     session.install("-q", "--no-deps", "--no-index", "--force-reinstall", *map(str, wheels))
+
+
+def check_types(session: nox.Session) -> None:
+    """Runs mypy over every distribution's src, from source, and over the tools."""
+    session.install("-q", *TYPE_TOOLS, *closure(distributions())[1])
+    roots = [distribution.folder / "src" for distribution in distributions().values()]
+    packages = [init.parent.name for root in roots for init in root.glob("*/__init__.py")]
+    chosen = [word for package in (*packages, "tools") for word in ("-p", package)]
+    path = ":".join(map(str, (*roots, ROOT)))
+    session.run("mypy", "--explicit-package-bases", *chosen, env={"MYPYPATH": path})
 
 
 def pytest_options(given: Sequence[str], marks: str) -> list[str]:

@@ -170,12 +170,19 @@ class Builder:
         return [next(places[name].glob("*.whl")) for name in names]
 
     def collect(self, names: Iterable[str], target: Path) -> None:
-        """Puts wheels and source archives of some distributions into a folder."""
+        """Fills a folder with wheels and source archives of some distributions, and logs their sizes.
+
+        What the folder held before is removed.
+        """
         names = list(names)
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
         for path in self.wheels(names):
             shutil.copy(path, target)
         with self._alone():
             self._build("sdist", dict.fromkeys(names, target))
+        for path in sorted(target.iterdir()):
+            self._log(f"{path.stat().st_size / 1e6:7.2f} MB  {path.name}")
 
     @cached_property
     def tools(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mx_core.testing.benchmark import record
-from tools.benchmarks import parse, run, run_all, scripts, text, unknown
+from tools.benchmarks import arguments, parse, run, run_all, scripts, text, unknown
 
 EQUAL = {"name": "add", "value": 20.0, "unit": "GB/s", "baseline": "NumPy", "ratio": 1.02, "spread": 0.04}
 
@@ -32,6 +32,14 @@ def test_benchmarks_are_chosen_by_package_and_by_name() -> None:
     )
     assert list(scripts(["push"])) == list(scripts(["bench_push"])) == ["engine/push"]
     assert unknown(["engine", "nonsense"]) == ["nonsense"]
+
+
+def test_words_that_choose_no_benchmark_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    given = arguments(["engine", "push", "--limit", "60"])
+    assert (given.wanted, given.limit) == (["engine", "push"], 60.0)
+    with pytest.raises(SystemExit):
+        arguments(["engine", "nonsense"])
+    assert "no benchmark matches nonsense; there are: " in capsys.readouterr().err
 
 
 def test_a_record_is_read_as_it_was_printed(capsys: pytest.CaptureFixture[str]) -> None:

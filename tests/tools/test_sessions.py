@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("nox")
@@ -10,6 +14,29 @@ pytest.importorskip("nox")
 from tools.sessions import pytest_options
 
 MARKS = "not slow and not gpu"
+
+SOME_TESTS = """
+import pytest
+
+def test_foo(): pass
+def test_bar(): pass
+
+@pytest.mark.slow
+def test_foo_slow(): pass
+
+@pytest.mark.gpu
+def test_foo_on_gpu(): pass
+"""
+
+
+def test_a_choice_by_name_starts_no_slow_test(tmp_path: Path) -> None:
+    path = tmp_path / "test_some.py"
+    path.write_text(SOME_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: \n    gpu: \n")
+    options = pytest_options(["-k", "foo", "-n0", "-q", "--collect-only", path.name], MARKS)
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [line for line in done.stdout.splitlines() if "::" in line] == ["test_some.py::test_foo"]
 
 
 @pytest.mark.parametrize("given", [[], ["-k", "foo"], ["packages/mx-io"], ["--maxfail=1"]])

@@ -7,7 +7,9 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 from tools.distributions import ROOT, Distribution, distributions
 
@@ -66,12 +68,29 @@ def outcomes(drawn: Iterator[Mutant], trial: Trial, count: int, known: dict[str,
     return done
 
 
-def report(name: str, seed: int, done: Sequence[Outcome], seconds: float) -> dict[str, object]:
-    """Prints and returns the counts of one package."""
-    counts = {kind: sum(o.kind == kind for o in done) for kind in ("killed", "survived", "judged")}
-    row = {"package": name, "seed": seed, "mutants": len(done), **counts, "seconds": round(seconds)}
-    print(json.dumps(row), flush=True)
-    return row
+@dataclass(frozen=True)
+class Row:
+    """How many mutants of a package were killed, survived, or had been judged equal to the original."""
+
+    package: str
+    seed: int
+    mutants: int
+    killed: int
+    survived: int
+    judged: int
+    seconds: int
+
+    @classmethod
+    def of(cls, package: str, seed: int, done: Sequence[Outcome], seconds: float) -> Row:
+        """Counts outcomes."""
+        kinds = Counter(outcome.kind for outcome in done)
+        counts = (kinds["killed"], kinds["survived"], kinds["judged"])
+        return cls(package, seed, len(done), *counts, round(seconds))
+
+    @property
+    def low(self) -> bool:
+        """Whether more than one of ten mutants that are not judged equal survived."""
+        return self.killed < GOAL * (self.killed + self.survived)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,9 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if prepared is None:
                 continue
             done = outcomes(*prepared, given.count, known)
-            row = report(f"{name} ({kind})", given.seed, done, time.monotonic() - started)
-            if row["killed"] < GOAL * (row["killed"] + row["survived"]):  # type: ignore[operator]
-                low.append(f"{name} ({kind})")
+            row = Row.of(f"{name} ({kind})", given.seed, done, time.monotonic() - started)
+            print(json.dumps(asdict(row)), flush=True)
+            if row.low:
+                low.append(row.package)
     if low:
         print(f"too many mutants survive in {', '.join(low)}")
     return 1 if low else 0

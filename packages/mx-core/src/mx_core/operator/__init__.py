@@ -16,10 +16,10 @@ from mx_core.operator.gradient import GradientBuilder as GradientBuilder
 from mx_core.operator.gradient import Gradients as Gradients
 from mx_core.operator.gradient import GradNode as GradNode
 from mx_core.operator.gradient import gradient_of as gradient_of
-from mx_core.operator.infer import Shapes as Shapes
-from mx_core.operator.infer import Types as Types
 from mx_core.operator.infer import infer_shapes as infer_shapes
 from mx_core.operator.infer import infer_types as infer_types
+from mx_core.operator.knowledge import Shapes as Shapes
+from mx_core.operator.knowledge import Types as Types
 from mx_core.operator.packages import operators_in as operators_in
 from mx_core.operator.params import FieldInfo as FieldInfo
 from mx_core.operator.params import NoParams as NoParams

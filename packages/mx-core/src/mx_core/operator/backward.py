@@ -18,10 +18,10 @@ from mx_core.errors import DTypeError, MXNetError
 from mx_core.operator import kept
 from mx_core.operator.declaration import Operator, P, ReferenceContext
 from mx_core.operator.gradient import GradientBuilder, Gradients, gradient_of
+from mx_core.operator.knowledge import Shapes, State, Types
 
 if TYPE_CHECKING:
     from mx_core.operator.arrays import Array
-    from mx_core.operator.infer import Shapes, Types
     from mx_core.operator.params import Params
 
 _NARROW = (dtypes.code("float16"), dtypes.code("bfloat16"))
@@ -128,33 +128,34 @@ def backward_class(op: Operator[P]) -> type[BackwardOperator[P]]:
     return type(f"Backward{cls.__name__.lstrip('_')}", (BackwardOperator,), members)
 
 
-def infer_through_forward(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
-    """Runs a rule (`infer_shape` or `infer_type`) of the forward operator on a backward operator's tensors.
+def infer_through_forward(op: Operator[Any], p: Params, state: State) -> None:
+    """Runs the forward operator's rule for shapes or types on a backward operator's tensors.
 
     Raises
     ------
     ShapeError, DTypeError  they do not belong to one application of the forward operator
     """
-    pairs, forward = _pairs(op, p), op.backward_of
-    if pairs is None or forward is None:
+    pairs = _pairs(op, p)
+    if op.backward_of is None or pairs is None:
         return
+    forward: Operator[Any] = op.backward_of
     tensors = [*forward.inputs(p), *forward.aux(p), *forward.outputs(p)]
     whole = type(state)(state.where, tensors, [None] * len(tensors))
     try:
         for mine, tensor in pairs:
-            whole.assign(tensor, state.get(mine))  # type: ignore[arg-type]
+            whole.assign(tensor, state.get(mine))
         while whole.changed:
             whole.changed = False
-            getattr(forward, rule)(p, whole)
+            whole.run(forward, p)
         for mine, tensor in pairs:
-            state.assign(mine, whole.get(tensor))  # type: ignore[arg-type]
-        if rule == "infer_type" and isinstance(op, BackwardOperator):
-            op.settle_types(p, state)  # type: ignore[arg-type]
+            state.assign(mine, whole.get(tensor))
+        if isinstance(state, Types) and isinstance(op, BackwardOperator):
+            op.settle_types(p, state)
     except MXNetError as error:
         given = ", ".join(f"{mine} {state.get(mine)}" for mine, _ in pairs)
         raise type(error)(f"{error}; {given} do not belong to one {forward.name}") from error
-    if rule == "infer_type":
-        whole.refuse_integers(forward)  # type: ignore[union-attr]
+    if isinstance(whole, Types):
+        whole.refuse_integers(forward)
 
 
 def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:

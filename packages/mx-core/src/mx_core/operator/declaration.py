@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mx_core.context import Context
     from mx_core.operator.arrays import Array
     from mx_core.operator.gradient import GradientBuilder, Gradients
-    from mx_core.operator.infer import Shapes, Types
+    from mx_core.operator.knowledge import Shapes, Types
     from mx_core.plugins.registries import Entry
 
 P = TypeVar("P", bound=Params)

@@ -13,7 +13,7 @@ from mx_core.operator.simple import Elementwise, SimpleOp
 
 if TYPE_CHECKING:
     from mx_core.operator.gradient import GradientBuilder, Gradients
-    from mx_core.operator.infer import Types
+    from mx_core.operator.knowledge import Types
 
 
 class Derivative(Elementwise[P]):

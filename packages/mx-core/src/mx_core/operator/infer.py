@@ -1,160 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual inference of shapes and element types, run to a fixed point.
-
-Inside, −1 is an unknown dimension and None an unknown rank or type; 0 is a size.
-"""
+"""Mutual inference of shapes and element types, run to a fixed point."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
+from mx_core.operator.knowledge import PartialShape, Shapes, State, Types
 from mx_core.operator.watch import watched
 
 if TYPE_CHECKING:
     from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
-
-PartialShape = tuple[int, ...]
-
-#: as in mx_core/abi.h
-MAX_NDIM = 32
-_MAX_ELEMENTS = 2**63 - 1
-
-
-class Shapes:
-    """What is known of an operator's shapes while its rule runs."""
-
-    def __init__(self, where: str, names: Sequence[str], values: Sequence[PartialShape | None]) -> None:
-        self.where = where
-        self.changed = False
-        self._table: dict[str, PartialShape | None] = dict(zip(names, values, strict=True))
-
-    def get(self, name: str) -> PartialShape | None:
-        """The shape with −1 for unknown dimensions, or None."""
-        return self._table[name]
-
-    def ranked(self, name: str) -> PartialShape:
-        """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
-        shape = self._table[name]
-        assert shape is not None, name
-        return shape
-
-    def known(self, name: str) -> PartialShape | None:
-        """The shape if it is complete, or None."""
-        shape = self._table[name]
-        return None if shape is None or -1 in shape else shape
-
-    def assign(self, name: str, shape: Sequence[int] | None) -> None:
-        """Adds knowledge about a shape.
-
-        Raises
-        ------
-        ShapeError  it contradicts what is known; the message has both
-        """
-        if shape is None:
-            return
-        new = tuple(map(int, shape))
-        old = self._table[name]
-        if min(new, default=0) < -1:
-            raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
-        if len(new) > MAX_NDIM:
-            raise ShapeError(f"{self.where} {name}: expected at most {MAX_NDIM} dimensions, got {len(new)}")
-        if math.prod(new if min(new, default=1) > 0 else [max(d, 1) for d in new]) > _MAX_ELEMENTS:
-            raise ShapeError(f"{self.where} {name}: shape {new} has more than 2^63 elements")
-        if old is None:
-            self._table[name] = new
-            self.changed = True
-            return
-        if len(old) != len(new) or any(a != b and -1 not in (a, b) for a, b in zip(old, new, strict=True)):
-            raise ShapeError(f"{self.where} {name}: expected shape {new}, got {old}")
-        merged = tuple(max(a, b) for a, b in zip(old, new, strict=True))
-        if merged != old:
-            self._table[name] = merged
-            self.changed = True
-
-    def unify(self, names: Sequence[str]) -> None:
-        """States that all these shapes are equal."""
-        shapes = [self._table[name] for name in names]
-        complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
-        if complete is not None and all(shape is None or shape == complete for shape in shapes):
-            for name, shape in zip(names, shapes, strict=True):
-                if shape is None:
-                    self.assign(name, complete)
-            return
-        for _ in range(2):
-            for first, second in zip(names, names[1:], strict=False):
-                self.assign(second, self._table[first])
-                self.assign(first, self._table[second])
-            names = names[::-1]
-
-    def error(self, message: str) -> ShapeError:
-        """A ShapeError that names the operator, for the rule to raise."""
-        return ShapeError(f"{self.where} {message}")
-
-    def values(self, names: Sequence[str]) -> tuple[PartialShape | None, ...]:
-        """Current knowledge in the order of `names`."""
-        return tuple(self._table[name] for name in names)
-
-
-class Types:
-    """What is known of an operator's element types (type codes) while its rule runs."""
-
-    def __init__(self, where: str, names: Sequence[str], values: Sequence[int | None]) -> None:
-        self.where = where
-        self.changed = False
-        self._table: dict[str, int | None] = dict(zip(names, values, strict=True))
-
-    def get(self, name: str) -> int | None:
-        """The type code, or None."""
-        return self._table[name]
-
-    known = get
-
-    def assign(self, name: str, dtype: object) -> None:
-        """Adds knowledge; DTypeError when it contradicts."""
-        if dtype is None:
-            return
-        try:
-            new = dtypes.code(dtype)
-        except DTypeError as error:
-            raise DTypeError(f"{self.where} {name}: {error}") from None
-        old = self._table[name]
-        if old is None:
-            self._table[name] = new
-            self.changed = True
-        elif old != new:
-            raise DTypeError(
-                f"{self.where} {name}: expected {dtypes.name(new)}, got {dtypes.name(old)}; "
-                "convert with astype or Cast"
-            )
-
-    def unify(self, names: Sequence[str]) -> None:
-        """States that all these types are equal."""
-        known = next((self._table[n] for n in names if self._table[n] is not None), None)
-        for name in names:
-            self.assign(name, known)
-
-    def refuse_integers(self, op: Operator[Any]) -> None:
-        """DTypeError when a type is known that has no fractions, of a tensor that must have one."""
-        only = self._table if op.floating_only is True else op.floating_only or ()
-        for name in only:
-            known = self._table.get(name)
-            if known is not None and dtypes.name(known) not in dtypes.FLOATING:
-                allowed = ", ".join(sorted(dtypes.FLOATING))
-                raise self.error(f"{name}: expected one of {allowed}, got {dtypes.name(known)}")
-
-    def error(self, message: str) -> DTypeError:
-        """A DTypeError that names the operator, for the rule to raise."""
-        return DTypeError(f"{self.where} {message}")
-
-    def values(self, names: Sequence[str]) -> tuple[int | None, ...]:
-        """Current knowledge in the order of `names`."""
-        return tuple(self._table[name] for name in names)
 
 
 def _names(op: Operator[Any], p: Params, n_given: int, where: str) -> tuple[list[str], list[str]]:
@@ -168,22 +28,22 @@ def _where(op: Operator[Any], node: str | None) -> str:
     return f"[{op.name}]" if node is None else f"[{op.name} {node!r}]"
 
 
-def _run_to_fixed_point(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
+def _run_to_fixed_point(op: Operator[Any], p: Params, state: State) -> None:
     """Runs a rule until nothing changes; that of a stranger's operator under watch."""
     if op.brought_by is None:
-        _repeat(op, p, state, rule)
+        _repeat(op, p, state)
         return
-    with watched(op.brought_by, rule):
-        _repeat(op, p, state, rule)
+    with watched(op.brought_by, state.rule):
+        _repeat(op, p, state)
 
 
-def _repeat(op: Operator[Any], p: Params, state: Shapes | Types, rule: str) -> None:
+def _repeat(op: Operator[Any], p: Params, state: State) -> None:
     state.changed = True
     while state.changed:
         state.changed = False
-        getattr(op, rule)(p, state)
+        state.run(op, p)
         if op.backward_of is not None:
-            infer_through_forward(op, p, state, rule)
+            infer_through_forward(op, p, state)
 
 
 def _unforeseen(where: str, kind: type[MXNetError], error: Exception, inputs: Sequence[object]) -> MXNetError:
@@ -211,7 +71,7 @@ def infer_shapes(
         input_names, output_names = _names(op, p, len(inputs), where)
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Shapes(where, input_names + output_names, [*inputs, *given])
-        _run_to_fixed_point(op, p, state, "infer_shape")
+        _run_to_fixed_point(op, p, state)
         return state.values(input_names), state.values(output_names)
     except MXNetError:
         raise
@@ -237,7 +97,7 @@ def infer_types(
         input_names, output_names = _names(op, p, len(inputs), where)
         given = outputs if outputs is not None else [None] * len(output_names)
         state = Types(where, input_names + output_names, [*inputs, *given])
-        _run_to_fixed_point(op, p, state, "infer_type")
+        _run_to_fixed_point(op, p, state)
         state.refuse_integers(op)
         return state.values(input_names), state.values(output_names)
     except MXNetError:

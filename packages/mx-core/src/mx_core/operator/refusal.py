@@ -16,7 +16,7 @@ from mx_core.operator.params import Params, required
 
 if TYPE_CHECKING:
     from mx_core.operator.gradient import Entry, GradientBuilder
-    from mx_core.operator.infer import Shapes
+    from mx_core.operator.knowledge import Shapes
 
 NAME = "_backward_not_offered"
 

@@ -21,7 +21,7 @@ from mx_core.operator.declaration import Operator, P, ReferenceContext
 if TYPE_CHECKING:
     from mx_core.operator.arrays import Array
     from mx_core.operator.gradient import Entry, GradientBuilder, Gradients
-    from mx_core.operator.infer import Shapes
+    from mx_core.operator.knowledge import Shapes
 
 
 class Elementwise(Operator[P]):
