@@ -3,6 +3,7 @@
 // FullyConnected, forward and backward, as matrix products on row-major memory: they are as fast
 // as inner products on packed weights, which would have to be packed for every call.
 #include "matmul/matmul.h"
+#include "matmul/matmul_loops.h"
 #include "norm/channel_loops.h"
 #include "onednn/primitive_program.h"
 
@@ -71,6 +72,7 @@ PlanPtr few_rows(const Signature& signature, const Sizes& s) {
 
 PlanPtr fully_connected(const Signature& signature) {
   require_counts(signature, 2, 3, 1, 1);
+  if (signature.outputs[0].dtype == MX_FLOAT64) return double_fully_connected(signature);
   const Sizes s(signature.inputs[0], signature.inputs[1]);
   if (s.type == DataType::f32) {
     if (s.rows <= kFewRows) return few_rows<float>(signature, s);
@@ -94,6 +96,7 @@ PlanPtr fully_connected(const Signature& signature) {
 
 PlanPtr fully_connected_backward(const Signature& signature) {
   require_counts(signature, 3, 3, 2, 3);
+  if (signature.outputs[0].dtype == MX_FLOAT64) return double_fully_connected_backward(signature);
   const Sizes s(signature.inputs[1], signature.inputs[2]);
   ProgramBuilder builder(signature, s.cost(2));
   const Slot out_grad = builder.input(0, s.out());

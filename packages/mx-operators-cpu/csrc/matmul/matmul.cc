@@ -5,6 +5,7 @@
 #include <string>
 
 #include "matmul/matmul.h"
+#include "matmul/matmul_loops.h"
 #include "onednn/primitive_program.h"
 
 namespace mx::cpu {
@@ -124,6 +125,7 @@ HostStep scale(Slot result, Slot addend, int64_t size) {
 
 PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
   require_counts(signature, 2, 3, 1, 1);
+  if (signature.outputs[0].dtype == MX_FLOAT64) return double_matmul(signature, o);
   const DataType type = data_type(signature.outputs[0]);
   ProgramBuilder builder(signature, cost(o, 1));
   const Matrix c = {o.batch, o.m, o.n, type};
@@ -140,6 +142,7 @@ PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
 
 PlanPtr dot_backward(const Signature& signature, const MatmulOptions& o) {
   require_counts(signature, 3, 3, 2, 2);
+  if (signature.inputs[0].dtype == MX_FLOAT64) return double_dot_backward(signature, o);
   const DataType type = data_type(signature.inputs[0]);
   ProgramBuilder builder(signature, cost(o, 2));
   const Operand head = {0, {o.batch, o.m, o.n, type}, false};

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products in float64, which oneDNN has none of.
+// Matrix products by our own loops: those in float64, which oneDNN has none of, and of float32 what it declines.
 #pragma once
 
 #include "common/plan.h"
+#include "matmul/matmul.h"
 
 namespace mx::cpu {
 
-struct ProductOptions {
-  int64_t batch, m, k, n;
-  bool transpose_a, transpose_b;
-};
+// Per matrix of the batch op(A) (m, k) times op(B) (k, n) -> (m, n), in float32 or float64; `scaled` as for matmul.
+PlanPtr make_product_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const MatmulOptions& options);
 
-// Per matrix of the batch op(A) (m, k) times op(B) (k, n) -> (m, n).
-PlanPtr make_product_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, const ProductOptions& options);
+// The like of matmul.h, in float64.
+PlanPtr double_matmul(const Signature& signature, const MatmulOptions& options);
+PlanPtr double_dot_backward(const Signature& signature, const MatmulOptions& options);
+PlanPtr double_fully_connected(const Signature& signature);
+PlanPtr double_fully_connected_backward(const Signature& signature);
 
 }  // namespace mx::cpu

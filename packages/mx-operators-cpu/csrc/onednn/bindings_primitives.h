@@ -25,9 +25,11 @@ T or_else(T otherwise, const Body& body) {
   }
 }
 
-// Throws Unsupported for what no kernel of this kind takes: primitives count along an axis in 32 bits.
+// Throws Unsupported for what no kernel of this kind takes: primitives count along an axis in 32 bits, and have no
+// float64, which loops of ours compute.
 inline void require_primitive(const Spec& spec) {
-  if (spec.size() == 0 || (spec.dtype != MX_FLOAT32 && spec.dtype != MX_BFLOAT16)) throw Unsupported{};
+  if (spec.size() == 0 || (spec.dtype != MX_FLOAT32 && spec.dtype != MX_BFLOAT16 && spec.dtype != MX_FLOAT64))
+    throw Unsupported{};
   for (const int64_t extent : spec.shape)
     if (extent > INT32_MAX) throw Unsupported{};
 }

@@ -23,6 +23,14 @@ constexpr int kForms = 8;      // bit i set: operand i is a scalar
 
 enum ReduceOp : uint8_t { kSum, kProd, kMax, kMin, kNanSum, kNanProd, kSumAbs, kSumSquare, kReduceOps };
 
+// A tile of a matrix product: sums[r][j] = sum over k of a[k][r] * b[k][j], r < rows, j < columns.
+template <class T>
+struct GemmTile {
+  int64_t rows, columns;
+  void (*run)(T* sums, const T* a, const T* b, int64_t depth);
+};
+constexpr int64_t kLargestTile = 8 * 48;  // elements
+
 struct LoopTable {
   const char* name;
   Loop op[kComputeTypes][kOpcodes][kForms];
@@ -45,6 +53,8 @@ struct LoopTable {
                                  bool largest, size_t n);
   // y[i] += a * x[i], in float32 [0] and float64 [1].
   void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
+  GemmTile<float> gemm32;
+  GemmTile<double> gemm64;
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2 and of 4 bytes.
   void (*transpose16)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);

@@ -18,6 +18,7 @@ namespace {
 #include "simd/intrinsics.h"
 #include "simd/convert.h"
 #include "simd/fold.h"
+#include "simd/gemm_tile.h"
 #include "simd/philox_words.h"
 #include "simd/pixel_loops.h"
 #include "simd/transpose.h"
@@ -323,6 +324,8 @@ void fill_table(LoopTable& table, const char* name) {
   put_folds(table);
   table.add_scaled[0] = add_scaled<float>;
   table.add_scaled[1] = add_scaled<double>;
+  put_gemm_tile(table.gemm32);
+  put_gemm_tile(table.gemm64);
   table.reverse[0] = reverse<uint8_t>;
   table.reverse[1] = reverse<uint16_t>;
   table.reverse[2] = reverse<uint32_t>;

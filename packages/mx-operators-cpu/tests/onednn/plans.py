@@ -89,8 +89,8 @@ def compare(
             for got, want, before, r in zip(outputs, expected, old, req, strict=True):
                 target = {NULL: before, WRITE: want, ADD: before + want}[r]
                 np.testing.assert_allclose(
-                    got.astype(np.float32),
-                    target.astype(np.float32),
+                    got.astype(np.float64),
+                    target.astype(np.float64),
                     rtol=rtol,
                     atol=atol,
                     err_msg=f"{op.name} {p} requests {req}",
