@@ -27,7 +27,7 @@ try:
     import torch
     from torch.nn import functional
 except ImportError:
-    torch = functional = None  # type: ignore[assignment]
+    torch = functional = None
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 ROUNDS = 9

@@ -20,7 +20,7 @@ from mx_core.testing.benchmark import record
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 #: name, mode, layers, both directions, steps, batch, inputs, units
 CASES: list[tuple[str, str, int, bool, int, int, int, int]] = [
@@ -39,7 +39,7 @@ def ours(mode: str, layers: int, both: bool, data: np.ndarray, units: int) -> tu
     p = op.Param.parse(attrs, op="RNN")
     rng = np.random.default_rng(0)
     shapes, _ = infer_shapes(op, p, [data.shape, *[None] * (len(op.inputs(p)) - 1)])
-    inputs = [data, *(rng.uniform(-0.05, 0.05, s).astype(np.float32) for s in shapes[1:])]  # type: ignore[arg-type]
+    inputs = [data, *(rng.uniform(-0.05, 0.05, s).astype(np.float32) for s in shapes[1:])]
     forward, outputs, _ = caller("RNN", attrs, inputs)
     forward()
     head = np.ones_like(outputs[0])

@@ -90,7 +90,7 @@ def main() -> None:
         expression = X.trace(function, k)
         plan = native.expression_plan(expression.serialized, [(x.shape, 0)] * k, [(x.shape, 0)])
         seconds = plan_run(plan, inputs, [out], options.threads)
-        theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)  # type: ignore[misc]
+        theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)
         report(name, (k + 1) * x.nbytes, seconds, copy, theirs)
     reductions(x, copy, options.threads)
     transpose(x, out, copy, options.threads)
@@ -103,7 +103,7 @@ def reductions(x: np.ndarray, copy: float, threads: int) -> None:
         total = np.zeros([e for axis, e in enumerate(square.shape) if axis not in reduced] or 1, np.float32)
         marks = [axis in reduced for axis in range(2)]
         plan = native.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", marks)
-        theirs = best(lambda axes=reduced: square.sum(axes), 2)  # type: ignore[misc]
+        theirs = best(lambda axes=reduced: square.sum(axes), 2)
         report(name, x.nbytes, plan_run(plan, [square], [total], threads), copy, theirs)
 
 

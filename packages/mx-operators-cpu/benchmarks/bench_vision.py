@@ -43,7 +43,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
     def pulled(head: Any, x: Any, g: Any) -> Any:
         given = [t.detach().requires_grad_() for t in (x, g)]
-        return torch.autograd.grad(sample(given[0], given[1].permute(0, 2, 3, 1)), given, head)  # type: ignore[misc]
+        return torch.autograd.grad(sample(given[0], given[1].permute(0, 2, 3, 1)), given, head)
 
     yield Case(
         "samples and gradients", "_backward_BilinearSampler", {}, [images, images, grid], sample and pulled

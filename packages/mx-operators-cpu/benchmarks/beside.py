@@ -24,7 +24,7 @@ from mx_core.testing.benchmark import record
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 ROUNDS = 5
 PAUSE = 0.01  # seconds

@@ -68,7 +68,8 @@ def measured(command: list[str]) -> dict[str, float] | None:
     if run.returncode != 0:
         print(run.stderr.strip().splitlines()[-1:], file=sys.stderr)
         return None
-    return json.loads(run.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+    times: dict[str, float] = json.loads(run.stdout.strip().splitlines()[-1])
+    return times
 
 
 def in_turns(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:

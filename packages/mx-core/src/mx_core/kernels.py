@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mx_core.context import Context
     from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
+    from mx_core.operator.simple import Elementwise
 
 PLAN_CAPSULE = "mx.plan.v1"
 KERNEL_CAPSULE = "mx.kernel.v1"
@@ -151,9 +152,9 @@ def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
     return KernelSpec(spec.op, spec.device, spec.variant, spec.make, spec.priority, spec.supports, plugin)
 
 
-def _generated(op: Operator, generator: Any, plugin: str) -> KernelSpec:
+def _generated(op: Elementwise[Any], generator: Any, plugin: str) -> KernelSpec:
     def make(call: KernelCall) -> Any:
-        expression = call.op.expression(call.params)  # type: ignore[attr-defined]
+        expression = op.expression(call.params)
         if expression is None:  # not elementwise with these parameters
             return None
         return generator.make(expression, call)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from mx_engine import _core
 from mx_engine._core import Engine
@@ -75,12 +76,12 @@ def figures(engine: Engine, operations: int = 100_000, repeats: int = 5) -> Iter
     """
     capsule = engine.capsule
     for name in NATIVE:
-        seconds = _median(repeats, lambda name=name: _core.run_empty(capsule, name, operations))  # type: ignore[misc]
+        seconds = _median(repeats, partial(_core.run_empty, capsule, name, operations))
         yield f"native, {name}", operations / seconds / 1e6, "M/s"
     inline = _median(repeats, lambda: _core.run_empty(capsule, "one variable", operations, inline=True))
     yield "native, inline", inline / operations * 1e6, "us"
     yield "native, push and wait", _median(repeats, lambda: _core.hand_over(capsule, 1000)) * 1e6, "us"
     few = max(1, operations // 10)
     for name, run in (("independent", independent), ("one variable", chain), ("push and wait", round_trip)):
-        seconds = _median(repeats, lambda run=run: _seconds(run, engine, few))  # type: ignore[misc]
+        seconds = _median(repeats, partial(_seconds, run, engine, few))
         yield f"Python, {name}", seconds / few * 1e6, "us"

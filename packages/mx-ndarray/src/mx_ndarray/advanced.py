@@ -242,4 +242,4 @@ def _stacked(rows: list[Index], shape: tuple[int, ...], context: Context) -> NDA
         made.append(index if index.shape == shape else function("broadcast_to")(index, shape=shape))
     if len(made) == 1:
         return with_shape(made[0], (1, *shape))
-    return function("stack")(*made, axis=0)  # type: ignore[no-any-return]
+    return function("stack")(*made, axis=0)

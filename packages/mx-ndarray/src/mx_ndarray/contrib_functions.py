@@ -13,9 +13,10 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import random
 from mx_ndarray.creation import full
 from mx_ndarray.ndarray import NDArray
-from mx_ndarray.operator_functions import function
+from mx_ndarray.operator_functions import function, several
 
 Arrays = Sequence[NDArray]
+Out = NDArray | list[NDArray] | None
 
 
 def _interleaved(name: str, *groups: Arrays) -> list[NDArray]:
@@ -35,7 +36,7 @@ def _scale(rescale_grad: float | NDArray, like: NDArray) -> NDArray:
 def adamw_update(
     weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
     rescale_grad: float | NDArray, lr: float, eta: float, **settings: Any,
-) -> Any:  # fmt: skip
+) -> NDArray:  # fmt: skip
     """One AdamW step; the step is left out where `rescale_grad` is not finite or is 0.
 
     Source: Loshchilov, Hutter, Decoupled Weight Decay Regularization, ICLR 2019.
@@ -47,7 +48,7 @@ def adamw_update(
 def mp_adamw_update(
     weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, weight32: NDArray,
     rescale_grad: float | NDArray, lr: float, eta: float, **settings: Any,
-) -> Any:  # fmt: skip
+) -> NDArray:  # fmt: skip
     """`adamw_update` of a 16-bit weight with its float32 master copy `weight32`."""
     step = function("_mp_adamw_update")
     return step(weight, grad, mean, var, weight32, _scale(rescale_grad, weight), lr=lr, eta=eta, **settings)
@@ -56,11 +57,11 @@ def mp_adamw_update(
 def multi_adamw_update(
     weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays, rescale_grad: float | NDArray,
     lrs: Sequence[float], wds: Sequence[float], etas: Sequence[float],
-    out: Any = None, size: int = 0, **settings: Any,
-) -> Any:  # fmt: skip
+    out: Out = None, size: int = 0, **settings: Any,
+) -> NDArray | list[NDArray]:  # fmt: skip
     """`adamw_update` of several weights in one operation; `size` is their number, by default all."""
     arrays = _interleaved("multi_adamw_update", weights, grads, mean, var)
-    return function("_multi_adamw_update")(
+    return several("_multi_adamw_update")(
         *arrays, _scale(rescale_grad, weights[0]), out=out,
         num_weights=size or len(weights), lrs=lrs, wds=wds, etas=etas, **settings,
     )  # fmt: skip
@@ -69,11 +70,11 @@ def multi_adamw_update(
 def multi_mp_adamw_update(
     weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays, weights32: Arrays, rescale_grad: float | NDArray,
     lrs: Sequence[float], wds: Sequence[float], etas: Sequence[float],
-    out: Any = None, size: int = 0, **settings: Any,
-) -> Any:  # fmt: skip
+    out: Out = None, size: int = 0, **settings: Any,
+) -> NDArray | list[NDArray]:  # fmt: skip
     """`mp_adamw_update` of several weights in one operation."""
     arrays = _interleaved("multi_mp_adamw_update", weights, grads, mean, var, weights32)
-    return function("_multi_mp_adamw_update")(
+    return several("_multi_mp_adamw_update")(
         *arrays, _scale(rescale_grad, weights[0]), out=out,
         num_weights=size or len(weights), lrs=lrs, wds=wds, etas=etas, **settings,
     )  # fmt: skip
@@ -81,13 +82,13 @@ def multi_mp_adamw_update(
 
 def multi_lamb_update(
     weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays, step_count: Sequence[int],
-    lrs: Sequence[float], wds: Sequence[float], out: Any = None, num_tensors: int = 0, **settings: Any,
-) -> Any:  # fmt: skip
+    lrs: Sequence[float], wds: Sequence[float], out: Out = None, num_tensors: int = 0, **settings: Any,
+) -> NDArray | list[NDArray]:  # fmt: skip
     """One LAMB step of several weights; `step_count` numbers the step of each from 1.
 
     Source: You et al., Large Batch Optimization for Deep Learning, ICLR 2020.
     """
-    return function("_multi_lamb_update")(
+    return several("_multi_lamb_update")(
         *_interleaved("multi_lamb_update", weights, grads, mean, var), out=out,
         num_tensors=num_tensors or len(weights), step_count=step_count, learning_rates=lrs, wds=wds, **settings,
     )  # fmt: skip
@@ -95,10 +96,10 @@ def multi_lamb_update(
 
 def multi_mp_lamb_update(
     weights: Arrays, grads: Arrays, mean: Arrays, var: Arrays, weights32: Arrays, step_count: Sequence[int],
-    lrs: Sequence[float], wds: Sequence[float], out: Any = None, num_tensors: int = 0, **settings: Any,
-) -> Any:  # fmt: skip
+    lrs: Sequence[float], wds: Sequence[float], out: Out = None, num_tensors: int = 0, **settings: Any,
+) -> NDArray | list[NDArray]:  # fmt: skip
     """`multi_lamb_update` of 16-bit weights with their float32 master copies."""
-    return function("_multi_mp_lamb_update")(
+    return several("_multi_mp_lamb_update")(
         *_interleaved("multi_mp_lamb_update", weights, grads, mean, var, weights32), out=out,
         num_tensors=num_tensors or len(weights), step_count=step_count, learning_rates=lrs, wds=wds, **settings,
     )  # fmt: skip
@@ -131,6 +132,6 @@ def rand_zipfian(
 
     def expected(classes: NDArray) -> NDArray:
         wide = classes.as_in_context(ctx).astype("float64")
-        return ((wide + 2.0) / (wide + 1.0)).log() / span * num_sampled  # type: ignore[no-any-return]
+        return ((wide + 2.0) / (wide + 1.0)).log() / span * num_sampled
 
     return candidates, expected(true_classes), expected(candidates)

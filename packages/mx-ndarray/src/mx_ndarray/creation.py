@@ -101,7 +101,7 @@ def _constant(
 ) -> NDArray:  # fmt: skip
     context = current_context() if ctx is None else ctx
     settings = {"shape": _shape(shape, name), "ctx": context, "dtype": dtypes.name(_code(name, dtype))}
-    return function(f"_{name}")(out=out, **settings, **values)  # type: ignore[no-any-return]
+    return function(f"_{name}")(out=out, **settings, **values)
 
 
 @served_natively
@@ -144,9 +144,7 @@ def arange(
     if stop is None:
         start, stop = 0, start
     name = dtypes.name(_code("arange", dtype))
-    return function("_arange")(  # type: ignore[no-any-return]
-        start=start, stop=stop, step=step, repeat=repeat, ctx=context, dtype=name
-    )
+    return function("_arange")(start=start, stop=stop, step=step, repeat=repeat, ctx=context, dtype=name)
 
 
 def linspace(
@@ -156,16 +154,14 @@ def linspace(
     """`num` evenly spaced values from start to stop."""
     context = current_context() if ctx is None else ctx
     name = dtypes.name(_code("linspace", dtype))
-    return function("_linspace")(  # type: ignore[no-any-return]
-        start=start, stop=stop, num=num, endpoint=endpoint, ctx=context, dtype=name
-    )
+    return function("_linspace")(start=start, stop=stop, num=num, endpoint=endpoint, ctx=context, dtype=name)
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """Ones on diagonal `k` of an N×M matrix (N×N when M is 0)."""
     context = current_context() if ctx is None else ctx
     name = dtypes.name(_code("eye", dtype))
-    return function("_eye")(N=N, M=M, k=k, ctx=context, dtype=name)  # type: ignore[no-any-return]
+    return function("_eye")(N=N, M=M, k=k, ctx=context, dtype=name)
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:

@@ -85,7 +85,7 @@ def apply_function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if name is not None and args and isinstance(args[0], NDArray) and rest.keys() <= {"axis", "keepdims"}:
         return getattr(args[0], name)(*args[1:], **rest)
     try:
-        return func._implementation(*args, **kwargs)  # type: ignore[attr-defined]
+        return func._implementation(*args, **kwargs)  # type: ignore[attr-defined]  # NumPy's own, which asks no array
     except ShapeError:
         raise
     except (

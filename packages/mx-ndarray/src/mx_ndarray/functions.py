@@ -12,7 +12,7 @@ import numpy as np
 from mx_core.errors import ArgumentError
 from mx_ndarray.creation import array
 from mx_ndarray.ndarray import NDArray, operand
-from mx_ndarray.operator_functions import function
+from mx_ndarray.operator_functions import function, several
 
 
 def _either(
@@ -144,10 +144,10 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
         raise ArgumentError("[concatenate] expected at least one array, got none")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
-    return function("Concat")(*arrays, dim=axis)  # type: ignore[no-any-return]
+    return function("Concat")(*arrays, dim=axis)
 
 
-def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
     """Axes `source` moved to the places `destination`; the others keep their order."""
     ndim = tensor.ndim
     from_ = [source] if isinstance(source, int) else list(source)
@@ -162,23 +162,23 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     order = [axis for axis in range(ndim) if axis not in from_]
     for place, axis in sorted(zip(to, from_, strict=True)):
         order.insert(place, axis)
-    return tensor.transpose(tuple(order))  # type: ignore[no-any-return]
+    return tensor.transpose(tuple(order))
 
 
 def split_v2(
     ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False
-) -> Any:
+) -> NDArray | list[NDArray]:
     """Pieces along an axis: equally many sections, or cut before the given indices."""
     if isinstance(indices_or_sections, int):
         settings: dict[str, Any] = {"sections": indices_or_sections, "indices": ()}
     else:
         settings = {"indices": (0, *indices_or_sections), "sections": 0}
-    return function("_split_v2")(ary, axis=axis, squeeze_axis=squeeze_axis, **settings)
+    return several("_split_v2")(ary, axis=axis, squeeze_axis=squeeze_axis, **settings)
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Writes one-hot rows for `indices` into the matrix `out`."""
-    return function("one_hot")(indices, depth=out.shape[1], dtype=out.dtype, out=out)  # type: ignore[no-any-return]
+    return function("one_hot")(indices, depth=out.shape[1], dtype=out.dtype, out=out)
 
 
 def histogram(

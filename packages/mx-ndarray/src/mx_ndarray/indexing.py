@@ -152,7 +152,7 @@ def _gather(array: NDArray, key: Any) -> NDArray:
     rows = first_axis(key, array.shape)
     if rows is not None:
         indices = _core.from_numpy(rows, _INT64, (array.context.device_typeid, array.context.device_id))
-        return function("gather_nd")(array, indices)  # type: ignore[no-any-return]
+        return function("gather_nd")(array, indices)
     chosen = select(key, array.shape, array.context)
     picked = function("gather_nd")(array, chosen.indices)
     return picked if chosen.shape else with_shape(picked, (1,))
@@ -221,4 +221,4 @@ def _fill(target: NDArray, value: Any) -> None:
 def _full(shape: tuple[int, ...], value: Any, like: NDArray, out: NDArray | None = None) -> NDArray:
     """A number everywhere, of the type and context of `like`."""
     settings = {"shape": shape, "dtype": dtypes.name(like._dtype_code), "ctx": like.context, "out": out}
-    return function("_full")(value=float(value), **settings)  # type: ignore[no-any-return]
+    return function("_full")(value=float(value), **settings)

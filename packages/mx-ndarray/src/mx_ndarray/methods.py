@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from mx_core.operator.methods import METHODS
 from mx_ndarray.extents import extents
 from mx_ndarray.operator_functions import function, keep
+
+if TYPE_CHECKING:
+    from mx_ndarray.ndarray import NDArray
 
 
 class OperatorMethod:
@@ -32,10 +36,12 @@ class OperatorMethods:
     __slots__ = ()
 
     if TYPE_CHECKING:  # the generated methods
+        split: Callable[..., NDArray | list[NDArray]]
+        topk: Callable[..., NDArray | list[NDArray]]
 
-        def __getattr__(self, name: str) -> Any: ...
+        def __getattr__(self, name: str) -> Callable[..., NDArray]: ...
 
-    def transpose(self, *axes: Any, **kwargs: Any) -> Any:
+    def transpose(self, *axes: Any, **kwargs: Any) -> NDArray:
         """Axes in another order, reversed without arguments; a copy.
 
         Parameters
@@ -47,7 +53,7 @@ class OperatorMethods:
         given = kwargs.pop("axes", axes)
         return function("transpose")(self, axes=tuple(given or ()), **kwargs)
 
-    def broadcast_to(self, shape: Any, **kwargs: Any) -> Any:
+    def broadcast_to(self, shape: int | Sequence[int], **kwargs: Any) -> NDArray:
         """The array repeated along axes of extent 1, and along new ones in front.
 
         Parameters
@@ -55,35 +61,41 @@ class OperatorMethods:
         shape : tuple of int
             0 keeps the extent of an axis that the array has.
         """
-        wanted = extents(shape)
-        missing = len(wanted) - self.ndim
-        fitting = self.reshape((*(1,) * missing, *self.shape)) if missing > 0 and self.size else self
+        array, wanted = cast("NDArray", self), extents(shape)
+        missing = len(wanted) - array.ndim
+        fitting = array.reshape((*(1,) * missing, *array.shape)) if missing > 0 and array.size else array
         return function("broadcast_to")(fitting, shape=wanted, **kwargs)
 
-    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> NDArray:
         """A new axis of extent 1 before `axis`; a view if `inplace`, else a copy."""
         return self._shaped("expand_dims", inplace, {"axis": axis}, kwargs)
 
-    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+    def squeeze(
+        self, axis: int | Sequence[int] | None = None, inplace: bool = False, **kwargs: Any
+    ) -> NDArray:
         """Without axes of extent 1, all of them or those of `axis`; a view if `inplace`, else a copy."""
         return self._shaped("squeeze", inplace, {"axis": axis}, kwargs)
 
-    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> NDArray:
         """All axes but the first as one; a view if `inplace`, else a copy."""
         return self._shaped("Flatten", inplace, {}, kwargs)
 
-    def _shaped(self, operator: str, inplace: bool, settings: Any, others: Any) -> Any:
+    def _shaped(
+        self, operator: str, inplace: bool, settings: dict[str, Any], others: dict[str, Any]
+    ) -> NDArray:
         from mx_ndarray.views import shaped_like
 
         if inplace:
-            return shaped_like(self, operator, settings | others)  # type: ignore[arg-type]
+            return shaped_like(cast("NDArray", self), operator, settings | others)
         return function(operator)(self, **settings, **others)
 
-    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+    def split_v2(
+        self, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False
+    ) -> NDArray | list[NDArray]:
         """Pieces along an axis; see `nd.split_v2`."""
         from mx_ndarray.functions import split_v2
 
-        return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]
+        return split_v2(cast("NDArray", self), indices_or_sections, axis, squeeze_axis)
 
 
 for _name in METHODS:

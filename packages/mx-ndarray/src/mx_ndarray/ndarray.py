@@ -92,27 +92,29 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         return self._assign("_slice_assign_scalar", **settings)
 
     def _assign(self, operator: str, *inputs: NDArray, **settings: Any) -> NDArray:
-        return function(operator)(self, *inputs, out=self, **settings)  # type: ignore[no-any-return]
+        return function(operator)(self, *inputs, out=self, **settings)
 
     # ---- arithmetic that has no slot of its own ----
 
     def __neg__(self) -> NDArray:
-        return function("negative")(self)  # type: ignore[no-any-return]
+        return function("negative")(self)
 
     def __abs__(self) -> NDArray:
-        return function("abs")(self)  # type: ignore[no-any-return]
+        return function("abs")(self)
 
     def __matmul__(self, other: Any) -> NDArray:
         if isinstance(other, NDArray) and 0 < self.ndim <= 2 and 0 < other.ndim <= 2:
-            return function("dot")(self, other)  # type: ignore[no-any-return]
+            return function("dot")(self, other)
         from mx_ndarray.products import matmul
 
-        return matmul(self, other)  # type: ignore[no-any-return]
+        product: NDArray = matmul(self, other)
+        return product
 
     def __rmatmul__(self, other: Any) -> NDArray:
         from mx_ndarray.products import matmul
 
-        return matmul(other, self)  # type: ignore[no-any-return]
+        product: NDArray = matmul(other, self)
+        return product
 
     # ---- shape, type, place ----
 
@@ -137,7 +139,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         code = dtypes.code(np.float32 if dtype is None else dtype, "[astype] dtype")
         if not copy and code == self._dtype_code:
             return self
-        return function("Cast")(self, dtype=dtypes.name(code))  # type: ignore[no-any-return]
+        return function("Cast")(self, dtype=dtypes.name(code))
 
     def copy(self) -> NDArray:
         """The same values in memory of their own, on the same device."""

@@ -10,16 +10,19 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
 from mx_core.operator import Operator
 from mx_ndarray import _core
 
+if TYPE_CHECKING:
+    from mx_ndarray.ndarray import NDArray
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-_made: dict[str, tuple[Operator, Callable[..., Any]]] = {}
+_made: dict[str, tuple[Operator, Callable[..., NDArray]]] = {}
 _undo: list[Callable[[], object]] = []
 
 
@@ -43,8 +46,8 @@ def _take_back() -> None:
 operators.watch(_take_back)
 
 
-def function(name: str) -> Callable[..., Any]:
-    """The function of an operator name or alias.
+def function(name: str) -> Callable[..., NDArray]:
+    """The function of an operator name or alias; see `several` for operators with a list of outputs.
 
     Raises
     ------
@@ -61,8 +64,13 @@ def function(name: str) -> Callable[..., Any]:
     made.__doc__ = op.doc()
     made.__signature__ = op.signature()
     made.__wrapped_operator__ = op
-    _made[name] = (op, made)
-    return made
+    _made[name] = (op, cast("Callable[..., NDArray]", made))
+    return _made[name][1]
+
+
+def several(name: str) -> Callable[..., NDArray | list[NDArray]]:
+    """`function` of an operator whose number of outputs depends on its parameters: one array, or a list."""
+    return function(name)
 
 
 def namespace(

@@ -69,10 +69,10 @@ class Rival:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"ended with status {self._process.wait()}")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "problem" in answer:
             raise RuntimeError(answer["problem"])
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     def stop(self) -> None:
         """Ends the process."""

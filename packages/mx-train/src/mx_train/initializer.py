@@ -123,7 +123,7 @@ class Initializer:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._kwargs == self._kwargs
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
 
 
 def create(name: str | Initializer, **kwargs: Any) -> Initializer:

@@ -46,7 +46,8 @@ class Named(Generic[T]):
         registry = plugins.registry(self.kind)
         for spelling in (name, wanted):
             if spelling in registry:
-                return resolve(registry.get(spelling).value.make)  # type: ignore[no-any-return]
+                made: Callable[..., T] = resolve(registry.get(spelling).value.make)
+                return made
         known = {*self._own, *registry.names()}
         close = difflib.get_close_matches(wanted, known, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""

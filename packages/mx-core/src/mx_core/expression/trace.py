@@ -107,7 +107,7 @@ class Traced:
     """A value inside a trace; arithmetic on it is recorded, not computed."""
 
     __slots__ = ("builder", "ref")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
     __array_ufunc__ = None
 
     def __init__(self, builder: Builder, ref: _Ref) -> None:
@@ -166,10 +166,10 @@ class Traced:
     def __abs__(self) -> Traced:
         return self.builder.emit(Opcode.ABS, self)
 
-    def __eq__(self, other: Operand) -> Traced:  # type: ignore[override]
+    def __eq__(self, other: Operand) -> Traced:  # type: ignore[override]  # elementwise, no bool
         return self.builder.emit(Opcode.EQ, self, other)
 
-    def __ne__(self, other: Operand) -> Traced:  # type: ignore[override]
+    def __ne__(self, other: Operand) -> Traced:  # type: ignore[override]  # elementwise, no bool
         return self.builder.emit(Opcode.NE, self, other)
 
     def __lt__(self, other: Operand) -> Traced:
@@ -219,4 +219,4 @@ def trace(
     arguments = [builder.input(i) for i in range(n_inputs)]
     arguments += [builder.scalar(i) for i in range(n_scalars)]
     result = function(*arguments)
-    return builder.finish(result if isinstance(result, (tuple, list)) else [result])  # type: ignore[list-item]
+    return builder.finish(result if isinstance(result, Sequence) else [result])

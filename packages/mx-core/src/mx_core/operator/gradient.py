@@ -172,16 +172,14 @@ class GradientBuilder:
         order = sorted(live)
         renumber = {old: new for new, old in enumerate(order)}
 
-        def moved(entry: Entry | None) -> Entry | None:
-            if entry is None or entry.kind != "node":
-                return entry
-            return entry._replace(index=renumber[entry.index])
+        def moved(entry: Entry) -> Entry:
+            return entry._replace(index=renumber[entry.index]) if entry.kind == "node" else entry
 
         nodes = tuple(
-            GradNode(node.op, node.params, tuple(moved(e) for e in node.inputs))  # type: ignore[misc]
+            GradNode(node.op, node.params, tuple(map(moved, node.inputs)))
             for node in (self._nodes[i] for i in order)
         )
-        final = tuple(moved(g) for g in grads)
+        final = tuple(None if g is None else moved(g) for g in grads)
         values, shapes = _reads(nodes, final)
         return Gradient(nodes, final, values | shapes, shapes - values)
 

@@ -29,8 +29,11 @@ class Elementwise(Operator[P]):
 
     broadcast: ClassVar[bool] = False
 
-    def expression(self, p: P) -> Expression:
-        """Inputs in order, the run-time parameters as scalars, one output per output."""
+    def expression(self, p: P) -> Expression | None:
+        """Inputs in order, the run-time parameters as scalars, one output per output.
+
+        None where the operator is not elementwise with these parameters; then it has a `reference` of its own.
+        """
         raise NotImplementedError(f"[{self.name}] no expression")
 
     def infer_shape(self, p: P, s: Shapes) -> None:
@@ -58,8 +61,11 @@ class Elementwise(Operator[P]):
         """The expression, evaluated with NumPy."""
         from mx_core import dtypes
 
+        expression = self.expression(p)
+        if expression is None:
+            raise NotImplementedError(f"[{self.name}] neither expression nor reference with {p.attrs()}")
         types = self.output_types(p, [dtypes.code(x.dtype) for x in inputs])
-        return evaluate(self.expression(p), inputs, p.scalars, output_dtypes=types)
+        return evaluate(expression, inputs, p.scalars, output_dtypes=types)
 
 
 def broadcast_shapes(shapes: Sequence[tuple[int, ...] | None], s: Shapes) -> tuple[int, ...] | None:

@@ -140,7 +140,7 @@ def mx_read_graph(graph: str) -> object:
 
 
 @hookspec
-def mx_stub_modules() -> Mapping[str, str]:  # type: ignore[empty-body]
+def mx_stub_modules() -> Mapping[str, str]:  # type: ignore[empty-body]  # a specification
     """Modules whose functions are made from operators -> `"module:Class"` of the arrays these take."""
 
 
@@ -155,5 +155,5 @@ def mx_shutdown() -> None:
 
 
 @hookspec
-def mx_diagnostics() -> Mapping[str, str]:  # type: ignore[empty-body]
+def mx_diagnostics() -> Mapping[str, str]:  # type: ignore[empty-body]  # a specification
     """Lines for `mx doctor`: what was found on this machine."""

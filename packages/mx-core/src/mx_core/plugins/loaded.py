@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mx_core.errors import MXNetError, PluginError, PluginWarning
 from mx_core.forks import FirstUseLock, first_use
@@ -21,6 +21,8 @@ from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     import pluggy
 
     from mx_core.kernels import KernelCall, KernelSpec
@@ -91,12 +93,12 @@ def _load() -> _State:
     return state
 
 
-def _load_one(state: _State, record: PluginRecord, point: object) -> PluginRecord:
+def _load_one(state: _State, record: PluginRecord, point: EntryPoint) -> PluginRecord:
     from mx_core.plugins import loading
 
     error: Exception | None = None
     if record.state == "found":
-        record, error = loading.load(state.manager, state.registries, record, point)  # type: ignore[arg-type]
+        record, error = loading.load(state.manager, state.registries, record, point)
     if record.state in ("broken", "incompatible") and os.environ.get("MX_STRICT_PLUGINS") == "1":
         raise PluginError(_advice(record)) from error
     return record
@@ -180,7 +182,7 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
             aside.set_aside(_hook_entry(state, implementation), error)
             continue
         if chosen is not None:
-            return chosen  # type: ignore[no-any-return]
+            return cast("KernelSpec", chosen)
     return None
 
 

@@ -8,9 +8,10 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -26,16 +27,16 @@ def raises(kind: type[BaseException], match: str = "") -> Iterator[list[BaseExce
         raise AssertionError(f"expected {kind.__name__}, nothing was raised")
 
 
-def within(seconds: float) -> Callable[[Function], Function]:
+def within(seconds: float) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator: the function must end in time, or an AssertionError says that it hangs.
 
     It runs on a thread of its own, which is left behind when it hangs.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            outcome: list[Any] = []
+        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
+            outcome: list[T] = []
             failure: list[BaseException] = []
 
             def run() -> None:
@@ -52,6 +53,6 @@ def within(seconds: float) -> Callable[[Function], Function]:
                 raise failure[0]
             return outcome[0]
 
-        return timed  # type: ignore[return-value]
+        return timed
 
     return decorate

@@ -30,8 +30,8 @@ class ResizeIter(BatchIter):
         self.size = size
         self.reset_internal = reset_internal
         self.cur = 0
-        self.provide_data: list[DataDesc] = data_iter.provide_data  # type: ignore[attr-defined]
-        self.provide_label: list[DataDesc] = data_iter.provide_label  # type: ignore[attr-defined]
+        self.provide_data: list[DataDesc] = data_iter.provide_data  # type: ignore[attr-defined]  # of subclasses
+        self.provide_label: list[DataDesc] = data_iter.provide_label  # type: ignore[attr-defined]  # of subclasses
         if hasattr(data_iter, "default_bucket_key"):
             self.default_bucket_key = data_iter.default_bucket_key
 

@@ -86,10 +86,11 @@ class _Application:
         _, shapes = infer_shapes(_declared, p, [shape for shape, _ in specs])
         _, types = infer_types(_declared, p, [dtype for _, dtype in specs])
         visible = _declared.num_visible_outputs(p)
+        self._outputs: list[Spec] = []
         for output, shape, dtype in zip(_declared.outputs(p), shapes[:visible], types, strict=False):
             if shape is None or -1 in shape or dtype is None:
                 raise MXNetError(f"[Custom] {p.op_type!r} {output}: infer_shape or infer_type left it open")
-        self._outputs: list[Spec] = list(zip(shapes[:visible], types[:visible], strict=True))  # type: ignore[arg-type]
+            self._outputs.append((shape, dtype))
         self._inputs: list[Spec] = specs[:n]
         self._op = create(p.prop, self._context, self._inputs)
         # The operator's own memory has an order too: backward may read nothing else that forward wrote.

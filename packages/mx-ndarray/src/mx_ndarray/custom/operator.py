@@ -44,7 +44,8 @@ def dependencies(p: CustomParams) -> tuple[list[int], list[int], list[int]]:
             f"[Custom] {p.op_type!r}: declare_backward_dependency gave {sorted(declared)}; "
             f"expected numbers from {numbers}"
         )
-    return tuple([k for k, n in enumerate(part) if n in declared] for part in numbers)  # type: ignore[return-value]
+    heads, inputs, outputs = ([k for k, n in enumerate(part) if n in declared] for part in numbers)
+    return heads, inputs, outputs
 
 
 class Custom(Operator[CustomParams]):

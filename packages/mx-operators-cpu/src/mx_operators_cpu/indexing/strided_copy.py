@@ -49,8 +49,9 @@ def _flat(call: KernelCall) -> tuple[int]:
 
 def transpose(call: KernelCall) -> Any:
     """Axes permuted."""
+    p: Any = call.params
     rank = len(call.inputs[0].shape)
-    axes = call.params.axes or range(rank - 1, -1, -1)  # type: ignore[attr-defined]
+    axes = p.axes or range(rank - 1, -1, -1)
     return _plan(call, [move(_source(call).permute([axis % rank for axis in axes]), _target(call))])
 
 

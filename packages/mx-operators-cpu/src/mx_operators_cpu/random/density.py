@@ -92,7 +92,7 @@ def density(call: KernelCall) -> Any:
 @_declining
 def backward_density(call: KernelCall) -> Any:
     """Of each sample in its own shape; those of parameters are summed over what shared them."""
-    forward: Any = call.op.forward  # type: ignore[attr-defined]
+    forward: Any = call.op.backward_of
     p: Any = call.params
     shape = call.inputs[1].shape
     made = Composite(call)

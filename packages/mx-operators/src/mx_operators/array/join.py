@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Concat(Operator[ConcatParam]):
     """Arrays put together along an existing axis."""
 
     name = "Concat"
-    aliases = ("concat",)
+    aliases: ClassVar[tuple[str, ...]] = ("concat",)
     variadic = "num_args"
 
     def infer_shape(self, p: ConcatParam, s: Shapes) -> None:

@@ -145,7 +145,7 @@ class LeakyReLU(Elementwise[LeakyReLUParam]):
         """With the slopes of rrelu."""
         return ("output", "mask") if p.act_type == "rrelu" else ("output",)
 
-    def expression(self, p: LeakyReLUParam) -> Expression | None:  # type: ignore[override]
+    def expression(self, p: LeakyReLUParam) -> Expression | None:
         """None for prelu and rrelu, which are not elementwise."""
         if p.act_type in ("prelu", "rrelu"):
             return None
@@ -213,7 +213,7 @@ class BackwardLeakyReLU(Derivative[LeakyReLUParam]):
         """One per input of the forward operator."""
         return ("data_grad", "gamma_grad") if p.act_type == "prelu" else ("data_grad",)
 
-    def expression(self, p: LeakyReLUParam) -> Expression | None:  # type: ignore[override]
+    def expression(self, p: LeakyReLUParam) -> Expression | None:
         """None for prelu."""
         if p.act_type == "prelu":
             return None

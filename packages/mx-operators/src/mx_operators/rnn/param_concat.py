@@ -11,7 +11,7 @@ class RNNParamConcat(Concat):
     """Arrays put together along an axis; of one array the extent may follow from the result."""
 
     name = "_rnn_param_concat"
-    aliases = ()  # type: ignore[assignment]  # narrowed to one name in Concat
+    aliases = ()
 
     def gradient(self, p: ConcatParam, g: GradientBuilder) -> Gradients:
         return g.op("_backward_Concat", (g.out_grad(), *g.inputs), params=p)

@@ -234,7 +234,8 @@ def parameters(op: Operator, values: Mapping[str, Any], node: str | None = None)
     """The parameters of an operator from values; equal ones are one object, which has its facts already."""
     items = [item for value in values.values() for item in (value if type(value) is tuple else (value,))]
     if not all(type(item) in _PLAIN for item in items):
-        return op.Param.parse(values, op=op.name, node=node)  # type: ignore[no-any-return]
+        parsed: Params = op.Param.parse(values, op=op.name, node=node)
+        return parsed
     key = (op, tuple(values), distinct(tuple(values.values())), tuple(map(type, items)))
     found = _parameters.get(key)
     if found is None:

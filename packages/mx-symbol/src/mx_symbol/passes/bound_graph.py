@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mx_core import dtypes
 from mx_core.context import Context
@@ -266,9 +267,9 @@ def _specs(
     dims = shape_inference(graph, shapes)
     for node in order:
         if not node.inputs and open_shape(node) is not None:
-            assert node.params is not None
+            p: Any = node.params
             if not complete(dims.get(Entry(node))):
-                dims.assign(Entry(node), node.params.shape)  # type: ignore[attr-defined]
+                dims.assign(Entry(node), p.shape)
     dims.run()
     refuse_unknown(order, dims)
     return _complete(dims, type_inference(graph, types, FLOAT32))

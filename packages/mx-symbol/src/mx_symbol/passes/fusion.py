@@ -145,6 +145,7 @@ def _inline(graph: Graph, node: Node, builder: Builder, values: dict[Entry, Trac
     """Writes a node's expression down behind the others; returns the number of scalars used so far."""
     assert isinstance(node.op, Elementwise) and node.params is not None
     expression = node.op.expression(node.params)
+    assert expression is not None  # else it is in no group
     local = [values[entry] for entry in node.inputs]
     local += [builder.scalar(n_scalars + i) for i in range(expression.n_scalars)]
     local += [builder.constant(c) for c in expression.constants]

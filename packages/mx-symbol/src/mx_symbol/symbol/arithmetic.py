@@ -85,10 +85,10 @@ class Arithmetic:
 
         return call("abs", self)
 
-    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]
+    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, no bool
         return binary(self, other, "_equal", "_equal_scalar", "_equal_scalar")
 
-    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
+    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, no bool
         return binary(self, other, "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
 
     def __gt__(self, other: Any) -> Symbol:

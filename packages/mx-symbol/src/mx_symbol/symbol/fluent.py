@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from mx_core.operator.methods import METHODS
 
@@ -32,11 +32,13 @@ class Fluent:
             kwargs["shape"] = shape if isinstance(shape[0], int) else tuple(shape[0])
         return call("reshape", self, **kwargs)
 
-    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Symbol:
+    def split_v2(
+        self, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False
+    ) -> Symbol:
         """Partitions along an axis; see `sym.split_v2`."""
         from mx_symbol.symbol.creation import split_v2
 
-        return split_v2(self, indices_or_sections, axis, squeeze_axis)  # type: ignore[arg-type]
+        return split_v2(cast("Symbol", self), indices_or_sections, axis, squeeze_axis)
 
     def astype(self, dtype: Any, **kwargs: Any) -> Symbol:
         """The same values as another element type."""

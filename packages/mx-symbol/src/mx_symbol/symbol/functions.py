@@ -49,8 +49,8 @@ def _make(op: Operator, shown: str) -> Callable[..., Symbol]:
     generated.__name__ = generated.__qualname__ = shown
     generated.__doc__ = op.doc()
     generated.__module__ = "mx_symbol.sym"
-    generated.__signature__ = op.signature()  # type: ignore[attr-defined]
-    generated.__wrapped_operator__ = op  # type: ignore[attr-defined]
+    generated.__signature__ = op.signature()  # type: ignore[attr-defined]  # functions take any
+    generated.__wrapped_operator__ = op  # type: ignore[attr-defined]  # functions take any
     return generated
 
 

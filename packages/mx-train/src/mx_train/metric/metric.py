@@ -213,7 +213,7 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     if found[0] != found[1]:
         raise ArgumentError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
     if wrap:
-        return tuple([x] if isinstance(x, NDArray) else x for x in (labels, preds))  # type: ignore[return-value]
+        labels, preds = ([x] if isinstance(x, NDArray) else x for x in (labels, preds))
     return labels, preds
 
 

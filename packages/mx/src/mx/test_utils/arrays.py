@@ -120,7 +120,8 @@ def collapse_sum_like(a: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, 
     if extra < 0 or any(n not in (1, have) for n, have in zip(shape, a.shape[extra:], strict=True)):
         raise ArgumentError(f"[collapse_sum_like] {shape} does not broadcast to {a.shape}")
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1))
-    return a.sum(axis=axes).reshape(shape)  # type: ignore[no-any-return]
+    total: np.ndarray[Any, Any] = a.sum(axis=axes)
+    return total.reshape(shape)
 
 
 def same_array(array1: NDArray, array2: NDArray) -> bool:
@@ -141,7 +142,7 @@ def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
     """A matrix whose row i is filled with i."""
-    return nd.arange(0, rows, dtype=dtype).reshape((rows, 1)).broadcast_to((rows, columns))  # type: ignore[no-any-return]
+    return nd.arange(0, rows, dtype=dtype).reshape((rows, 1)).broadcast_to((rows, columns))
 
 
 def get_identity_mat(size: int) -> np.ndarray[Any, Any]:
