@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mx_core import errors, testing
+from mx_core import errors, plugins, testing
 from mx_core.operator import Operator
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registrars import REGISTRARS
@@ -87,3 +87,20 @@ def test_every_contract_is_listed() -> None:
     assert {n for n in testing.__all__ if n.endswith("Contract")} == set(
         re.findall(r"`(\w+Contract)`", listed)
     )
+
+
+@pytest.mark.parametrize("kind", ["engines", "commands", "kvstores", "profiler_sinks"])
+def test_who_provides_what(kind: str) -> None:
+    rows = dict(re.findall(r"^\| (mx[\w-]*) \| (.+) \|$", PAGE.partition("## Who provides what")[2], re.M))
+    for entry in plugins.registry(kind).items():
+        assert entry.distribution not in rows or f"`{entry.name}`" in rows[entry.distribution], entry
+
+
+def test_storage_and_random_streams_are_named_with_their_devices() -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| mx-storage | "))
+    managers, streams = row.split("; random streams of ")
+    for kind, text in (("storage_managers", managers), ("resources", streams)):
+        own = [e.value for e in plugins.registry(kind).items() if e.distribution == "mx-storage"]
+        assert own and {value.device for value in own} == set(re.findall(r"`(\w+)`", text)) - {
+            value.name for value in own if kind == "storage_managers"
+        }

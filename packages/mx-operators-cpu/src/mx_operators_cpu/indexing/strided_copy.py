@@ -9,6 +9,7 @@ from typing import Any
 from mx_core.kernels import KernelCall
 from mx_operators_cpu.indexing.view import Move, View, move
 from mx_operators_cpu.library import native
+from mx_operators_cpu.reduce.axes import kept_shape
 from mx_operators_cpu.signature import plain, tensors
 
 ZERO = ((0, 0.0, None),)
@@ -98,8 +99,6 @@ def broadcast(call: KernelCall) -> Any:
 
 def backward_sum(call: KernelCall) -> Any:
     """The gradient repeated over the reduced axes."""
-    from mx_operators_cpu.reduce.reduce import kept_shape
-
     kept = View.of(kept_shape(call.params, call.outputs[0].shape))
     return _plan(call, [move(kept.broadcast(call.outputs[0].shape), _target(call))])
 

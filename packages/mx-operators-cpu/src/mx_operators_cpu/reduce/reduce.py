@@ -15,25 +15,12 @@ from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu.indexing.strided_copy import tile_shapes
 from mx_operators_cpu.library import native
+from mx_operators_cpu.reduce.axes import kept_shape, reduced_axes
 from mx_operators_cpu.signature import FLOATS, Tensor, plain, tensors
 
 _BOOL, _UINT64 = dtypes.code("bool"), dtypes.code("uint64")
 _OPS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min",
         "nansum": "nansum", "nanprod": "nanprod"}  # fmt: skip
-
-
-def reduced_axes(p: Any, rank: int) -> set[int]:
-    """The axes a reduction is over."""
-    if not p.axis:
-        return set(range(rank))
-    named = {axis % rank for axis in p.axis}
-    return set(range(rank)) - named if getattr(p, "exclude", False) else named
-
-
-def kept_shape(p: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    """Reduced axes with extent 1."""
-    axes = reduced_axes(p, len(shape))
-    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
 
 def _plan(call: KernelCall, op: str, reduced: Sequence[bool], shape: Sequence[int], **more: bool) -> Any:

@@ -16,7 +16,7 @@ from mx_core.kernels import KernelCall
 from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.indexing.view import View, move
 from mx_operators_cpu.library import native
-from mx_operators_cpu.reduce.reduce import kept_shape, reduced_axes
+from mx_operators_cpu.reduce.axes import kept_shape, reduced_axes
 from mx_operators_cpu.signature import accumulator, floating, plain, real, tensors
 
 # ---- running sums ----
