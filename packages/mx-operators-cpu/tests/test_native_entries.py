@@ -26,7 +26,10 @@ OTHERS = {
     "FusedLayer.packed_format", "RecurrentStack.pack", "RecurrentStack.packed",
 }  # fmt: skip
 #: entries of float32 and bfloat16 that compute in float64, too, by other kernels
-IN_FLOAT64 = ("dot_backward", "fully_connected", "fully_connected_backward", "matmul")
+IN_FLOAT64 = (
+    "convolution", "convolution_backward", "deconvolution", "deconvolution_backward", "dot_backward",
+    "fully_connected", "fully_connected_backward", "matmul",
+)  # fmt: skip
 CALLS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("native_calls.json").read_text())
 
 CODE = '''

@@ -4,6 +4,7 @@
 // they prefer, or Winograd's with channels last, between reorders from and to row-major memory.
 #include "convolution/convolution_shape.h"
 #include "convolution/convolution.h"
+#include "convolution/double_convolution.h"
 #include "convolution/pointwise.h"
 #include "onednn/primitive_program.h"
 #include "convolution/winograd_steps.h"
@@ -31,6 +32,7 @@ PlanPtr winograd_forward(const Signature& signature, const ConvolutionShape& sha
 template <class Forward>
 PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &data = signature.inputs[0], &weight = signature.inputs[1], &out = signature.outputs[0];
+  if (out.dtype == MX_FLOAT64) return double_convolution(signature, options, transposed);
   const ConvolutionShape shape(options, transposed, data, weight, out);
   if (signature.inputs.size() == 3) require_size(signature.inputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);
@@ -128,6 +130,7 @@ void own_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape,
 template <class Forward, class BackwardData, class BackwardWeights>
 PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &out_grad = signature.inputs[0], &data = signature.inputs[1], &weight = signature.inputs[2];
+  if (out_grad.dtype == MX_FLOAT64) return double_convolution_backward(signature, options, transposed);
   const ConvolutionShape shape(options, transposed, data, weight, out_grad);
   if (signature.outputs.size() == 3) require_size(signature.outputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape) && suits_pointwise_backward(shape)) {

@@ -43,7 +43,7 @@ MX_INLINE void transpose_square(T* to, int64_t width, const T* from, int64_t ste
 
 // Lines that are contiguous along the depth.
 template <class T>
-MX_INLINE void pack_along_depth(T* panel, int64_t width, const T* from, int64_t line_step, int64_t lines,
+MX_INLINE void pack_squares(T* panel, int64_t width, const T* from, int64_t line_step, int64_t lines,
                                 int64_t depth) {
   int64_t i = 0;
   for (; i + kSquare <= lines; i += kSquare) {
@@ -56,13 +56,9 @@ MX_INLINE void pack_along_depth(T* panel, int64_t width, const T* from, int64_t 
   for (; i < lines; ++i)
     for (int64_t k = 0; k < depth; ++k) panel[k * width + i] = from[i * line_step + k];
 }
-MX_CLONES void packed_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
-                                  int64_t depth) {
-  pack_along_depth(panel, width, from, line_step, lines, depth);
-}
-MX_CLONES void packed_along_depth(float* panel, int64_t width, const float* from, int64_t line_step, int64_t lines,
-                                  int64_t depth) {
-  pack_along_depth(panel, width, from, line_step, lines, depth);
+MX_CLONES void pack_along_depth(float* panel, int64_t width, const float* from, int64_t line_step, int64_t lines,
+                                int64_t depth) {
+  pack_squares(panel, width, from, line_step, lines, depth);
 }
 
 // to = sums + start + per_column, or to += that.
@@ -85,11 +81,23 @@ MX_CLONES void put_row(float* to, const float* sums, int64_t n, bool add, float 
 
 }  // namespace
 
+MX_CLONES void pack_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
+                                int64_t depth) {
+  pack_squares(panel, width, from, line_step, lines, depth);
+}
+
+template <class T>
+void Rows<T>::put(int64_t row, int64_t column, const T* sums, int64_t n, bool first) const {
+  const T start = first && per_row_ != nullptr ? per_row_[row] : T(0);
+  put_row(data_ + row * row_step_ + column, sums, n, add_ || !first, start,
+          first && per_column_ != nullptr ? per_column_ + column : nullptr);
+}
+
 template <class T>
 void StridedFactor<T>::pack(T* panel, int64_t width, int64_t first, int64_t lines, int64_t begin, int64_t depth) const {
   const T* from = data_ + first * line_step_ + begin * depth_step_;
   if (depth_step_ == 1 && line_step_ != 1) {
-    packed_along_depth(panel, width, from, line_step_, lines, depth);
+    pack_along_depth(panel, width, from, line_step_, lines, depth);
   } else {
     for (int64_t k = 0; k < depth; ++k) {
       T* to = panel + k * width;
@@ -133,21 +141,15 @@ void Gemm<T>::run(int64_t task, const Factor<T>& a, const Factor<T>& b, const De
   int64_t k = 0;
   do {  // once where nothing is summed
     const int64_t depth = std::min(depth_, k_ - k);
-    const bool add = c.add || k > 0;
     for (int64_t i = 0; i < rows; i += tile_.rows)
       a.pack(scratch + i * depth, tile_.rows, row + i, std::min(tile_.rows, rows - i), k, depth);
     for (int64_t j = 0; j < columns; j += tile_.columns) {
       const int64_t width = std::min(tile_.columns, columns - j);
       b.pack(panel, tile_.columns, column + j, width, k, depth);
-      const T* per_column = c.per_column != nullptr && k == 0 ? c.per_column + column + j : nullptr;
       for (int64_t i = 0; i < rows; i += tile_.rows) {
         tile_.run(sums, scratch + i * depth, panel, depth);
         const int64_t height = std::min(tile_.rows, rows - i);
-        for (int64_t r = 0; r < height; ++r) {
-          const T start = c.per_row != nullptr && k == 0 ? c.per_row[row + i + r] : T(0);
-          put_row(c.data + (row + i + r) * c.row_step + column + j, sums + r * tile_.columns, width, add, start,
-                  per_column);
-        }
+        for (int64_t r = 0; r < height; ++r) c.put(row + i + r, column + j, sums + r * tile_.columns, width, k == 0);
       }
     }
     k += depth;
@@ -156,6 +158,8 @@ void Gemm<T>::run(int64_t task, const Factor<T>& a, const Factor<T>& b, const De
 
 template class StridedFactor<float>;
 template class StridedFactor<double>;
+template class Rows<float>;
+template class Rows<double>;
 template class Gemm<float>;
 template class Gemm<double>;
 

@@ -34,14 +34,33 @@ class StridedFactor final : public Factor<T> {
   int64_t line_step_, depth_step_;
 };
 
-// Where a product goes: rows of contiguous elements.
+// panel[k * width + i] = from[i * line_step + k], for i < lines and k < depth.
+void pack_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
+                      int64_t depth);
+
+// Where a product goes.
 template <class T>
-struct Destination {
-  T* data;
-  int64_t row_step;
-  bool add = false;
-  const T* per_row = nullptr;     // added to every element of a row
-  const T* per_column = nullptr;  // added to every element of a column
+class Destination {
+ public:
+  virtual ~Destination() = default;
+  // Takes sums of n columns of a row, from `column` on; `first`: what comes later is added to them.
+  virtual void put(int64_t row, int64_t column, const T* sums, int64_t n, bool first) const = 0;
+};
+
+// Rows of contiguous elements.
+template <class T>
+class Rows final : public Destination<T> {
+ public:
+  // `add`: to what is there.  Added, too, if given: a number for each row, a number for each column.
+  Rows(T* data, int64_t row_step, bool add = false, const T* per_row = nullptr, const T* per_column = nullptr)
+      : data_(data), row_step_(row_step), add_(add), per_row_(per_row), per_column_(per_column) {}
+  void put(int64_t row, int64_t column, const T* sums, int64_t n, bool first) const override;
+
+ private:
+  T* data_;
+  int64_t row_step_;
+  bool add_;
+  const T *per_row_, *per_column_;
 };
 
 // C (m, n) = A (m, k) B (k, n), cut into tasks that threads do side by side.
@@ -66,6 +85,8 @@ class Gemm {
 
 extern template class StridedFactor<float>;
 extern template class StridedFactor<double>;
+extern template class Rows<float>;
+extern template class Rows<double>;
 extern template class Gemm<float>;
 extern template class Gemm<double>;
 

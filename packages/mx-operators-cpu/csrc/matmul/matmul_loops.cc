@@ -87,7 +87,7 @@ class ProductPlan final : public Plan {
         const int64_t i = task / gemm.tasks();
         gemm.run(task % gemm.tasks(), StridedFactor<T>(a + i * p.a.size(), p.a.row_step(), p.a.column_step()),
                  StridedFactor<T>(b + i * p.b.size(), p.b.column_step(), p.b.row_step()),
-                 {c + i * p.m() * p.n(), p.n(), add, nullptr, bias}, panels_.of<T>(call, thread));
+                 Rows<T>(c + i * p.m() * p.n(), p.n(), add, nullptr, bias), panels_.of<T>(call, thread));
       }
     });
   }

@@ -52,7 +52,7 @@ def float32_or_bfloat16(call: KernelCall) -> bool:
 _NATIVE_TYPES = _PRIMITIVE_TYPES | {_DOUBLE}
 
 
-def float32_bfloat16_or_float64(call: KernelCall) -> bool:
+def native_floats(call: KernelCall) -> bool:
     """True if every tensor is row-major, not empty, and of an element type with a kernel of its own."""
     specs = (*call.inputs, *call.outputs)
     return all(spec.dtype in _NATIVE_TYPES and spec.layout == 0 and prod(spec.shape) > 0 for spec in specs)

@@ -49,3 +49,50 @@ def test_products_of_nothing(dtype: Any) -> None:
         )  # fmt: skip
         plans.run(plan, given, [out])
         assert not out.any()
+
+
+#: kernel, stride, dilate, pad, spatial extents
+WINDOWS = [
+    ((3, 3), (1, 1), (1, 1), (1, 1), (5, 9)),
+    ((3, 2), (2, 3), (1, 2), (0, 4), (8, 7)),
+    ((1, 1), (1, 1), (1, 1), (0, 0), (6, 31)),
+    ((2, 2), (3, 3), (1, 1), (1, 0), (9, 8)),
+    ((3,), (1,), (3,), (2,), (40,)),
+    ((4,), (7,), (1,), (3,), (5,)),
+    ((3, 1, 2), (1, 2, 1), (1, 1, 1), (1, 0, 1), (3, 4, 5)),
+]
+
+
+@pytest.mark.parametrize("no_bias", [False, True])
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize(
+    ("window", "last"), [*((w, False) for w in WINDOWS), *((w, True) for w in WINDOWS if len(w[0]) > 1)]
+)
+def test_convolution(window: tuple[tuple[int, ...], ...], groups: int, last: bool, no_bias: bool) -> None:
+    kernel, stride, dilate, pad, sizes = window
+    attrs = {
+        "kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad, "num_filter": 12, "num_group": groups,
+        "no_bias": no_bias,
+    }  # fmt: skip
+    if last:
+        attrs["layout"] = {2: "NHWC", 3: "NDHWC"}[len(kernel)]
+    data = (2, *sizes, 6) if last else (2, 6, *sizes)
+    weight = (12, *kernel, 6 // groups) if last else (12, 6 // groups, *kernel)
+    _verify("Convolution", attrs, *(data, weight, (12,))[: 2 if no_bias else 3])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_deconvolution(window: tuple[tuple[int, ...], ...], groups: int) -> None:
+    kernel, stride, dilate, pad, sizes = window
+    pad = tuple(min(p, (k - 1) * d // 2) for p, k, d in zip(pad, kernel, dilate, strict=True))
+    attrs = {
+        "kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad, "num_filter": 9, "num_group": groups,
+        "no_bias": False, "adj": tuple(s - 1 for s in stride),
+    }  # fmt: skip
+    _verify("Deconvolution", attrs, (2, 6, *sizes), (6, 9 // groups, *kernel), (9,))
+
+
+def test_a_convolution_larger_than_its_blocks() -> None:
+    attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 300, "no_bias": True}
+    _verify("Convolution", attrs, (1, 40, 20, 30), (300, 40, 3, 3))
