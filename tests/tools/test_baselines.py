@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Baselines that cannot be had are named; where MXNet is, is told to benchmarks."""
+"""Baselines that cannot be had are named; benchmarks learn where MXNet is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants are drawn by a seed, and told apart by the tests that cover them."""
+"""Mutants are drawn by a seed, and distinguished by the tests that cover them."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def norms() -> Iterator[Case]:
                lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False),
                lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b, training=True),
                constants=2, narrow=1)  # fmt: skip
-    turned = x.transpose(0, 2, 3, 1).copy()
+    channels_last = x.transpose(0, 2, 3, 1).copy()
     for name, narrow in (("batch norm, channels last", 0), ("batch norm, channels last, bfloat16", 1)):
-        yield Case(name, [turned, weight, bias, mean, var],
+        yield Case(name, [channels_last, weight, bias, mean, var],
                    lambda x, w, b, m, v: nd.BatchNorm(x, w, b, m, v, fix_gamma=False, axis=3),
                    lambda x, w, b, m, v: functional.batch_norm(x.permute(0, 3, 1, 2), m, v, w, b, training=True),
                    constants=2, narrow=narrow)  # fmt: skip

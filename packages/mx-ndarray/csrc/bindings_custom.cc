@@ -41,7 +41,7 @@ void push_function(const std::string& name, const py::object& function, const py
   call->foreign = python_kernel(function);
   call->seal();
   call->push_flags &= ~MX_PUSH_INLINE;
-  call->brief = false;
+  call->runs_inline = false;
   const char* line = origin();
   const int32_t priority = mode().priority;
   const WithoutInterpreter without(true);

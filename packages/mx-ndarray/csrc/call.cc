@@ -127,7 +127,7 @@ void mx_call::seal() {
   const bool launched = !mx_on_host(context) && !dynamic_output;
   const bool small = bytes <= mx::nd::kInlineBytes || launched;
   if (small && (plan_flags & (MX_PLAN_HEAVY | MX_PLAN_PARALLEL)) == 0) push_flags |= MX_PUSH_INLINE;
-  brief = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx_on_host(context);
+  runs_inline = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx_on_host(context);
 }
 
 mx_call::~mx_call() {

@@ -60,7 +60,7 @@ struct mx_call final : mx::nd::Counted {
   std::unique_ptr<mx::nd::ForeignKernel> foreign;  // exactly one of plan and foreign is set
   uint32_t push_flags = 0;                       // MX_PUSH_*
   // Short enough to run on the pushing thread even while that holds the GIL.
-  bool brief = false;
+  bool runs_inline = false;
 
   void retain() noexcept { add_reference(); }
   void release() noexcept {

@@ -119,7 +119,7 @@ void invoke(const Invocation& invocation, std::vector<Value>& results) {
   const double* scalars =
       invocation.scalars != nullptr ? invocation.scalars : invocation.params->scalars.data();
   {
-    const WithoutInterpreter without(!call->brief || Runtime::instance().naive());
+    const WithoutInterpreter without(!call->runs_inline || Runtime::instance().naive());
     push(*call, inputs.data(), n_inputs, outputs.data(), req.data(), n_outputs, scalars,
          call->n_scalars, now.training, now.priority, invocation.origin);
   }

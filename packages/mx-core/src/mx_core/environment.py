@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment variables mx reads, so that a misspelt one can be told."""
+"""Names of the environment variables that mx reads; `mx doctor` compares those that are set with them."""
 
 from __future__ import annotations
 

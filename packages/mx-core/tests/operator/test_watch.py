@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that run for too long are told once, with who brought the operator and where it is."""
+"""Rules that run for too long are reported once, with who brought the operator and where it is."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ENTRY = Entry("operators", "acme", None, Provenance("acme", "acme-ops", "1.0"), 
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(watch, "SECONDS", 0.05)
     monkeypatch.setattr(watch, "_watchers", {})  # one that has begun looks in ten seconds only
-    monkeypatch.setattr(watch, "_tell", lambda thread, run: found.append(run.rule))
+    monkeypatch.setattr(watch, "_report", lambda thread, run: found.append(run.rule))
     return found
 
 
@@ -37,27 +37,27 @@ def until(found: list[str], count: int) -> None:
         time.sleep(0.01)
 
 
-def test_a_rule_that_runs_for_long_is_told_once(told: list[str]) -> None:
+def test_a_rule_that_runs_for_long_is_reported_once(reports: list[str]) -> None:
     with watch.watched(ENTRY, "infer_shape"):
-        until(told, 1)
+        until(reports, 1)
         time.sleep(0.3)
-    assert told == ["infer_shape"]
+    assert reports == ["infer_shape"]
 
 
-def test_rules_that_return_are_not_told(told: list[str]) -> None:
+def test_rules_that_return_are_not_reported(reports: list[str]) -> None:
     for _ in range(100):
         with watch.watched(ENTRY, "infer_shape"), watch.watched(ENTRY, "infer_type"):
             time.sleep(0.002)
-    assert told == [] and watch._running == {}
+    assert reports == [] and watch._running == {}
 
 
-def test_a_rule_that_raises_is_over(told: list[str]) -> None:
+def test_a_rule_that_raises_is_over(reports: list[str]) -> None:
     with pytest.raises(ValueError), watch.watched(ENTRY, "infer_shape"):
         raise ValueError
     assert watch._running == {}
 
 
-def test_threads_are_told_apart(told: list[str]) -> None:
+def test_rules_of_two_threads_are_both_reported(reports: list[str]) -> None:
     go = threading.Event()
 
     def run(rule: str) -> None:
@@ -67,11 +67,11 @@ def test_threads_are_told_apart(told: list[str]) -> None:
     threads = [threading.Thread(target=run, args=(rule,)) for rule in ("infer_shape", "infer_type")]
     for thread in threads:
         thread.start()
-    until(told, 2)
+    until(reports, 2)
     go.set()
     for thread in threads:
         thread.join()
-    assert sorted(told) == ["infer_shape", "infer_type"]
+    assert sorted(reports) == ["infer_shape", "infer_type"]
 
 
 def test_the_text_names_plugin_line_and_place(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_the_text_names_plugin_line_and_place(capsys: pytest.CaptureFixture[str]
     for action, shown in (("always", "warned"), ("error", "printed")):
         with warnings.catch_warnings(record=action == "always") as caught:
             warnings.simplefilter(action, PluginWarning)  # type: ignore[arg-type]
-            watch._tell(threading.get_ident(), run)
+            watch._report(threading.get_ident(), run)
         text = str(caught[0].message) if caught else capsys.readouterr().err
         assert (
             "operator 'acme' of plug-in 'acme' (acme-ops 1.0): infer_shape has not returned for 12 s" in text
@@ -87,7 +87,7 @@ def test_the_text_names_plugin_line_and_place(capsys: pytest.CaptureFixture[str]
         assert "test_watch.py" not in text.split(", now at")[0] and "watch.py" in text.split(", now at")[1]
 
 
-def test_a_child_watches_anew(told: list[str]) -> None:
+def test_a_child_watches_anew(reports: list[str]) -> None:
     with watch.watched(ENTRY, "infer_shape"):
         pid = os.fork()
         if pid == 0:
@@ -96,13 +96,13 @@ def test_a_child_watches_anew(told: list[str]) -> None:
             os._exit(0 if watch._watchers == {} else 1)
         assert os.waitpid(pid, 0)[1] == 0
     with watch.watched(ENTRY, "infer_shape"):
-        until(told, 1)
-    assert told == ["infer_shape"]
+        until(reports, 1)
+    assert reports == ["infer_shape"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
 def test_what_is_watched_runs_where_no_thread_can_be_started(
-    told: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+    reports: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def start(thread: threading.Thread) -> None:
         raise error
@@ -113,11 +113,11 @@ def test_what_is_watched_runs_where_no_thread_can_be_started(
             pass
         assert watch._running == {} and watch._watchers == {}
     with watch.watched(ENTRY, "infer_type"):
-        until(told, 1)
-    assert told == ["infer_type"]
+        until(reports, 1)
+    assert reports == ["infer_type"]
 
 
-def test_ctrl_c_while_the_thread_starts(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_the_thread_starts(reports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
@@ -150,17 +150,17 @@ def test_a_hook_that_raises_does_not_end_the_watch(
     assert f"(the warning failed: {type(error).__name__}: my hook)" in capfd.readouterr().err
 
 
-def test_the_thread_ends_when_nothing_runs(told: list[str]) -> None:
+def test_the_thread_ends_when_nothing_runs(reports: list[str]) -> None:
     with watch.watched(ENTRY, "infer_shape"):
         (watcher,) = watch._watchers.values()
     watcher.join(30)
     assert not watcher.is_alive() and watch._watchers == {}
     with watch.watched(ENTRY, "infer_type"):
-        until(told, 1)
-    assert told == ["infer_type"]
+        until(reports, 1)
+    assert reports == ["infer_type"]
 
 
-def test_threads_that_begin_together_start_one_watcher(told: list[str]) -> None:
+def test_threads_that_begin_together_start_one_watcher(reports: list[str]) -> None:
     watchers: set[threading.Thread] = set()
     together = threading.Barrier(8)
 
@@ -178,7 +178,7 @@ def test_threads_that_begin_together_start_one_watcher(told: list[str]) -> None:
     assert len(watchers) == 1 and watch._running == {}
 
 
-def test_children_forked_amid_rules_of_other_threads_watch_too(told: list[str]) -> None:
+def test_children_forked_amid_rules_of_other_threads_watch_too(reports: list[str]) -> None:
     stop = threading.Event()
 
     def spin() -> None:

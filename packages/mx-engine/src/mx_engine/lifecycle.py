@@ -57,8 +57,8 @@ class Keeper:
                 engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
 
     def shutdown(self) -> None:
-        """Closes the engines to new work, waits for what is pending, tells of failures nobody has
-        seen.
+        """Closes the engines to new work, waits for what is pending, reports failures that no wait
+        raised.
 
         Handlers of the exit that were registered before the first import of mx come after this: they
         find the engine open for their own thread, and what they push is finished when the push returns.

@@ -102,7 +102,7 @@ def mx_fork(stage: str) -> None:
 
 @hookimpl
 def mx_shutdown() -> None:
-    """Pending work is finished, unseen failures are told, the engines close; a profile that is
+    """Pending work is finished, failures that no wait raised are reported, the engines close; a profile that is
     being recorded is written."""
     keeper = _keeper()
     if keeper is not None:

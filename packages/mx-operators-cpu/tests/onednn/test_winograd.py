@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions by minimal filtering: every geometry, layout and request; how exact they are; how to do without."""
+"""Winograd convolutions: every geometry, layout and request; how exact they are; how to do without."""
 
 import numpy as np
 import plans
@@ -83,8 +83,8 @@ def test_it_is_used_where_it_pays_and_allowed(
     monkeypatch.setenv("MX_WINOGRAD", "0")
     direct = _forward(shape, filters, arrays)
     monkeypatch.setenv("MX_WINOGRAD", "1")
-    minimal = _forward(shape, filters, arrays)
-    difference = np.abs(minimal - direct).max() / np.abs(direct).max()
+    winograd = _forward(shape, filters, arrays)
+    difference = np.abs(winograd - direct).max() / np.abs(direct).max()
     assert 0 < difference < 3e-6
 
 

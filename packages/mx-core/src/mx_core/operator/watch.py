@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says when a rule of a plug-in's operator does not return: who brought it, and the line at which it is.
+"""A warning when a rule of a plug-in's operator does not return: whose it is, and the line that it is at.
 
 One thread watches all. The first rule of an operator that is not the project's starts it, and it ends when
 none has run for a while. There is no lock, so that a forked child finds none taken: what is shared is two
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from mx_core.errors import PluginWarning
 from mx_core.plugins.registries import Entry
 
-#: after which a rule that still runs is told of, once
+#: after which a rule that still runs is reported, once
 SECONDS = 10.0
 
 
@@ -31,7 +31,7 @@ class _Run:
     entry: Entry
     rule: str
     since: float
-    told: bool = False
+    reported: bool = False
 
 
 _running: dict[int, _Run] = {}  # by thread
@@ -41,9 +41,9 @@ _ONLY = "only"
 
 @contextmanager
 def watched(entry: Entry, rule: str) -> Iterator[None]:
-    """Tells of what runs inside for longer than `SECONDS`; of rules within rules the outermost counts.
+    """Reports what runs inside for longer than `SECONDS`; of rules within rules the outermost counts.
 
-    What runs inside never fails for being watched: where no thread can be started, nothing is told.
+    What runs inside never fails for being watched: where no thread can be started, nothing is reported.
     """
     thread = threading.get_ident()
     if thread in _running:
@@ -79,9 +79,9 @@ def _main() -> None:
     while _watchers.get(_ONLY) is me:
         time.sleep(SECONDS)
         for thread, run in list(_running.items()):
-            if not run.told and time.monotonic() - run.since >= SECONDS:
-                run.told = True
-                _tell(thread, run)
+            if not run.reported and time.monotonic() - run.since >= SECONDS:
+                run.reported = True
+                _report(thread, run)
         if not _running:
             # A rule that begins is in _running before it looks for a watcher: one of the two sees the other.
             _watchers.pop(_ONLY, None)
@@ -89,7 +89,7 @@ def _main() -> None:
                 _watchers.setdefault(_ONLY, me)
 
 
-def _tell(thread: int, run: _Run) -> None:
+def _report(thread: int, run: _Run) -> None:
     entry = run.entry
     frame = sys._current_frames().get(thread)
     place = "" if frame is None else f", now at {frame.f_code.co_filename}:{frame.f_lineno}"
@@ -105,7 +105,7 @@ def _tell(thread: int, run: _Run) -> None:
     ) as error:  # of a filter or of the user's showwarning; the rule's thread cannot raise it
         if not isinstance(error, PluginWarning):
             text += f" (the warning failed: {type(error).__name__}: {error})"
-        with suppress(OSError, ValueError):  # a closed stderr: nobody listens
+        with suppress(OSError, ValueError):  # a closed stderr: nothing can be said
             print(text, file=sys.stderr, flush=True)
 
 

@@ -45,7 +45,7 @@ class Case:
         return tuple(TensorSpec(x.shape, dtypes.code(x.dtype)) for x in self.inputs)
 
     def context(self) -> ReferenceContext:
-        """What the reference is told."""
+        """The context that the reference gets."""
         return ReferenceContext(self.is_train, self.params.scalars, RANDOM_KEY, 0)
 
     def reference(self, inputs: Sequence[Array] | None = None) -> list[Array]:

@@ -356,7 +356,7 @@ def _optional(module: str) -> Any:
 
 
 def _is_self_explanatory(op: Any) -> bool:
-    """An operator that can be tried without being told shapes or parameters."""
+    """An operator that can be tried without knowing shapes or parameters."""
     return (
         isinstance(op, Elementwise)
         and op.variadic is None

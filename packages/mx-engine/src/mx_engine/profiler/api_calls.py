@@ -23,7 +23,7 @@ Hook = Callable[[FrameType, str, Any], None]
 
 #: the domain of these spans
 DOMAIN = "api"
-_OWN = __name__.rpartition(".")[0]  # calls of the profiler itself are not told
+_OWN = __name__.rpartition(".")[0]  # calls of the profiler itself are not recorded
 
 
 def _is_ours(module: object) -> bool:

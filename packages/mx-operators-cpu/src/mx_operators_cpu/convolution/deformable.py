@@ -96,9 +96,9 @@ def convolution(call: KernelCall) -> Any:
         conv.swap(found, made.output(0), conv.filters, conv.batch, conv.kind, out.dtype)
         return made.plan()
     if conv.batch > 1:
-        turned = conv.temporary(*out.shape)
-        conv.swap(found, turned, conv.filters, conv.batch, conv.kind, conv.kind)
-        found = turned
+        transposed = conv.temporary(*out.shape)
+        conv.swap(found, transposed, conv.filters, conv.batch, conv.kind, conv.kind)
+        found = transposed
     if p.no_bias:
         made.evaluate(traced(same, 1), [found], [made.output(0)], shapes=[out.shape])
     else:
@@ -116,9 +116,9 @@ def backward_convolution(call: KernelCall) -> Any:
     made, filters = conv.made, conv.filters // conv.groups
     head = conv.own_type(0)
     if conv.batch > 1:
-        turned = conv.temporary(conv.filters, conv.batch, conv.windows)
-        conv.swap(head, turned, conv.batch, conv.filters, conv.kind, conv.kind)
-        head = turned
+        transposed = conv.temporary(conv.filters, conv.batch, conv.windows)
+        conv.swap(head, transposed, conv.batch, conv.filters, conv.kind, conv.kind)
+        head = transposed
     shape = (conv.groups * conv.depth, conv.wide)
     by_columns = conv.temporary(*shape)
     conv.product(conv.own_type(conv.weight), head, by_columns, conv.depth, filters, conv.wide, (True, False))

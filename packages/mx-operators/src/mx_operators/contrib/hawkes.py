@@ -45,7 +45,7 @@ class HawkesLogLikelihood(Operator):
             s.unify(["lags", "marks"])
 
     def infer_type(self, p: NoParams, t: Types) -> None:
-        """One type of numbers; marks are int32 unless told."""
+        """One type of numbers; marks are int32 by default."""
         t.unify([name for name in (*self.arguments, *self.results) if name != "marks"])
         if t.get("lda") == dtypes.code("bool"):
             raise t.error("lda: expected a type of numbers, got bool")

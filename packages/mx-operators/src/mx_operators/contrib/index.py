@@ -50,7 +50,7 @@ class IndexCopy(Operator):
             s.assign("new_tensor", (*index, *old[1:]))
 
     def infer_type(self, p: NoParams, t: Types) -> None:
-        """One type; indices are integers (int64 unless told)."""
+        """One type; indices are integers (int64 by default)."""
         t.unify(["old_tensor", "new_tensor", "output"])
         if t.get("index_vector") is None:
             t.assign("index_vector", np.int64)

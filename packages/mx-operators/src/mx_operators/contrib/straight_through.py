@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are told another gradient than their own.
+"""Functions with a gradient that is not their derivative: straight-through estimators, gradient reversal.
 
 Source: Bengio, Léonard, Courville, Estimating or Propagating Gradients Through Stochastic Neurons,
 2013; Ganin and Lempitsky, Unsupervised Domain Adaptation by Backpropagation, ICML 2015.
