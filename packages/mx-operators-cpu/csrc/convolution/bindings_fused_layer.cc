@@ -53,9 +53,12 @@ void bind_fused_layer(py::module_& m) {
              return py::tuple(py::cast(
                  or_else(std::vector<int64_t>{}, [&] { return packed_weight_format(f.signature(), f.options); })));
            })
-      .def("pack", [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs) {
-        return prepare(inputs, outputs, [&](const Signature& s) { return pack_weight(s, f.signature(), f.options); });
-      });
+      .def("pack",
+           [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs, bool channels_first) {
+             return prepare(inputs, outputs,
+                            [&](const Signature& s) { return pack_weight(s, f.signature(), f.options, channels_first); });
+           },
+           py::arg("inputs"), py::arg("outputs"), py::arg("channels_first") = false);
 }
 
 }  // namespace mx::cpu

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "convolution/convolution_shape.h"
+#include "convolution/filter_blocks.h"
 #include "onednn/primitive_program.h"
 #include "convolution/winograd_steps.h"
 
@@ -233,12 +234,18 @@ std::vector<int64_t> packed_weight_format(const Signature& signature, const Fuse
   return format_of(packed_weight(problem, options));
 }
 
-PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options) {
+PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options, bool channels_first) {
   const FusedProblem problem(layer, options);
+  const MemoryDesc& read = problem.weight;
+  if (channels_first && problem.shape == nullptr) throw Unsupported{};
+  const MemoryDesc given = channels_first ? plain(read.get_dims(), read.get_data_type()) : read;
   ProgramBuilder builder(signature, bandwidth_cost(signature));
-  const Slot weight = builder.input(0, problem.weight), packed = builder.output(0, packed_weight(problem, options));
+  const MemoryDesc wanted = packed_weight(problem, options);
+  const Slot weight = builder.input(0, given), packed = builder.output(0, wanted);
   if (const auto found = winograd_of(problem, options, true)) {
-    add_filter_points(builder, found->problem, filter_layout(problem.weight), weight, packed, 1);
+    add_filter_points(builder, found->problem, filter_layout(given), weight, packed, 1);
+  } else if (auto blocks = filter_blocks(given, wanted)) {
+    add_filter_blocks(builder, std::move(*blocks), weight, packed, 1);
   } else {
     builder.deliver(weight, packed, 1);
   }

@@ -26,7 +26,8 @@ PlanPtr fused_layer(const Signature& signature, const FusedOptions& options);
 int64_t packed_weight_size(const Signature& signature, const FusedOptions& options);
 // What that order is, as numbers that are equal for equal orders; empty where it cannot be told.
 std::vector<int64_t> packed_weight_format(const Signature& signature, const FusedOptions& options);
-// weight -> packed weight, for a layer of that signature
-PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options);
+// weight -> packed weight, for a layer of that signature.  A convolution's weight may come with its channels first,
+// whatever order the layer reads it in.
+PlanPtr pack_weight(const Signature& signature, const Signature& layer, const FusedOptions& options, bool channels_first);
 
 }  // namespace mx::cpu

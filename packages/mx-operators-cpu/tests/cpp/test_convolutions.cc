@@ -128,9 +128,23 @@ void deconvolutions() {
   }
 }
 
+// A weight with its channels behind the filters, whose channels are last.
+Floats channels_first(const Problem& p, const Floats& weight) {
+  const int64_t c = p.channels / p.groups, plane = p.kernel * p.kernel;
+  Floats made(weight.size());
+  for (int64_t k = 0; k < p.filters; ++k)
+    for (int64_t i = 0; i < plane; ++i)
+      for (int64_t q = 0; q < c; ++q)
+        made[static_cast<size_t>((k * c + q) * plane + i)] = weight[static_cast<size_t>((k * plane + i) * c + q)];
+  return made;
+}
+
+enum class Weight { plain, packed, packed_from_channels_first };
+
 void fused_layers() {
   for (const Problem& p : kProblems)
-    for (bool packed : {false, true}) {
+    for (const Weight kind : {Weight::plain, Weight::packed, Weight::packed_from_channels_first}) {
+      const bool packed = kind != Weight::plain, first = kind == Weight::packed_from_channels_first && p.channels_last;
       if (p.dtype != MX_FLOAT32) continue;
       FusedOptions options;
       options.convolution = p.options();
@@ -148,7 +162,8 @@ void fused_layers() {
         if (packed) {
           s.inputs[1] = Spec({packed_weight_size(plain, options)}, MX_FLOAT32);
           const Signature order{{p.weight()}, {s.inputs[1]}};
-          given[1] = computed(shared(pack_weight(order, s, options)), order, {in[1]})[0];
+          const Floats weight = first ? channels_first(p, in[1]) : in[1];
+          given[1] = computed(shared(pack_weight(order, s, options, kind != Weight::packed)), order, {weight})[0];
         }
         verify(shared(fused_layer(s, options)), s, given, {want}, p.tolerance());
       } catch (const Unsupported&) {  // a layer and an addition of their own are as fast

@@ -40,12 +40,15 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
         "inference",
         f"{here}.strides:move_strides",
         after=("no-gradients",),
-        before=("channels-last",),
+        before=("batch-norm",),
     )
-    registry.add("batch-norm", "inference", f"{here}.batch_norm:fold_batch_norm", after=("no-gradients",))
-    registry.add("channels-last", "inference", f"{here}.channels_last:channels_last", before=("batch-norm",))
+    registry.add(
+        "batch-norm", "inference", f"{here}.batch_norm:fold_batch_norm",
+        after=("no-gradients", "prepare-casts"), before=("channels-last",),
+    )  # fmt: skip
+    registry.add("channels-last", "inference", f"{here}.channels_last:channels_last")
     registry.add("attention", "inference", f"{here}.attention:fuse_attention", before=("layers",))
-    registry.add("layers", "inference", f"{here}.layers:fuse_layers", after=("batch-norm",))
+    registry.add("layers", "inference", f"{here}.layers:fuse_layers", after=("batch-norm", "channels-last"))
     registry.add(
         "bfloat16", "inference", f"{here}.bfloat16:bfloat16", after=("layers",), before=("pack-weights",)
     )

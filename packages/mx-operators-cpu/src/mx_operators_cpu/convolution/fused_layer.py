@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mx_core.operator import Array, ReferenceContext, Shapes, Types
 
 _FLOAT32 = dtypes.code("float32")
+_TO_LAST = (0, 2, 3, 1)
 
 
 def _described(call: KernelCall) -> Any:
@@ -50,15 +51,23 @@ def _reading(call: KernelCall) -> tuple[Any, ...]:
 
 
 class PackParam(Params):
-    """The call whose weight is packed; those whose primitives want one order of one weight are equal."""
+    """The call whose weight is packed; those whose primitives want one order of one weight are equal.
+
+    `channels_first` tells that the weight comes with its channels first, though the layer's are last.
+    """
 
     op_name = "_onednn_pack_weight"
     call: KernelCall
     size: int
+    channels_first: bool
 
-    def __init__(self, call: KernelCall, size: int, order: tuple[int, ...]) -> None:
+    def __init__(
+        self, call: KernelCall, size: int, order: tuple[int, ...], channels_first: bool = False
+    ) -> None:
         key = (call.op.name, *_reading(call), order, size) if order else (call, size)
-        self._hold(call=call, size=size, key=key, scalars=())
+        self._hold(
+            call=call, size=size, channels_first=channels_first, key=(*key, channels_first), scalars=()
+        )
 
     def attrs_all(self) -> dict[str, str]:
         """The number of elements."""
@@ -91,7 +100,8 @@ PACK = PackWeight()
 def pack(call: KernelCall) -> object | None:
     """weight -> packed weight."""
     p: Any = call.params
-    plan: object | None = _described(p.call).pack(tensors(call.inputs), tensors(call.outputs))
+    described = _described(p.call)
+    plan: object | None = described.pack(tensors(call.inputs), tensors(call.outputs), p.channels_first)
     return plan
 
 
@@ -111,13 +121,21 @@ def pack_weights(graph: Graph) -> Graph:
         size = described.packed_size()
         if not size:
             continue
-        params = PackParam(call, size, described.packed_format())
-        packed = graph.apply(PACK, (weight,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
+        source = _channels_first(weight)
+        params = PackParam(call, size, described.packed_format(), source is not weight)
+        packed = graph.apply(PACK, (source,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
         inputs = (node.inputs[0], packed, *node.inputs[2:])
         packing = node.params.replace(packed=graph.specs[weight].shape)
         made = graph.apply(node.op, inputs, node.name, packing, node.attrs)
         mapping.update(zip(outputs, made, strict=True))
     return graph.replace(mapping)
+
+
+def _channels_first(weight: Entry) -> Entry:
+    """What a weight was before its channels were moved last, which packing does on its way; else the weight."""
+    node = weight.node
+    moved = node.op is not None and node.op.name == "transpose" and PREPARED in node.attrs
+    return node.inputs[0] if moved and node.params.axes == _TO_LAST else weight
 
 
 def _call(graph: Graph, node: Node, outputs: Sequence[Entry], context: Context) -> KernelCall:

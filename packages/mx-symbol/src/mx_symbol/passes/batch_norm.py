@@ -9,12 +9,14 @@ shift and folded weights are prepared: computed again only when a parameter was 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph, changed
+from mx_symbol.passes.affine import AFFINE
 
 _FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64", "bfloat16", "float16"))
 _CASTS = frozenset({"Cast", "amp_cast"})
@@ -30,35 +32,25 @@ def fold_batch_norm(graph: Graph) -> Graph:
         alone = not any(Entry(node, i) in graph.readers or Entry(node, i) in graph.head_set for i in (1, 2))
         if not fixed or not alone or graph.specs[Entry(node)].dtype not in _FLOATS:
             continue
-        affine = _affine(graph, node)
         before = node.inputs[0]
         linear = before.node if graph.only_reader(before) is not None else None
         if linear is not None and _may_fold(graph, linear, node):
-            mapping[Entry(node)] = _folded(graph, linear, node, affine)
+            mapping[Entry(node)] = _folded(graph, linear, node)
         else:
-            mapping[Entry(node)] = _applied(graph, node, affine)
+            mapping[Entry(node)] = _applied(graph, node)
     return graph.replace(mapping)
 
 
-class _Affine(NamedTuple):
-    scale: Entry
-    shift: Entry
-
-
-def _affine(graph: Graph, node: Node) -> _Affine:
-    """gamma / √(var + eps), and beta − mean · that."""
+def _affine(graph: Graph, node: Node, bias: Sequence[Entry] = ()) -> tuple[Entry, ...]:
+    """Scale and shift of a normalisation behind a layer with a bias, or without."""
     p: Any = node.params
-    _, gamma, beta, mean, var = node.inputs
-
-    def make(op: str, *inputs: Entry, **values: Any) -> Entry:
-        return graph.apply(op, inputs, f"{node.name}_{op.strip('_')}", attrs=_MARK, **values)[0]
-
-    inverse = make("rsqrt", make("_plus_scalar", var, scalar=p.eps))
-    scale = inverse if p.fix_gamma else make("elemwise_mul", gamma, inverse)
-    return _Affine(scale, make("elemwise_sub", beta, make("elemwise_mul", mean, scale)))
+    _, gamma, *vectors = node.inputs
+    inputs = (*vectors, *bias) if p.fix_gamma else (gamma, *vectors, *bias)
+    values = {"eps": p.eps, "fix_gamma": p.fix_gamma, "biased": bool(bias)}
+    return graph.apply(AFFINE, inputs, f"{node.name}_affine", attrs=_MARK, **values)
 
 
-def _applied(graph: Graph, node: Node, affine: _Affine) -> Entry:
+def _applied(graph: Graph, node: Node) -> Entry:
     """x · scale + shift along the channel axis."""
     p: Any = node.params
     rank = len(graph.specs[Entry(node)].shape)
@@ -67,7 +59,7 @@ def _applied(graph: Graph, node: Node, affine: _Affine) -> Entry:
         graph.apply(
             "Reshape", (_as(graph, v, node.inputs[0]),), f"{node.name}_{what}", attrs=_MARK, shape=shape
         )[0]
-        for v, what in zip(affine, ("scale", "shift"), strict=True)
+        for v, what in zip(_affine(graph, node), ("scale", "shift"), strict=True)
     )
     (scaled,) = graph.apply("broadcast_mul", (node.inputs[0], scale), f"{node.name}_scaled")
     return graph.apply("broadcast_add", (scaled, shift), node.name)[0]
@@ -90,20 +82,17 @@ def _is_fixed(entry: Entry) -> bool:
     return entry.node.is_variable or PREPARED in entry.node.attrs
 
 
-def _folded(graph: Graph, linear: Node, node: Node, affine: _Affine) -> Entry:
+def _folded(graph: Graph, linear: Node, node: Node) -> Entry:
     """The layer with scaled weight and shifted bias."""
     weight, *bias = linear.inputs[1:]
     rank = len(graph.specs[weight].shape)
-
-    def make(op: str, *inputs: Entry, **values: Any) -> Entry:
-        return graph.apply(op, inputs, f"{linear.name}_folded_{op}", attrs=_MARK, **values)[0]
-
-    scale = make("Reshape", affine.scale, shape=(-1, *(1,) * (rank - 1)))
-    scaled = make("broadcast_mul", _before_cast(graph, weight, scale), scale)
-    shift = affine.shift
-    for entry in bias:
-        moved = make("elemwise_mul", _before_cast(graph, entry, scale), affine.scale)
-        shift = make("elemwise_add", shift, moved)
+    variance = node.inputs[-1]
+    scale, shift = _affine(graph, node, [_before_cast(graph, entry, variance) for entry in bias])
+    named = f"{linear.name}_folded"
+    shape = (-1, *(1,) * (rank - 1))
+    (rows,) = graph.apply("Reshape", (scale,), f"{named}_scale", attrs=_MARK, shape=shape)
+    whole = _before_cast(graph, weight, scale)
+    (scaled,) = graph.apply("broadcast_mul", (whole, rows), named, attrs=_MARK)
     assert linear.params is not None and linear.op is not None
     params = changed(linear.params, no_bias=False)
     data = linear.inputs[0]

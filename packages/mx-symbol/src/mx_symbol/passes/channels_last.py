@@ -80,8 +80,8 @@ class _Region:
         return None if rule is None or len(self._graph.specs[Entry(node)].shape) != 4 else rule(node)
 
     def _transposed(self, entry: Entry, axes: tuple[int, ...], name: str, is_weight: bool = False) -> Entry:
-        fixed = entry.node.is_variable or PREPARED in entry.node.attrs
-        attrs = {PREPARED: "1"} if is_weight and fixed and not self._graph.is_train else {}
+        fixed = (is_weight and entry.node.is_variable) or PREPARED in entry.node.attrs
+        attrs = {PREPARED: "1"} if fixed and not self._graph.is_train else {}
         return self._graph.apply("transpose", (entry,), f"{name}_transposed", attrs=attrs, axes=axes)[0]
 
     def _moved(self, entry: Entry, is_weight: bool = False) -> Entry:

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convolution/filter_blocks.h"
+
+#include <algorithm>
+
+#include "common/parallel.h"
+
+namespace mx::cpu {
+namespace {
+
+// Elements that are moved together: a line of the cache in each row, or one per point of the window.
+constexpr int64_t kTile = 16;
+
+// The offsets of all elements of a filter, in logical order.
+std::vector<int64_t> offsets(const Dims& extents, const Dims& strides) {
+  std::vector<int64_t> found = {0};
+  for (size_t axis = 1; axis < extents.size(); ++axis) {
+    std::vector<int64_t> finer;
+    finer.reserve(found.size() * static_cast<size_t>(extents[axis]));
+    for (const int64_t offset : found)
+      for (int64_t i = 0; i < extents[axis]; ++i) finer.push_back(offset + i * strides[axis]);
+    found = std::move(finer);
+  }
+  return found;
+}
+
+bool is_float32(const MemoryDesc& desc) {
+  return desc.get_data_type() == DataType::f32 && desc.get_format_kind() == dnnl::memory::format_kind::blocked;
+}
+
+}  // namespace
+
+std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDesc& packed) {
+  if (!is_float32(rows) || !is_float32(packed)) return std::nullopt;
+  const Dims whole = rows.get_inner_blks(), widths = packed.get_inner_blks(), axes = packed.get_inner_idxs();
+  if (!whole.empty() || axes.size() != 1 || axes[0] != 0) return std::nullopt;
+  const Dims extents = packed.get_dims(), padded = packed.get_padded_dims();
+  if (!std::equal(extents.begin() + 1, extents.end(), padded.begin() + 1)) return std::nullopt;
+  const std::vector<int64_t> from = offsets(extents, rows.get_strides()), to = offsets(extents, packed.get_strides());
+  const auto n = static_cast<int64_t>(from.size());
+  if (rows.get_strides()[0] != n || *std::max_element(from.begin(), from.end()) != n - 1) return std::nullopt;
+  FilterBlocks made{extents[0], widths[0], packed.get_strides()[0], {}};
+  for (size_t i = 0; i < from.size(); ++i) made.moves.push_back({from[i], to[i]});
+  const int64_t together = kTile * n / std::max<int64_t>(extents[1], 1);
+  std::sort(made.moves.begin(), made.moves.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.from / together, a.to) < std::pair(b.from / together, b.to);
+  });
+  return made;
+}
+
+void pack_filters(const FilterBlocks& blocks, const float* rows, float* packed) {
+  const auto n = static_cast<int64_t>(blocks.moves.size());
+  const FilterBlocks::Move* moves = blocks.moves.data();
+  parallel_for((blocks.filters + blocks.width - 1) / blocks.width, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * blocks.width, there = std::min(blocks.width, blocks.filters - first);
+      float* out = packed + block * blocks.step;
+      for (int64_t tile = 0; tile < n; tile += kTile) {
+        const int64_t last = std::min(n, tile + kTile);
+        for (int64_t filter = 0; filter < there; ++filter) {
+          const float* row = rows + (first + filter) * n;
+          for (int64_t i = tile; i < last; ++i) out[moves[i].to + filter] = row[moves[i].from];
+        }
+        for (int64_t filter = there; filter < blocks.width; ++filter)
+          for (int64_t i = tile; i < last; ++i) out[moves[i].to + filter] = 0;
+      }
+    }
+  });
+}
+
+void add_filter_blocks(ProgramBuilder& builder, FilterBlocks blocks, Slot rows, Slot packed, OutputMask mask) {
+  builder.host(
+      [=, blocks = std::move(blocks)](void* const* slots, const Call&) {
+        pack_filters(blocks, static_cast<const float*>(slots[rows]), static_cast<float*>(slots[packed]));
+      },
+      {rows, packed}, mask);
+}
+
+}  // namespace mx::cpu
