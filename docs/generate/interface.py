@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -114,6 +115,7 @@ def write(target: Path, root: Path) -> None:
 
 
 def first_line(name: str) -> str:
-    """What a module says of itself in one line."""
-    text = inspect.getdoc(getattr_path(name)) or ""
-    return text.strip().split("\n")[0].rstrip(".")
+    """What a module says of itself in one line, without its name, which stands before it."""
+    text = (inspect.getdoc(getattr_path(name)) or "").strip().split("\n")[0].rstrip(".")
+    bare = re.sub(rf"^(The namespace )?`mx\.{re.escape(name)}`: ", "", text)
+    return bare[:1].upper() + bare[1:]

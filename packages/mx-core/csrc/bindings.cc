@@ -5,6 +5,8 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "buffers.hpp"
 #include "kernel_table.hpp"
 #include "mx_core/device.h"
@@ -122,6 +124,13 @@ py::list run(const py::object& capsule, const py::sequence& inputs, const py::se
   });
 }
 
+// None for what is no capsule, "" for a capsule without a name.
+std::optional<std::string> capsule_name(const py::object& object) {
+  if (!PyCapsule_CheckExact(object.ptr())) return std::nullopt;
+  const char* name = PyCapsule_GetName(object.ptr());
+  return name == nullptr ? "" : name;
+}
+
 py::tuple table_head(const py::object& capsule, const std::string& name) {
   return translated([&] {
     const auto* head = static_cast<const mx_table_head*>(table_of(capsule, name.c_str()));
@@ -132,8 +141,8 @@ py::tuple table_head(const py::object& capsule, const std::string& name) {
 void check_table(const py::object& capsule, const std::string& consumer) {
   translated([&] {
     PyObject* object = capsule.ptr();
-    const char* name = PyCapsule_CheckExact(object) ? PyCapsule_GetName(object) : nullptr;
-    const std::string interface = name == nullptr ? "" : name;
+    const std::string interface = capsule_name(capsule).value_or("");
+    const char* name = interface.c_str();
     const char* who = consumer.c_str();
     if (interface == MX_ENGINE_CAPSULE) {
       import_table<mx_engine_api>(object, name, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, who);
@@ -166,6 +175,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("check_plan", &mx::core::check_plan_capsule, "capsule"_a);
   m.def("run_plan", &mx::core::run, "plan"_a, "inputs"_a, "outputs"_a, "req"_a, "is_train"_a = false,
         "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
+  m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);
 }

@@ -143,6 +143,12 @@ def test_the_capsule_gives_its_reference_back(scale):
     assert scale.released == 1
 
 
+def test_capsules_are_known_by_name(scale):
+    assert _native.capsule_name(scale.capsule()) == "mx.kernel.v1"
+    for thing in (None, 3, "mx.kernel.v1", scale):
+        assert _native.capsule_name(thing) is None
+
+
 def test_a_declined_signature_is_none_and_a_refused_one_raises(scale):
     assert prepare(scale, dtype="float64") is None
     with pytest.raises(ArgumentError, match=r"\[scale\] factor: expected at least 0, got -1"):

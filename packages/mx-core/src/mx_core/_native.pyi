@@ -34,6 +34,9 @@ def run_plan(
 def check_plan(plan: Any) -> None:
     """Raises AbiError unless the plan in a capsule has a head of 1.x and all functions."""
 
+def capsule_name(object: object) -> str | None:
+    """The name of a capsule, empty if it has none; None for what is no capsule."""
+
 def table_head(capsule: Any, name: str) -> tuple[int, int, int]:
     """Size in bytes, major and minor of the table in a capsule."""
 

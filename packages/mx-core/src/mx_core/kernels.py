@@ -277,15 +277,16 @@ def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     made = spec.make(call)
     if made is None:
         return None
-    if type(made).__name__ != "PyCapsule":
+    from mx_core import _native
+
+    name = _native.capsule_name(made)
+    if name is None:
         if not callable(made):
             raise PluginError(
                 f"made a {type(made).__name__}; expected a plan, a kernel table, a function or None"
             )
         return Prepared(spec.variant, spec.plugin, function=made)
-    from mx_core import _native
-
-    if f'"{KERNEL_CAPSULE}"' in repr(made):
+    if name == KERNEL_CAPSULE:
         made = _native.prepare_native(
             made, call.op.name, call.params.attrs_all(),
             [(t.shape, t.dtype) for t in call.inputs], [(t.shape, t.dtype) for t in call.outputs],

@@ -204,7 +204,7 @@ class _Inside:
 
 def _plan(made: Any, call: KernelCall) -> Any:
     """What a `make` returned, with a kernel table asked for its plan."""
-    if made is None or f'"{kernels.KERNEL_CAPSULE}"' not in repr(made):
+    if _native.capsule_name(made) != kernels.KERNEL_CAPSULE:
         return made
     return _native.prepare_native(
         made,
