@@ -27,8 +27,10 @@ OTHERS = {
 }  # fmt: skip
 #: entries of float32 and bfloat16 that compute in float64, too, by other kernels
 IN_FLOAT64 = (
-    "convolution", "convolution_backward", "deconvolution", "deconvolution_backward", "dot_backward",
-    "fully_connected", "fully_connected_backward", "matmul",
+    "batch_norm", "batch_norm_backward", "convolution", "convolution_backward", "deconvolution",
+    "deconvolution_backward", "dot_backward", "fully_connected", "fully_connected_backward", "group_norm",
+    "group_norm_backward", "layer_norm", "layer_norm_backward", "matmul", "pooling", "pooling_backward", "softmax",
+    "softmax_backward", "softmax_output_backward",
 )  # fmt: skip
 CALLS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("native_calls.json").read_text())
 

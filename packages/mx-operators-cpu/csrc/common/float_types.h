@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that compute in float32 on tensors of either type.
+// Which floating-point types the tensors of a kernel have.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,18 @@ inline bool all_float(const Signature& s, std::initializer_list<size_t> inputs_a
   check(s.inputs, inputs_apart);
   check(s.outputs, outputs_apart);
   return dtype == MX_FLOAT32;
+}
+
+// Whether all tensors hold float64.
+inline bool all_double(const Signature& s) {
+  for (const auto* specs : {&s.inputs, &s.outputs})
+    for (const Spec& spec : *specs)
+      if (spec.dtype != MX_FLOAT64) return false;
+  return true;
+}
+
+inline void require_double(const Signature& s) {
+  if (!all_double(s)) throw Unsupported{};
 }
 
 }  // namespace mx::cpu

@@ -3,17 +3,12 @@
 
 #include <algorithm>
 
+#include "common/float_types.h"
 #include "convolution/window_products.h"
 #include "simd/loops.h"
 
 namespace mx::cpu {
 namespace {
-
-void require_double(const Signature& s) {
-  for (const auto* specs : {&s.inputs, &s.outputs})
-    for (const Spec& spec : *specs)
-      if (spec.dtype != MX_FLOAT64) throw Unsupported{};
-}
 
 Cost cost_of(const Signature& s, const ConvolutionGeometry& g, double products) {
   Cost cost = bandwidth_cost(s);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/float_types.h"
 #include "common/shape.h"
 #include "common/upcast.h"
 #include "matmul/gemm.h"
@@ -149,12 +150,6 @@ int64_t elements(int64_t batch, int64_t rows, int64_t columns) {
 bool agree(const MatmulOptions& o, const Spec& a, const Spec& b, const Spec& c) {
   return a.size() == elements(o.batch, o.m, o.k) && b.size() == elements(o.batch, o.k, o.n) &&
          c.size() == elements(o.batch, o.m, o.n);
-}
-
-void require_double(const Signature& s) {
-  for (const auto* specs : {&s.inputs, &s.outputs})
-    for (const Spec& spec : *specs)
-      if (spec.dtype != MX_FLOAT64) throw Unsupported{};
 }
 
 }  // namespace

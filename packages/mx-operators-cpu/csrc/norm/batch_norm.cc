@@ -23,6 +23,8 @@ void for_channel_blocks(const AxisView& v, const Body& body) {
 
 template <class T>
 class BatchNorm final : public Plan {
+  using S = Statistic<T>;
+
  public:
   BatchNorm(const Signature& s, const BatchNormOptions& o)
       : Plan(counted(s, 5, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
@@ -32,7 +34,7 @@ class BatchNorm final : public Plan {
     const int64_t n = s.inputs[0].size(), c = v_.length;
     require_sizes(s.inputs, {n, c, c, c, c});
     require_sizes(s.outputs, {n, c, c});
-    if (!o.use_batch_stats) add_scratch(static_cast<size_t>(c) * sizeof(float));
+    if (!o.use_batch_stats) add_scratch(static_cast<size_t>(c) * sizeof(S));
   }
 
  private:
@@ -43,9 +45,9 @@ class BatchNorm final : public Plan {
 
   // What is known before is applied in the order of memory.
   void normalize_by_moving(const Call& call) const {
-    const float *mean = call.input<float>(3), *variance = call.input<float>(4);
-    auto* scale = static_cast<float*>(call.context.scratch[0]);
-    for (int64_t c = 0; c < v_.length; ++c) scale[c] = finish_channel(o_, call, c, mean[c], variance[c]);
+    const S *mean = call.input<S>(3), *variance = call.input<S>(4);
+    auto* scale = static_cast<S*>(call.context.scratch[0]);
+    for (int64_t c = 0; c < v_.length; ++c) scale[c] = finish_channel<S>(o_, call, c, mean[c], variance[c]);
     if (!call.wanted(0)) return;
     const bool streams = !call.adds(0) && 2 * signature_.outputs[0].bytes() > kCacheBytes;
     const int64_t step = v_.length * v_.inner;
@@ -55,7 +57,7 @@ class BatchNorm final : public Plan {
         next = std::min(end, (row + 1) * v_.length);
         const Block block{1, step, next - begin, v_.inner};
         const T* x = call.input<T>(0) + begin * v_.inner;
-        const float* shift = call.input<float>(2) + first;
+        const S* shift = call.input<S>(2) + first;
         T* y = call.output<T>(0) + begin * v_.inner;
         if constexpr (std::is_same_v<T, float>) {
           if (streams) {
@@ -70,15 +72,15 @@ class BatchNorm final : public Plan {
 
   void normalize_block(const Call& call, int64_t first, const Block& block) const {
     const T* x = call.input<T>(0) + first * v_.inner;
-    float mean[kBlockChannels], scale[kBlockChannels];
+    S mean[kBlockChannels], scale[kBlockChannels];
     double result[kBlockChannels];
     sums(x, block, result);
-    for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<float>(result[c] / count_);
+    for (int64_t c = 0; c < block.channels; ++c) mean[c] = static_cast<S>(result[c] / count_);
     squared_deviations(x, mean, block, result);
     for (int64_t c = 0; c < block.channels; ++c)
-      scale[c] = finish_channel(o_, call, first + c, mean[c], static_cast<float>(result[c] / count_));
+      scale[c] = finish_channel<S>(o_, call, first + c, mean[c], static_cast<S>(result[c] / count_));
     if (!call.wanted(0)) return;
-    normalize(x, mean, scale, call.input<float>(2) + first, call.output<T>(0) + first * v_.inner, block,
+    normalize(x, mean, scale, call.input<S>(2) + first, call.output<T>(0) + first * v_.inner, block,
               call.adds(0));
   }
 
@@ -89,6 +91,8 @@ class BatchNorm final : public Plan {
 
 template <class T>
 class BatchNormBackward final : public Plan {
+  using S = Statistic<T>;
+
  public:
   BatchNormBackward(const Signature& s, const BatchNormOptions& o)
       : Plan(counted(s, 7, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
@@ -108,12 +112,12 @@ class BatchNormBackward final : public Plan {
   void differentiate_block(const Call& call, int64_t first, const Block& block) const {
     const int64_t at = first * v_.inner;
     const T *g = call.input<T>(0) + at, *x = call.input<T>(1) + at;
-    const float* mean = call.input<float>(3) + first;
+    const S* mean = call.input<S>(3) + first;
     double totals[kBlockChannels], moments[kBlockChannels];
     gradient_sums(g, x, mean, block, totals, moments);
-    float a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
+    S a[kBlockChannels], b[kBlockChannels], c[kBlockChannels];
     for (int64_t i = 0; i < block.channels; ++i) {
-      const Coefficients k = finish_channel_gradient(o_, call, first + i, count_, totals[i], moments[i]);
+      const Coefficients<S> k = finish_channel_gradient<S>(o_, call, first + i, count_, totals[i], moments[i]);
       a[i] = k.a;
       b[i] = k.b;
       c[i] = k.c;
@@ -126,17 +130,22 @@ class BatchNormBackward final : public Plan {
   const double count_;
 };
 
-bool channels_are_last(const Spec& data, const BatchNormOptions& o) { return AxisView(data.shape, o.axis).inner == 1; }
+// Whole rows of channels have loops of their own but for float64.
+bool by_rows(const Spec& data, const BatchNormOptions& o) {
+  return AxisView(data.shape, o.axis).inner == 1 && data.dtype != MX_FLOAT64;
+}
 
 }  // namespace
 
 PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
-  if (channels_are_last(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
+  if (by_rows(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
+  if (s.inputs[0].dtype == MX_FLOAT64) return std::make_unique<BatchNorm<double>>(s, o);
   return made_for<BatchNorm>(s.inputs[0].dtype, s, o);
 }
 
 PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
-  if (channels_are_last(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
+  if (by_rows(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
+  if (s.inputs[1].dtype == MX_FLOAT64) return std::make_unique<BatchNormBackward<double>>(s, o);
   return made_for<BatchNormBackward>(s.inputs[1].dtype, s, o);
 }
 

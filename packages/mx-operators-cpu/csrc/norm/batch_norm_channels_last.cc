@@ -170,7 +170,7 @@ class RowsBatchNormBackward final : public RowsPlan {
         total += share.first[i];
         moment += share.second[i];
       }
-      const Coefficients k = finish_channel_gradient(o_, call, i, static_cast<double>(rows_), total, moment);
+      const Coefficients<float> k = finish_channel_gradient<float>(o_, call, i, static_cast<double>(rows_), total, moment);
       a[i] = k.a;
       b[i] = k.b;
       c[i] = k.c;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "mx_core/half.hpp"
 
@@ -75,5 +76,26 @@ void scaled_gradient_sums(const float* g, const float* x, const float* gamma, fl
 // y = a * gamma * g + b * (x - mean) + c, or y += that.
 void combine_scaled(const float* g, const float* x, const float* gamma, float mean, float a, float b, float c,
                     float* y, int64_t n, bool add);
+
+// The like in double.
+
+void sums(const double* x, const Block& block, double* result);
+void squared_deviations(const double* x, const double* mean, const Block& block, double* result);
+void gradient_sums(const double* g, const double* x, const double* mean, const Block& block, double* totals,
+                   double* moments);
+void normalize(const double* x, const double* mean, const double* scale, const double* shift, double* y,
+               const Block& block, bool add);
+void combine(const double* g, const double* x, const double* mean, const double* a, const double* b, const double* c,
+             double* y, const Block& block, bool add);
+void normalize_scaled(const double* x, double mean, double scale, const double* gamma, const double* beta, double* y,
+                      int64_t n, bool add);
+void scaled_gradient_sums(const double* g, const double* x, const double* gamma, double mean, double scale, int64_t n,
+                          double* gamma_grad, double* beta_grad, double* total, double* moment);
+void combine_scaled(const double* g, const double* x, const double* gamma, double mean, double a, double b, double c,
+                    double* y, int64_t n, bool add);
+
+// What statistics of elements are: float, but of doubles.
+template <class T>
+using Statistic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace mx::cpu

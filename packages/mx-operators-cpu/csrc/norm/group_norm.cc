@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GroupNorm (Wu and He, arXiv:1803.08494) and InstanceNorm, whose groups are single channels.  A
-// group of one example is one contiguous run.  T: float or BFloat16, of all tensors
-// but the statistics, which are float.
+// group of one example is one contiguous run.  T: float, BFloat16 or double, of all
+// tensors but the statistics, which are float beside BFloat16.
 #include <cmath>
 
 #include "common/shape.h"
@@ -15,8 +15,9 @@ namespace {
 
 template <class T>
 void store(T* target, double value, bool add) {
-  const auto rounded = static_cast<float>(value);
-  *target = T(add ? float(*target) + rounded : rounded);
+  using S = Statistic<T>;
+  const auto rounded = static_cast<S>(value);
+  *target = T(add ? S(*target) + rounded : rounded);
 }
 
 struct Groups {
@@ -30,6 +31,8 @@ struct Groups {
 
 template <class T>
 class GroupNorm final : public Plan {
+  using S = Statistic<T>;
+
  public:
   GroupNorm(const Signature& s, const GroupNormOptions& o)
       : Plan(counted(s, 3, 3), bandwidth_cost(s)), v_(s.inputs[0].shape, o.groups), eps_(o.eps) {
@@ -51,15 +54,15 @@ class GroupNorm final : public Plan {
     const T* x = call.input<T>(0) + r * v_.length;
     double result;
     sums(x, run, &result);
-    const auto mean = static_cast<float>(result / count);
+    const auto mean = static_cast<S>(result / count);
     squared_deviations(x, &mean, run, &result);
     const double std = std::sqrt(result / count + eps_);
-    if (call.wanted(1)) store(call.output<float>(1) + r, mean, call.adds(1));
-    if (call.wanted(2)) store(call.output<float>(2) + r, std, call.adds(2));
+    if (call.wanted(1)) store(call.output<S>(1) + r, mean, call.adds(1));
+    if (call.wanted(2)) store(call.output<S>(2) + r, std, call.adds(2));
     if (!call.wanted(0)) return;
     const int64_t group = r % v_.groups;
-    const float gamma(call.input<T>(1)[group]), shift(call.input<T>(2)[group]);
-    const auto scale = static_cast<float>(gamma / std);
+    const S gamma(call.input<T>(1)[group]), shift(call.input<T>(2)[group]);
+    const auto scale = static_cast<S>(gamma / std);
     normalize(x, &mean, &scale, &shift, call.output<T>(0) + r * v_.length, run, call.adds(0));
   }
 
@@ -69,6 +72,8 @@ class GroupNorm final : public Plan {
 
 template <class T>
 class GroupNormBackward final : public Plan {
+  using S = Statistic<T>;
+
  public:
   GroupNormBackward(const Signature& s, const GroupNormOptions& o)
       : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.groups) {
@@ -99,16 +104,16 @@ class GroupNormBackward final : public Plan {
     const Block run = run_of(v_.length);
     const auto count = static_cast<double>(v_.length);
     const T *g = call.input<T>(0) + r * v_.length, *x = call.input<T>(1) + r * v_.length;
-    const float mean = call.input<float>(3)[r], std = call.input<float>(4)[r];
+    const S mean = call.input<S>(3)[r], std = call.input<S>(4)[r];
     const double inverse = 1 / static_cast<double>(std);
     double total, moment;
     gradient_sums(g, x, &mean, run, &total, &moment);
     share[0] = moment * inverse;
     share[1] = total;
     if (!call.wanted(0)) return;
-    const double scale = float(call.input<T>(2)[r % v_.groups]) * inverse;
-    const auto a = static_cast<float>(scale), b = static_cast<float>(-scale * inverse * inverse * moment / count),
-               c = static_cast<float>(-scale * total / count);
+    const double scale = S(call.input<T>(2)[r % v_.groups]) * inverse;
+    const auto a = static_cast<S>(scale), b = static_cast<S>(-scale * inverse * inverse * moment / count),
+               c = static_cast<S>(-scale * total / count);
     combine(g, x, &mean, &a, &b, &c, call.output<T>(0) + r * v_.length, run, call.adds(0));
   }
 
@@ -118,12 +123,14 @@ class GroupNormBackward final : public Plan {
 }  // namespace
 
 PlanPtr group_norm(const Signature& s, const GroupNormOptions& options) {
-  if (all_float(counted(s, 3, 3), {}, {1, 2})) return std::make_unique<GroupNorm<float>>(s, options);
+  if (all_double(counted(s, 3, 3))) return std::make_unique<GroupNorm<double>>(s, options);
+  if (all_float(s, {}, {1, 2})) return std::make_unique<GroupNorm<float>>(s, options);
   return std::make_unique<GroupNorm<BFloat16>>(s, options);
 }
 
 PlanPtr group_norm_backward(const Signature& s, const GroupNormOptions& options) {
-  if (all_float(counted(s, 5, 3), {3, 4})) return std::make_unique<GroupNormBackward<float>>(s, options);
+  if (all_double(counted(s, 5, 3))) return std::make_unique<GroupNormBackward<double>>(s, options);
+  if (all_float(s, {3, 4})) return std::make_unique<GroupNormBackward<float>>(s, options);
   return std::make_unique<GroupNormBackward<BFloat16>>(s, options);
 }
 

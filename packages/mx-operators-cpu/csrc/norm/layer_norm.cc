@@ -14,8 +14,12 @@
 namespace mx::cpu {
 namespace {
 
-void store(float* target, float value, bool add) { *target = add ? *target + value : value; }
+template <class T>
+void store(T* target, T value, bool add) {
+  *target = add ? *target + value : value;
+}
 
+template <class T>
 class LayerNorm final : public Plan {
  public:
   LayerNorm(const Signature& s, const LayerNormOptions& o)
@@ -43,41 +47,41 @@ class LayerNorm final : public Plan {
   }
 
   // Records the statistics of group i and returns 1 / std.
-  float finish(const Call& call, int64_t i, double mean, double variance) const {
+  T finish(const Call& call, int64_t i, double mean, double variance) const {
     const double std = std::sqrt(variance + eps_);
-    if (call.wanted(1)) store(call.output<float>(1) + i, static_cast<float>(mean), call.adds(1));
-    if (call.wanted(2)) store(call.output<float>(2) + i, static_cast<float>(std), call.adds(2));
-    return static_cast<float>(1 / std);
+    if (call.wanted(1)) store(call.output<T>(1) + i, static_cast<T>(mean), call.adds(1));
+    if (call.wanted(2)) store(call.output<T>(2) + i, static_cast<T>(std), call.adds(2));
+    return static_cast<T>(1 / std);
   }
 
   void row(const Call& call, int64_t r) const {
     const int64_t n = v_.length;
-    const float *x = call.input<float>(0) + r * n, *gamma = call.input<float>(1), *beta = call.input<float>(2);
+    const T *x = call.input<T>(0) + r * n, *gamma = call.input<T>(1), *beta = call.input<T>(2);
     double result;
     sums(x, run_of(n), &result);
-    const auto mean = static_cast<float>(result / static_cast<double>(n));
+    const auto mean = static_cast<T>(result / static_cast<double>(n));
     squared_deviations(x, &mean, run_of(n), &result);
-    const float inverse = finish(call, r, mean, result / static_cast<double>(n));
-    if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<float>(0) + r * n, n, call.adds(0));
+    const T inverse = finish(call, r, mean, result / static_cast<double>(n));
+    if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<T>(0) + r * n, n, call.adds(0));
   }
 
   void columns(const Call& call, int64_t o, int64_t first, int64_t n) const {
     const int64_t at = o * v_.length * v_.inner + first;
-    const float* x = call.input<float>(0) + at;
+    const T* x = call.input<T>(0) + at;
     const auto length = static_cast<double>(v_.length);
     const Block block = {v_.length, v_.inner, n, 1};
     double result[kBlockChannels];
-    float mean[kBlockChannels], inverse[kBlockChannels], scale[kBlockChannels], shift[kBlockChannels];
+    T mean[kBlockChannels], inverse[kBlockChannels], scale[kBlockChannels], shift[kBlockChannels];
     sums(x, block, result);
-    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<float>(result[c] / length);
+    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<T>(result[c] / length);
     squared_deviations(x, mean, block, result);
     for (int64_t c = 0; c < n; ++c) inverse[c] = finish(call, o * v_.inner + first + c, mean[c], result[c] / length);
     if (!call.wanted(0)) return;
     for (int64_t l = 0; l < v_.length; ++l) {
-      const float gamma = call.input<float>(1)[l];
-      std::fill_n(shift, n, call.input<float>(2)[l]);
+      const T gamma = call.input<T>(1)[l];
+      std::fill_n(shift, n, call.input<T>(2)[l]);
       for (int64_t c = 0; c < n; ++c) scale[c] = inverse[c] * gamma;
-      normalize(x + l * v_.inner, mean, scale, shift, call.output<float>(0) + at + l * v_.inner, {1, n, n, 1},
+      normalize(x + l * v_.inner, mean, scale, shift, call.output<T>(0) + at + l * v_.inner, {1, n, n, 1},
                 call.adds(0));
     }
   }
@@ -132,25 +136,25 @@ class LowLayerNorm final : public Plan {
   const double eps_;
 };
 
+template <class T>
 class LayerNormBackward final : public Plan {
  public:
   LayerNormBackward(const Signature& s, const LayerNormOptions& o)
       : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis) {
-    require_float(s);
     const int64_t n = s.inputs[1].size(), rows = v_.outer * v_.inner;
     require_sizes(s.inputs, {n, n, v_.length, rows, rows});
     require_sizes(s.outputs, {n, v_.length, v_.length});
     // Per thread: gradients of gamma and beta so far.
-    add_scratch(static_cast<size_t>(threads()) * 2 * static_cast<size_t>(v_.length) * sizeof(float));
+    add_scratch(static_cast<size_t>(threads()) * 2 * static_cast<size_t>(v_.length) * sizeof(T));
   }
 
  private:
   void execute(const Call& call) const override {
     const int64_t n = v_.length;
-    auto* partial = static_cast<float*>(call.context.scratch[0]);
-    std::fill_n(partial, threads() * 2 * n, 0.f);
+    auto* partial = static_cast<T*>(call.context.scratch[0]);
+    std::fill_n(partial, threads() * 2 * n, T(0));
     parallel_shares(v_.outer, [&](int64_t begin, int64_t end, int thread) {
-      float *gamma_grad = partial + thread * 2 * n, *beta_grad = gamma_grad + n;
+      T *gamma_grad = partial + thread * 2 * n, *beta_grad = gamma_grad + n;
       for (int64_t o = begin; o < end; ++o) {
         if (v_.inner == 1) {
           row(call, o, gamma_grad, beta_grad);
@@ -160,35 +164,35 @@ class LayerNormBackward final : public Plan {
       }
     });
     for (int64_t l = 0; l < n; ++l) {
-      float gamma_grad = 0, beta_grad = 0;
+      T gamma_grad = 0, beta_grad = 0;
       for (int t = 0; t < threads(); ++t) {
         gamma_grad += partial[t * 2 * n + l];
         beta_grad += partial[t * 2 * n + n + l];
       }
-      if (call.wanted(1)) store(call.output<float>(1) + l, gamma_grad, call.adds(1));
-      if (call.wanted(2)) store(call.output<float>(2) + l, beta_grad, call.adds(2));
+      if (call.wanted(1)) store(call.output<T>(1) + l, gamma_grad, call.adds(1));
+      if (call.wanted(2)) store(call.output<T>(2) + l, beta_grad, call.adds(2));
     }
   }
 
-  void row(const Call& call, int64_t r, float* gamma_grad, float* beta_grad) const {
+  void row(const Call& call, int64_t r, T* gamma_grad, T* beta_grad) const {
     const int64_t n = v_.length;
-    const float *g = call.input<float>(0) + r * n, *x = call.input<float>(1) + r * n, *gamma = call.input<float>(2);
-    const float mean = call.input<float>(3)[r], inverse = 1 / call.input<float>(4)[r];
+    const T *g = call.input<T>(0) + r * n, *x = call.input<T>(1) + r * n, *gamma = call.input<T>(2);
+    const T mean = call.input<T>(3)[r], inverse = 1 / call.input<T>(4)[r];
     double total, moment;
     scaled_gradient_sums(g, x, gamma, mean, inverse, n, gamma_grad, beta_grad, &total, &moment);
     if (!call.wanted(0)) return;
     const auto count = static_cast<double>(n);
-    combine_scaled(g, x, gamma, mean, inverse, static_cast<float>(-inverse * inverse * inverse * moment / count),
-                   static_cast<float>(-inverse * total / count), call.output<float>(0) + r * n, n, call.adds(0));
+    combine_scaled(g, x, gamma, mean, inverse, static_cast<T>(-inverse * inverse * inverse * moment / count),
+                   static_cast<T>(-inverse * total / count), call.output<T>(0) + r * n, n, call.adds(0));
   }
 
-  void strided(const Call& call, int64_t o, int64_t i, float* gamma_grad, float* beta_grad) const {
+  void strided(const Call& call, int64_t o, int64_t i, T* gamma_grad, T* beta_grad) const {
     const int64_t at = o * v_.length * v_.inner + i, group = o * v_.inner + i;
-    const float *g = call.input<float>(0) + at, *x = call.input<float>(1) + at, *gamma = call.input<float>(2);
-    const float mean = call.input<float>(3)[group], inverse = 1 / call.input<float>(4)[group];
+    const T *g = call.input<T>(0) + at, *x = call.input<T>(1) + at, *gamma = call.input<T>(2);
+    const T mean = call.input<T>(3)[group], inverse = 1 / call.input<T>(4)[group];
     double total = 0, moment = 0;
     for (int64_t l = 0; l < v_.length; ++l) {
-      const float d = g[l * v_.inner], centred = x[l * v_.inner] - mean;
+      const T d = g[l * v_.inner], centred = x[l * v_.inner] - mean;
       gamma_grad[l] += d * centred * inverse;
       beta_grad[l] += d;
       total += d * gamma[l];
@@ -196,9 +200,9 @@ class LayerNormBackward final : public Plan {
     }
     if (!call.wanted(0)) return;
     const auto count = static_cast<double>(v_.length);
-    const auto b = static_cast<float>(-inverse * inverse * inverse * moment / count);
-    const auto c = static_cast<float>(-inverse * total / count);
-    float* y = call.output<float>(0) + at;
+    const auto b = static_cast<T>(-inverse * inverse * inverse * moment / count);
+    const auto c = static_cast<T>(-inverse * total / count);
+    T* y = call.output<T>(0) + at;
     for (int64_t l = 0; l < v_.length; ++l) {
       const int64_t e = l * v_.inner;
       store(y + e, inverse * gamma[l] * g[e] + b * (x[e] - mean) + c, call.adds(0));
@@ -212,12 +216,15 @@ class LayerNormBackward final : public Plan {
 
 PlanPtr layer_norm(const Signature& signature, const LayerNormOptions& options) {
   counted(signature, 3, 3);
-  if (all_float(signature, {}, {1, 2})) return std::make_unique<LayerNorm>(signature, options);
+  if (all_double(signature)) return std::make_unique<LayerNorm<double>>(signature, options);
+  if (all_float(signature, {}, {1, 2})) return std::make_unique<LayerNorm<float>>(signature, options);
   return std::make_unique<LowLayerNorm>(signature, options);
 }
 
 PlanPtr layer_norm_backward(const Signature& signature, const LayerNormOptions& options) {
-  return std::make_unique<LayerNormBackward>(signature, options);
+  if (all_double(signature)) return std::make_unique<LayerNormBackward<double>>(signature, options);
+  require_float(signature);
+  return std::make_unique<LayerNormBackward<float>>(signature, options);
 }
 
 }  // namespace mx::cpu

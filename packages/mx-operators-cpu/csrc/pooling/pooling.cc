@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pooling by oneDNN where its definition agrees, by plain loops elsewhere.
+#include "common/float_types.h"
 #include "pooling/pooling.h"
 #include "pooling/pooling_loops.h"
 #include "onednn/primitive_program.h"
@@ -38,6 +39,13 @@ MemoryDesc channels_second(const Spec& spec, const PoolOptions& o) {
   return permuted(spec.shape, data_type(spec), order);
 }
 
+// Norms have one kernel, which knows channels before the spatial axes.
+bool by_lines(const Signature& s, const PoolOptions& o) {
+  require_double(s);
+  if (o.type == PoolType::lp && o.channels_last) throw Unsupported{};
+  return o.type != PoolType::lp;
+}
+
 struct Geometry {
   MemoryDesc data, out;
   Dims dense, pad_end;
@@ -70,6 +78,10 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
   require_whole(options.window);
   const Spec &x = signature.inputs[0], &y = signature.outputs[0];
   if (is_global_mean(x, y, options)) return global_mean(signature, bandwidth_cost(signature));
+  if (x.dtype == MX_FLOAT64) {
+    if (by_lines(signature, options)) return double_pooling(signature, options, pool_cost(signature, options));
+    return pooling_loops(signature, options, pool_cost(signature, options));
+  }
   const Geometry g(x, y, options);
   if (g.loops) return pooling_loops(signature, options, pool_cost(signature, options));
   ProgramBuilder builder(signature, pool_cost(signature, options));
@@ -83,6 +95,11 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
   require_whole(options.window);
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
   if (is_global_mean(x, y, options)) return global_mean_backward(signature, bandwidth_cost(signature));
+  if (x.dtype == MX_FLOAT64) {
+    const Cost cost = pool_cost(signature, options);
+    if (by_lines(signature, options)) return double_pooling_backward(signature, options, cost);
+    return pooling_backward_loops(signature, options, cost);
+  }
   const Geometry g(x, y, options);
   if (g.loops) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Window& w = options.window;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace mx::cpu {
 namespace {
@@ -57,7 +58,7 @@ class WindowPlan : public Plan {
           const Range rw(axes_[2], w);
           const int64_t count = include_pad_ ? rd.padded * rh.padded * rw.padded
                                              : rd.inside() * rh.inside() * rw.inside();
-          body(at, static_cast<float>(std::max<int64_t>(count, 1)), rd, rh, rw);
+          body(at, std::max<int64_t>(count, 1), rd, rh, rw);
         }
       }
     }
@@ -77,14 +78,16 @@ class WindowPlan : public Plan {
   }
 
   // value^p of an lp norm, and what undoes its sum.  Odd powers keep the sign.
-  float power(float value, int p) const {
-    if (p < 3) return p == 0 ? 1.f : p == 1 ? value : value * value;
-    const float magnitude = std::pow(std::fabs(value), static_cast<float>(p));
+  template <class T>
+  T power(T value, int p) const {
+    if (p < 3) return p == 0 ? T(1) : p == 1 ? value : value * value;
+    const T magnitude = std::pow(std::fabs(value), static_cast<T>(p));
     return p % 2 ? std::copysign(magnitude, value) : magnitude;
   }
-  float root(float value) const {
+  template <class T>
+  T root(T value) const {
     if (p_ < 3) return p_ == 1 ? value : std::sqrt(value);
-    return std::copysign(std::pow(std::fabs(value), 1 / static_cast<float>(p_)), value);
+    return std::copysign(std::pow(std::fabs(value), 1 / static_cast<T>(p_)), value);
   }
 
   const PoolType type_;
@@ -95,8 +98,14 @@ class WindowPlan : public Plan {
   int64_t in_plane_ = 0, out_plane_ = 0;
 };
 
+// What sums of elements are taken in.
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 template <class T>
 class PoolingLoops final : public WindowPlan {
+  using Sum = SumOf<T>;
+
  public:
   PoolingLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
       : WindowPlan(counted(s, 1, 1), options, cost, s.inputs[0].shape, s.outputs[0].shape) {}
@@ -112,55 +121,57 @@ class PoolingLoops final : public WindowPlan {
   }
 
   void plane(const T* x, T* y, bool add) const {
-    for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
-      float value = type_ == PoolType::max ? std::numeric_limits<float>::lowest() : 0.f;
+    for_windows([&](int64_t at, int64_t count, const Range& rd, const Range& rh, const Range& rw) {
+      Sum value = type_ == PoolType::max ? std::numeric_limits<Sum>::lowest() : Sum(0);
       for_elements(rd, rh, rw, [&](int64_t i) {
-        const auto e = static_cast<float>(x[i]);
+        const auto e = static_cast<Sum>(x[i]);
         value = type_ == PoolType::max ? (e > value || e != e ? e : value)
                                        : value + (type_ == PoolType::lp ? power(e, p_) : e);
         return true;
       });
-      if (type_ == PoolType::avg) value /= count;
+      if (type_ == PoolType::avg) value /= static_cast<Sum>(count);
       if (type_ == PoolType::lp) value = root(value);
-      y[at] = T(add ? static_cast<float>(y[at]) + value : value);
+      y[at] = T(add ? static_cast<Sum>(y[at]) + value : value);
     });
   }
 };
 
 template <class T>
 class PoolingBackwardLoops final : public WindowPlan {
+  using Sum = SumOf<T>;
+
  public:
   PoolingBackwardLoops(const Signature& s, const PoolOptions& options, const Cost& cost)
       : WindowPlan(counted(s, 3, 1), options, cost, s.inputs[1].shape, s.inputs[0].shape) {
     require_sizes(s.inputs, {planes_ * out_plane_, planes_ * in_plane_, planes_ * out_plane_});
     require_sizes(s.outputs, {planes_ * in_plane_});
-    // One plane of gradient per thread, in float whatever the element type.
-    add_scratch(static_cast<size_t>(threads()) * static_cast<size_t>(in_plane_) * sizeof(float));
+    // One plane of gradient per thread, in the type of sums.
+    add_scratch(static_cast<size_t>(threads()) * static_cast<size_t>(in_plane_) * sizeof(Sum));
   }
 
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
     parallel_shares(planes_, [&](int64_t begin, int64_t end, int thread) {
-      float* sums = static_cast<float*>(call.context.scratch[0]) + thread * in_plane_;
+      Sum* sums = static_cast<Sum*>(call.context.scratch[0]) + thread * in_plane_;
       for (int64_t p = begin; p < end; ++p) {
-        std::fill_n(sums, in_plane_, 0.f);
+        std::fill_n(sums, in_plane_, Sum(0));
         plane(call.input<T>(0) + p * out_plane_, call.input<T>(1) + p * in_plane_,
               call.input<T>(2) + p * out_plane_, sums);
         T* grad = call.output<T>(0) + p * in_plane_;
-        for (int64_t i = 0; i < in_plane_; ++i) grad[i] = T(call.adds(0) ? static_cast<float>(grad[i]) + sums[i] : sums[i]);
+        for (int64_t i = 0; i < in_plane_; ++i) grad[i] = T(call.adds(0) ? static_cast<Sum>(grad[i]) + sums[i] : sums[i]);
       }
     });
   }
 
-  void plane(const T* out_grad, const T* x, const T* y, float* sums) const {
-    for_windows([&](int64_t at, float count, const Range& rd, const Range& rh, const Range& rw) {
-      const auto g = static_cast<float>(out_grad[at]), result = static_cast<float>(y[at]);
-      const float share = type_ == PoolType::avg ? g / count : g;
+  void plane(const T* out_grad, const T* x, const T* y, Sum* sums) const {
+    for_windows([&](int64_t at, int64_t count, const Range& rd, const Range& rh, const Range& rw) {
+      const auto g = static_cast<Sum>(out_grad[at]), result = static_cast<Sum>(y[at]);
+      const Sum share = type_ == PoolType::avg ? g / static_cast<Sum>(count) : g;
       const bool flat = type_ == PoolType::lp && p_ > 1 && result == 0;  // no direction to go
-      const float below = type_ == PoolType::lp && !flat ? power(result, p_ - 1) : 1.f;
+      const Sum below = type_ == PoolType::lp && !flat ? power(result, p_ - 1) : Sum(1);
       for_elements(rd, rh, rw, [&](int64_t i) {
-        const auto e = static_cast<float>(x[i]);
+        const auto e = static_cast<Sum>(x[i]);
         if (type_ == PoolType::max) {
           if (e != result && !(e != e && result != result)) return true;
           sums[i] += g;
@@ -175,6 +186,7 @@ class PoolingBackwardLoops final : public WindowPlan {
 
 template <template <class> class Loops>
 PlanPtr make(const Signature& signature, const PoolOptions& options, const Cost& cost) {
+  if (signature.inputs[0].dtype == MX_FLOAT64) return std::make_unique<Loops<double>>(signature, options, cost);
   if (signature.inputs[0].dtype == MX_BFLOAT16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
   return std::make_unique<Loops<float>>(signature, options, cost);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softmax/softmax.h"
+#include "softmax/double_softmax.h"
 #include "onednn/primitive_program.h"
 #include "softmax/softmax_rows.h"
 
@@ -55,6 +56,7 @@ int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
 
 PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
   require_counts(signature, 1, 2, 1, 1);
+  if (signature.outputs[0].dtype == MX_FLOAT64) return double_softmax(signature, options);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows(signature, length, options.logarithm, options.temperature);
   const DataType type = data_type(signature.inputs[0]);
@@ -73,6 +75,7 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
 
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
   require_counts(signature, 2, 3, 1, 1);
+  if (signature.outputs[0].dtype == MX_FLOAT64) return double_softmax_backward(signature, options);
   if (const int64_t length = row_length(options, signature))
     return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
   const DataType type = data_type(signature.inputs[0]);

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import channels_last, filled, float32_or_bfloat16, tensors
+from mx_operators_cpu.signature import channels_last, filled, native_floats, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -38,7 +38,7 @@ def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) ->
 def supported(call: KernelCall) -> bool:
     """A norm has its exponent."""
     p: Any = call.params
-    return float32_or_bfloat16(call) and (p.pool_type != "lp" or p.p_value is not None)
+    return native_floats(call) and (p.pool_type != "lp" or p.p_value is not None)
 
 
 def pooling(call: KernelCall) -> object | None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import float32_or_bfloat16, tensors
+from mx_operators_cpu.signature import native_floats, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -19,7 +19,7 @@ def supported(call: KernelCall) -> bool:
     """One element type, and no lengths per row."""
     p: Any = call.params
     same = len({t.dtype for t in (*call.inputs, *call.outputs)}) == 1
-    return float32_or_bfloat16(call) and same and not p.use_length
+    return native_floats(call) and same and not p.use_length
 
 
 def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:

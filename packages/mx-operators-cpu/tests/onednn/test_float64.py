@@ -96,3 +96,90 @@ def test_deconvolution(window: tuple[tuple[int, ...], ...], groups: int) -> None
 def test_a_convolution_larger_than_its_blocks() -> None:
     attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 300, "no_bias": True}
     _verify("Convolution", attrs, (1, 40, 20, 30), (300, 40, 3, 3))
+
+
+POOLINGS = [{"pool_type": "max"}, {"pool_type": "avg"}, {"pool_type": "avg", "count_include_pad": False},
+            {"pool_type": "sum"}, {"pool_type": "lp", "p_value": 2}, {"pool_type": "lp", "p_value": 3}]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", POOLINGS)
+@pytest.mark.parametrize(
+    ("sizes", "window"),
+    [
+        ((7, 8), {"kernel": (2, 3), "stride": (2, 1)}),
+        ((9, 150), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+        ((8, 7), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pooling_convention": "full"}),
+        ((40,), {"kernel": (3,), "stride": (2,), "pooling_convention": "same"}),
+        ((4, 5, 6), {"kernel": (2, 2, 3), "stride": (2, 2, 2)}),
+        ((5, 66), {"global_pool": True}),
+    ],
+)
+def test_pooling(kind: dict[str, Any], sizes: tuple[int, ...], window: dict[str, Any]) -> None:
+    _verify("Pooling", kind | window, (2, 3, *sizes))
+    if kind["pool_type"] != "lp" and len(sizes) > 1:
+        layout = {2: "NHWC", 3: "NDHWC"}[len(sizes)]
+        _verify("Pooling", kind | window | {"layout": layout}, (2, *sizes, 70))
+
+
+def test_maxima_of_equals_and_of_nothing_that_compares() -> None:
+    data = np.zeros((1, 2, 6, 30))
+    data[0, 1, 2, 3] = np.nan
+    attrs = {"pool_type": "max", "kernel": (3, 3), "stride": (2, 2)}
+    plans.verify("Pooling", attrs, [data], rtol=0, atol=0)
+    plans.verify("Pooling", {"pool_type": "max", "global_pool": True}, [data], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("temperature", [None, 0.3, -2.0])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((3, 5), -1), ((2, 200), 1), ((1000,), 0), ((7, 4, 70), 1), ((5, 1, 3), 0), ((4, 1), 1)],
+)
+def test_softmax(name: str, shape: tuple[int, ...], axis: int, temperature: float | None) -> None:
+    attrs = {"axis": axis} | ({} if temperature is None else {"temperature": temperature})
+    _verify(name, attrs, shape)
+
+
+def test_softmax_of_extremes() -> None:
+    data = np.array([[1e307, -1e307, 0], [-np.inf, 1, 2], [700, 0, -800], [-750.0, -745.0, 5.0]])
+    for name in ("softmax", "log_softmax"):
+        plans.verify(name, {}, [data], rtol=1e-12, atol=1e-300, gradient=False)
+
+
+@pytest.mark.parametrize("more", [{}, {"multi_output": True}, {"use_ignore": True, "normalization": "valid"},
+                                  {"smooth_alpha": 0.1}, {"preserve_shape": True}])  # fmt: skip
+def test_softmax_output(more: dict[str, Any]) -> None:
+    rng = np.random.default_rng(6)
+    shape = (4, 5) if "preserve_shape" not in more else (4, 3, 5)
+    if "multi_output" in more:
+        shape = (4, 5, 3)
+    labels = (4, 3) if len(shape) == 3 else (4,)
+    label = rng.integers(0, 5, labels).astype(np.float64)
+    attrs = {"grad_scale": 0.7, "ignore_label": 2.0, **more}
+    plans.verify("SoftmaxOutput", attrs, [rng.standard_normal(shape), label], rtol=1e-12, atol=1e-12)
+    _verify("SoftmaxActivation", {"mode": "channel"}, (2, 3, 4, 5))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((6, 70), -1), ((3, 7, 70), 1), ((2, 1, 5), 1), ((200, 3), 0)])
+def test_layer_norm(shape: tuple[int, ...], axis: int) -> None:
+    _verify("LayerNorm", {"axis": axis}, shape, (shape[axis],), (shape[axis],))
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 6, 1), (1, 6, 900)])
+def test_group_and_instance_norm(shape: tuple[int, ...]) -> None:
+    _verify("GroupNorm", {"num_groups": 3}, shape, (3,), (3,))
+    _verify("InstanceNorm", {}, shape, (6,), (6,))
+
+
+@pytest.mark.parametrize("is_train", [False, True])
+@pytest.mark.parametrize("more", [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4, 70, 3, 5), 1), ((9, 3, 130), -1), ((5, 6), 1), ((3, 4, 50, 70), 1)]
+)
+def test_batch_norm(shape: tuple[int, ...], axis: int, more: dict[str, Any], is_train: bool) -> None:
+    rng = np.random.default_rng(4)
+    channels = (shape[axis],)
+    inputs = [rng.standard_normal(s) for s in (shape, channels, channels, channels)]
+    inputs.append(rng.uniform(0.5, 2, channels))
+    attrs = {"axis": axis, **more}
+    plans.verify("BatchNorm", attrs, inputs, is_train=is_train, rtol=1e-11, atol=1e-12)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// float64 functions without branches, like those of math32.h.  Polynomials are Taylor's: on the reduced range what
+// they leave out is below half an ulp.
+#pragma once
+
+#include "common/math32.h"
+
+namespace mx::cpu {
+
+constexpr double kMagic64 = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+
+MX_INLINE double power_of_two(int64_t n) { return double_of(static_cast<uint64_t>(n + 1023) << 52); }
+
+// x = n ln2 + r with |r| <= ln2 / 2.
+struct Reduced64 {
+  int64_t n;
+  double r;
+};
+MX_INLINE Reduced64 reduce_ln2(double x) {
+  const double shifted = x * 1.4426950408889634 + kMagic64;
+  const double n = shifted - kMagic64;
+  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  return {static_cast<int64_t>(bits_of(shifted) - bits_of(kMagic64)), r};
+}
+
+// exp(r) - 1 on the reduced range.
+MX_INLINE double expm1_reduced(double r) {
+  const double r2 = r * r, r4 = r2 * r2;
+  const double a = r * (1.0 / 6) + 0.5;
+  const double b = r * (1.0 / 120) + 1.0 / 24;
+  const double c = r * (1.0 / 5040) + 1.0 / 720;
+  const double d = r * (1.0 / 362880) + 1.0 / 40320;
+  const double e = r * (1.0 / 39916800) + 1.0 / 3628800;
+  const double f = r * (1.0 / 6227020800) + 1.0 / 479001600;
+  return (((f * r2 + e) * r4 + (d * r2 + c)) * r4 + (b * r2 + a)) * r2 + r;
+}
+
+MX_INLINE double exp64(double x) {
+  x = x > 710.0 ? 710.0 : x;
+  x = x < -746.0 ? -746.0 : x;
+  const Reduced64 reduced = reduce_ln2(x);
+  // Two factors: the result may be subnormal.  Shifted as a positive number, which every instruction set can.
+  const auto half = static_cast<int64_t>(static_cast<uint64_t>(reduced.n + 2048) >> 1) - 1024;
+  return (1.0 + expm1_reduced(reduced.r)) * power_of_two(half) * power_of_two(reduced.n - half);
+}
+
+// expm1(t) / (expm1(t) + 2) with t = 2|x|: 1 from 20 on, so the reduction needs no limits.
+MX_INLINE double tanh64(double x) {
+  const double magnitude = double_of(bits_of(x) & 0x7fffffffffffffffu);
+  const Reduced64 reduced = reduce_ln2(2.0 * (magnitude > 20.0 ? 20.0 : magnitude));
+  const double scale = power_of_two(reduced.n);
+  const double t = scale * expm1_reduced(reduced.r) + (scale - 1.0);
+  return double_of(bits_of(t / (t + 2.0)) | (bits_of(x) & 0x8000000000000000u));
+}
+
+MX_INLINE double sigmoid64(double x) { return 1.0 / (1.0 + exp64(-x)); }
+
+}  // namespace mx::cpu

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Maxima, means and sums over windows in float64, a line of results at a time: neighbours along the width, or
+// neighbouring channels where those are last.
+#include <algorithm>
+#include <limits>
+
+#include "common/clones.h"
+#include "common/float_types.h"
+#include "pooling/pooling_loops.h"
+#include "simd/loops.h"
+
+namespace mx::cpu {
+namespace {
+
+constexpr int64_t kLine = 64;  // results of a line at most
+
+MX_CLONES void take_largest(double* __restrict best, const double* __restrict x, int64_t stride, int64_t n) {
+  if (stride == 1) for (int64_t i = 0; i < n; ++i) best[i] = x[i] > best[i] || x[i] != x[i] ? x[i] : best[i];
+  else
+    for (int64_t i = 0; i < n; ++i) {
+      const double e = x[i * stride];
+      best[i] = e > best[i] || e != e ? e : best[i];
+    }
+}
+
+MX_CLONES void take_sum(double* __restrict sum, const double* __restrict x, int64_t stride, int64_t n) {
+  if (stride == 1) for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
+  else for (int64_t i = 0; i < n; ++i) sum[i] += x[i * stride];
+}
+
+MX_CLONES void add_shares(double* __restrict grad, const double* __restrict share, int64_t stride, int64_t n) {
+  if (stride == 1) for (int64_t i = 0; i < n; ++i) grad[i] += share[i];
+  else for (int64_t i = 0; i < n; ++i) grad[i * stride] += share[i];
+}
+
+// Adds what is left of `share` where x is the result, which takes it.
+MX_CLONES void add_to_first(double* __restrict grad, const double* __restrict x, const double* __restrict result,
+                            double* __restrict share, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double e = x[i * stride];
+    const bool found = e == result[i] || (e != e && result[i] != result[i]);
+    grad[i * stride] += found ? share[i] : 0.0;
+    share[i] = found ? 0.0 : share[i];
+  }
+}
+
+struct Axis {
+  int64_t in, out, kernel, stride, pad;
+
+  int64_t start(int64_t o) const { return o * stride - pad; }
+  int64_t begin(int64_t o) const { return std::max<int64_t>(start(o), 0); }
+  int64_t end(int64_t o) const { return std::max(std::min(start(o) + kernel, in), begin(o)); }
+  // What a mean divides by.
+  int64_t counted(int64_t o, bool with_pad) const {
+    return with_pad ? std::min(start(o) + kernel, in + pad) - start(o) : end(o) - begin(o);
+  }
+};
+
+// Lines are computed for one channel, or for some where channels are last: a slab of the tensors.
+class LinePlan : public Plan {
+ protected:
+  LinePlan(const Signature& signature, const PoolOptions& o, const Cost& cost, const Spec& data, const Spec& out)
+      : Plan(signature, cost), type_(o.type), with_pad_(o.count_include_pad), last_(o.channels_last) {
+    const Dims &x = data.shape, &y = out.shape;
+    const size_t spatial = o.window.kernel.size(), before = last_ ? 1 : 2, channel = last_ ? spatial + 1 : 1;
+    if (spatial < 1 || spatial > 3 || x.size() != spatial + 2 || y.size() != x.size() || x[0] != y[0] ||
+        x[channel] != y[channel] || o.type == PoolType::lp)
+      throw Unsupported{};
+    for (size_t i = 0; i < spatial; ++i) {
+      const Axis axis = {x[before + i], y[before + i], o.window.kernel[i], o.window.stride[i], o.window.pad[i]};
+      for (const int64_t n : {axis.in, axis.out, axis.kernel, axis.stride, axis.pad})
+        if (n > std::numeric_limits<int32_t>::max()) throw Unsupported{};
+      axes_[3 - spatial + i] = axis;
+    }
+    batch_ = x[0], channels_ = x[channel];
+    narrow_ = !last_ && axes_[2].out < 4;
+    in_ = axes_[0].in * axes_[1].in * axes_[2].in;
+    out_ = axes_[0].out * axes_[1].out * axes_[2].out;
+  }
+
+  // A line of results: where it begins, how many there are, and what each counts.
+  struct Line {
+    int64_t d, h, w, n;
+    int64_t at;
+  };
+  struct Slab {
+    int64_t in, out, width;  // where it begins in the tensors; its channels
+  };
+
+  template <class Body>
+  void for_slabs(const Body& body) const {
+    const int64_t blocks = last_ ? (channels_ + kLine - 1) / kLine : channels_;
+    parallel_for(batch_ * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slab = begin; slab < end; ++slab) {
+        const int64_t image = slab / blocks, first = slab % blocks * (last_ ? kLine : 1);
+        const int64_t step = last_ ? 1 : in_, out_step = last_ ? 1 : out_;
+        body(Slab{image * channels_ * in_ + first * step, image * channels_ * out_ + first * out_step,
+                  last_ ? std::min(kLine, channels_ - first) : 1});
+      }
+    });
+  }
+
+  template <class Body>
+  void for_lines(const Slab& slab, const Body& body) const {
+    const int64_t step = last_ ? channels_ : 1, most = last_ || narrow_ ? 1 : kLine;
+    for (int64_t d = 0; d < axes_[0].out; ++d)
+      for (int64_t h = 0; h < axes_[1].out; ++h)
+        for (int64_t w = 0; w < axes_[2].out; w += most)
+          body(Line{d, h, w, last_ ? slab.width : std::min(most, axes_[2].out - w),
+                    slab.out + ((d * axes_[1].out + h) * axes_[2].out + w) * step});
+  }
+
+  // Calls body(first result, n, place of the first one's element, stride) for each element of the windows.
+  template <class Body>
+  void for_taps(const Slab& slab, const Line& line, const Body& body) const {
+    const Axis& width = axes_[2];
+    for (int64_t d = axes_[0].begin(line.d); d < axes_[0].end(line.d); ++d)
+      for (int64_t h = axes_[1].begin(line.h); h < axes_[1].end(line.h); ++h) {
+        const int64_t row = (d * axes_[1].in + h) * width.in;
+        if (last_) {
+          for (int64_t w = width.begin(line.w); w < width.end(line.w); ++w)
+            body(0, line.n, slab.in + (row + w) * channels_, int64_t{1});
+          continue;
+        }
+        for (int64_t k = 0; k < width.kernel; ++k) {
+          const int64_t x = width.start(line.w) + k, s = width.stride;
+          if (x >= width.in) break;
+          int64_t begin = 0, end = line.n;
+          if (x < 0) begin = std::min((-x + s - 1) / s, end);
+          if (x + (end - 1) * s >= width.in) end = std::max((width.in - x + s - 1) / s, begin);
+          if (begin < end) body(begin, end - begin, slab.in + row + x + begin * s, s);
+        }
+      }
+  }
+
+  // Calls body(place, n) for each row of elements of a single result's window.
+  template <class Body>
+  void for_rows(const Slab& slab, const Line& line, const Body& body) const {
+    const int64_t first = axes_[2].begin(line.w), n = axes_[2].end(line.w) - first;
+    for (int64_t d = axes_[0].begin(line.d); d < axes_[0].end(line.d); ++d)
+      for (int64_t h = axes_[1].begin(line.h); h < axes_[1].end(line.h); ++h)
+        body(slab.in + (d * axes_[1].in + h) * axes_[2].in + first, n);
+  }
+
+  double count(const Line& line, int64_t i) const {
+    const int64_t n = axes_[0].counted(line.d, with_pad_) * axes_[1].counted(line.h, with_pad_) *
+                      axes_[2].counted(last_ ? line.w : line.w + i, with_pad_);
+    return static_cast<double>(std::max<int64_t>(n, 1));
+  }
+
+  const PoolType type_;
+  const bool with_pad_, last_;
+  bool narrow_ = false;  // few results lie side by side: windows are gone through one by one
+  Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
+  int64_t batch_ = 0, channels_ = 0, in_ = 0, out_ = 0;
+};
+
+class DoublePooling final : public LinePlan {
+ public:
+  DoublePooling(const Signature& s, const PoolOptions& o, const Cost& cost)
+      : LinePlan(counted(s, 1, 1), o, cost, s.inputs[0], s.outputs[0]) {}
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const bool largest = type_ == PoolType::max, add = call.adds(0);
+    const double* x = call.input<double>(0);
+    double* y = call.output<double>(0);
+    const Fold fold = loops().fold_row[F64][largest ? kMax : kSum];
+    for_slabs([&](const Slab& slab) {
+      for_lines(slab, [&](const Line& line) {
+        double result[kLine];
+        std::fill_n(result, line.n, largest ? std::numeric_limits<double>::lowest() : 0.0);
+        if (narrow_)
+          for_rows(slab, line, [&](int64_t at, int64_t n) { fold(result, x + at, static_cast<size_t>(n)); });
+        else
+          for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
+            largest ? take_largest(result + first, x + at, stride, n) : take_sum(result + first, x + at, stride, n);
+          });
+        double* to = y + line.at;
+        for (int64_t i = 0; i < line.n; ++i) {
+          const double value = type_ == PoolType::avg ? result[i] / count(line, i) : result[i];
+          to[i] = add ? to[i] + value : value;
+        }
+      });
+    });
+  }
+};
+
+class DoublePoolingBackward final : public LinePlan {
+ public:
+  DoublePoolingBackward(const Signature& s, const PoolOptions& o, const Cost& cost)
+      : LinePlan(counted(s, 3, 1), o, cost, s.inputs[1], s.inputs[0]) {
+    require_sizes(s.inputs, {s.inputs[0].size(), s.inputs[1].size(), s.inputs[0].size()});
+    require_sizes(s.outputs, {s.inputs[1].size()});
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const double *heads = call.input<double>(0), *x = call.input<double>(1), *y = call.input<double>(2);
+    double* grad = call.output<double>(0);
+    for_slabs([&](const Slab& slab) {
+      if (!call.adds(0)) clear(grad, slab);
+      for_lines(slab, [&](const Line& line) {
+        double share[kLine];
+        for (int64_t i = 0; i < line.n; ++i)
+          share[i] = type_ == PoolType::avg ? heads[line.at + i] / count(line, i) : heads[line.at + i];
+        if (narrow_) return add_rows(slab, line, share, x, y, grad);
+        for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
+          if (type_ == PoolType::max)
+            add_to_first(grad + at, x + at, y + line.at + first, share + first, stride, n);
+          else
+            add_shares(grad + at, share + first, stride, n);
+        });
+      });
+    });
+  }
+
+  void add_rows(const Slab& slab, const Line& line, double* share, const double* x, const double* y,
+                double* grad) const {
+    for_rows(slab, line, [&](int64_t at, int64_t n) {
+      if (type_ != PoolType::max) {
+        for (int64_t i = 0; i < n; ++i) grad[at + i] += *share;
+      } else {
+        for (int64_t i = 0; i < n && *share != 0; ++i) add_to_first(grad + at + i, x + at + i, y + line.at, share, 1, 1);
+      }
+    });
+  }
+
+  void clear(double* grad, const Slab& slab) const {
+    if (!last_) return static_cast<void>(std::fill_n(grad + slab.in, in_, 0.0));
+    for (int64_t i = 0; i < in_; ++i) std::fill_n(grad + slab.in + i * channels_, slab.width, 0.0);
+  }
+};
+
+}  // namespace
+
+PlanPtr double_pooling(const Signature& s, const PoolOptions& options, const Cost& cost) {
+  require_double(s);
+  return std::make_unique<DoublePooling>(s, options, cost);
+}
+
+PlanPtr double_pooling_backward(const Signature& s, const PoolOptions& options, const Cost& cost) {
+  require_double(s);
+  return std::make_unique<DoublePoolingBackward>(s, options, cost);
+}
+
+}  // namespace mx::cpu

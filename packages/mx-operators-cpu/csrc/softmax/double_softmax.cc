@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Softmax in float64 along any axis: rows where the axis is last, else neighbouring columns side by side.
+#include "softmax/double_softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "common/clones.h"
+#include "common/float_types.h"
+#include "common/math64.h"
+
+namespace mx::cpu {
+namespace {
+
+constexpr int64_t kColumns = 64;  // side by side
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+// One softmax: `length` numbers.  Exponents are relative to `top`, the largest of factor * x.
+
+MX_CLONES double row_top(const double* x, int64_t length, double factor) {
+  double top = kLowest;
+#pragma omp simd reduction(max : top)
+  for (int64_t i = 0; i < length; ++i) top = x[i] * factor > top ? x[i] * factor : top;
+  return top;
+}
+
+MX_CLONES double row_powers(const double* x, double* y, int64_t length, double factor, double top) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < length; ++i) {
+    y[i] = exp64(x[i] * factor - top);
+    sum += y[i];
+  }
+  return sum;
+}
+
+MX_CLONES double row_power_sum(const double* x, int64_t length, double factor, double top) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < length; ++i) sum += exp64(x[i] * factor - top);
+  return sum;
+}
+
+// y = x * factor + shift
+MX_CLONES void row_linear(const double* x, double* y, int64_t length, double factor, double shift) {
+  for (int64_t i = 0; i < length; ++i) y[i] = x[i] * factor + shift;
+}
+
+MX_CLONES double row_sum(const double* g, int64_t length) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < length; ++i) sum += g[i];
+  return sum;
+}
+
+MX_CLONES double row_product_sum(const double* g, const double* y, int64_t length) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < length; ++i) sum += g[i] * y[i];
+  return sum;
+}
+
+// d = (g - along * weight) * scale: of softmax y weighs both, of its logarithm exp(y) the sum alone.
+MX_CLONES void row_gradient(const double* g, const double* y, double* d, int64_t length, double along, double factor,
+                            bool logarithm) {
+  if (logarithm) for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - exp64(y[i]) * along) * factor;
+  else for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - along) * y[i] * factor;
+}
+
+// n softmaxes side by side, their numbers `step` apart.
+
+MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step, int64_t n, double factor,
+                       bool logarithm) {
+  double top[kColumns], sum[kColumns];
+  std::fill_n(top, n, kLowest);
+  std::fill_n(sum, n, 0.0);
+  for (int64_t l = 0; l < length; ++l)
+    for (int64_t i = 0; i < n; ++i) top[i] = x[l * step + i] * factor > top[i] ? x[l * step + i] * factor : top[i];
+  for (int64_t l = 0; l < length; ++l)
+    for (int64_t i = 0; i < n; ++i) {
+      const double power = exp64(x[l * step + i] * factor - top[i]);
+      y[l * step + i] = power;
+      sum[i] += power;
+    }
+  if (logarithm) {
+    for (int64_t i = 0; i < n; ++i) sum[i] = top[i] + std::log(sum[i]);
+    for (int64_t l = 0; l < length; ++l)
+      for (int64_t i = 0; i < n; ++i) y[l * step + i] = x[l * step + i] * factor - sum[i];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) sum[i] = 1 / sum[i];
+  for (int64_t l = 0; l < length; ++l)
+    for (int64_t i = 0; i < n; ++i) y[l * step + i] *= sum[i];
+}
+
+MX_CLONES void column_gradients(const double* g, const double* y, double* d, int64_t length, int64_t step, int64_t n,
+                                double factor, bool logarithm) {
+  double along[kColumns];
+  std::fill_n(along, n, 0.0);
+  for (int64_t l = 0; l < length; ++l) {
+    const double *head = g + l * step, *out = y + l * step;
+    if (logarithm) for (int64_t i = 0; i < n; ++i) along[i] += head[i];
+    else for (int64_t i = 0; i < n; ++i) along[i] += head[i] * out[i];
+  }
+  for (int64_t l = 0; l < length; ++l) {
+    const double *head = g + l * step, *out = y + l * step;
+    double* to = d + l * step;
+    if (logarithm) for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - exp64(out[i]) * along[i]) * factor;
+    else for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - along[i]) * out[i] * factor;
+  }
+}
+
+class DoubleSoftmax final : public Plan {
+ public:
+  DoubleSoftmax(const Signature& s, const SoftmaxOptions& o, bool backward)
+      : Plan(s, {40.0 * static_cast<double>(s.outputs[0].size()), 2.0 * static_cast<double>(s.outputs[0].bytes())}),
+        v_(o.view, o.axis), factor_(1 / o.temperature), logarithm_(o.logarithm), backward_(backward) {
+    require_double(s);
+    const int64_t size = s.outputs[0].size();
+    if (product(o.view) != size || s.inputs.size() < (backward ? 2 : 1) || s.inputs[0].size() != size ||
+        (backward && s.inputs[1].size() != size))
+      throw Unsupported{};
+  }
+
+ private:
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const double *first = call.input<double>(0), *second = backward_ ? call.input<double>(1) : nullptr;
+    double* to = call.target<double>(0);
+    const int64_t blocks = (v_.inner + kColumns - 1) / kColumns, step = v_.length * v_.inner;
+    parallel_shares(v_.outer * blocks, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t column = b % blocks * kColumns, at = b / blocks * step + column;
+        const int64_t n = std::min(kColumns, v_.inner - column);
+        if (v_.inner == 1) backward_ ? back(first + at, second + at, to + at) : forward(first + at, to + at);
+        else if (backward_) column_gradients(first + at, second + at, to + at, v_.length, v_.inner, n, factor_, logarithm_);
+        else columns(first + at, to + at, v_.length, v_.inner, n, factor_, logarithm_);
+      }
+    });
+  }
+  bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
+
+  void forward(const double* x, double* y) const {
+    const double top = row_top(x, v_.length, factor_);
+    if (logarithm_) {
+      row_linear(x, y, v_.length, factor_, -top - std::log(row_power_sum(x, v_.length, factor_, top)));
+    } else {
+      row_linear(y, y, v_.length, 1 / row_powers(x, y, v_.length, factor_, top), 0);
+    }
+  }
+
+  void back(const double* g, const double* y, double* d) const {
+    const double along = logarithm_ ? row_sum(g, v_.length) : row_product_sum(g, y, v_.length);
+    row_gradient(g, y, d, v_.length, along, factor_, logarithm_);
+  }
+
+  const AxisView v_;
+  const double factor_;
+  const bool logarithm_, backward_;
+};
+
+}  // namespace
+
+PlanPtr double_softmax(const Signature& s, const SoftmaxOptions& options) {
+  return std::make_unique<DoubleSoftmax>(s, options, false);
+}
+
+PlanPtr double_softmax_backward(const Signature& s, const SoftmaxOptions& options) {
+  return std::make_unique<DoubleSoftmax>(s, options, true);
+}
+
+}  // namespace mx::cpu
