@@ -22,7 +22,7 @@ def expression_plan(
     outputs: _Tensors,
     mutated: Sequence[int] = ...,
     wide_scalars: bool = False,
-) -> Any:
+) -> object:
     """Evaluates an elementwise expression in its serialised form.
 
     Expression outputs beyond `outputs` are written to the inputs `mutated`. With `wide_scalars`,
@@ -36,7 +36,7 @@ def reduce_plan(
     reduced: Sequence[bool],
     mean: bool = False,
     root: bool = False,
-) -> Any:
+) -> object:
     """Reduces the marked axes of the first input.
 
     `op` is sum, prod, max, min, nansum, nanprod, sum_abs or sum_square; `mean` divides by the
@@ -49,7 +49,7 @@ def move_plan(
     moves: Sequence[_Move],
     fill_values: Sequence[tuple[int, float, int | None]] = ...,
     n_scalars: int = 0,
-) -> Any:
+) -> object:
     """Copies between strided views: (input, output, sizes, strides, strides, offset, offset).
 
     Backgrounds (output, number, run-time scalar or None) are painted first.
@@ -57,7 +57,7 @@ def move_plan(
 
 def pad_plan(
     inputs: _Tensors, outputs: _Tensors, *, before: Sequence[int], behind: Sequence[int], mode: str
-) -> Any:
+) -> object:
     """Puts something around an array: run-time scalar 0 (constant), its edge or its reflection (reflect)."""
 
 def index_plan(
@@ -74,7 +74,7 @@ def index_plan(
     n: int,
     inner: int,
     per_element: bool = False,
-) -> Any:
+) -> object:
     """Rows gathered (`action` "gather") or scattered into zeros ("add", "set").
 
     The table is (outer, *extents, inner), indices are (len(extents), n), rows (outer, n, inner);
@@ -82,12 +82,12 @@ def index_plan(
     `bounds` is clip, wrap or raise.
     """
 
-def one_hot_plan(inputs: _Tensors, outputs: _Tensors, depth: int) -> Any:
+def one_hot_plan(inputs: _Tensors, outputs: _Tensors, depth: int) -> object:
     """Rows of `depth` elements: scalar 0 at the index, scalar 1 elsewhere."""
 
 def arg_plan(
     inputs: _Tensors, outputs: _Tensors, *, outer: int, extent: int, inner: int, largest: bool
-) -> Any:
+) -> object:
     """First position of the extremum along the middle axis of (outer, extent, inner)."""
 
 def order_plan(
@@ -101,7 +101,7 @@ def order_plan(
     k: int,
     ascending: bool,
     results: Sequence[str],
-) -> Any:
+) -> object:
     """The first k elements, in stable order, of the middle axis of input `data`, (outer, extent, inner).
 
     `results` says what each output is: values, positions, mask, or scatter: the first input's
@@ -110,12 +110,12 @@ def order_plan(
 
 def resample_plan(
     inputs: _Tensors, outputs: _Tensors, *, height: int, width: int, rows: _Mixing, columns: _Mixing
-) -> Any:
+) -> object:
     """rows · image · columnsᵀ of every image (height, width) of the first input."""
 
 def composite_plan(
     inputs: _Tensors, outputs: _Tensors, temporaries: _Tensors, parts: Sequence[_Part], n_scalars: int = 0
-) -> Any:
+) -> object:
     """Plans run one after the other: (plan, inputs, outputs, scalars, runs always).
 
     Tensors are numbered: inputs, outputs, temporaries. A scalar is a number, or a run-time scalar.
@@ -132,7 +132,7 @@ def row_plan(
     inner: int,
     batch_first: bool = False,
     lengths: int | None = None,
-) -> Any:
+) -> object:
     """Rows of `inner` elements of sequences (steps, batch), or (batch, steps), copied by a rule.
 
     `rule` is mask (scalar 0 behind the end), last, spread (the gradient of last), reverse or
@@ -148,13 +148,13 @@ def random_plan(
     blocks: int,
     low: int = 0,
     high: int = 0,
-) -> Any:
+) -> object:
     """Random numbers; `distribution` is uniform, normal, exponential or integers.
 
     `blocks` is the number of Philox counters a run takes; `low` and `high` are for integers.
     """
 
-def dropout_plan(inputs: _Tensors, outputs: _Tensors, *, p: float, active: bool, blocks: int) -> Any:
+def dropout_plan(inputs: _Tensors, outputs: _Tensors, *, p: float, active: bool, blocks: int) -> object:
     """Data times mask, and the mask: 0 with probability p, else 1 / (1 − p); 1 if not active."""
 
 def ctc_plan(
@@ -164,13 +164,13 @@ def ctc_plan(
     blank_first: bool,
     data_lengths: int | None,
     label_lengths: int | None,
-) -> Any:
+) -> object:
     """Losses (N,) and their slopes (T, N, C) of data (T, N, C) and label (N, L).
 
     Blank is class 0 and padding 0, or the last class and −1; lengths are positions among the inputs.
     """
 
-def box_iou_plan(inputs: _Tensors, outputs: _Tensors, *, center: bool) -> Any:
+def box_iou_plan(inputs: _Tensors, outputs: _Tensors, *, center: bool) -> object:
     """Overlaps (n, m) of boxes (n, 4) and (m, 4), in centre or corner form."""
 
 def box_nms_plan(
@@ -187,21 +187,21 @@ def box_nms_plan(
     force: bool,
     center_in: bool,
     center_out: bool,
-) -> Any:
+) -> object:
     """Surviving rows of data (batch, n, width), best first, then −1; where they came from (batch, n)."""
 
-def box_nms_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def box_nms_backward_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Rows of the out-gradient (batch, n, width) back where they came from (batch, n)."""
 
 def bipartite_plan(
     inputs: _Tensors, outputs: _Tensors, *, ascending: bool, threshold: float, topk: int
-) -> Any:
+) -> object:
     """Per row the column, per column the row matched by scores (batch, rows, columns), or −1."""
 
-def box_encode_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def box_encode_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Targets and mask from samples, matches, anchors, references, means and standard deviations."""
 
-def box_decode_plan(inputs: _Tensors, outputs: _Tensors, *, corner: bool) -> Any:
+def box_decode_plan(inputs: _Tensors, outputs: _Tensors, *, corner: bool) -> object:
     """Boxes from offsets and anchors; run-time scalars: four factors and the limit of growth."""
 
 def multibox_prior_plan(
@@ -215,7 +215,7 @@ def multibox_prior_plan(
     steps: tuple[float, float],
     offsets: tuple[float, float],
     clip: bool,
-) -> Any:
+) -> object:
     """Anchors of every position, by their half extents; steps and offsets are (y, x)."""
 
 def multibox_target_plan(
@@ -227,7 +227,7 @@ def multibox_target_plan(
     mining_ratio: float,
     mining_overlap: float,
     variances: Sequence[float],
-) -> Any:
+) -> object:
     """Location targets, their mask and class targets of anchors, labels and predictions."""
 
 def multibox_detection_plan(
@@ -240,7 +240,7 @@ def multibox_detection_plan(
     force: bool,
     topk: int,
     variances: Sequence[float],
-) -> Any:
+) -> object:
     """Rows (class, probability, box) of probabilities, locations and anchors."""
 
 def correlation_plan(
@@ -253,7 +253,7 @@ def correlation_plan(
     step: int,
     pad: int,
     multiply: bool,
-) -> Any:
+) -> object:
     """Fits of patches of two maps (N, C, H, W) displaced by multiples of `step`."""
 
 def correlation_backward_plan(
@@ -266,12 +266,12 @@ def correlation_backward_plan(
     step: int,
     pad: int,
     multiply: bool,
-) -> Any:
+) -> object:
     """Gradients of both maps from the out-gradient and the maps."""
 
 def progression_plan(
     outputs: _Tensors, *, start: float, step: float, repeat: int = 1, last: float | None = None
-) -> Any:
+) -> object:
     """start + (i // repeat)·step, with `last` instead of the last number."""
 
 def roi_align_plan(
@@ -283,7 +283,7 @@ def roi_align_plan(
     samples: int,
     sensitive: bool,
     aligned: bool,
-) -> Any:
+) -> object:
     """Means of bilinear samples of data (N, C, H, W) in the bins of regions (R, 5)."""
 
 def roi_align_backward_plan(
@@ -295,48 +295,48 @@ def roi_align_backward_plan(
     samples: int,
     sensitive: bool,
     aligned: bool,
-) -> Any:
+) -> object:
     """The gradient of data from the out-gradient, data (only its shape) and regions."""
 
-def roi_pooling_plan(inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float) -> Any:
+def roi_pooling_plan(inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float) -> object:
     """Maxima of data (N, C, H, W) in the bins of regions (R, 5), and their places as int32."""
 
 def roi_pooling_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float
-) -> Any:
+) -> object:
     """The gradient of data from the out-gradient, data (only its shape), regions and places."""
 
-def sampler_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def sampler_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Data (N, C, H, W) at the points of a grid (N, 2, H′, W′), bilinearly."""
 
-def sampler_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def sampler_backward_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Gradients of data and grid from the out-gradient, data and grid."""
 
-def affine_grid_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def affine_grid_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Points (N, 2, H, W) of a regular grid mapped by matrices (N, 6)."""
 
-def affine_grid_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def affine_grid_backward_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """The gradient of the matrices."""
 
-def warp_grid_plan(inputs: _Tensors, outputs: _Tensors, *, backward: bool) -> Any:
+def warp_grid_plan(inputs: _Tensors, outputs: _Tensors, *, backward: bool) -> object:
     """Points from displacements in pixels (N, 2, H, W), or the gradient of these."""
 
 def variate_plan(
     inputs: _Tensors, outputs: _Tensors, *, op: str, variate: str, arrays: bool, each: int
-) -> Any:
+) -> object:
     """Random numbers, a Philox counter each; parameters are run-time scalars or `arrays`.
 
     `variate` is uniform, normal, exponential, gamma, poisson, negative_binomial or
     generalized_negative_binomial; every element of the parameters has `each` numbers.
     """
 
-def multinomial_plan(inputs: _Tensors, outputs: _Tensors, *, each: int) -> Any:
+def multinomial_plan(inputs: _Tensors, outputs: _Tensors, *, each: int) -> object:
     """`each` classes per row of weights (rows, classes), and the logarithms of their weights."""
 
-def all_finite_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def all_finite_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """1 if every number of every array is finite, else 0."""
 
-def reset_plan(inputs: _Tensors) -> Any:
+def reset_plan(inputs: _Tensors) -> object:
     """Every array is set to 0 where it is."""
 
 def update_plan(
@@ -346,7 +346,7 @@ def update_plan(
     rule: str,
     updates: Sequence[tuple[int, int, Sequence[tuple[float, int | None, int | None, int]]]],
     n_scalars: int,
-) -> Any:
+) -> object:
     """Steps of weights in float32: (first input, output, settings) each.
 
     `rule` is sgd, momentum, adam or adamw; a setting is (number, run-time scalar or None, input or
@@ -356,15 +356,15 @@ def update_plan(
 
 def scan_plan(
     inputs: _Tensors, outputs: _Tensors, *, outer: int, extent: int, inner: int, reverse: bool
-) -> Any:
+) -> object:
     """Running sums along the middle axis of (outer, extent, inner), from the end if `reverse`."""
 
-def histogram_plan(inputs: _Tensors, outputs: _Tensors, edges: Sequence[float]) -> Any:
+def histogram_plan(inputs: _Tensors, outputs: _Tensors, edges: Sequence[float]) -> object:
     """Counts of values between edges, and the edges; without `edges` they are the second input."""
 
 def columns_to_image_plan(
     inputs: _Tensors, outputs: _Tensors, axes: Sequence[tuple[int, int, int, int, int]]
-) -> Any:
+) -> object:
     """Windows added up in an image; per axis image, kernel, stride, dilate, pad."""
 
 def product_plan(
@@ -377,27 +377,27 @@ def product_plan(
     n: int,
     transpose_a: bool,
     transpose_b: bool,
-) -> Any:
+) -> object:
     """op(A) · op(B) of each of `batch` pairs: (m, k) times (k, n)."""
 
 def image_resize_plan(
     inputs: _Tensors, outputs: _Tensors, *, rows: _Mixing, columns: _Mixing, rounding: str
-) -> Any:
+) -> object:
     """rows · image · columnsᵀ of images (…, height, width, channels).
 
     `rounding` is none, fixed (8 bits, weights in multiples of 2⁻¹¹) or paired (the same, sums of
     two rows lose bits row by row).
     """
 
-def to_tensor_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def to_tensor_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Images (…, height, width, channels) over 255, channels in front."""
 
 def normalize_plan(
     inputs: _Tensors, outputs: _Tensors, mean: Sequence[float], deviation: Sequence[float]
-) -> Any:
+) -> object:
     """(data − mean) / deviation per channel of images (…, channels, height, width)."""
 
-def flip_plan(inputs: _Tensors, outputs: _Tensors, *, extent: int, inner: int, random: bool) -> Any:
+def flip_plan(inputs: _Tensors, outputs: _Tensors, *, extent: int, inner: int, random: bool) -> object:
     """Slices (…, extent, inner), reversed along the extent; if `random`, in half the cases."""
 
 def deformable_columns_plan(
@@ -410,7 +410,7 @@ def deformable_columns_plan(
     dilate: tuple[int, int],
     groups: int,
     masked: bool,
-) -> Any:
+) -> object:
     """Windows of data at offset places, as columns (C · kernel elements, N · windows)."""
 
 def deformable_backward_plan(
@@ -423,27 +423,27 @@ def deformable_backward_plan(
     dilate: tuple[int, int],
     groups: int,
     masked: bool,
-) -> Any:
+) -> object:
     """Gradients of data, offset and mask from those of the columns."""
 
 def rotated_align_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
-) -> Any:
+) -> object:
     """Means of bilinear samples in turned regions (R, 6)."""
 
 def rotated_align_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
-) -> Any:
+) -> object:
     """The gradient of data from out-gradient, data (its shape) and regions."""
 
 def psroi_pooling_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
-) -> Any:
+) -> object:
     """Means of windows, each of the channels of its group."""
 
 def psroi_pooling_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, groups: int
-) -> Any:
+) -> object:
     """The gradient of data from out-gradient, data (its shape) and regions."""
 
 def proposal_plan(
@@ -458,13 +458,13 @@ def proposal_plan(
     least_size: float,
     by_corners: bool,
     name: str,
-) -> Any:
+) -> object:
     """The best boxes of a region proposal network, and their scores."""
 
-def hawkes_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def hawkes_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Log likelihoods of marked self-exciting processes, and states at the end."""
 
-def hawkes_backward_plan(inputs: _Tensors, outputs: _Tensors) -> Any:
+def hawkes_backward_plan(inputs: _Tensors, outputs: _Tensors) -> object:
     """Gradients of background, branching and decay."""
 
 class RecurrentStack:

@@ -41,13 +41,13 @@ def supported(call: KernelCall) -> bool:
     return native_floats(call) and (p.pool_type != "lp" or p.p_value is not None)
 
 
-def pooling(call: KernelCall) -> object | None:
+def pooling(call: KernelCall) -> object:
     """data -> output."""
     window = _window(call, call.inputs[0].shape, call.outputs[0].shape)
     return native.pooling(tensors(call.inputs), tensors(call.outputs), **window)
 
 
-def pooling_backward(call: KernelCall) -> object | None:
+def pooling_backward(call: KernelCall) -> object:
     """out_grad, data, output -> data_grad."""
     window = _window(call, call.inputs[1].shape, call.inputs[0].shape)
     return native.pooling_backward(tensors(call.inputs), tensors(call.outputs), **window)

@@ -22,7 +22,7 @@ def supported(call: KernelCall) -> bool:
     return native_floats(call) and same and not p.use_length
 
 
-def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object | None:
+def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: float = 1.0) -> object:
     p: Any = call.params
     if p.temperature == 0:  # NaN everywhere, which is the reference's to say
         return None
@@ -38,32 +38,32 @@ def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: floa
     )
 
 
-def softmax(call: KernelCall) -> object | None:
+def softmax(call: KernelCall) -> object:
     """data -> output."""
     return _along_axis(call, logarithm=False, backward=False)
 
 
-def softmax_backward(call: KernelCall) -> object | None:
+def softmax_backward(call: KernelCall) -> object:
     """out_grad, output -> data_grad."""
     return _along_axis(call, logarithm=False, backward=True)
 
 
-def softmin(call: KernelCall) -> object | None:
+def softmin(call: KernelCall) -> object:
     """data -> output: softmax at the negative temperature."""
     return _along_axis(call, logarithm=False, backward=False, sign=-1.0)
 
 
-def softmin_backward(call: KernelCall) -> object | None:
+def softmin_backward(call: KernelCall) -> object:
     """out_grad, output -> data_grad."""
     return _along_axis(call, logarithm=False, backward=True, sign=-1.0)
 
 
-def log_softmax(call: KernelCall) -> object | None:
+def log_softmax(call: KernelCall) -> object:
     """data -> output."""
     return _along_axis(call, logarithm=True, backward=False)
 
 
-def log_softmax_backward(call: KernelCall) -> object | None:
+def log_softmax_backward(call: KernelCall) -> object:
     """out_grad, output -> data_grad."""
     return _along_axis(call, logarithm=True, backward=True)
 
@@ -77,7 +77,7 @@ def _activation_view(call: KernelCall) -> Shape:
     return shape[0], prod(shape[1:]), 1
 
 
-def softmax_activation(call: KernelCall) -> object | None:
+def softmax_activation(call: KernelCall) -> object:
     """data -> output."""
     return native.softmax(
         tensors(call.inputs),
@@ -89,7 +89,7 @@ def softmax_activation(call: KernelCall) -> object | None:
     )
 
 
-def softmax_activation_backward(call: KernelCall) -> object | None:
+def softmax_activation_backward(call: KernelCall) -> object:
     """out_grad, output -> data_grad."""
     return native.softmax_backward(
         tensors(call.inputs),
@@ -111,7 +111,7 @@ def _output_view(call: KernelCall, shape: Shape) -> Shape:
     return shape[0], prod(shape[1:]), 1
 
 
-def softmax_output(call: KernelCall) -> object | None:
+def softmax_output(call: KernelCall) -> object:
     """data, label -> output; the label is not read."""
     return native.softmax(
         tensors(call.inputs),
@@ -123,7 +123,7 @@ def softmax_output(call: KernelCall) -> object | None:
     )
 
 
-def softmax_output_backward(call: KernelCall) -> object | None:
+def softmax_output_backward(call: KernelCall) -> object:
     """label, output -> data_grad."""
     if len(call.inputs) != 2:  # multiplied by the out-gradient
         return None
@@ -143,11 +143,11 @@ def softmax_output_backward(call: KernelCall) -> object | None:
     )
 
 
-def cross_entropy(call: KernelCall) -> object | None:
+def cross_entropy(call: KernelCall) -> object:
     """data, label -> loss."""
     return native.cross_entropy(tensors(call.inputs), tensors(call.outputs))
 
 
-def cross_entropy_backward(call: KernelCall) -> object | None:
+def cross_entropy_backward(call: KernelCall) -> object:
     """out_grad, data, label -> data_grad."""
     return native.cross_entropy_backward(tensors(call.inputs), tensors(call.outputs))

@@ -12,7 +12,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import plain, tensors
 
 
-def _plan(call: KernelCall, data: int, results: Sequence[str], k: int | None = None) -> Any:
+def _plan(call: KernelCall, data: int, results: Sequence[str], k: int | None = None) -> object:
     p: Any = call.params
     shape = call.inputs[data].shape
     if not plain(*call.inputs, *call.outputs) or prod(shape) == 0:
@@ -28,17 +28,17 @@ def _plan(call: KernelCall, data: int, results: Sequence[str], k: int | None = N
     )  # fmt: skip
 
 
-def sort(call: KernelCall) -> Any:
+def sort(call: KernelCall) -> object:
     """Values in order."""
     return _plan(call, 0, ["values"])
 
 
-def argsort(call: KernelCall) -> Any:
+def argsort(call: KernelCall) -> object:
     """Their positions."""
     return _plan(call, 0, ["positions"])
 
 
-def topk(call: KernelCall) -> Any:
+def topk(call: KernelCall) -> object:
     """The first values, positions, both, or a mask of them."""
     p: Any = call.params
     results = {
@@ -50,12 +50,12 @@ def topk(call: KernelCall) -> Any:
     return _plan(call, 0, results[p.ret_typ], p.k)
 
 
-def backward_sort(call: KernelCall) -> Any:
+def backward_sort(call: KernelCall) -> object:
     """The gradient where the values came from."""
     return _plan(call, 1, ["scatter"])
 
 
-def backward_topk(call: KernelCall) -> Any:
+def backward_topk(call: KernelCall) -> object:
     """The gradient where the values came from, else zero."""
     p: Any = call.params
     return _plan(call, 1, ["scatter"], p.k)

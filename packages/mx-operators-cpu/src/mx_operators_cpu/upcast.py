@@ -8,7 +8,6 @@ that read and write the type themselves.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from mx_core import dtypes
 from mx_core import expression as X
@@ -37,7 +36,7 @@ def supported(call: KernelCall) -> bool:
     return not any(call.inputs[i].dtype in _NARROW for i in written)
 
 
-def make(call: KernelCall) -> Any:
+def make(call: KernelCall) -> object:
     """The float32 kernel between casts, or None where there is none."""
     wide = replace(call, inputs=tuple(map(_wide, call.inputs)), outputs=tuple(map(_wide, call.outputs)))
     _, maker, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == call.op.name)

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 
-def fused_attention(call: KernelCall) -> object | None:
+def fused_attention(call: KernelCall) -> object:
     """query, key, value -> output."""
     p: Any = call.params
-    plan: object | None = native.fused_attention(
-        tensors(call.inputs), tensors(call.outputs), heads=p.heads, scale=p.scale
-    )
-    return plan
+    return native.fused_attention(tensors(call.inputs), tensors(call.outputs), heads=p.heads, scale=p.scale)

@@ -17,21 +17,21 @@ def _parts(call: KernelCall) -> dict[str, int]:
     return {"heads": p.heads, "parts": 3 if "selfatt" in call.op.name else 2}
 
 
-def scores(call: KernelCall) -> object | None:
+def scores(call: KernelCall) -> object:
     """Queries times keys, scaled."""
     return native.attention_scores(tensors(call.inputs), tensors(call.outputs), **_parts(call))
 
 
-def scores_backward(call: KernelCall) -> object | None:
+def scores_backward(call: KernelCall) -> object:
     """Gradients of queries and keys; that of the values is zero."""
     return native.attention_scores_backward(tensors(call.inputs), tensors(call.outputs), **_parts(call))
 
 
-def values(call: KernelCall) -> object | None:
+def values(call: KernelCall) -> object:
     """Attention times values."""
     return native.attention_values(tensors(call.inputs), tensors(call.outputs), **_parts(call))
 
 
-def values_backward(call: KernelCall) -> object | None:
+def values_backward(call: KernelCall) -> object:
     """Gradients of values and attention; those of queries and keys are zero."""
     return native.attention_values_backward(tensors(call.inputs), tensors(call.outputs), **_parts(call))

@@ -41,23 +41,23 @@ def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[in
     return window
 
 
-def convolution(call: KernelCall) -> object | None:
+def convolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
     return native.convolution(tensors(call.inputs), tensors(call.outputs), **window_of(call))
 
 
-def convolution_backward(call: KernelCall) -> object | None:
+def convolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
     return native.convolution_backward(tensors(call.inputs[:3]), tensors(call.outputs), **window_of(call))
 
 
-def deconvolution(call: KernelCall) -> object | None:
+def deconvolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
     window = _transposed_window(call, call.inputs[0].shape, call.outputs[0].shape)
     return native.deconvolution(tensors(call.inputs), tensors(call.outputs), **window)
 
 
-def deconvolution_backward(call: KernelCall) -> object | None:
+def deconvolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
     window = _transposed_window(call, call.inputs[1].shape, call.inputs[0].shape)
     return native.deconvolution_backward(tensors(call.inputs[:3]), tensors(call.outputs), **window)

@@ -80,7 +80,7 @@ def _taken(call: KernelCall, conv: _Convolution) -> bool:
     return floating(call) and min(conv.wide, conv.depth, conv.filters) > 0
 
 
-def convolution(call: KernelCall) -> Any:
+def convolution(call: KernelCall) -> object:
     """Columns, a product, the bias."""
     p: Any = call.params
     conv = _Convolution(call, 0)
@@ -107,7 +107,7 @@ def convolution(call: KernelCall) -> Any:
     return made.plan()
 
 
-def backward_convolution(call: KernelCall) -> Any:
+def backward_convolution(call: KernelCall) -> object:
     """Through the product, then through the places and weights of the samples."""
     p: Any = call.params
     conv = _Convolution(call, 1)

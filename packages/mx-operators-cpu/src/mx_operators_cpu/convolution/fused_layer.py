@@ -27,7 +27,7 @@ _FLOAT32 = dtypes.code("float32")
 _TO_LAST = (0, 2, 3, 1)
 
 
-def _described(call: KernelCall) -> Any:
+def _described(call: KernelCall) -> native.FusedLayer:
     """The call as the native part knows it."""
     p: Any = call.params
     window = window_of(call) if call.op.name == "_fused_Convolution" else {}
@@ -38,10 +38,9 @@ def _described(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def layer(call: KernelCall) -> object | None:
+def layer(call: KernelCall) -> object:
     """data, weight[, bias][, residual] -> output."""
-    plan: object | None = _described(call).plan()
-    return plan
+    return _described(call).plan()
 
 
 def _reading(call: KernelCall) -> tuple[Any, ...]:
@@ -97,12 +96,11 @@ class PackWeight(Operator[PackParam]):
 PACK = PackWeight()
 
 
-def pack(call: KernelCall) -> object | None:
+def pack(call: KernelCall) -> object:
     """weight -> packed weight."""
     p: Any = call.params
     described = _described(p.call)
-    plan: object | None = described.pack(tensors(call.inputs), tensors(call.outputs), p.channels_first)
-    return plan
+    return described.pack(tensors(call.inputs), tensors(call.outputs), p.channels_first)
 
 
 def pack_weights(graph: Graph) -> Graph:

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mx_core.errors import NoKernelError
 from mx_core.kernels import KernelCall
 from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.signature import plain
 
 
-def multicast(call: KernelCall) -> Any:
+def multicast(call: KernelCall) -> object:
     """Each array to the type of its result."""
     if not plain(*call.inputs, *call.outputs):
         return None

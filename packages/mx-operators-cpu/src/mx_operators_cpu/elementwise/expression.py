@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
@@ -12,7 +10,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import plain, tensors
 
 
-def generate(expression: Expression, call: KernelCall) -> Any:
+def generate(expression: Expression, call: KernelCall) -> object:
     """A plan that evaluates `expression` in one pass over its inputs.
 
     Returns

@@ -30,7 +30,7 @@ def _prelu_share(g: Any, x: Any) -> Any:
     return X.where(x > 0, 0.0, g * x)
 
 
-def prelu(call: KernelCall) -> Any:
+def prelu(call: KernelCall) -> object:
     """x, times gamma where it is not positive."""
     p: Any = call.params
     if p.act_type != "prelu" or not real(call):
@@ -43,7 +43,7 @@ def prelu(call: KernelCall) -> Any:
     return made.plan()
 
 
-def backward_prelu(call: KernelCall) -> Any:
+def backward_prelu(call: KernelCall) -> object:
     """Gradients of data and gamma."""
     p: Any = call.params
     if p.act_type != "prelu" or not real(call):

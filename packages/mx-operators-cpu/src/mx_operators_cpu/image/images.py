@@ -19,7 +19,7 @@ _BYTE = dtypes.code("uint8")
 Taps = list[list[tuple[int, float]]]
 
 
-def to_tensor(call: KernelCall) -> Any:
+def to_tensor(call: KernelCall) -> object:
     """Channels in front, 0 to 1."""
     if not plain(*call.inputs, *call.outputs):
         return None
@@ -30,7 +30,7 @@ def _per_channel(values: Sequence[float], count: int) -> list[float]:
     return list(values[:count]) if len(values) >= count else [values[0]] * count
 
 
-def normalize(call: KernelCall) -> Any:
+def normalize(call: KernelCall) -> object:
     """Per channel."""
     p: Any = call.params
     if not floating(call):
@@ -40,7 +40,7 @@ def normalize(call: KernelCall) -> Any:
     return native.normalize_plan(tensors(call.inputs), tensors(call.outputs), mean, deviation)
 
 
-def backward_normalize(call: KernelCall) -> Any:
+def backward_normalize(call: KernelCall) -> object:
     """The gradient over the deviation."""
     p: Any = call.params
     if not floating(call):
@@ -58,7 +58,7 @@ def _part(p: Any, shape: Sequence[int]) -> View:
     return view.part(rank - 3, p.y, 1, p.height).part(rank - 2, p.x, 1, p.width)
 
 
-def crop(call: KernelCall) -> Any:
+def crop(call: KernelCall) -> object:
     """A part."""
     if not plain(*call.inputs, *call.outputs):
         return None
@@ -66,7 +66,7 @@ def crop(call: KernelCall) -> Any:
     return native.move_plan(tensors(call.inputs), tensors(call.outputs), moves)
 
 
-def backward_crop(call: KernelCall) -> Any:
+def backward_crop(call: KernelCall) -> object:
     """Zero around the part."""
     head, grad = call.inputs[0], call.outputs[0]
     if not plain(*call.inputs, grad) or head.dtype != grad.dtype:
@@ -75,7 +75,7 @@ def backward_crop(call: KernelCall) -> Any:
     return native.move_plan(tensors(call.inputs), tensors(call.outputs), moves, ((0, 0.0, None),))
 
 
-def flip(call: KernelCall) -> Any:
+def flip(call: KernelCall) -> object:
     """One axis walked backwards; at random in half the cases."""
     op: Any = call.op
     shape = call.inputs[0].shape
@@ -176,7 +176,7 @@ _METHODS: dict[int, tuple[Find, Weigh, int]] = {
 }  # fmt: skip
 
 
-def resize(call: KernelCall) -> Any:
+def resize(call: KernelCall) -> object:
     """Rows and columns mixed; 8-bit images in integers."""
     p: Any = call.params
     old, new = call.inputs[0].shape[-3:-1], call.outputs[0].shape[-3:-1]

@@ -22,7 +22,7 @@ def _sparse(matrix: Any) -> Mixing:
     return begins.tolist(), columns.tolist(), matrix[rows, columns].tolist()
 
 
-def _plan(call: KernelCall, rows: Mixing, columns: Mixing) -> Any:
+def _plan(call: KernelCall, rows: Mixing, columns: Mixing) -> object:
     height, width = call.inputs[0].shape[2:]
     return native.resample_plan(
         tensors(call.inputs), tensors(call.outputs), height=height, width=width, rows=rows,
@@ -30,7 +30,7 @@ def _plan(call: KernelCall, rows: Mixing, columns: Mixing) -> Any:
     )  # fmt: skip
 
 
-def resample(call: KernelCall) -> Any:
+def resample(call: KernelCall) -> object:
     """A Resample operator."""
     op: Any = call.op
     if not real(call):
@@ -39,7 +39,7 @@ def resample(call: KernelCall) -> Any:
     return _plan(call, *(_sparse(op.weights(call.params, old, new)) for old, new in extents))
 
 
-def backward(call: KernelCall) -> Any:
+def backward(call: KernelCall) -> object:
     """Its gradient: the matrices transposed."""
     op: Any = call.op
     if not real(call):
@@ -53,7 +53,7 @@ def _joined(call: KernelCall) -> bool:
     return bool(p.sample_type == "nearest" and (p.num_args == 1 or p.multi_input_mode == "concat"))
 
 
-def upsample(call: KernelCall) -> Any:
+def upsample(call: KernelCall) -> object:
     """Pixels repeated; several inputs side by side along the channels."""
     if not _joined(call) or not plain(*call.inputs, *call.outputs):
         return None
@@ -73,7 +73,7 @@ def _blocks(extent: int, new: int) -> Mixing:
     return list(range(0, new + 1, new // extent)), list(range(new)), [1.0] * new
 
 
-def backward_upsample(call: KernelCall) -> Any:
+def backward_upsample(call: KernelCall) -> object:
     """Sums over repeated pixels, for a single input."""
     p: Any = call.params
     if p.num_args != 1 or not real(call):

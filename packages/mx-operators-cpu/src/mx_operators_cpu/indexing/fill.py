@@ -13,7 +13,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import plain, tensors
 
 
-def arange(call: KernelCall) -> Any:
+def arange(call: KernelCall) -> object:
     """start, start + step, …"""
     p: Any = call.params
     if not plain(*call.outputs):
@@ -22,7 +22,7 @@ def arange(call: KernelCall) -> Any:
     return native.progression_plan(tensors(call.outputs), start=start, step=p.step, repeat=p.repeat)
 
 
-def linspace(call: KernelCall) -> Any:
+def linspace(call: KernelCall) -> object:
     """Evenly spaced numbers."""
     p: Any = call.params
     if not plain(*call.outputs):
@@ -48,7 +48,7 @@ def _diagonal(shape: tuple[int, ...], k: int, axes: tuple[int, int] = (0, 1)) ->
     )
 
 
-def eye(call: KernelCall) -> Any:
+def eye(call: KernelCall) -> object:
     """Ones on a diagonal."""
     p: Any = call.params
     output = call.outputs[0]
@@ -64,13 +64,13 @@ def eye(call: KernelCall) -> Any:
     return made.plan()
 
 
-def _onto_diagonal(call: KernelCall, source: View, target: View) -> Any:
+def _onto_diagonal(call: KernelCall, source: View, target: View) -> object:
     return native.move_plan(
         tensors(call.inputs), tensors(call.outputs), [move(source, target)], [(0, 0.0, None)]
     )
 
 
-def diag(call: KernelCall) -> Any:
+def diag(call: KernelCall) -> object:
     """A diagonal, or a matrix with it."""
     p: Any = call.params
     data, output = call.inputs[0], call.outputs[0]
@@ -82,7 +82,7 @@ def diag(call: KernelCall) -> Any:
     return _onto_diagonal(call, source, View.of(output.shape))
 
 
-def backward_diag(call: KernelCall) -> Any:
+def backward_diag(call: KernelCall) -> object:
     """The gradient on the diagonal, or its diagonal."""
     p: Any = call.params
     head, output = call.inputs[0], call.outputs[0]
@@ -99,7 +99,7 @@ def _cuts(p: Any) -> list[slice]:
     return [slice(*bounds) for bounds in zip(p.begin, p.end, steps, strict=True)]
 
 
-def assign_scalar(call: KernelCall) -> Any:
+def assign_scalar(call: KernelCall) -> object:
     """The input with a number written into a part of it."""
     output = call.outputs[0]
     if not plain(*call.inputs, output):
@@ -116,17 +116,17 @@ def assign_scalar(call: KernelCall) -> Any:
     return made.plan()
 
 
-def crop(call: KernelCall) -> Any:
+def crop(call: KernelCall) -> object:
     """A rectangle of every image."""
     return _crop(call, call.inputs[0].shape, call.outputs[0].shape, backward=False)
 
 
-def backward_crop(call: KernelCall) -> Any:
+def backward_crop(call: KernelCall) -> object:
     """The rectangle in zeros."""
     return _crop(call, call.outputs[0].shape, call.inputs[0].shape, backward=True)
 
 
-def _crop(call: KernelCall, outer: tuple[int, ...], inner: tuple[int, ...], backward: bool) -> Any:
+def _crop(call: KernelCall, outer: tuple[int, ...], inner: tuple[int, ...], backward: bool) -> object:
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):
         return None

@@ -17,7 +17,7 @@ from mx_operators_cpu.signature import plain, tensors
 _EXACT_IN_FLOAT64 = frozenset((0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 12))  # all but the 64-bit integers
 
 
-def _plan(call: KernelCall, action: str, **options: Any) -> Any:
+def _plan(call: KernelCall, action: str, **options: Any) -> object:
     if not plain(*call.inputs, *call.outputs):
         return None
     return native.index_plan(
@@ -25,7 +25,7 @@ def _plan(call: KernelCall, action: str, **options: Any) -> Any:
     )
 
 
-def take(call: KernelCall) -> Any:
+def take(call: KernelCall) -> object:
     """Slices along an axis."""
     p: Any = call.params
     a, indices = call.inputs[0].shape, call.inputs[1].shape
@@ -36,7 +36,7 @@ def take(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def backward_take(call: KernelCall) -> Any:
+def backward_take(call: KernelCall) -> object:
     """The gradient's slices added up where they came from."""
     p: Any = call.params
     a, indices = call.outputs[0].shape, call.inputs[2].shape
@@ -47,7 +47,7 @@ def backward_take(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def embedding(call: KernelCall) -> Any:
+def embedding(call: KernelCall) -> object:
     """Rows of the weight."""
     p: Any = call.params
     return _plan(
@@ -56,7 +56,7 @@ def embedding(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def backward_embedding(call: KernelCall) -> Any:
+def backward_embedding(call: KernelCall) -> object:
     """Rows of the gradient added up."""
     p: Any = call.params
     return _plan(
@@ -72,7 +72,7 @@ def _along(shape: tuple[int, ...], axis: int | None) -> tuple[int, int]:
     return shape[axis], prod(shape[axis % len(shape) + 1 :])
 
 
-def pick(call: KernelCall) -> Any:
+def pick(call: KernelCall) -> object:
     """One element per row; batch_take is the case of axis 1."""
     p: Any = call.params
     axis = 1 if call.op.name == "batch_take" else p.axis
@@ -84,7 +84,7 @@ def pick(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def backward_pick(call: KernelCall) -> Any:
+def backward_pick(call: KernelCall) -> object:
     """The gradient where an element was picked."""
     p: Any = call.params
     extent, inner = _along(call.outputs[0].shape, p.axis)
@@ -94,7 +94,7 @@ def backward_pick(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def one_hot(call: KernelCall) -> Any:
+def one_hot(call: KernelCall) -> object:
     """Rows with one element set."""
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):
@@ -102,7 +102,7 @@ def one_hot(call: KernelCall) -> Any:
     return native.one_hot_plan(tensors(call.inputs), tensors(call.outputs), p.depth)
 
 
-def _nd(call: KernelCall, action: str, table: tuple[int, ...], values: int, indices: int) -> Any:
+def _nd(call: KernelCall, action: str, table: tuple[int, ...], values: int, indices: int) -> object:
     m, *rest = call.inputs[indices].shape
     return _plan(
         call, action, bounds="raise", values=values, indices=indices, extents=table[:m],
@@ -110,22 +110,22 @@ def _nd(call: KernelCall, action: str, table: tuple[int, ...], values: int, indi
     )  # fmt: skip
 
 
-def gather_nd(call: KernelCall) -> Any:
+def gather_nd(call: KernelCall) -> object:
     """Elements or slices by several indices."""
     return _nd(call, "gather", call.inputs[0].shape, 0, 1)
 
 
-def backward_gather_nd(call: KernelCall) -> Any:
+def backward_gather_nd(call: KernelCall) -> object:
     """The gradient added up where it came from."""
     return _nd(call, "add", call.outputs[0].shape, 0, 2)
 
 
-def scatter_nd(call: KernelCall) -> Any:
+def scatter_nd(call: KernelCall) -> object:
     """Zeros with elements or slices written; the last of equal indices counts."""
     return _nd(call, "set", call.outputs[0].shape, 0, 1)
 
 
-def scatter_set_nd(call: KernelCall) -> Any:
+def scatter_set_nd(call: KernelCall) -> object:
     """Elements or slices of the first input replaced; the last of equal indices counts."""
     return _nd(call, "assign", call.outputs[0].shape, 1, 2)
 
@@ -135,7 +135,7 @@ def _choice() -> Expression:
     return X.trace(X.where, 3)
 
 
-def where(call: KernelCall) -> Any:
+def where(call: KernelCall) -> object:
     """x where the condition, or the row's condition, is non-zero, else y."""
     types = {spec.dtype for spec in call.inputs}
     if not plain(*call.inputs, *call.outputs) or (len(types) > 1 and not types <= _EXACT_IN_FLOAT64):

@@ -11,7 +11,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import plain, tensors
 
 
-def _sequences(call: KernelCall, rule: str, shape: tuple[int, ...], lengths: int) -> Any:
+def _sequences(call: KernelCall, rule: str, shape: tuple[int, ...], lengths: int) -> object:
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):
         return None
@@ -22,27 +22,27 @@ def _sequences(call: KernelCall, rule: str, shape: tuple[int, ...], lengths: int
     )  # fmt: skip
 
 
-def mask(call: KernelCall) -> Any:
+def mask(call: KernelCall) -> object:
     """A constant behind the end of each sequence."""
     return _sequences(call, "mask", call.inputs[0].shape, 1)
 
 
-def last(call: KernelCall) -> Any:
+def last(call: KernelCall) -> object:
     """The last step of each sequence."""
     return _sequences(call, "last", call.inputs[0].shape, 1)
 
 
-def backward_last(call: KernelCall) -> Any:
+def backward_last(call: KernelCall) -> object:
     """The gradient at the last steps."""
     return _sequences(call, "spread", call.outputs[0].shape, 2)
 
 
-def reverse(call: KernelCall) -> Any:
+def reverse(call: KernelCall) -> object:
     """Each sequence back to front."""
     return _sequences(call, "reverse", call.inputs[0].shape, 1)
 
 
-def shuffle(call: KernelCall) -> Any:
+def shuffle(call: KernelCall) -> object:
     """Rows in random order."""
     shape = call.inputs[0].shape
     if not shape or not plain(*call.inputs, *call.outputs):

@@ -35,7 +35,7 @@ def _target(call: KernelCall, i: int = 0) -> View:
 # ---- the same elements ----
 
 
-def copy(call: KernelCall) -> Any:
+def copy(call: KernelCall) -> object:
     """Reshapes: the elements in their order."""
     flat = View.of(_flat(call))
     return _plan(call, [move(flat, flat)])
@@ -48,7 +48,7 @@ def _flat(call: KernelCall) -> tuple[int]:
     return (n,)
 
 
-def transpose(call: KernelCall) -> Any:
+def transpose(call: KernelCall) -> object:
     """Axes permuted."""
     p: Any = call.params
     rank = len(call.inputs[0].shape)
@@ -56,7 +56,7 @@ def transpose(call: KernelCall) -> Any:
     return _plan(call, [move(_source(call).permute([axis % rank for axis in axes]), _target(call))])
 
 
-def swap_axes(call: KernelCall) -> Any:
+def swap_axes(call: KernelCall) -> object:
     """Two axes exchanged."""
     p: Any = call.params
     order = list(range(len(call.inputs[0].shape)))
@@ -64,7 +64,7 @@ def swap_axes(call: KernelCall) -> Any:
     return _plan(call, [move(_source(call).permute(order), _target(call))])
 
 
-def reverse(call: KernelCall) -> Any:
+def reverse(call: KernelCall) -> object:
     """Axes walked backwards; one that is named twice is not."""
     p: Any = call.params
     view = _source(call)
@@ -73,7 +73,7 @@ def reverse(call: KernelCall) -> Any:
     return _plan(call, [move(view, _target(call))])
 
 
-def depth_to_space(call: KernelCall) -> Any:
+def depth_to_space(call: KernelCall) -> object:
     """Channels laid out as blocks."""
     p: Any = call.params
     (n, c, h, w), b = call.inputs[0].shape, p.block_size
@@ -81,7 +81,7 @@ def depth_to_space(call: KernelCall) -> Any:
     return _plan(call, [move(source, View.of(source.shape))])
 
 
-def space_to_depth(call: KernelCall) -> Any:
+def space_to_depth(call: KernelCall) -> object:
     """Blocks laid out as channels."""
     p: Any = call.params
     (n, c, h, w), b = call.inputs[0].shape, p.block_size
@@ -92,18 +92,18 @@ def space_to_depth(call: KernelCall) -> Any:
 # ---- repeated elements ----
 
 
-def broadcast(call: KernelCall) -> Any:
+def broadcast(call: KernelCall) -> object:
     """Axes of extent 1 repeated."""
     return _plan(call, [move(_source(call).broadcast(call.outputs[0].shape), _target(call))])
 
 
-def backward_sum(call: KernelCall) -> Any:
+def backward_sum(call: KernelCall) -> object:
     """The gradient repeated over the reduced axes."""
     kept = View.of(kept_shape(call.params, call.outputs[0].shape))
     return _plan(call, [move(kept.broadcast(call.outputs[0].shape), _target(call))])
 
 
-def repeat(call: KernelCall) -> Any:
+def repeat(call: KernelCall) -> object:
     """Every element, or slice along an axis, several times."""
     p: Any = call.params
     shape = _flat_input(call) if p.axis is None else call.inputs[0].shape
@@ -126,7 +126,7 @@ def tile_shapes(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[in
     return (1,) * (rank - len(reps)) + tuple(reps), (1,) * (rank - len(shape)) + shape
 
 
-def tile(call: KernelCall) -> Any:
+def tile(call: KernelCall) -> object:
     """The whole array several times."""
     p: Any = call.params
     reps, shape = tile_shapes(call.inputs[0].shape, p.reps)
@@ -149,43 +149,43 @@ def _axis_slices(p: Any, rank: int) -> list[slice]:
     return cuts
 
 
-def slice_(call: KernelCall) -> Any:
+def slice_(call: KernelCall) -> object:
     """A part of every axis."""
     return _plan(call, [move(_source(call).cut(_slices(call.params)), _target(call))])
 
 
-def backward_slice(call: KernelCall) -> Any:
+def backward_slice(call: KernelCall) -> object:
     """The gradient where data was cut, zeros elsewhere."""
     part = _target(call).cut(_slices(call.params))
     return _plan(call, [move(_source(call), part)], ZERO)
 
 
-def slice_axis(call: KernelCall) -> Any:
+def slice_axis(call: KernelCall) -> object:
     """A part of one axis."""
     view = _source(call)
     return _plan(call, [move(view.cut(_axis_slices(call.params, len(view.shape))), _target(call))])
 
 
-def backward_slice_axis(call: KernelCall) -> Any:
+def backward_slice_axis(call: KernelCall) -> object:
     """The gradient where data was cut, zeros elsewhere."""
     view = _target(call)
     part = view.cut(_axis_slices(call.params, len(view.shape)))
     return _plan(call, [move(_source(call), part)], ZERO)
 
 
-def slice_like(call: KernelCall) -> Any:
+def slice_like(call: KernelCall) -> object:
     """The leading part."""
     cuts = [slice(size) for size in call.outputs[0].shape]
     return _plan(call, [move(_source(call).cut(cuts), _target(call))])
 
 
-def backward_slice_like(call: KernelCall) -> Any:
+def backward_slice_like(call: KernelCall) -> object:
     """The gradient with zeros behind it."""
     cuts = [slice(size) for size in call.inputs[0].shape]
     return _plan(call, [move(_source(call), _target(call).cut(cuts))], ZERO)
 
 
-def slice_assign(call: KernelCall) -> Any:
+def slice_assign(call: KernelCall) -> object:
     """The first input with the second written into a part of it."""
     whole = _target(call)
     part = whole.cut(_slices(call.params))
@@ -195,7 +195,7 @@ def slice_assign(call: KernelCall) -> Any:
 # ---- padding ----
 
 
-def pad(call: KernelCall) -> Any:
+def pad(call: KernelCall) -> object:
     """Values put around: a number, the edge, or a reflection."""
     p: Any = call.params
     inputs, outputs = tensors(call.inputs), tensors(call.outputs)
@@ -204,7 +204,7 @@ def pad(call: KernelCall) -> Any:
     return native.pad_plan(inputs, outputs, before=p.pad_width[::2], behind=p.pad_width[1::2], mode=p.mode)
 
 
-def backward_pad(call: KernelCall) -> Any:
+def backward_pad(call: KernelCall) -> object:
     """The gradient without what was put around; other modes add up and are left to the reference."""
     p: Any = call.params
     if p.mode != "constant":
@@ -221,7 +221,7 @@ def _pieces(whole: View, axis: int, extents: Sequence[int]) -> list[View]:
     return [whole.part(axis, a, 1, e) for a, e in zip(starts, extents, strict=True)]
 
 
-def concat(call: KernelCall) -> Any:
+def concat(call: KernelCall) -> object:
     """Arrays put together along an axis."""
     p: Any = call.params
     axis = p.dim % len(call.outputs[0].shape)
@@ -229,7 +229,7 @@ def concat(call: KernelCall) -> Any:
     return _plan(call, [move(_source(call, i), piece, input=i) for i, piece in enumerate(pieces)])
 
 
-def backward_concat(call: KernelCall) -> Any:
+def backward_concat(call: KernelCall) -> object:
     """The gradient cut into pieces."""
     p: Any = call.params
     axis = p.dim % len(call.inputs[0].shape)
@@ -237,7 +237,7 @@ def backward_concat(call: KernelCall) -> Any:
     return _plan(call, [move(piece, _target(call, o), output=o) for o, piece in enumerate(pieces)])
 
 
-def stack(call: KernelCall) -> Any:
+def stack(call: KernelCall) -> object:
     """Arrays put together along a new axis."""
     p: Any = call.params
     axis = p.axis % len(call.outputs[0].shape)
@@ -245,7 +245,7 @@ def stack(call: KernelCall) -> Any:
     return _plan(call, [move(_source(call, i), v.without(axis), input=i) for i, v in enumerate(pieces)])
 
 
-def split(call: KernelCall) -> Any:
+def split(call: KernelCall) -> object:
     """An array cut into pieces along an axis."""
     p: Any = call.params
     shape = call.inputs[0].shape
@@ -271,7 +271,7 @@ def split(call: KernelCall) -> Any:
 
 
 def _constant(number: float) -> Callable[[KernelCall], Any]:
-    def make(call: KernelCall) -> Any:
+    def make(call: KernelCall) -> object:
         return _plan(call, [], [(0, number, None)])
 
     return make
@@ -280,6 +280,6 @@ def _constant(number: float) -> Callable[[KernelCall], Any]:
 zeros, ones = _constant(0.0), _constant(1.0)
 
 
-def full(call: KernelCall) -> Any:
+def full(call: KernelCall) -> object:
     """One run-time number everywhere."""
     return _plan(call, [], [(0, 0.0, 0)], 1)

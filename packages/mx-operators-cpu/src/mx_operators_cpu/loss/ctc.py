@@ -11,7 +11,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import real, tensors
 
 
-def ctc_loss(call: KernelCall) -> Any:
+def ctc_loss(call: KernelCall) -> object:
     """Losses, and their slopes."""
     p: Any = call.params
     if not real(call):
@@ -27,7 +27,7 @@ def _product(head: Any, slope: Any) -> Any:
     return head * slope
 
 
-def backward_ctc_loss(call: KernelCall) -> Any:
+def backward_ctc_loss(call: KernelCall) -> object:
     """The slopes, scaled per sequence."""
     if not real(call):
         return None

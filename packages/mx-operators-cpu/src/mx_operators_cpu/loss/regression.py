@@ -21,7 +21,7 @@ def _sign(label: Any, y: Any, scale: Any, count: Any) -> Any:
     return X.sign(y - label) * (scale / count)
 
 
-def backward_regression(call: KernelCall) -> Any:
+def backward_regression(call: KernelCall) -> object:
     """Difference of output and label (of MAE its sign), over the outputs of an example."""
     label, output = call.inputs
     if not real(call) or prod(label.shape) != prod(output.shape):
@@ -54,7 +54,7 @@ def _minus_log(picked: Any, total: Any) -> Any:
     return -X.log(X.maximum(picked / total, 1e-8))
 
 
-def softmax_cross_entropy(call: KernelCall) -> Any:
+def softmax_cross_entropy(call: KernelCall) -> object:
     """Sum of −log of the label's probability."""
     if not real(call) or prod(call.inputs[0].shape) == 0:
         return None
@@ -77,7 +77,7 @@ def _less_label(g: Any, power: Any, total: Any, label: Any) -> Any:
     return (power / total - label) * g
 
 
-def backward_softmax_cross_entropy(call: KernelCall) -> Any:
+def backward_softmax_cross_entropy(call: KernelCall) -> object:
     """Probabilities less one-hot labels, times the out-gradient."""
     if not real(call) or prod(call.inputs[1].shape) == 0:
         return None
@@ -93,7 +93,7 @@ def backward_softmax_cross_entropy(call: KernelCall) -> Any:
     return made.plan()
 
 
-def logistic(call: KernelCall) -> Any:
+def logistic(call: KernelCall) -> object:
     """The sigmoid of data."""
     if not real(call):
         return None

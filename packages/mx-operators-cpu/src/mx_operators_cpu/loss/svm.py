@@ -27,7 +27,7 @@ def _squared(own: Any, y: Any, margin: Any, factor: Any) -> Any:
     return -side * (2.0 * X.maximum(margin - side * y, 0.0)) * factor
 
 
-def backward_svm(call: KernelCall) -> Any:
+def backward_svm(call: KernelCall) -> object:
     """+1 for the label's class, −1 for the others, where the margin is violated."""
     p: Any = call.params
     label, y = call.inputs

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-def fully_connected(call: KernelCall) -> object | None:
+def fully_connected(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
     return native.fully_connected(tensors(call.inputs), tensors(call.outputs))
 
 
-def fully_connected_backward(call: KernelCall) -> object | None:
+def fully_connected_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
     return native.fully_connected_backward(tensors(call.inputs[:3]), tensors(call.outputs))
 
@@ -35,19 +35,19 @@ def _dot_sizes(call: KernelCall, lhs: Shape, rhs: Shape) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def dot(call: KernelCall) -> object | None:
+def dot(call: KernelCall) -> object:
     """lhs, rhs -> output: sums over the last axis of lhs (first, if transposed) and the first of rhs."""
     sizes = _dot_sizes(call, call.inputs[0].shape, call.inputs[1].shape)
     return native.matmul(tensors(call.inputs), tensors(call.outputs), **sizes)
 
 
-def dot_backward(call: KernelCall) -> object | None:
+def dot_backward(call: KernelCall) -> object:
     """out_grad, lhs, rhs -> lhs_grad, rhs_grad."""
     sizes = _dot_sizes(call, call.inputs[1].shape, call.inputs[2].shape)
     return native.dot_backward(tensors(call.inputs), tensors(call.outputs), **sizes)
 
 
-def _matrices(call: KernelCall, scaled: bool) -> object | None:
+def _matrices(call: KernelCall, scaled: bool) -> object:
     p: Any = call.params
     lhs, rhs = call.inputs[0].shape, call.inputs[1].shape
     rows, depth = (lhs[-1], lhs[-2]) if p.transpose_a else (lhs[-2], lhs[-1])
@@ -64,12 +64,12 @@ def _matrices(call: KernelCall, scaled: bool) -> object | None:
     )
 
 
-def batch_dot(call: KernelCall) -> object | None:
+def batch_dot(call: KernelCall) -> object:
     """lhs, rhs -> output: matrix products over the leading axes."""
     return _matrices(call, scaled=False)
 
 
-def gemm(call: KernelCall) -> object | None:
+def gemm(call: KernelCall) -> object:
     """A, B[, C] -> alpha * A B [+ beta * C] over the leading axes."""
     p: Any = call.params
     if p.axis not in (-2, len(call.inputs[0].shape) - 2):

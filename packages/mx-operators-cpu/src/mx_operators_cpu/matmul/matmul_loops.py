@@ -58,7 +58,7 @@ def _scaled(x: Any, alpha: Any) -> Any:
     return x * alpha
 
 
-def syrk(call: KernelCall) -> Any:
+def syrk(call: KernelCall) -> object:
     """alpha · A·Aᵀ, or Aᵀ·A."""
     p: Any = call.params
     shape, kind = call.inputs[0].shape, accumulator(call.inputs[0].dtype)

@@ -25,7 +25,7 @@ def _quotient(x: Any, norm: Any) -> Any:
     return x / norm
 
 
-def l2_normalization(call: KernelCall) -> Any:
+def l2_normalization(call: KernelCall) -> object:
     """data over its norm, and the norm."""
     p: Any = call.params
     shape = call.inputs[0].shape
@@ -50,7 +50,7 @@ def _orthogonal(g: Any, y: Any, along: Any, norm: Any) -> Any:
     return (g - y * along) / norm
 
 
-def backward_l2_normalization(call: KernelCall) -> Any:
+def backward_l2_normalization(call: KernelCall) -> object:
     """The part of out_grad that is orthogonal to the output, over the norm."""
     p: Any = call.params
     shape, kept = call.inputs[1].shape, call.inputs[2].shape
@@ -68,7 +68,7 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x / factor
 
 
-def div_sqrt_dim(call: KernelCall) -> Any:
+def div_sqrt_dim(call: KernelCall) -> object:
     """data over the root of its last extent."""
     if not real(call):
         return None

@@ -23,7 +23,7 @@ def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
     }
 
 
-def batch_norm(call: KernelCall) -> object | None:
+def batch_norm(call: KernelCall) -> object:
     """data, gamma, beta, moving_mean, moving_var -> output, mean, var; updates the moving statistics."""
     p: Any = call.params
     if p.output_mean_var:  # another form of the variance
@@ -32,7 +32,7 @@ def batch_norm(call: KernelCall) -> object | None:
     return native.batch_norm(tensors(call.inputs), tensors(call.outputs), **options)
 
 
-def batch_norm_backward(call: KernelCall) -> object | None:
+def batch_norm_backward(call: KernelCall) -> object:
     """out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     if p.output_mean_var:
@@ -41,14 +41,14 @@ def batch_norm_backward(call: KernelCall) -> object | None:
     return native.batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **options)
 
 
-def layer_norm(call: KernelCall) -> object | None:
+def layer_norm(call: KernelCall) -> object:
     """data, gamma, beta -> output, mean, std."""
     p: Any = call.params
     rank = len(call.inputs[0].shape)
     return native.layer_norm(tensors(call.inputs), tensors(call.outputs), axis=p.axis % rank, eps=p.eps)
 
 
-def layer_norm_backward(call: KernelCall) -> object | None:
+def layer_norm_backward(call: KernelCall) -> object:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     rank = len(call.inputs[1].shape)
@@ -57,14 +57,14 @@ def layer_norm_backward(call: KernelCall) -> object | None:
     )
 
 
-def group_norm(call: KernelCall) -> object | None:
+def group_norm(call: KernelCall) -> object:
     """data, gamma, beta -> output, mean, std."""
     p: Any = call.params
     groups = call.inputs[1].shape[0]
     return native.group_norm(tensors(call.inputs), tensors(call.outputs), groups=groups, eps=p.eps)
 
 
-def group_norm_backward(call: KernelCall) -> object | None:
+def group_norm_backward(call: KernelCall) -> object:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     groups = call.inputs[2].shape[0]
@@ -76,11 +76,11 @@ def _lrn(call: KernelCall) -> dict[str, Any]:
     return {"size": p.nsize, "alpha": p.alpha, "beta": p.beta, "knorm": p.knorm}
 
 
-def lrn(call: KernelCall) -> object | None:
+def lrn(call: KernelCall) -> object:
     """data -> output, tmp_norm."""
     return native.lrn(tensors(call.inputs), tensors(call.outputs), **_lrn(call))
 
 
-def lrn_backward(call: KernelCall) -> object | None:
+def lrn_backward(call: KernelCall) -> object:
     """out_grad, data, tmp_norm -> data_grad."""
     return native.lrn_backward(tensors(call.inputs), tensors(call.outputs), **_lrn(call))

@@ -26,7 +26,7 @@ _FLOAT = dtypes.code("float32")
 def _native(make: Callable[[KernelCall], Any]) -> Callable[[KernelCall], Any]:
     """Declines what is no floating-point number, or mixes types that no loop computes in."""
 
-    def made(call: KernelCall) -> Any:
+    def made(call: KernelCall) -> object:
         if not floating(call):
             return None
         try:
@@ -61,7 +61,7 @@ def _preloaded_step(rule: str, n_inputs: int, scalars: tuple[str, ...]) -> Expre
 
 
 @_native
-def preloaded_update(call: KernelCall) -> Any:
+def preloaded_update(call: KernelCall) -> object:
     """A step of each weight; rates and decays are the last two arrays."""
     op: Any = call.op
     p: Any = call.params
@@ -89,7 +89,7 @@ _PER_WEIGHT = {"lrs": "lr", "wds": "wd", "etas": "eta"}
 
 
 @_native
-def multi_adamw(call: KernelCall) -> Any:
+def multi_adamw(call: KernelCall) -> object:
     """_adamw_update of each weight; the scale is the last array."""
     op: Any = call.op
     p: Any = call.params
@@ -132,7 +132,7 @@ def _lamb_expressions(mixed: bool, bias_correction: bool) -> tuple[Expression, E
 
 
 @_native
-def multi_lamb(call: KernelCall) -> Any:
+def multi_lamb(call: KernelCall) -> object:
     """Per weight a direction, its norm and the weight's, a step."""
     op: Any = call.op
     p: Any = call.params
@@ -163,7 +163,7 @@ def multi_lamb(call: KernelCall) -> Any:
 
 
 @_native
-def sums_of_squares(call: KernelCall) -> Any:
+def sums_of_squares(call: KernelCall) -> object:
     """One number per array."""
     made = Composite(call)
     sums = [made.temporary((1,), _FLOAT) for _ in call.inputs]
@@ -183,21 +183,21 @@ def _layer_rate(lr: Any, weight: Any, grad: Any, wd: Any, eta: Any, eps: Any, sc
 
 
 @_native
-def layer_rates(call: KernelCall) -> Any:
+def layer_rates(call: KernelCall) -> object:
     """multi_lars."""
     made = Composite(call)
     made.evaluate(traced(_layer_rate, 4, 3), range(4), [made.output(0)], [runtime(i) for i in range(3)])
     return made.plan()
 
 
-def all_finite(call: KernelCall) -> Any:
+def all_finite(call: KernelCall) -> object:
     """Whether every number is finite."""
     if not plain(*call.inputs):
         return None
     return native.all_finite_plan(tensors(call.inputs), tensors(call.outputs))
 
 
-def reset(call: KernelCall) -> Any:
+def reset(call: KernelCall) -> object:
     """Arrays set to zero."""
     return native.reset_plan(tensors(call.inputs)) if plain(*call.inputs) else None
 
@@ -221,7 +221,7 @@ def _row_step(w: Any, g: Any, history: Any, lr: Any, scale: Any, limit: Any, eps
 
 
 @_native
-def group_adagrad(call: KernelCall) -> Any:
+def group_adagrad(call: KernelCall) -> object:
     """Mean squares of rows are added to the history, which scales the step."""
     weight, gradient, state = range(3)
     (rows, columns), kind = call.inputs[0].shape, accumulator(call.inputs[0].dtype)

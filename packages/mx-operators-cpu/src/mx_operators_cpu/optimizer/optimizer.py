@@ -201,7 +201,7 @@ def step_expression(name: str, p: Any, n_inputs: int) -> Expression:
     return _traced(name, scalars, fixed, n_inputs)
 
 
-def update(call: KernelCall) -> Any:
+def update(call: KernelCall) -> object:
     """A plan of one optimizer step; some inputs behind weight and gradient are states."""
     shapes = {spec.shape for spec in call.inputs if spec.shape != (1,)}
     if not plain(*call.inputs, *call.outputs) or len(shapes) > 1:
@@ -223,7 +223,7 @@ def update(call: KernelCall) -> Any:
         return None
 
 
-def multi_update(call: KernelCall) -> Any:
+def multi_update(call: KernelCall) -> object:
     """A step of each weight; the arrays of one follow each other, rates and decays are fixed."""
     op: Any = call.op
     p: Any = call.params

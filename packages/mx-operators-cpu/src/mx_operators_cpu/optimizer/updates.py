@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mx_core import dtypes
 from mx_core.kernels import KernelCall
@@ -39,7 +39,7 @@ def scalars(call: KernelCall) -> dict[str, Setting]:
     return {name: (0.0, i, None, 0) for i, name in enumerate(own)}
 
 
-def steps(call: KernelCall, rule: str, width: int, settings: Sequence[Mapping[str, Setting]]) -> Any:
+def steps(call: KernelCall, rule: str, width: int, settings: Sequence[Mapping[str, Setting]]) -> object:
     """A step of each weight, which brings `width` arrays; None for other rules and types."""
     specs = (*call.inputs, *call.outputs)
     if rule not in _RULES or not plain(*specs) or any(spec.dtype != _FLOAT for spec in specs):
@@ -52,7 +52,7 @@ def steps(call: KernelCall, rule: str, width: int, settings: Sequence[Mapping[st
     )  # fmt: skip
 
 
-def step(call: KernelCall) -> Any:
+def step(call: KernelCall) -> object:
     """The step of one weight; the scale of AdamW is its last input."""
     given = scalars(call)
     if "rescale_grad" not in given:

@@ -68,7 +68,7 @@ def _last(made: Composite, source: int, shape: Sequence[int]) -> int:
 def _declining(make: Callable[[KernelCall], Any]) -> Callable[[KernelCall], Any]:
     """What is no floating-point number, or has no loops, is left to the reference."""
 
-    def made(call: KernelCall) -> Any:
+    def made(call: KernelCall) -> object:
         try:
             return make(call) if floating(call) else None
         except NoKernelError:
@@ -78,7 +78,7 @@ def _declining(make: Callable[[KernelCall], Any]) -> Callable[[KernelCall], Any]
 
 
 @_declining
-def density(call: KernelCall) -> Any:
+def density(call: KernelCall) -> object:
     """Of each sample; what samples share is upcast, so that everything is computed in float64."""
     op: Any = call.op
     p: Any = call.params
@@ -90,7 +90,7 @@ def density(call: KernelCall) -> Any:
 
 
 @_declining
-def backward_density(call: KernelCall) -> Any:
+def backward_density(call: KernelCall) -> object:
     """Of each sample in its own shape; those of parameters are summed over what shared them."""
     forward: Any = call.op.backward_of
     p: Any = call.params
@@ -143,7 +143,7 @@ class _Rows:
 
 
 @_declining
-def dirichlet(call: KernelCall) -> Any:
+def dirichlet(call: KernelCall) -> object:
     """Of each row of samples."""
     op: Any = call.op
     p: Any = call.params
@@ -165,7 +165,7 @@ def _row_slopes(log_density: Callable[..., Any]) -> Expression:
 
 
 @_declining
-def backward_dirichlet(call: KernelCall) -> Any:
+def backward_dirichlet(call: KernelCall) -> object:
     """Of each element of samples; that of the parameter is summed over what shared it."""
     op: Any = call.op
     p: Any = call.params

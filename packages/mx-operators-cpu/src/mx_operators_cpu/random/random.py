@@ -16,7 +16,7 @@ def _blocks(call: KernelCall) -> int:
     return call.op.random_blocks(call.params, [spec.shape for spec in call.outputs])
 
 
-def _draw(call: KernelCall, distribution: str, **more: int) -> Any:
+def _draw(call: KernelCall, distribution: str, **more: int) -> object:
     if not plain(*call.inputs, *call.outputs):
         return None
     return native.random_plan(
@@ -25,23 +25,23 @@ def _draw(call: KernelCall, distribution: str, **more: int) -> Any:
     )  # fmt: skip
 
 
-def uniform(call: KernelCall) -> Any:
+def uniform(call: KernelCall) -> object:
     """Uniform in [low, high)."""
     return _draw(call, "uniform") if call.outputs[0].dtype in FLOATS else None
 
 
-def normal(call: KernelCall) -> Any:
+def normal(call: KernelCall) -> object:
     """Normal with mean and standard deviation."""
     return _draw(call, "normal") if call.outputs[0].dtype in FLOATS else None
 
 
-def exponential(call: KernelCall) -> Any:
+def exponential(call: KernelCall) -> object:
     """Exponential with a rate; 16-bit types are left to the reference."""
     wide = call.outputs[0].dtype in (dtypes.code("float32"), dtypes.code("float64"))
     return _draw(call, "exponential") if wide else None
 
 
-def integers(call: KernelCall) -> Any:
+def integers(call: KernelCall) -> object:
     """Integers in [low, high)."""
     p: Any = call.params
     if not -(2**63) <= p.low < p.high < 2**63:
@@ -49,7 +49,7 @@ def integers(call: KernelCall) -> Any:
     return _draw(call, "integers", low=p.low, high=p.high)
 
 
-def dropout(call: KernelCall) -> Any:
+def dropout(call: KernelCall) -> object:
     """Data with elements zeroed, and the scaled mask; shared masks are left to the reference."""
     p: Any = call.params
     if p.axes or not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in FLOATS:

@@ -21,7 +21,7 @@ def _variate(call: KernelCall) -> str:
     raise ValueError(f"[{call.op.name}] not a random operator")
 
 
-def draw(call: KernelCall) -> Any:
+def draw(call: KernelCall) -> object:
     """Numbers of one distribution."""
     if not plain(*call.inputs, *call.outputs):
         return None
@@ -35,7 +35,7 @@ def draw(call: KernelCall) -> Any:
     )
 
 
-def sample(call: KernelCall) -> Any:
+def sample(call: KernelCall) -> object:
     """`shape` numbers for every element of the parameters."""
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):
@@ -46,7 +46,7 @@ def sample(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def multinomial(call: KernelCall) -> Any:
+def multinomial(call: KernelCall) -> object:
     """Classes by weight."""
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):

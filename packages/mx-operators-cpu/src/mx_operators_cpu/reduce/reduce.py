@@ -23,7 +23,7 @@ _OPS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min",
         "nansum": "nansum", "nanprod": "nanprod"}  # fmt: skip
 
 
-def _plan(call: KernelCall, op: str, reduced: Sequence[bool], shape: Sequence[int], **more: bool) -> Any:
+def _plan(call: KernelCall, op: str, reduced: Sequence[bool], shape: Sequence[int], **more: bool) -> object:
     if not plain(*call.inputs, *call.outputs):
         return None
     inputs = tensors(call.inputs)
@@ -31,7 +31,7 @@ def _plan(call: KernelCall, op: str, reduced: Sequence[bool], shape: Sequence[in
     return native.reduce_plan(inputs, tensors(call.outputs), op, list(reduced), **more)
 
 
-def reduce(call: KernelCall) -> Any:
+def reduce(call: KernelCall) -> object:
     """sum, mean, prod, max, min, nansum, nanprod."""
     shape, dtype = call.inputs[0].shape, call.inputs[0].dtype
     name = call.op.name
@@ -44,7 +44,7 @@ def reduce(call: KernelCall) -> Any:
     return _plan(call, _OPS[name], [axis in axes for axis in range(len(shape))], shape, mean=name == "mean")
 
 
-def norm(call: KernelCall) -> Any:
+def norm(call: KernelCall) -> object:
     """L1 or L2 norm."""
     p: Any = call.params
     shape = call.inputs[0].shape
@@ -55,7 +55,7 @@ def norm(call: KernelCall) -> Any:
     return _plan(call, op, [axis in axes for axis in range(len(shape))], shape, root=root)
 
 
-def unbroadcast(call: KernelCall) -> Any:
+def unbroadcast(call: KernelCall) -> object:
     """A gradient summed back to the shape that was broadcast."""
     shape, like = call.inputs[0].shape, call.outputs[0].shape
     lead = len(shape) - len(like)
@@ -63,7 +63,7 @@ def unbroadcast(call: KernelCall) -> Any:
     return _plan(call, "sum", reduced, shape)
 
 
-def backward_repeat(call: KernelCall) -> Any:
+def backward_repeat(call: KernelCall) -> object:
     """Sums of runs."""
     p: Any = call.params
     shape = call.outputs[0].shape
@@ -72,7 +72,7 @@ def backward_repeat(call: KernelCall) -> Any:
     return _plan(call, "sum", [i == axis + 1 for i in range(len(view))], view)
 
 
-def backward_tile(call: KernelCall) -> Any:
+def backward_tile(call: KernelCall) -> object:
     """Sums of copies."""
     p: Any = call.params
     reps, shape = tile_shapes(call.outputs[0].shape, p.reps)
@@ -107,7 +107,7 @@ def _divided(count: int) -> Expression:
     return X.trace(lambda g, data: g / float(count), 2)
 
 
-def _spread(call: KernelCall, expression: Expression, inputs: list[Tensor]) -> Any:
+def _spread(call: KernelCall, expression: Expression, inputs: list[Tensor]) -> object:
     if not plain(*call.inputs, *call.outputs) or call.outputs[0].dtype not in FLOATS:
         return None
     try:
@@ -116,7 +116,7 @@ def _spread(call: KernelCall, expression: Expression, inputs: list[Tensor]) -> A
         return None
 
 
-def backward_mean(call: KernelCall) -> Any:
+def backward_mean(call: KernelCall) -> object:
     """The gradient over the number of elements, repeated; only the shape of data matters."""
     kept = kept_shape(call.params, call.outputs[0].shape)
     count = max(prod(call.outputs[0].shape) // max(prod(kept), 1), 1)
@@ -124,14 +124,14 @@ def backward_mean(call: KernelCall) -> Any:
     return _spread(call, _divided(count), inputs)
 
 
-def backward_from_output(call: KernelCall) -> Any:
+def backward_from_output(call: KernelCall) -> object:
     """Gradients of max, min, prod, nansum, nanprod."""
     kept = kept_shape(call.params, call.outputs[0].shape)
     (_, g), data, (_, y) = tensors(call.inputs)
     return _spread(call, _traced(_share, call.op.name), [(kept, g), data, (kept, y)])
 
 
-def backward_norm(call: KernelCall) -> Any:
+def backward_norm(call: KernelCall) -> object:
     """Gradient of the L1 or L2 norm."""
     p: Any = call.params
     kept = kept_shape(p, call.outputs[0].shape)
@@ -142,7 +142,7 @@ def backward_norm(call: KernelCall) -> Any:
 # ---- positions ----
 
 
-def arg(call: KernelCall) -> Any:
+def arg(call: KernelCall) -> object:
     """argmax, argmin, argmax_channel."""
     p: Any = call.params
     shape, dtype = call.inputs[0].shape, call.inputs[0].dtype

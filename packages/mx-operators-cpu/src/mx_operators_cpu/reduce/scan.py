@@ -22,7 +22,7 @@ from mx_operators_cpu.signature import accumulator, floating, plain, real, tenso
 # ---- running sums ----
 
 
-def _scan(call: KernelCall, shape: tuple[int, ...], reverse: bool) -> Any:
+def _scan(call: KernelCall, shape: tuple[int, ...], reverse: bool) -> object:
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs):
         return None
@@ -40,12 +40,12 @@ def _scan(call: KernelCall, shape: tuple[int, ...], reverse: bool) -> Any:
         return None
 
 
-def cumsum(call: KernelCall) -> Any:
+def cumsum(call: KernelCall) -> object:
     """From the beginning."""
     return _scan(call, call.inputs[0].shape, reverse=False)
 
 
-def backward_cumsum(call: KernelCall) -> Any:
+def backward_cumsum(call: KernelCall) -> object:
     """From the end."""
     return _scan(call, call.outputs[0].shape, reverse=True)
 
@@ -58,7 +58,7 @@ _EXACT = frozenset(dtypes.code(n) for n in (
     "float16", "bfloat16", "float32", "float64", "int32", "int16", "int8", "uint8", "uint16", "uint32"))  # fmt: skip
 
 
-def histogram(call: KernelCall) -> Any:
+def histogram(call: KernelCall) -> object:
     """Values counted in float64, which holds them exactly."""
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in _EXACT:
@@ -82,7 +82,7 @@ def _squared_distance(x: Any, mean: Any) -> Any:
     return X.square(x - mean)
 
 
-def moments(call: KernelCall) -> Any:
+def moments(call: KernelCall) -> object:
     """Means, then mean squares around them."""
     if not real(call):
         return None
@@ -113,7 +113,7 @@ def _moment_slope(count: int) -> Expression:
     return X.trace(slope, 4)
 
 
-def backward_moments(call: KernelCall) -> Any:
+def backward_moments(call: KernelCall) -> object:
     """Spread over the reduced axes."""
     if not floating(call):
         return None
@@ -154,7 +154,7 @@ def _reach(window: Window, tap: int) -> tuple[int, int, int]:
     return first, max(last - first + 1, 0), shift + first * stride
 
 
-def im2col(call: KernelCall) -> Any:
+def im2col(call: KernelCall) -> object:
     """Every element of the window is a strided view of the image."""
     p: Any = call.params
     shape = call.inputs[0].shape
@@ -176,7 +176,7 @@ def im2col(call: KernelCall) -> Any:
     return native.move_plan(tensors(call.inputs), tensors(call.outputs), moves, fill_values)
 
 
-def col2im(call: KernelCall) -> Any:
+def col2im(call: KernelCall) -> object:
     """Windows added up."""
     if not real(call):
         return None

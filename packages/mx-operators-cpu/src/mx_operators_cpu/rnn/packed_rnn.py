@@ -81,18 +81,16 @@ class PackedStack(Operator[PackedStackParam]):
 PACK, PACKED = PackStack(), PackedStack()
 
 
-def pack(call: KernelCall) -> object | None:
+def pack(call: KernelCall) -> object:
     """parameters -> packed parameters."""
     p: Any = call.params
-    plan: object | None = stack(p.call).pack(tensors(call.inputs), tensors(call.outputs))
-    return plan
+    return stack(p.call).pack(tensors(call.inputs), tensors(call.outputs))
 
 
-def packed_rnn(call: KernelCall) -> object | None:
+def packed_rnn(call: KernelCall) -> object:
     """data, packed parameters, state[, state_cell][, lengths] -> output[, states]."""
     p: Any = call.params
-    plan: object | None = stack(p.call, call).forward()
-    return plan
+    return stack(p.call, call).forward()
 
 
 def pack_recurrent(graph: Graph) -> Graph:

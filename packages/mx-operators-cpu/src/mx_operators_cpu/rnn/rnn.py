@@ -41,7 +41,7 @@ def _blocks(call: KernelCall) -> int:
     return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
 
 
-def stack(call: KernelCall, packed: KernelCall | None = None) -> Any:
+def stack(call: KernelCall, packed: KernelCall | None = None) -> native.RecurrentStack:
     """The call as the native part knows it; lengths are float32.
 
     `packed`: the same call with parameters in the order of their products, and visible outputs alone.
@@ -69,7 +69,7 @@ def _options(call: KernelCall) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _with_lengths(call: KernelCall, plan: object | None) -> object | None:
+def _with_lengths(call: KernelCall, plan: object | None) -> object:
     """The plan behind a cast of the lengths, where they need one."""
     lengths = _lengths(call)
     if plan is None or lengths is None or call.inputs[lengths].dtype == _FLOAT:
@@ -79,15 +79,14 @@ def _with_lengths(call: KernelCall, plan: object | None) -> object | None:
     given[lengths] = made.temporary(call.inputs[lengths].shape, _FLOAT)
     made.evaluate(traced(same, 1), [lengths], [given[lengths]])
     made.run(plan, given, [made.output(i) for i in range(len(call.outputs))])
-    joined: object = made.plan()
-    return joined
+    return made.plan()
 
 
-def rnn(call: KernelCall) -> object | None:
+def rnn(call: KernelCall) -> object:
     """data, parameters, state[, state_cell][, lengths] -> output[, states][, reserve][, mask]."""
     return _with_lengths(call, stack(call).forward())
 
 
-def rnn_backward(call: KernelCall) -> object | None:
+def rnn_backward(call: KernelCall) -> object:
     """Out-gradients, the forward inputs, output[, reserve][, mask] -> gradients of the forward inputs."""
     return _with_lengths(call, stack(call).backward())

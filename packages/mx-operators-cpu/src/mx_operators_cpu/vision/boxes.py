@@ -11,7 +11,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import FLOATS, Tensor, floating, plain, real, tensors
 
 
-def box_iou(call: KernelCall) -> Any:
+def box_iou(call: KernelCall) -> object:
     """Overlaps of all pairs."""
     p: Any = call.params
     if not floating(call):
@@ -25,7 +25,7 @@ def _batched(spec: TensorSpec, axes: int) -> Tensor:
     return (prod(spec.shape[:lead]), *spec.shape[lead:]), spec.dtype
 
 
-def box_nms(call: KernelCall) -> Any:
+def box_nms(call: KernelCall) -> object:
     """Surviving rows, and where they came from."""
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in FLOATS:
@@ -37,7 +37,7 @@ def box_nms(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def backward_box_nms(call: KernelCall) -> Any:
+def backward_box_nms(call: KernelCall) -> object:
     """Rows back to where they came from."""
     head, source, *rest = call.inputs
     if not plain(*call.inputs, *call.outputs) or head.dtype not in FLOATS:
@@ -46,7 +46,7 @@ def backward_box_nms(call: KernelCall) -> Any:
     return native.box_nms_backward_plan(given, tensors(call.outputs))
 
 
-def bipartite_matching(call: KernelCall) -> Any:
+def bipartite_matching(call: KernelCall) -> object:
     """The best pairs."""
     p: Any = call.params
     if not real(call):
@@ -57,14 +57,14 @@ def bipartite_matching(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def box_encode(call: KernelCall) -> Any:
+def box_encode(call: KernelCall) -> object:
     """Targets and their mask."""
     if not floating(call):
         return None
     return native.box_encode_plan(tensors(call.inputs), tensors(call.outputs))
 
 
-def box_decode(call: KernelCall) -> Any:
+def box_decode(call: KernelCall) -> object:
     """Boxes from offsets."""
     p: Any = call.params
     if not floating(call):
@@ -72,7 +72,7 @@ def box_decode(call: KernelCall) -> Any:
     return native.box_decode_plan(tensors(call.inputs), tensors(call.outputs), corner=p.format == "corner")
 
 
-def multibox_prior(call: KernelCall) -> Any:
+def multibox_prior(call: KernelCall) -> object:
     """Anchors of every position."""
     p: Any = call.params
     if not real(call):
@@ -88,7 +88,7 @@ def multibox_prior(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def multibox_target(call: KernelCall) -> Any:
+def multibox_target(call: KernelCall) -> object:
     """Training targets of anchors."""
     p: Any = call.params
     if not floating(call) or (call.inputs[2].shape[1] == 0 and p.negative_mining_ratio > 0):
@@ -99,7 +99,7 @@ def multibox_target(call: KernelCall) -> Any:
     )  # fmt: skip
 
 
-def multibox_detection(call: KernelCall) -> Any:
+def multibox_detection(call: KernelCall) -> object:
     """Detections of every image."""
     p: Any = call.params
     if not floating(call):

@@ -11,7 +11,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import real, tensors
 
 
-def _plan(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _plan(call: KernelCall, make: Callable[..., Any]) -> object:
     p: Any = call.params
     if not real(call):
         return None
@@ -21,11 +21,11 @@ def _plan(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def correlation(call: KernelCall) -> Any:
+def correlation(call: KernelCall) -> object:
     """Sums over patches and channels."""
     return _plan(call, native.correlation_plan)
 
 
-def backward_correlation(call: KernelCall) -> Any:
+def backward_correlation(call: KernelCall) -> object:
     """Gradients of both maps."""
     return _plan(call, native.correlation_backward_plan)

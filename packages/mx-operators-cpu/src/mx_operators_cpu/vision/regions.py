@@ -12,7 +12,7 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import FLOATS, floating, plain, real, tensors
 
 
-def _align(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _align(call: KernelCall, make: Callable[..., Any]) -> object:
     p: Any = call.params
     if not real(call):
         return None
@@ -22,34 +22,34 @@ def _align(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def roi_align(call: KernelCall) -> Any:
+def roi_align(call: KernelCall) -> object:
     """Means of bilinear samples."""
     return _align(call, native.roi_align_plan)
 
 
-def backward_roi_align(call: KernelCall) -> Any:
+def backward_roi_align(call: KernelCall) -> object:
     """Shares given back."""
     return _align(call, native.roi_align_backward_plan)
 
 
-def _pooling(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _pooling(call: KernelCall, make: Callable[..., Any]) -> object:
     p: Any = call.params
     if not plain(*call.inputs, *call.outputs) or call.inputs[0].dtype not in FLOATS:
         return None
     return make(tensors(call.inputs), tensors(call.outputs), bins=p.pooled_size, scale=p.spatial_scale)
 
 
-def roi_pooling(call: KernelCall) -> Any:
+def roi_pooling(call: KernelCall) -> object:
     """Maxima and where they are."""
     return _pooling(call, native.roi_pooling_plan)
 
 
-def backward_roi_pooling(call: KernelCall) -> Any:
+def backward_roi_pooling(call: KernelCall) -> object:
     """Gradients added up where the maxima were."""
     return _pooling(call, native.roi_pooling_backward_plan)
 
 
-def _rotated(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _rotated(call: KernelCall, make: Callable[..., Any]) -> object:
     p: Any = call.params
     if not floating(call):
         return None
@@ -59,17 +59,17 @@ def _rotated(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def rotated_align(call: KernelCall) -> Any:
+def rotated_align(call: KernelCall) -> object:
     """Means of bilinear samples in rotated regions."""
     return _rotated(call, native.rotated_align_plan)
 
 
-def backward_rotated_align(call: KernelCall) -> Any:
+def backward_rotated_align(call: KernelCall) -> object:
     """Shares given back."""
     return _rotated(call, native.rotated_align_backward_plan)
 
 
-def _psroi(call: KernelCall, make: Callable[..., Any]) -> Any:
+def _psroi(call: KernelCall, make: Callable[..., Any]) -> object:
     p: Any = call.params
     if not floating(call):
         return None
@@ -79,12 +79,12 @@ def _psroi(call: KernelCall, make: Callable[..., Any]) -> Any:
     )  # fmt: skip
 
 
-def psroi_pooling(call: KernelCall) -> Any:
+def psroi_pooling(call: KernelCall) -> object:
     """Means of windows, each of the channels of its group."""
     return _psroi(call, native.psroi_pooling_plan)
 
 
-def backward_psroi_pooling(call: KernelCall) -> Any:
+def backward_psroi_pooling(call: KernelCall) -> object:
     """Shared equally among a bin's elements."""
     return _psroi(call, native.psroi_pooling_backward_plan)
 
@@ -105,7 +105,7 @@ def _anchors(p: Any) -> list[list[float]]:
     return made
 
 
-def proposal(call: KernelCall) -> Any:
+def proposal(call: KernelCall) -> object:
     """The best boxes of every image."""
     p: Any = call.params
     if not floating(call):
@@ -120,11 +120,11 @@ def proposal(call: KernelCall) -> Any:
 # ---- self-exciting processes ----
 
 
-def hawkes(call: KernelCall) -> Any:
+def hawkes(call: KernelCall) -> object:
     """Likelihoods, and states at the end."""
     return native.hawkes_plan(tensors(call.inputs), tensors(call.outputs)) if real(call) else None
 
 
-def backward_hawkes(call: KernelCall) -> Any:
+def backward_hawkes(call: KernelCall) -> object:
     """Slopes that run along with the likelihood."""
     return native.hawkes_backward_plan(tensors(call.inputs), tensors(call.outputs)) if real(call) else None

@@ -11,19 +11,19 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import accumulator, floating, tensors
 
 
-def sampler(call: KernelCall) -> Any:
+def sampler(call: KernelCall) -> object:
     """Four weighted corners."""
     return native.sampler_plan(tensors(call.inputs), tensors(call.outputs)) if floating(call) else None
 
 
-def backward_sampler(call: KernelCall) -> Any:
+def backward_sampler(call: KernelCall) -> object:
     """Gradients of data and grid."""
     return (
         native.sampler_backward_plan(tensors(call.inputs), tensors(call.outputs)) if floating(call) else None
     )
 
 
-def grid(call: KernelCall) -> Any:
+def grid(call: KernelCall) -> object:
     """Points from matrices, or from flows."""
     p: Any = call.params
     if not floating(call):
@@ -33,7 +33,7 @@ def grid(call: KernelCall) -> Any:
     return native.affine_grid_plan(tensors(call.inputs), tensors(call.outputs))
 
 
-def backward_grid(call: KernelCall) -> Any:
+def backward_grid(call: KernelCall) -> object:
     """The transposed map."""
     p: Any = call.params
     if not floating(call):
@@ -43,7 +43,7 @@ def backward_grid(call: KernelCall) -> Any:
     return native.affine_grid_backward_plan(tensors(call.inputs), tensors(call.outputs))
 
 
-def transformer(call: KernelCall) -> Any:
+def transformer(call: KernelCall) -> object:
     """A grid, then a sampler."""
     p: Any = call.params
     if not floating(call):
