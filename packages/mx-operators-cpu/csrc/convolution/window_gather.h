@@ -80,6 +80,12 @@ struct WindowSource {
   bool tap_major;
 };
 
+// Positions that follow each other along the last axis: which lines they are, and where the first one is.
+struct PositionRun {
+  int64_t line, count;
+  int64_t at[3];
+};
+
 // Lines are positions, summed over what a window holds.
 class WindowFactor final : public Factor<double> {
  public:
@@ -98,6 +104,10 @@ class TapFactor final : public Factor<double> {
   void pack(double* panel, int64_t width, int64_t first, int64_t lines, int64_t begin, int64_t depth) const override;
 
  private:
+  void pack_lines(double* to, int64_t width, int64_t first, int64_t lines, const PositionRun& run, int64_t step) const;
+  void pack_channels(double* to, int64_t width, int64_t first, int64_t lines, const PositionRun& run,
+                     int64_t step) const;
+
   const Gather& gather_;
   const WindowSource source_;
 };

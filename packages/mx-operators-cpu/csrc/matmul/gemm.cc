@@ -26,14 +26,14 @@ const GemmTile<T>& tile_of() {
 
 constexpr int64_t kSquare = 4;
 
-// to[k * width + i] = from[i * step + k] for a square of both.
-template <class T>
-MX_INLINE void transpose_square(T* to, int64_t width, const T* from, int64_t step) {
+// to[k * width + i] = row(i)[k] for a square of both.
+template <class T, class Row>
+MX_INLINE void transpose_square(T* to, int64_t width, const Row& row) {
   typedef T Four __attribute__((vector_size(kSquare * sizeof(T))));
   using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   typedef Integer Order __attribute__((vector_size(kSquare * sizeof(T))));
   Four r[kSquare];
-  for (int64_t i = 0; i < kSquare; ++i) __builtin_memcpy(&r[i], from + i * step, sizeof r[i]);
+  for (int64_t i = 0; i < kSquare; ++i) __builtin_memcpy(&r[i], row(i), sizeof r[i]);
   const Four a = __builtin_shuffle(r[0], r[1], Order{0, 4, 2, 6}), b = __builtin_shuffle(r[0], r[1], Order{1, 5, 3, 7});
   const Four c = __builtin_shuffle(r[2], r[3], Order{0, 4, 2, 6}), d = __builtin_shuffle(r[2], r[3], Order{1, 5, 3, 7});
   const Four t[kSquare] = {__builtin_shuffle(a, c, Order{0, 1, 4, 5}), __builtin_shuffle(b, d, Order{0, 1, 4, 5}),
@@ -43,13 +43,14 @@ MX_INLINE void transpose_square(T* to, int64_t width, const T* from, int64_t ste
 
 // Lines that are contiguous along the depth.
 template <class T>
-MX_INLINE void pack_squares(T* panel, int64_t width, const T* from, int64_t line_step, int64_t lines,
+MX_INLINE void pack_lines(T* panel, int64_t width, const T* from, int64_t line_step, int64_t lines,
                                 int64_t depth) {
   int64_t i = 0;
   for (; i + kSquare <= lines; i += kSquare) {
     const T* line = from + i * line_step;
     int64_t k = 0;
-    for (; k + kSquare <= depth; k += kSquare) transpose_square(panel + k * width + i, width, line + k, line_step);
+    for (; k + kSquare <= depth; k += kSquare)
+      transpose_square(panel + k * width + i, width, [=](int64_t j) MX_INLINE_LAMBDA { return line + j * line_step + k; });
     for (; k < depth; ++k)
       for (int64_t j = 0; j < kSquare; ++j) panel[k * width + i + j] = line[j * line_step + k];
   }
@@ -58,7 +59,7 @@ MX_INLINE void pack_squares(T* panel, int64_t width, const T* from, int64_t line
 }
 MX_CLONES void pack_along_depth(float* panel, int64_t width, const float* from, int64_t line_step, int64_t lines,
                                 int64_t depth) {
-  pack_squares(panel, width, from, line_step, lines, depth);
+  pack_lines(panel, width, from, line_step, lines, depth);
 }
 
 // to = sums + start + per_column, or to += that.
@@ -83,7 +84,13 @@ MX_CLONES void put_row(float* to, const float* sums, int64_t n, bool add, float 
 
 MX_CLONES void pack_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
                                 int64_t depth) {
-  pack_squares(panel, width, from, line_step, lines, depth);
+  pack_lines(panel, width, from, line_step, lines, depth);
+}
+
+MX_CLONES void pack_squares(double* panel, int64_t width, const double* const from[4], int64_t first, int64_t depth) {
+  for (int64_t k = 0; k < depth; k += kSquare)
+    transpose_square(panel + k * width, width,
+                     [=](int64_t i) MX_INLINE_LAMBDA { return from[i] + first + k; });
 }
 
 template <class T>

@@ -38,6 +38,9 @@ class StridedFactor final : public Factor<T> {
 void pack_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
                       int64_t depth);
 
+// panel[k * width + i] = from[i][first + k], for i < 4 and k < depth, a multiple of 4.
+void pack_squares(double* panel, int64_t width, const double* const from[4], int64_t first, int64_t depth);
+
 // Where a product goes.
 template <class T>
 class Destination {

@@ -4,6 +4,8 @@
 // neighbouring channels where those are last.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "common/clones.h"
 #include "common/float_types.h"
@@ -15,33 +17,70 @@ namespace {
 
 constexpr int64_t kLine = 64;  // results of a line at most
 
-MX_CLONES void take_largest(double* __restrict best, const double* __restrict x, int64_t stride, int64_t n) {
-  if (stride == 1) for (int64_t i = 0; i < n; ++i) best[i] = x[i] > best[i] || x[i] != x[i] ? x[i] : best[i];
-  else
-    for (int64_t i = 0; i < n; ++i) {
-      const double e = x[i * stride];
-      best[i] = e > best[i] || e != e ? e : best[i];
-    }
-}
+// What is done with n elements of a stride, to results that are neighbours.
 
-MX_CLONES void take_sum(double* __restrict sum, const double* __restrict x, int64_t stride, int64_t n) {
-  if (stride == 1) for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-  else for (int64_t i = 0; i < n; ++i) sum[i] += x[i * stride];
-}
+struct TakeLargest {
+  double* __restrict best;
+  const double* __restrict x;
+  MX_INLINE void operator()(int64_t i, int64_t at) const { best[i] = x[at] > best[i] || x[at] != x[at] ? x[at] : best[i]; }
+};
 
-MX_CLONES void add_shares(double* __restrict grad, const double* __restrict share, int64_t stride, int64_t n) {
-  if (stride == 1) for (int64_t i = 0; i < n; ++i) grad[i] += share[i];
-  else for (int64_t i = 0; i < n; ++i) grad[i * stride] += share[i];
-}
+struct TakeSum {
+  double* __restrict sum;
+  const double* __restrict x;
+  MX_INLINE void operator()(int64_t i, int64_t at) const { sum[i] += x[at]; }
+};
 
-// Adds what is left of `share` where x is the result, which takes it.
-MX_CLONES void add_to_first(double* __restrict grad, const double* __restrict x, const double* __restrict result,
-                            double* __restrict share, int64_t stride, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double e = x[i * stride];
-    const bool found = e == result[i] || (e != e && result[i] != result[i]);
-    grad[i * stride] += found ? share[i] : 0.0;
+struct AddShare {
+  double* __restrict grad;
+  const double* __restrict share;
+  MX_INLINE void operator()(int64_t i, int64_t at) const { grad[at] += share[i]; }
+};
+
+// What is left of the share goes to where x is the result, which takes it.
+struct AddToFirst {
+  double* __restrict grad;
+  const double *__restrict x, *__restrict result;
+  double* __restrict share;
+  MX_INLINE void operator()(int64_t i, int64_t at) const {
+    const bool found = x[at] == result[i] || (x[at] != x[at] && result[i] != result[i]);
+    grad[at] += found ? share[i] : 0.0;
     share[i] = found ? 0.0 : share[i];
+  }
+};
+
+template <class Body>
+MX_INLINE void neighbours(const Body& body, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) body(i, i);
+}
+template <class Body>
+MX_INLINE void seconds(const Body& body, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) body(i, 2 * i);
+}
+MX_CLONES void all_neighbours(const TakeLargest& body, int64_t n) { neighbours(body, n); }
+MX_CLONES void all_neighbours(const TakeSum& body, int64_t n) { neighbours(body, n); }
+MX_CLONES void all_neighbours(const AddShare& body, int64_t n) { neighbours(body, n); }
+MX_CLONES void all_neighbours(const AddToFirst& body, int64_t n) { neighbours(body, n); }
+MX_CLONES void all_seconds(const TakeLargest& body, int64_t n) { seconds(body, n); }
+MX_CLONES void all_seconds(const TakeSum& body, int64_t n) { seconds(body, n); }
+
+// Of the baseline: gathers and scatters are slower than single elements.
+template <class Body>
+void strided(const Body& body, int64_t stride, int64_t n) {
+  if (stride == 1) return all_neighbours(body, n);
+  if constexpr (std::is_same_v<Body, TakeLargest> || std::is_same_v<Body, TakeSum>)
+    if (stride == 2) return all_seconds(body, n);
+  for (int64_t i = 0; i < n; ++i) body(i, i * stride);
+}
+
+// y = x / (count * counts), or y += that.
+MX_CLONES void put_means(const double* x, double count, const double* counts, int64_t step, double* y, int64_t n,
+                         bool add) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double value = x[i] / (count * counts[i * step]);
+    y[i] = add ? y[i] + value : value;
   }
 }
 
@@ -51,9 +90,10 @@ struct Axis {
   int64_t start(int64_t o) const { return o * stride - pad; }
   int64_t begin(int64_t o) const { return std::max<int64_t>(start(o), 0); }
   int64_t end(int64_t o) const { return std::max(std::min(start(o) + kernel, in), begin(o)); }
-  // What a mean divides by.
-  int64_t counted(int64_t o, bool with_pad) const {
-    return with_pad ? std::min(start(o) + kernel, in + pad) - start(o) : end(o) - begin(o);
+  // What a mean divides by; sums of nothing are 0 whatever they are divided by.
+  double counted(int64_t o, bool with_pad) const {
+    const int64_t n = with_pad ? std::min(start(o) + kernel, in + pad) - start(o) : end(o) - begin(o);
+    return static_cast<double>(std::max<int64_t>(n, 1));
   }
 };
 
@@ -73,6 +113,7 @@ class LinePlan : public Plan {
         if (n > std::numeric_limits<int32_t>::max()) throw Unsupported{};
       axes_[3 - spatial + i] = axis;
     }
+    for (int64_t w = 0; w < axes_[2].out; ++w) counts_.push_back(axes_[2].counted(w, with_pad_));
     batch_ = x[0], channels_ = x[channel];
     narrow_ = !last_ && axes_[2].out < 4;
     in_ = axes_[0].in * axes_[1].in * axes_[2].in;
@@ -143,16 +184,17 @@ class LinePlan : public Plan {
         body(slab.in + (d * axes_[1].in + h) * axes_[2].in + first, n);
   }
 
-  double count(const Line& line, int64_t i) const {
-    const int64_t n = axes_[0].counted(line.d, with_pad_) * axes_[1].counted(line.h, with_pad_) *
-                      axes_[2].counted(last_ ? line.w : line.w + i, with_pad_);
-    return static_cast<double>(std::max<int64_t>(n, 1));
+  // y = x / what each result of a line counts, or y += that.
+  void put_means_of(const Line& line, const double* x, double* y, bool add) const {
+    const double rows = axes_[0].counted(line.d, with_pad_) * axes_[1].counted(line.h, with_pad_);
+    put_means(x, rows, counts_.data() + line.w, last_ ? 0 : 1, y, line.n, add);
   }
 
   const PoolType type_;
   const bool with_pad_, last_;
   bool narrow_ = false;  // few results lie side by side: windows are gone through one by one
   Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
+  std::vector<double> counts_;  // of each result along the width
   int64_t batch_ = 0, channels_ = 0, in_ = 0, out_ = 0;
 };
 
@@ -176,13 +218,12 @@ class DoublePooling final : public LinePlan {
           for_rows(slab, line, [&](int64_t at, int64_t n) { fold(result, x + at, static_cast<size_t>(n)); });
         else
           for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
-            largest ? take_largest(result + first, x + at, stride, n) : take_sum(result + first, x + at, stride, n);
+            if (largest) strided(TakeLargest{result + first, x + at}, stride, n);
+            else strided(TakeSum{result + first, x + at}, stride, n);
           });
         double* to = y + line.at;
-        for (int64_t i = 0; i < line.n; ++i) {
-          const double value = type_ == PoolType::avg ? result[i] / count(line, i) : result[i];
-          to[i] = add ? to[i] + value : value;
-        }
+        if (type_ == PoolType::avg) return put_means_of(line, result, to, add);
+        for (int64_t i = 0; i < line.n; ++i) to[i] = add ? to[i] + result[i] : result[i];
       });
     });
   }
@@ -205,14 +246,14 @@ class DoublePoolingBackward final : public LinePlan {
       if (!call.adds(0)) clear(grad, slab);
       for_lines(slab, [&](const Line& line) {
         double share[kLine];
-        for (int64_t i = 0; i < line.n; ++i)
-          share[i] = type_ == PoolType::avg ? heads[line.at + i] / count(line, i) : heads[line.at + i];
+        if (type_ == PoolType::avg) put_means_of(line, heads + line.at, share, false);
+        else std::copy_n(heads + line.at, line.n, share);
         if (narrow_) return add_rows(slab, line, share, x, y, grad);
         for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
           if (type_ == PoolType::max)
-            add_to_first(grad + at, x + at, y + line.at + first, share + first, stride, n);
+            strided(AddToFirst{grad + at, x + at, y + line.at + first, share + first}, stride, n);
           else
-            add_shares(grad + at, share + first, stride, n);
+            strided(AddShare{grad + at, share + first}, stride, n);
         });
       });
     });
@@ -224,7 +265,7 @@ class DoublePoolingBackward final : public LinePlan {
       if (type_ != PoolType::max) {
         for (int64_t i = 0; i < n; ++i) grad[at + i] += *share;
       } else {
-        for (int64_t i = 0; i < n && *share != 0; ++i) add_to_first(grad + at + i, x + at + i, y + line.at, share, 1, 1);
+        for (int64_t i = 0; i < n && *share != 0; ++i) AddToFirst{grad + at + i, x + at + i, y + line.at, share}(0, 0);
       }
     });
   }

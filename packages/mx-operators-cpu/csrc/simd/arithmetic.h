@@ -119,7 +119,7 @@ struct Reciprocal {
 };
 struct Sigmoid {
   static float apply(float x) { return sigmoid32(x); }
-  static double apply(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+  static double apply(double x) { return sigmoid64(x); }
 };
 struct Softplus {
   static float apply(float x) { return softplus32(x); }
@@ -176,18 +176,23 @@ struct Where {
     static float apply(float x) { return std::function(x); }        \
     static double apply(double x) { return std::function(x); }      \
   };
+#define MX_OURS(Name, narrow, wide)                                 \
+  struct Name {                                                     \
+    static float apply(float x) { return narrow(x); }               \
+    static double apply(double x) { return wide(x); }               \
+  };
 #define MX_LIBM_AND_OURS(Name, function, ours)                      \
   struct Name {                                                     \
     static float apply(float x) { return ours(x); }                 \
     static double apply(double x) { return std::function(x); }      \
   };
-MX_LIBM_AND_OURS(Exp, exp, exp32)
+MX_OURS(Exp, exp32, exp64)
 MX_LIBM_AND_OURS(Expm1, expm1, expm1_32)
 MX_LIBM_AND_OURS(Log, log, log32)
 MX_LIBM_AND_OURS(Log1p, log1p, log1p_32)
 MX_LIBM_AND_OURS(Log2, log2, log2_32)
 MX_LIBM_AND_OURS(Log10, log10, log10_32)
-MX_LIBM_AND_OURS(Tanh, tanh, tanh32)
+MX_OURS(Tanh, tanh32, tanh64)
 MX_LIBM_AND_OURS(Erf, erf, erf32)
 MX_LIBM(Sin, sin)
 MX_LIBM(Cos, cos)
@@ -203,6 +208,7 @@ MX_LIBM(Arccosh, acosh)
 MX_LIBM(Arctanh, atanh)
 #undef MX_LIBM
 #undef MX_LIBM_AND_OURS
+#undef MX_OURS
 
 // Faster, where every argument is inside some range.
 struct Sin32 {

@@ -9,6 +9,7 @@
 
 #include "common/clones.h"
 #include "common/math32.h"
+#include "common/math64.h"
 #include "elementwise/special_functions.h"
 #include "mx_core/expression.h"
 #include "simd/loops.h"

@@ -86,3 +86,36 @@ def test_results_do_not_depend_on_the_length(name: str) -> None:
     for n in (*range(1, 66), 127, 130, 199):
         (part,) = evaluated(function, [x[:n].copy()], [np.dtype(np.float32)])
         np.testing.assert_array_equal(part, whole[:n])
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "interval", "most"),
+    [
+        ("exp", np.exp, (-744, 709.7), 2),
+        ("exp", np.exp, (-1, 1), 1.5),
+        ("tanh", np.tanh, (-20, 20), 4),
+        ("tanh", np.tanh, (1e-300, 1), 4),
+        ("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (-700, 700), 3),
+        ("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (-4, 1), 3),
+    ],
+)
+def test_units_of_float64(
+    name: str, exact: Callable[..., Any], interval: tuple[float, float], most: float
+) -> None:
+    low, high = interval
+    x = np.linspace(low, high, 50_000)
+    if low > 0:
+        x = np.exp(np.linspace(math.log(low), math.log(high), 50_000))
+    (got,) = evaluated(trace(getattr(X, name), 1), [x], [np.dtype(np.float64)])
+    want = exact(x.astype(np.longdouble))
+    error = np.abs(got - want) / np.spacing(np.maximum(np.abs(want).astype(np.float64), 5e-324))
+    assert error.max() <= most, f"{name}: {error.max():.2f} ulp at {x[error.argmax()]!r}"
+
+
+def test_ends_of_float64() -> None:
+    x = np.array([-np.inf, -1e300, -746, -745.2, -0.0, 0.0, 709.8, 711, 1e300, np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        for name, exact in (("exp", np.exp), ("tanh", np.tanh), ("sigmoid", lambda v: 1 / (1 + np.exp(-v)))):
+            (got,) = evaluated(trace(getattr(X, name), 1), [x], [np.dtype(np.float64)])
+            np.testing.assert_allclose(got, exact(x), 1e-15, 5e-324, err_msg=name)
+            assert name != "tanh" or np.signbit(got[4])
