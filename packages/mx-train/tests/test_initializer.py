@@ -73,9 +73,27 @@ def test_parameters_of_fused_recurrent_layers(mode: str, gates: int, bidirection
     values = array.asnumpy()
     assert (values[:weights] == 0.25).all()
     biases = values[weights:].reshape(-1, gates, hidden)
-    assert (biases[:, 1] == 0.5).all() if mode == "lstm" else (biases == 0).all()
+    assert (biases[:, 1] == 1).all() if mode == "lstm" else (biases == 0).all()  # both, as MXNet has them
     with pytest.raises(ArgumentError, match="no parameters of 2 layers"):
         made(init.InitDesc("rnn_parameters"), nd.zeros((7,)))
+
+
+def test_each_gate_of_a_fused_layer_is_filled_by_itself() -> None:
+    """The names and shapes that MXNet 1.9.1 gives to the initializer, in the order of the array."""
+    seen: list[tuple[str, tuple[int, ...]]] = []
+
+    class Noted(init.Initializer):
+        def _init_weight(self, name: str, arr: nd.NDArray) -> None:
+            seen.append((str(name), arr.shape))
+            arr[:] = len(seen)
+
+    array = nd.zeros((4 * 2 * (3 + 2) + 2 * 4 * 2,))
+    init.FusedRNN(Noted(), 2, 1, "lstm")(init.InitDesc("rnn_parameters"), array)
+    names = [f"l0_{group}_{gate}_weight" for group in ("i2h", "h2h") for gate in "ifco"]
+    assert seen == list(zip(names, 4 * [(2, 3)] + 4 * [(2, 2)], strict=True))
+    assert array.asnumpy()[:40].tolist() == [i for i in (1, 2, 3, 4) for _ in range(6)] + [
+        i for i in (5, 6, 7, 8) for _ in range(4)
+    ]
 
 
 def test_what_is_filled_is_logged_if_asked(caplog: pytest.LogCaptureFixture) -> None:

@@ -273,8 +273,12 @@ class LSTMBias(Initializer):
         arr[:] = nd.array(values)
 
 
+#: endings of the names of the gates' parameters, in the order of the array of all parameters
+GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
+
+
 class FusedRNN(Initializer):
-    """The one array of parameters of `RNN`: every weight by an initializer, biases 0, of forget gates forget_bias.
+    """The one array of parameters of `RNN`: weights and biases of each gate by an initializer of their own names.
 
     Parameters
     ----------
@@ -283,7 +287,7 @@ class FusedRNN(Initializer):
     num_hidden, num_layers, mode, bidirectional
         As of the operator.
     forget_bias : float
-        Of an LSTM; split between its two biases, which are added.
+        Both biases of the forget gates of an LSTM, which are added.
     """
 
     def __init__(
@@ -295,8 +299,8 @@ class FusedRNN(Initializer):
         bidirectional: bool = False,
         forget_bias: float = 1.0,
     ) -> None:
-        if mode not in _GATES:
-            raise ArgumentError(f"[FusedRNN] mode: expected one of {', '.join(_GATES)}, got {mode!r}")
+        if mode not in GATES:
+            raise ArgumentError(f"[FusedRNN] mode: expected one of {', '.join(GATES)}, got {mode!r}")
         self._weights = create(init) if isinstance(init, str) else init
         super().__init__(
             init=None if self._weights is None else self._weights.dumps(), num_hidden=num_hidden,
@@ -306,7 +310,8 @@ class FusedRNN(Initializer):
         self._directions, self._forget_bias = (2 if bidirectional else 1), forget_bias
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        rows, h, d = _GATES[self._mode] * self._hidden, self._hidden, self._directions
+        gates, h, d = GATES[self._mode], self._hidden, self._directions
+        rows = len(gates) * h
         inner = (self._layers - 1) * d * rows * (d * h + h)
         biases = self._layers * d * 2 * rows
         size, rest = divmod(arr.size - biases - inner - d * rows * h, d * rows)
@@ -316,21 +321,27 @@ class FusedRNN(Initializer):
                 f"{self._mode} with {h} units"
             )
         filler = self._weights or getattr(name, "global_init", None) or Uniform(0.07)
-        parts = []
-        for layer in range(self._layers):
-            for columns in (size if layer == 0 else d * h, h) * d:
-                weight = nd.zeros((rows, columns), ctx=arr.context)
-                filler._init_weight(InitDesc(f"{name}_weight"), weight)
-                parts.append(weight.reshape((-1,)))
-        bias = np.zeros((self._layers * d * 2, rows), np.float32)
-        if self._mode == "lstm":
-            bias[:, h : 2 * h] = self._forget_bias / 2
-        arr[:] = nd.concat(*parts, nd.array(bias.ravel(), ctx=arr.context), dim=0).reshape(arr.shape)
+        places = [(layer, way) for layer in range(self._layers) for way in "lr"[:d]]
+        parts: list[NDArray] = []
+
+        def fill(part: str, shape: tuple[int, ...]) -> None:
+            values = nd.zeros(shape, ctx=arr.context)
+            filler(InitDesc(part), values)
+            if self._mode == "lstm" and part.endswith("_f_bias"):
+                values[:] = self._forget_bias
+            parts.append(values.reshape((-1,)))
+
+        for layer, way in places:
+            for group, columns in (("i2h", size if layer == 0 else d * h), ("h2h", h)):
+                for gate in gates:
+                    fill(f"{way}{layer}_{group}{gate}_weight", (h, columns))
+        for layer, way in places:
+            for group in ("i2h", "h2h"):
+                for gate in gates:
+                    fill(f"{way}{layer}_{group}{gate}_bias", (h,))
+        arr[:] = nd.concat(*parts, dim=0).reshape(arr.shape)
 
     _by_name = _init_weight
-
-
-_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class Load:

@@ -13,19 +13,12 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 from mx_symbol.symbol import Symbol
-from mx_train.initializer import FusedRNN
+from mx_train.initializer import GATES, FusedRNN
 from mx_train.rnn.basic import GRUCell, LSTMCell, RNNCell
 from mx_train.rnn.cell import BaseRNNCell, RNNParams, Weights
 from mx_train.rnn.combined import BidirectionalCell, SequentialRNNCell
 from mx_train.rnn.dropout import DropoutCell
 from mx_train.rnn.sequence import Steps, arranged, one_symbol, time_axis
-
-_GATES = {
-    "rnn_relu": ("",),
-    "rnn_tanh": ("",),
-    "lstm": ("_i", "_f", "_c", "_o"),
-    "gru": ("_r", "_z", "_o"),
-}
 
 
 class FusedRNNCell(BaseRNNCell):
@@ -64,8 +57,8 @@ class FusedRNNCell(BaseRNNCell):
         prefix: str | None = None,
         params: RNNParams | None = None,
     ) -> None:
-        if mode not in _GATES:
-            raise ArgumentError(f"[FusedRNNCell] mode: expected one of {', '.join(_GATES)}, got {mode!r}")
+        if mode not in GATES:
+            raise ArgumentError(f"[FusedRNNCell] mode: expected one of {', '.join(GATES)}, got {mode!r}")
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
         self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
         self._bidirectional, self._dropout = bidirectional, dropout
@@ -83,7 +76,7 @@ class FusedRNNCell(BaseRNNCell):
 
     @property
     def _gate_names(self) -> tuple[str, ...]:
-        return _GATES[self._mode]
+        return GATES[self._mode]
 
     def _parts(self, input_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes of what the array of parameters consists of, in order."""
