@@ -226,12 +226,12 @@ void sleep_without_gil() noexcept {
   }
   PyThreadState* state = PyEval_SaveThread();
   std::this_thread::sleep_for(kMoment);
-  restore_thread(state);
+  PyEval_RestoreThread(state);
 }
 
 void end_python_thread() {
   if (lane_state == nullptr || interpreter_ends()) return;
-  restore_thread(std::exchange(lane_state, nullptr));
+  PyEval_RestoreThread(std::exchange(lane_state, nullptr));
   PyGILState_Release(lane_gil);
 }
 

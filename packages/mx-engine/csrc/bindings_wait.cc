@@ -68,17 +68,7 @@ bool wait_for_all(const PyEngine& self, const std::optional<double>& timeout) {
 // The exception recorded for a variable, delivered or not; None without one.
 py::object variable_failure(const PyEngine& self, const PyVariable& variable) {
   const FailureRef failure(self.get()->waiting().failure_of(checked(self.get(), variable)));
-  if (!failure) return py::none();
-  if (failure.get()->payload_kind == MX_PAYLOAD_PYTHON) {
-    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(failure.get()->payload));
-  }
-  raise_failure(failure.get());
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return py::reinterpret_steal<py::object>(value);
+  return failure ? exception_of(failure.get()) : py::none();
 }
 
 // How many failures nobody has seen, and descriptions of the first of them.

@@ -79,7 +79,7 @@ class Gil final : public InterpreterLock {
     return PyGILState_Check() != 0 ? static_cast<void*>(PyEval_SaveThread()) : nullptr;
   }
   void enter(void* token) noexcept override {
-    if (token != nullptr) restore_thread(static_cast<PyThreadState*>(token));
+    if (token != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(token));
   }
 };
 

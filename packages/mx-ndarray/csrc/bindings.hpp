@@ -143,7 +143,7 @@ void register_custom(py::module_& module);
 
 // ---- hooks into Python (bindings.cc) ----
 
-// A function in Python.  Its caller's objects stay untouched when the interpreter ends meanwhile.
+// A function in Python.
 struct PythonFunction {
   py::object function;
 
@@ -152,9 +152,8 @@ struct PythonFunction {
     return apply(py::make_tuple(std::forward<Arguments>(arguments)...), py::handle());
   }
   py::object apply(const py::tuple& arguments, py::handle named) const {
-    PyObject* result = parking_if_ended(
-        [&] { return PyObject_Call(function.ptr(), arguments.ptr(), named.ptr()); });
-    return py::reinterpret_steal<py::object>(owned(result));
+    return py::reinterpret_steal<py::object>(
+        owned(PyObject_Call(function.ptr(), arguments.ptr(), named.ptr())));
   }
 };
 

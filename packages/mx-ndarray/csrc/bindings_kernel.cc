@@ -32,10 +32,8 @@ class PythonKernel final : public ForeignKernel {
       run_locked(call, execution);
       return nullptr;
     } catch (...) {
-      return parking_if_ended([] {
-        raise_current();
-        return take_python_failure();
-      });
+      raise_current();
+      return take_python_failure();
     }
   }
 
@@ -54,8 +52,6 @@ class PythonKernel final : public ForeignKernel {
     return made;
   }
 
-  // Everything that runs Python code is one call: while the interpreter ends, it does not return, and
-  // what this function holds must not be let go of then.
   void run_locked(const Call& call, const Execution& execution) const {
     const auto owner = [&](uint32_t i) {
       return execution.owners == nullptr ? nullptr : execution.owners[i];
@@ -79,9 +75,7 @@ class PythonKernel final : public ForeignKernel {
     }
     const py::str name(call.name);
     PyObject* arguments[] = {function_.ptr(), name.ptr(), about.ptr(), inputs.ptr(), targets.ptr()};
-    PyObject* done = parking_if_ended(
-        [&] { return PyObject_Vectorcall(hooks().run_kernel.function.ptr(), arguments, 5, nullptr); });
-    Py_DECREF(owned(done));
+    Py_DECREF(owned(PyObject_Vectorcall(hooks().run_kernel.function.ptr(), arguments, 5, nullptr)));
   }
 
   static py::object target(const Call& call, const Execution& execution, uint32_t i, Chunk* owner) {

@@ -93,14 +93,7 @@ void wait_all() {
 py::object error_of(Array& array) {
   const mx_engine_api* engine = Runtime::instance().engine();
   const FailureRef failure(engine->variable_failure(engine->self, array.variable()));
-  if (!failure) return py::none();
-  raise_failure(failure.get());
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return py::reinterpret_steal<py::object>(value);
+  return failure ? exception_of(failure.get()) : py::none();
 }
 
 }  // namespace mx::nd

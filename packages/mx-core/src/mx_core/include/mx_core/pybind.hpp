@@ -44,8 +44,6 @@ inline void raise_exception() {
     error.set_error();
   } catch (const std::exception& error) {
     raise_status(MX_ERROR, error.what());
-  } catch (const abi::__forced_unwind&) {
-    park_forever();
   } catch (...) {
     raise_status(MX_ERROR, "unknown C++ exception");
   }
@@ -56,7 +54,7 @@ inline void raise_exception() {
 
 // Raises in Python what is in flight in C++; returns NULL.  To be called in a catch-all.  GIL held.
 inline PyObject* raise_current() noexcept {
-  parking_if_ended([] { detail::raise_exception(); });
+  detail::raise_exception();
   return nullptr;
 }
 
@@ -64,7 +62,7 @@ inline PyObject* raise_current() noexcept {
 template <class Body>
 PyObject* protect(Body&& body) noexcept {
   try {
-    return parking_if_ended(body);
+    return body();
   } catch (...) {
     return raise_current();
   }
@@ -74,11 +72,17 @@ PyObject* protect(Body&& body) noexcept {
 template <class Body>
 auto translated(Body&& body) -> decltype(body()) {
   try {
-    return parking_if_ended(body);
+    return body();
   } catch (...) {
     raise_current();
   }
   throw pybind11::error_already_set();
+}
+
+// The exception that `raise_failure` would raise.
+inline pybind11::object exception_of(const mx_failure* failure) {
+  raise_failure(failure);
+  return pybind11::reinterpret_steal<pybind11::object>(take_exception());
 }
 
 // For a whole module: from now on pybind11 raises mx::Error as the exception of its code.

@@ -156,6 +156,16 @@ inline mx_failure* take_python_failure() noexcept {
   return failure;
 }
 
+// Takes the exception that is set, as an object; NULL without one.  A new reference.  GIL held.
+inline PyObject* take_exception() noexcept {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return value;
+}
+
 // Adds a note unless the exception has it already (it may be raised several times).  GIL held.
 inline void add_note_once(PyObject* error, const char* note) {
   PyObject* text = PyUnicode_FromString(note);
@@ -177,11 +187,7 @@ inline void raise_failure(const mx_failure* failure) {
     Py_INCREF(error);
   } else {
     raise_status(failure->code, failure->message);
-    PyObject *type = nullptr, *traceback = nullptr;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
+    error = take_exception();
     if (error == nullptr) return;
   }
   if (failure->operator_name[0] != '\0') {
