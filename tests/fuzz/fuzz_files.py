@@ -7,13 +7,12 @@ python tests/fuzz/fuzz_files.py --show 1234      # one file again, in this proce
 
 from __future__ import annotations
 
-import argparse
+import functools
 import os
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 
 import damaged_files
@@ -67,36 +66,17 @@ def work(seed: int, numbers: range) -> None:
         workers.work(numbers, lambda number: turns[number % len(turns)], read)
 
 
-def fuzz(
-    seed: int, files: int, lanes: int = 2, first: int = 0, settings: Mapping[str, str] | None = None
-) -> list[Outcome]:
-    """The outcomes of `files` files from number `first` on, in the order of their numbers."""
-    return workers.fuzz(__file__, seed, files, lanes, first, settings)
+def show(seed: int, number: int) -> None:
+    """Reads one file, and leaves it where it says."""
+    name, contents = damaged_files.make(seed, number)
+    path = Path(tempfile.mkdtemp()) / f"damaged{damaged_files.FORMATS[name].suffix}"
+    path.write_bytes(contents)
+    print(name, path)
+    damaged_files.FORMATS[name].read(path)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", nargs="?", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--show", type=int, metavar="NUMBER")
-    parser.add_argument("--work", type=int, nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.work:
-        work(options.work[0], range(*options.work[1:]))
-        return 0
-    if options.show is not None:
-        name, contents = damaged_files.make(options.seed, options.show)
-        path = Path(tempfile.mkdtemp()) / f"damaged{damaged_files.FORMATS[name].suffix}"
-        path.write_bytes(contents)
-        print(name, path)
-        damaged_files.FORMATS[name].read(path)
-        return 0
-    return workers.report(fuzz(options.seed, options.files, options.workers))
-
+#: the outcomes of damaged files: `fuzz(seed, files, ...)`
+fuzz = functools.partial(workers.fuzz, __file__)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(workers.command_line(__file__, __doc__, work, show))

@@ -8,18 +8,15 @@ python tests/fuzz/fuzz_operators.py --show 1234      # one call again, in this p
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import functools
 import math
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sanitized
-import workers as fuzz_workers
+import workers
 from workers import Outcome, detail_of, resident
 
 ARRAYS = 1 << 30  # bytes, of a worker's arrays: nobody waits for larger ones
@@ -237,47 +234,20 @@ def work(seed: int, numbers: range) -> None:
         with np.errstate(all="ignore"):
             return judge(number, random_calls.make(seed, number, names))
 
-    fuzz_workers.work(numbers, lambda number: names[number % len(names)], call)
+    workers.work(numbers, lambda number: names[number % len(names)], call)
 
 
-def fuzz(
-    seed: int, calls: int, workers: int = 2, first: int = 0, settings: Mapping[str, str] | None = None
-) -> list[Outcome]:
-    """The outcomes of `calls` calls from number `first` on, in the order of their numbers."""
-    return fuzz_workers.fuzz(__file__, seed, calls, workers, first, settings)
+def show(seed: int, number: int) -> None:
+    """Makes one call."""
+    import random_calls
+
+    call = random_calls.make(seed, number, operators_called())
+    print(call)
+    perform(call)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("calls", nargs="?", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--sanitize", type=Path, metavar="FOLDER")
-    parser.add_argument("--show", type=int, metavar="NUMBER")
-    parser.add_argument("--work", type=int, nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.work:
-        work(options.work[0], range(*options.work[1:]))
-        return 0
-    if options.show is not None:
-        import random_calls
-
-        call = random_calls.make(options.seed, options.show, operators_called())
-        print(call)
-        perform(call)
-        return 0
-    checked = options.calls // 10 if options.sanitize else 0
-    if options.sanitize:
-        sanitized.build(options.sanitize)
-    outcomes = fuzz(options.seed, options.calls - checked, options.workers)
-    if checked:
-        settings = sanitized.environment(options.sanitize)
-        outcomes += fuzz(options.seed, checked, options.workers, options.calls - checked, settings)
-    return fuzz_workers.report(outcomes)
-
+#: the outcomes of calls: `fuzz(seed, calls, ...)`
+fuzz = functools.partial(workers.fuzz, __file__)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(workers.command_line(__file__, __doc__, work, show))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
 import json
 import os
@@ -123,6 +124,57 @@ def fuzz(
     if len(found) != inputs:
         raise RuntimeError(f"{len(found)} outcomes of {inputs} inputs; a worker could not run")
     return found
+
+
+def command_line(
+    script: str, description: str | None, work: Callable[[int, range], None], show: Callable[[int, int], None]
+) -> int:
+    """The command line of a script: its inputs, one of them again, or the share of a worker.
+
+    Parameters
+    ----------
+    script, description
+        Its path and its docstring.
+    work : callable
+        `(seed, numbers)`: tries inputs in this process.
+    show : callable
+        `(seed, number)`: tries one that is looked into.
+
+    Returns
+    -------
+    int
+        The exit code: 1 if something is wrong.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("inputs", nargs="?", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--sanitize",
+        type=Path,
+        metavar="FOLDER",
+        help="the last tenth under AddressSanitizer, built in the folder",
+    )
+    parser.add_argument("--show", type=int, metavar="NUMBER", help="try one input in this process")
+    parser.add_argument("--work", type=int, nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options.work[0], range(*options.work[1:]))
+        return 0
+    if options.show is not None:
+        show(options.seed, options.show)
+        return 0
+    checked = options.inputs // 10 if options.sanitize else 0
+    if options.sanitize:
+        sanitized.build(options.sanitize)
+    unchecked = options.inputs - checked
+    outcomes = fuzz(script, options.seed, unchecked, options.workers)
+    if checked:
+        settings = sanitized.environment(options.sanitize)
+        outcomes += fuzz(script, options.seed, checked, options.workers, unchecked, settings)
+    return report(outcomes)
 
 
 def report(outcomes: list[Outcome]) -> int:
