@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -31,6 +32,15 @@ def engine(request: pytest.FixtureRequest) -> Iterator[mx_engine.Engine]:
 @pytest.fixture
 def naive() -> mx_engine.Engine:
     return mx_engine.create("NaiveEngine")
+
+
+@pytest.fixture
+def openmp() -> ctypes.CDLL:
+    """The OpenMP runtime that the engine finds in the process."""
+    try:
+        return ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        pytest.skip("no OpenMP runtime")
 
 
 @pytest.fixture

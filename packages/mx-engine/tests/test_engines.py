@@ -193,17 +193,13 @@ def test_sticky_failures_are_raised_by_every_wait(monkeypatch: pytest.MonkeyPatc
     assert engine.unobserved() == (0, [])
 
 
-def test_openmp_threads_per_worker(engine: mx_engine.Engine) -> None:
-    try:
-        runtime = ctypes.CDLL("libgomp.so.1")
-    except OSError:
-        pytest.skip("no OpenMP runtime")
+def test_openmp_threads_per_worker(engine: mx_engine.Engine, openmp: ctypes.CDLL) -> None:
     seen: list[int] = []
     for n in (3, 2):
         engine.num_omp_threads_per_worker = n
-        engine.push(lambda: seen.append(runtime.omp_get_max_threads()))
+        engine.push(lambda: seen.append(openmp.omp_get_max_threads()))
         engine.wait_for_all()
         assert engine.num_omp_threads_per_worker == n
     assert seen == [3, 2]
     engine.num_omp_threads_per_worker = 0
-    assert engine.num_omp_threads_per_worker == runtime.omp_get_max_threads()
+    assert engine.num_omp_threads_per_worker == openmp.omp_get_max_threads()
