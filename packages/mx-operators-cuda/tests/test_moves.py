@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core import dtypes
+from mx_core import dtypes, operators
+from mx_core.operator.declaration import ReferenceContext
 from mx_operators_cuda.codegen.move import View, walk, write_move
 
 
@@ -40,6 +41,15 @@ def test_a_copy_is_no_view() -> None:
     whole = np.empty((4, 5))
     with pytest.raises(ValueError, match="a copy"):
         View.of(whole[::2].copy(), whole)
+
+
+@pytest.mark.parametrize(("axis", "strides"), [((0, 0), (5, 1)), ((0, 1, 0), (5, -1)), ((0, -2, 0), (-5, 1))])
+def test_an_axis_that_is_named_twice_is_reversed_twice(
+    axis: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    reverse, whole = operators.get("reverse"), np.empty((4, 5), np.uint8)
+    (view,) = reverse.reference(reverse.Param.parse({"axis": axis}), [whole], ReferenceContext())
+    assert View.of(view, whole).strides == strides
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int64", "bool"])

@@ -62,7 +62,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "Dropout": [({"p": 0.3}, [(13, 7)]), ({"p": 0}, [(5,)]), ({"p": 1, "mode": "always"}, [(5,)])],
     "transpose": [({}, [X]), ({"axes": (1, 2, 0)}, [(3, 4, 5)]), ({}, [(0, 3)])],
     "SwapAxis": [({"dim1": 0, "dim2": 2}, [(3, 4, 5)])],
-    "reverse": [({"axis": (0, 2)}, [(3, 4, 5)])],
+    "reverse": [({"axis": axis}, [(3, 4, 5)]) for axis in ((0, 2), (0, 0), (0, 1, -3))],
     "slice": [({"begin": (1, None), "end": (None, -1), "step": (1, 2)}, [(4, 7)]), ({"begin": (3,), "end": (0,), "step": (-1,)}, [(4, 7)])],
     "slice_axis": [({"axis": 1, "begin": 1, "end": 4}, [(3, 5, 2)])],
     "slice_like": [({}, [(5, 6), (3, 2)])],
