@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def test_an_unknown_name_is_refused() -> None:
         mx_kvstore.create("horovod")
     with pytest.raises(ArgumentError, match="3"):
         mx_kvstore.create(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [KVStoreBase, type(mx_kvstore.create("local"))])
+@pytest.mark.parametrize("call", ["broadcast", "pushpull"])
+def test_what_is_not_said_otherwise_has_no_priority(kind: type[KVStoreBase], call: str) -> None:
+    assert inspect.signature(getattr(kind, call)).parameters["priority"].default == 0
 
 
 def test_our_stores_come_through_the_hook() -> None:

@@ -66,6 +66,10 @@ def test_several_weights_need_as_many_arrays_and_rates() -> None:
         infer_shapes(op, op.Param(lrs=(1, 1), wds=(0, 0), num_weights=2, num_args=3), shapes)
     with pytest.raises(ShapeError, match="lrs and wds"):
         infer_shapes(op, op.Param(lrs=(1,), wds=(0, 0), num_weights=2), shapes)
+    for given in (0, 4):  # 0: not given
+        assert infer_shapes(op, op.Param(lrs=(1, 1), wds=(0, 0), num_weights=2, num_args=given), shapes)
+    with pytest.raises(ShapeError, match="got 1"):
+        infer_shapes(op, op.Param(lrs=(1, 1), wds=(0, 0), num_weights=2, num_args=1), shapes)
     op = operators.get("mp_sgd_update")
     with pytest.raises(DTypeError, match="weight32"):
         infer_types(op, op.Param(lr=1), [2, 2, 2])

@@ -11,6 +11,8 @@ from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
 from mx_symbol import AttrScope, sym
 from mx_symbol.memory.check import check_plan
+from mx_symbol.passes.bound_graph import build
+from mx_symbol.runtime.devices import Devices
 
 GROUPS = {"one": cpu(1), "two": cpu(2)}
 
@@ -70,6 +72,23 @@ def test_copies_stand_at_the_borders_and_nowhere_else():
     executor.set_monitor_callback(lambda name, _: seen.append(name), monitor_all=True)
     executor.forward()
     assert {"data", "fc1_weight"} <= set(seen)
+
+
+@pytest.mark.parametrize(
+    ("grad_req", "names"),
+    [
+        ("write", ["e", "e_0_copy", "t", "t_backward", "t_backward_0_copy", "e_backward"]),
+        ("null", ["e", "e_0_copy", "t"]),
+    ],
+)
+def test_head_gradients_are_taken_where_the_outputs_lie(grad_req, names):
+    with AttrScope(ctx_group="one"):
+        below = sym.exp(sym.Variable("a"), name="e")
+    with AttrScope(ctx_group="two"):
+        heads = sym.tanh(below, name="t").entries
+    graph = build(heads, {"a": (2,)}, {"a": 0}, {"a": grad_req})
+    placed = Devices(heads, cpu(0), GROUPS).bound_with_copies(graph, {"a": cpu(1)})
+    assert [node.name for node in placed.schedule] == names
 
 
 def test_a_value_is_copied_once_for_all_its_readers():
