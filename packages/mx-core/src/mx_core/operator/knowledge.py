@@ -70,6 +70,8 @@ class Shapes:
             self._table[name] = new
             self.changed = True
             return
+        if old == new:
+            return
         if len(old) != len(new) or any(a != b and -1 not in (a, b) for a, b in zip(old, new, strict=True)):
             raise ShapeError(f"{self.where} {name}: expected shape {new}, got {old}")
         merged = tuple(max(a, b) for a, b in zip(old, new, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import typing
+import inspect
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -110,13 +110,12 @@ class Params:
         # init=False tells type checkers that the constructor is inherited
         super().__init_subclass__(**keywords)
         inherited = {info.name: info for base in cls.__bases__ for info in getattr(base, "_fields", ())}
-        hints = typing.get_type_hints(cls, include_extras=True)
         own = {}
-        for name in cls.__dict__.get("__annotations__", {}):
+        for name, annotation in inspect.get_annotations(cls, eval_str=True).items():
             declared = cls.__dict__.get(name)
             if not isinstance(declared, dataclasses.Field):
                 continue
-            own[name] = FieldInfo(name, hints[name], declared.default, **declared.metadata)
+            own[name] = FieldInfo(name, annotation, declared.default, **declared.metadata)
             if own[name].required:
                 delattr(cls, name)
             else:

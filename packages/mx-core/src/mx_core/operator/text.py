@@ -97,6 +97,8 @@ def _convert(value: Any, kind: Any) -> Any:
         return None
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
+        if type(value) is tuple and inner in _EXACT and all([type(v) is inner for v in value]):
+            return value
         if isinstance(value, str):
             value = _numbers(value) if alternatives(inner)[0] is float else _literal(value)
         if not hasattr(value, "__iter__"):

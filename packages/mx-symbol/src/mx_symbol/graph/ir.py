@@ -103,6 +103,12 @@ class Graph:
         return frozenset(topological_order(entry.node for entry in self.outputs))
 
     @cached_property
+    def variables(self) -> frozenset[Node]:
+        """The variables that the heads need."""
+        order = topological_order(entry.node for entry in self.heads)
+        return frozenset([node for node in order if node.op is None])
+
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Applications of operators in the order in which they run: forward, then backward.
 
@@ -197,28 +203,27 @@ class Graph:
         """
         if not mapping:
             return self
-        times = dict(self.times)
+        times, specs = dict(self.times), self.specs
         for old, new in mapping.items():
-            if self.specs[old] != self.specs[new]:
+            if specs[old] != specs[new]:
                 raise PluginError(
-                    f"{old.name!r} is {self.specs[old]} and cannot be replaced by {new.name!r}, "
-                    f"which is {self.specs[new]}"
+                    f"{old.name!r} is {specs[old]} and cannot be replaced by {new.name!r}, "
+                    f"which is {specs[new]}"
                 )
             if new.node.op is not None and old.node in times and new.node not in self.times:
                 times[new.node] = max(times.get(new.node, 0), times[old.node])
 
         def copy(node: Node, inputs: list[Entry]) -> Node:
             made = node.copy(inputs)
-            self.specs.update(
-                (Entry(made, i), self.specs[Entry(node, i)]) for i in range(len(node.facts.outputs))
-            )
+            for i in range(len(node.facts.outputs)):
+                specs[Entry(made, i)] = specs[Entry(node, i)]
             if node in times:
                 times[made] = times[node]
             return made
 
         heads = _core.replaced(list(self.heads), dict(mapping), copy)
         n = len(self.outputs)
-        return Graph(heads[:n], heads[n:], self.specs, self.context, self.is_train, times, self.kernels)
+        return Graph(heads[:n], heads[n:], specs, self.context, self.is_train, times, self.kernels)
 
     def _topological_times(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}

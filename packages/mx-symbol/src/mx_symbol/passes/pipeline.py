@@ -188,7 +188,7 @@ def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
             raise PluginError(
                 f"{where} made {old.name!r} {result.specs.get(new)}; expected {graph.specs[old]}"
             )
-    fresh = _variables(result.heads) - _variables(graph.heads)
+    fresh = result.variables - graph.variables
     if fresh:
         raise PluginError(f"{where} made new variables: {', '.join(sorted(node.name for node in fresh))}")
     return result
@@ -200,6 +200,3 @@ def _check_entries(graph: Graph) -> None:
     for head in graph.heads:
         numbered.number(head)
 
-
-def _variables(heads: tuple[Entry, ...]) -> set[Node]:
-    return {node for node in topological_order(e.node for e in heads) if node.is_variable}
