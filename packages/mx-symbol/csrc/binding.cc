@@ -211,10 +211,10 @@ void Binding::push_segment(uint32_t index, int32_t priority, Random random) {
   job->segment = index;
   job->random_key = random.key;
   job->random_offset = random.offset;
-  const bool brief = segment.microseconds < kInlineMicroseconds;
+  const bool runs_inline = segment.microseconds < kInlineMicroseconds;
   const bool alone = segment.branch == kNoBranch || program_->branches()[segment.branch].threads == 0;
   const uint32_t heavy = alone ? MX_PUSH_PARALLEL : 0;
-  submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : brief ? MX_PUSH_INLINE : heavy, priority);
+  submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : runs_inline ? MX_PUSH_INLINE : heavy, priority);
 }
 
 void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority) {

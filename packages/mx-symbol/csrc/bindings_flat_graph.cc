@@ -97,7 +97,7 @@ py::object make_entry(PyObject* node, size_t index) {
   return py::reinterpret_steal<py::object>(made);
 }
 
-FlatGraph::FlatGraph(py::list nodes) : nodes_(std::move(nodes)) {
+FlatGraph::FlatGraph(const py::list& nodes) : nodes_(nodes) {
   const size_t n = nodes_.size();
   facts_.reserve(n);
   numbers_.reserve(n);

@@ -49,11 +49,11 @@ struct PlaceHash {
 // Nodes in an order.  Their outputs are numbered node by node; the entries that they read of other nodes follow.
 class FlatGraph {
  public:
-  explicit FlatGraph(py::list nodes);
+  explicit FlatGraph(const py::list& nodes);
 
   size_t n_nodes() const noexcept { return facts_.size(); }
   size_t n_entries() const noexcept { return makers_.size(); }
-  PyObject* node(uint32_t i) const noexcept { return PyList_GET_ITEM(nodes_.ptr(), i); }
+  PyObject* node(uint32_t i) const noexcept { return PyTuple_GET_ITEM(nodes_.ptr(), i); }
   // Null for a variable.
   PyObject* facts(uint32_t i) const noexcept { return facts_[i].ptr(); }
   // The first output of a node; that of the node behind the last is the first entry from outside.
@@ -66,7 +66,7 @@ class FlatGraph {
   uint32_t number(PyObject* entry) const;
   py::object entry(uint32_t number) const;
 
-  py::list nodes() const { return nodes_; }
+  const py::tuple& nodes() const noexcept { return nodes_; }
   // Those that are read of nodes which are not here, by number.
   py::list outside() const;
 
@@ -75,7 +75,7 @@ class FlatGraph {
   uint32_t number_inside(uint32_t node, PyObject* entry) const;
   uint32_t number_outside(PyObject* entry);
 
-  py::list nodes_;
+  py::tuple nodes_;
   std::vector<py::object> facts_;
   std::vector<uint32_t> first_outputs_, first_inputs_, inputs_, makers_;
   std::unordered_map<PyObject*, uint32_t> numbers_;  // of nodes

@@ -274,12 +274,12 @@ void prepared_nodes_run_when_what_they_read_has_changed() {
   CHECK(a.references == 1);
 }
 
-void brief_segments_may_run_on_the_pushing_thread() {
+void short_segments_may_run_inline() {
   for (const double microseconds : {1.0, 15.0}) {
     Fakes fakes;
     mx_call one;
     one.body = plus(1);
-    auto program = std::make_shared<Program>(fakes.tables(), kHost, "brief");
+    auto program = std::make_shared<Program>(fakes.tables(), kHost, "short");
     program->add_array();
     const uint32_t value = program->add_slot(window(0), 4);
     for (int i = 0; i < 2; ++i) {
@@ -295,7 +295,7 @@ void brief_segments_may_run_on_the_pushing_thread() {
 }
 
 int main() {
-  brief_segments_may_run_on_the_pushing_thread();
+  short_segments_may_run_inline();
   prepared_nodes_run_when_what_they_read_has_changed();
   parts_run_in_order();
   python_nodes_are_segments_of_their_own();

@@ -10,7 +10,8 @@ from mx_core import operators
 from mx_core.errors import ShapeError
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_symbol.graph.facts import SIGNATURES, facts_of
+from mx_symbol.graph import facts as kept
+from mx_symbol.graph.facts import KEPT, SIGNATURES, facts_of
 
 
 def parameters(**values):
@@ -46,6 +47,14 @@ def test_the_memory_of_signatures_is_bounded():
     for height in range(1, 2 * SIGNATURES):
         facts.infer_shapes(((1, 3, height, 9), None, None), (None,), "conv0")
     assert len(facts._shapes) <= SIGNATURES
+
+
+def test_the_memory_of_parameters_is_bounded():
+    op, first = parameters(kernel=(1, 7), num_filter=8)
+    for _ in range(KEPT + 10):
+        facts_of(op, first.replace(num_filter=8))
+    assert len(kept._by_identity) <= KEPT
+    assert facts_of(op, first) is facts_of(op, first.replace(num_filter=8))
 
 
 def test_parameters_that_are_replaced_are_asked_again():

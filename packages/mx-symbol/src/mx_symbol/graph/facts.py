@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mx_core.operator import Gradient, Params
 
 #: sets of parameters, over all operators, whose facts are kept
-KEPT = 16384
+KEPT = 4096
 #: signatures per set of parameters whose inferred shapes and types are kept
-SIGNATURES = 256
+SIGNATURES = 64
 #: operators that users may declare anew under the same name while the process runs
 _REDECLARED = frozenset({"Custom"})
 

@@ -21,7 +21,7 @@ from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, PluginError
 from mx_core.plugins import Entry as Contribution
 from mx_symbol._core import FlatGraph
-from mx_symbol.graph import Entry, Node, topological_order
+from mx_symbol.graph import topological_order
 from mx_symbol.graph.ir import Graph
 
 #: what changes results by more than rounding in another order
@@ -199,4 +199,3 @@ def _check_entries(graph: Graph) -> None:
     numbered = FlatGraph(topological_order(entry.node for entry in graph.heads))
     for head in graph.heads:
         numbered.number(head)
-

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is looked up once for the life of the process.
+#include "made_once.hpp"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "mx_core/native_tests.hpp"
+
+using mx::symbol::made_once;
+
+namespace {
+
+struct Counted {
+  static inline int living = 0;
+  int value;
+
+  explicit Counted(int v) : value(v) { ++living; }
+  Counted(Counted&& other) noexcept : value(other.value) { ++living; }
+  ~Counted() { --living; }
+};
+
+void the_first_result_stays() {
+  const Counted* place = nullptr;
+  int asked = 0;
+  const auto make = [&] { return Counted(++asked); };
+  const Counted& first = made_once(place, make);
+  const Counted& second = made_once(place, make);
+  CHECK(asked == 1 && &first == &second && first.value == 1);
+  CHECK(Counted::living == 1);
+  delete place;
+}
+
+void one_that_fails_is_asked_again() {
+  const Counted* place = nullptr;
+  bool failed = false;
+  try {
+    made_once(place, []() -> Counted { throw std::runtime_error("not yet"); });
+  } catch (const std::runtime_error&) {
+    failed = true;
+  }
+  CHECK(failed && place == nullptr && Counted::living == 0);
+  CHECK(made_once(place, [] { return Counted(7); }).value == 7);
+  delete place;
+}
+
+// As when `make` imports a module, hands the GIL to another thread, and that one is done first.
+void of_two_at_a_time_both_get_the_first_that_is_done() {
+  const Counted* place = nullptr;
+  const Counted* other = nullptr;
+  const Counted& found = made_once(place, [&] {
+    other = &made_once(place, [] { return Counted(1); });
+    return Counted(2);
+  });
+  CHECK(&found == other && found.value == 1);
+  CHECK(Counted::living == 1);
+  delete place;
+}
+
+}  // namespace
+
+int main() {
+  the_first_result_stays();
+  one_that_fails_is_asked_again();
+  of_two_at_a_time_both_get_the_first_that_is_done();
+  std::puts("ok");
+  return 0;
+}
