@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sixteen floats as one value. Functions that use them are compiled for AVX-512 and called only where the
-// processor has it.
+// Some elements as one value: the vectors of all loops that are written with them.  Compilers split vectors that the
+// instruction set is too narrow for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__x86_64__)
-#define MX_AVX512 __attribute__((target("avx512f")))
+#define MX_AVX512 __attribute__((target("avx512f")))  // to be called only where the processor has it
 #else
 #define MX_AVX512
 #endif
@@ -17,10 +19,21 @@
 
 namespace mx::cpu {
 
-constexpr int64_t kLanes = 16;
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-typedef float LanesInMemory __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+template <class T, size_t kBytes = 64>
+struct LanesOf {
+  typedef T Vector __attribute__((vector_size(kBytes), may_alias));
+  using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  typedef Integer Bits __attribute__((vector_size(kBytes), may_alias));
+  static constexpr size_t count = kBytes / sizeof(T);
+};
 
+// Sixteen floats.
+constexpr int64_t kLanes = 16;
+typedef LanesOf<float>::Vector Lanes;
+typedef float LanesInMemory __attribute__((vector_size(64), aligned(sizeof(float)), may_alias));
+
+// Helpers of functions for AVX-512.  They are compiled for it, too: what is inlined was split for its own instruction
+// set before, which is why other loops have helpers of theirs.
 MX_AVX512_INLINE Lanes load(const float* p) { return *reinterpret_cast<const LanesInMemory*>(p); }
 MX_AVX512_INLINE void store(float* p, Lanes v) { *reinterpret_cast<LanesInMemory*>(p) = v; }
 MX_AVX512_INLINE Lanes spread(float x) { return x - Lanes{}; }

@@ -19,7 +19,7 @@ PlanPtr winograd_forward(const Signature& signature, const ConvolutionShape& sha
   ProgramBuilder builder(signature, shape.cost());
   const MemoryDesc last = channels_last_of(shape.out);
   const Slot dst = builder.output(0, shape.out);
-  MinimalLayer layer;
+  WinogradLayer layer;
   layer.data = builder.as(builder.input(0, shape.data), channels_last_of(shape.data), 1);
   layer.filters = builder.input(1, shape.weight);
   layer.out = builder.target(dst, last);
@@ -108,7 +108,7 @@ void winograd_data_gradient(ProgramBuilder& builder, const ConvolutionShape& sha
   FilterLayout layout = filter_layout(shape.weight);
   std::swap(layout.input, layout.output);
   layout.flipped = true;
-  MinimalLayer layer;
+  WinogradLayer layer;
   layer.data = builder.as(g.out_grad, channels_last_of(shape.out), mask);
   layer.filters = g.weight;
   layer.out = builder.target(g.data_grad, channels_last_of(shape.data));
@@ -155,7 +155,7 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
     direct_data_gradient<BackwardData>(builder, shape, hint, g);
   }
   if (problem && gradient_pays(*problem)) {
-    own_filter_gradient<MinimalGradient>(builder, shape, *problem, g);
+    own_filter_gradient<WinogradGradient>(builder, shape, *problem, g);
   } else if (const auto image = first_layer_problem(options, shape)) {
     own_filter_gradient<ImageGradient>(builder, shape, *image, g);
   } else {

@@ -103,7 +103,7 @@ struct FusedProblem {
 };
 
 // What Winograd's algorithm makes of a layer; nothing where it would not be faster or lacks the activation.
-struct Minimal {
+struct WinogradFusion {
   WinogradProblem problem;
   Epilogue epilogue;
 };
@@ -120,20 +120,20 @@ std::optional<Epilogue> epilogue_of(const FusedOptions& o) {
   return epilogue;
 }
 
-std::optional<Minimal> winograd_of(const FusedProblem& problem, const FusedOptions& o, bool packed) {
+std::optional<WinogradFusion> winograd_of(const FusedProblem& problem, const FusedOptions& o, bool packed) {
   if (problem.shape == nullptr) return std::nullopt;
   const auto found = winograd_problem(o.convolution, *problem.shape);
   const auto epilogue = epilogue_of(o);
   if (!found || !epilogue || !pays(*found, packed)) return std::nullopt;
-  return Minimal{*found, *epilogue};
+  return WinogradFusion{*found, *epilogue};
 }
 
-PlanPtr winograd_plan(const Signature& s, const FusedOptions& o, const FusedProblem& problem, const Minimal& m) {
+PlanPtr winograd_plan(const Signature& s, const FusedOptions& o, const FusedProblem& problem, const WinogradFusion& m) {
   ProgramBuilder builder(s, problem.cost);
   const MemoryDesc &x = problem.shape->data, &y = problem.shape->out;
   const Slot out = builder.output(0, y);
   int index = 2;
-  MinimalLayer layer;
+  WinogradLayer layer;
   layer.data = builder.as(builder.input(0, x), channels_last_of(x), 1);
   layer.filters = builder.input(1, o.packed ? filter_points_of(m.problem) : problem.weight);
   layer.ready = o.packed;

@@ -73,7 +73,7 @@ void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, 
 }
 
 void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
-                     const MinimalLayer& layer, OutputMask mask) {
+                     const WinogradLayer& layer, OutputMask mask) {
   const MinimalConvolution convolution(problem, layout, layer.ready, team_size());
   const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
   builder.host(

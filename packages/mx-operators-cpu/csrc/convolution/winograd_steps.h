@@ -23,7 +23,7 @@ std::optional<ImageProblem> first_layer_problem(const ConvolutionOptions& option
 FilterLayout filter_layout(const MemoryDesc& weight);
 
 // Where a layer's filters come from and what it adds to the products; slots of inputs, -1 for none.
-struct MinimalLayer {
+struct WinogradLayer {
   Slot data, filters, bias = -1, residual = -1, out;
   bool ready = false;            // the filters are transformed
   Epilogue epilogue;   // its activation
@@ -35,11 +35,11 @@ MemoryDesc channels_last_of(const MemoryDesc& tensor);
 MemoryDesc filter_points_of(const WinogradProblem& problem);
 
 void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
-                     const MinimalLayer& layer, OutputMask mask);
+                     const WinogradLayer& layer, OutputMask mask);
 void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                        Slot filters, Slot points, OutputMask mask);
 // `data` and `out_grad` with channels last -> the gradient of filters that lie as `layout` says. `Gradient`:
-// MinimalGradient or ImageGradient.
+// WinogradGradient or ImageGradient.
 template <class Gradient, class WinogradProblem>
 void add_filter_gradient(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                          Slot data, Slot out_grad, Slot gradient, OutputMask mask) {

@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "common/clones.h"
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
+#include "common/lanes.h"
 
 namespace mx::cpu {
 namespace {
@@ -29,9 +28,8 @@ constexpr int64_t kSquare = 4;
 // to[k * width + i] = row(i)[k] for a square of both.
 template <class T, class Row>
 MX_INLINE void transpose_square(T* to, int64_t width, const Row& row) {
-  typedef T Four __attribute__((vector_size(kSquare * sizeof(T))));
-  using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  typedef Integer Order __attribute__((vector_size(kSquare * sizeof(T))));
+  using Four = typename LanesOf<T, kSquare * sizeof(T)>::Vector;
+  using Order = typename LanesOf<T, kSquare * sizeof(T)>::Bits;
   Four r[kSquare];
   for (int64_t i = 0; i < kSquare; ++i) __builtin_memcpy(&r[i], row(i), sizeof r[i]);
   const Four a = __builtin_shuffle(r[0], r[1], Order{0, 4, 2, 6}), b = __builtin_shuffle(r[0], r[1], Order{1, 5, 3, 7});

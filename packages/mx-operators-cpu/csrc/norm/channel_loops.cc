@@ -11,24 +11,14 @@
 
 #include "common/clones.h"
 #include "common/elements.h"
+#include "common/lanes.h"
 #include "common/math32.h"
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
 namespace mx::cpu {
 namespace {
 
 constexpr int64_t kRun = 4096;    // floats summed in float lanes before they enter a double
 constexpr int64_t kRowRun = 128;  // rows, likewise
-
-constexpr int64_t kLanes = 16;
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-
-MX_INLINE Lanes load(const float* p) {
-  Lanes v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
 
 typedef uint16_t Halves __attribute__((vector_size(kLanes * sizeof(uint16_t))));
 typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
@@ -45,7 +35,13 @@ MX_INLINE Words words_of(const void* p) {
   return w;
 }
 
-MX_INLINE Lanes load(const BFloat16* p) {
+MX_INLINE Lanes load_lanes(const float* p) {
+  Lanes v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+MX_INLINE Lanes load_lanes(const BFloat16* p) {
   Halves halves;
   std::memcpy(&halves, p, sizeof halves);
   return floats_of(__builtin_convertvector(halves, Words) << 16);
@@ -58,19 +54,19 @@ constexpr uint32_t kUpper = 0xffff0000u;
 
 struct First {
   int64_t i;
-  MX_INLINE Lanes operator()(const float* p) const { return load(p + i); }
+  MX_INLINE Lanes operator()(const float* p) const { return load_lanes(p + i); }
   MX_INLINE Lanes operator()(const BFloat16* p) const { return floats_of(words_of(p + i) << 16); }
 };
 struct Second {
   int64_t i;
-  MX_INLINE Lanes operator()(const float* p) const { return load(p + i + kLanes); }
+  MX_INLINE Lanes operator()(const float* p) const { return load_lanes(p + i + kLanes); }
   MX_INLINE Lanes operator()(const BFloat16* p) const { return floats_of(words_of(p + i) & kUpper); }
 };
 struct Line {
   int64_t i;
   template <class T>
   MX_INLINE Lanes operator()(const T* p) const {
-    return load(p + i);
+    return load_lanes(p + i);
   }
 };
 struct One {
@@ -328,7 +324,7 @@ MX_CLONES void normalize_past_caches(const float* x, const float* mean, const fl
           y + at, n,
           [&](int64_t i) MX_INLINE_LAMBDA {
             __builtin_prefetch(from + i + kAhead);
-            return (load(from + i) - m) * k + s;
+            return (load_lanes(from + i) - m) * k + s;
           },
           [&](int64_t i) MX_INLINE_LAMBDA { return (from[i] - m) * k + s; });
     });
@@ -339,7 +335,7 @@ MX_CLONES void normalize_past_caches(const float* x, const float* mean, const fl
         y, b.channels,
         [&](int64_t i) MX_INLINE_LAMBDA {
           __builtin_prefetch(x + i + kAhead);
-          return (load(x + i) - load(mean + i)) * load(scale + i) + load(shift + i);
+          return (load_lanes(x + i) - load_lanes(mean + i)) * load_lanes(scale + i) + load_lanes(shift + i);
         },
         [&](int64_t i) MX_INLINE_LAMBDA { return (x[i] - mean[i]) * scale[i] + shift[i]; });
 }

@@ -33,17 +33,9 @@ inline T neutral() {
   return T(0);
 }
 
-// Some elements at once; the compiler splits vectors that the instruction set is too narrow for.
 template <class T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(64), may_alias));
-  using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  typedef Integer Bits __attribute__((vector_size(64), may_alias));
-  static constexpr size_t count = 64 / sizeof(T);
-};
-template <class T>
-MX_INLINE typename Lanes<T>::Vector load_lanes(const T* from) {
-  typename Lanes<T>::Vector v;
+MX_INLINE typename LanesOf<T>::Vector load_lanes(const T* from) {
+  typename LanesOf<T>::Vector v;
   __builtin_memcpy(&v, from, sizeof v);
   return v;
 }
@@ -71,12 +63,12 @@ MX_INLINE Vector join_lanes(Vector a, Vector b) {
 // Independent accumulators hide the latency of one; runs of 32 shorten the chains of roundings.
 template <ReduceOp Op, class T>
 void fold_row(void* accumulator, const void* in, size_t n) {
-  constexpr size_t kWidth = Lanes<T>::count, kChains = 4, kStep = kChains * kWidth, kRun = 32;
+  constexpr size_t kWidth = LanesOf<T>::count, kChains = 4, kStep = kChains * kWidth, kRun = 32;
   auto* x = static_cast<const T*>(in);
   T& result = *static_cast<T*>(accumulator);
   if (n >= kWidth) {
-    const auto start = neutral<Op, T>() - typename Lanes<T>::Vector{};
-    typename Lanes<T>::Vector total[kChains], chain[kChains];
+    const auto start = neutral<Op, T>() - typename LanesOf<T>::Vector{};
+    typename LanesOf<T>::Vector total[kChains], chain[kChains];
     for (size_t k = 0; k < kChains; ++k) total[k] = start;
     while (n >= kStep) {
       size_t steps = n / kStep < kRun ? n / kStep : kRun;
@@ -100,7 +92,7 @@ void fold_row(void* accumulator, const void* in, size_t n) {
 // The extremum of floating-point numbers: NaN is looked for apart, in the largest magnitude.
 template <ReduceOp Op, class T>
 void fold_extremum(void* accumulator, const void* in, size_t n) {
-  using L = Lanes<T>;
+  using L = LanesOf<T>;
   using Integer = typename L::Integer;
   constexpr size_t kChains = 4;
   constexpr Integer kInfinite = sizeof(T) == 8 ? Integer(0x7ff0000000000000) : Integer(0x7f800000);
@@ -130,8 +122,8 @@ void fold_extremum(void* accumulator, const void* in, size_t n) {
 
 // One number of all lanes, in lane 0.
 template <ReduceOp Op>
-MX_INLINE float fold_across(typename Lanes<float>::Vector a) {
-  using Bits = typename Lanes<float>::Bits;
+MX_INLINE float fold_across(typename LanesOf<float>::Vector a) {
+  using Bits = typename LanesOf<float>::Bits;
   a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}));
   a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11}));
   a = join_lanes<Op>(a, __builtin_shuffle(a, Bits{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13}));
@@ -143,7 +135,7 @@ MX_INLINE float fold_across(typename Lanes<float>::Vector a) {
 // overlaps what is folded already.
 template <ReduceOp Op>
 void fold_rows(float* out, const float* x, size_t rows, size_t n) {
-  using L = Lanes<float>;
+  using L = LanesOf<float>;
   constexpr size_t kWidth = L::count, kChains = 4;
   constexpr size_t kAhead = 1024;  // elements: pages end before the processor has recognised the stream
   const auto start = neutral<Op, float>() - typename L::Vector{};
@@ -196,7 +188,7 @@ void fold_four(void* accumulator, const void* const in[4], size_t n) {
   const T* x[4];
   for (int k = 0; k < 4; ++k) x[k] = static_cast<const T*>(in[k]);
   size_t i = 0;
-  for (; i + Lanes<T>::count <= n; i += Lanes<T>::count) {
+  for (; i + LanesOf<T>::count <= n; i += LanesOf<T>::count) {
     auto a = load_lanes(o + i);
     for (int k = 0; k < 4; ++k) a = fold_lanes<Op>(a, load_lanes(x[k] + i));
     __builtin_memcpy(o + i, &a, sizeof a);

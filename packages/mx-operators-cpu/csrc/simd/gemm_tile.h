@@ -17,7 +17,7 @@ constexpr int kTileLanes = MX_VECTOR / 8 / static_cast<int>(sizeof(T));
 
 template <class T>
 void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
-  typedef T Vector __attribute__((vector_size(MX_VECTOR / 8), may_alias));
+  using Vector = typename LanesOf<T, MX_VECTOR / 8>::Vector;
   constexpr int kLanes = kTileLanes<T>;
   Vector total[kTileRows][kTileVectors];
 #pragma GCC unroll 8

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/clones.h"
+#include "common/lanes.h"
 #include "common/math32.h"
 #include "common/math64.h"
 #include "elementwise/special_functions.h"

@@ -429,7 +429,7 @@ def deformable_backward_plan(
 def rotated_align_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int
 ) -> object:
-    """Means of bilinear samples in turned regions (R, 6)."""
+    """Means of bilinear samples in rotated regions (R, 6)."""
 
 def rotated_align_backward_plan(
     inputs: _Tensors, outputs: _Tensors, *, bins: tuple[int, int], scale: float, samples: int

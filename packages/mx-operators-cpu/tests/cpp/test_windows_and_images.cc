@@ -108,10 +108,10 @@ void products_of_every_size() {
   for (int64_t m : {0, 1, 4, 7})
     for (int64_t k : {0, 1, 9})
       for (int64_t n : {0, 1, 16, 35})
-        for (int turns = 0; turns < 4; ++turns) {
+        for (int transposes = 0; transposes < 4; ++transposes) {
           std::vector<std::vector<T>> in = {numbers<T>(2 * m * k), numbers<T>(2 * k * n)};
           const auto plan = shared(make_product_plan({Spec({2 * m * k}, code<T>()), Spec({2 * k * n}, code<T>())},
-                                                     {Spec({2, m, n}, code<T>())}, {2, m, k, n, turns / 2 > 0, turns % 2 > 0}));
+                                                     {Spec({2, m, n}, code<T>())}, {2, m, k, n, transposes / 2 > 0, transposes % 2 > 0}));
           CHECK(all_requests(plan, in, {2 * m * n}) == MX_OK);
         }
 }
@@ -122,8 +122,8 @@ void regions_anywhere() {
     for (size_t place = 0; place < 6; ++place) {
       std::vector<std::vector<float>> in = {numbers<float>(data.size()), {0, 2, 2, 3, 4, 30}};
       in[1][place] = static_cast<float>(bad);
-      const auto turned = shared(make_rotated_align_plan({data, Spec({1, 6}, 0)}, {Spec({1, 8, 2, 3}, 0)}, {2, 3, 0.7}, -1));
-      const int32_t status = all_requests(turned, in, {48});
+      const auto rotated = shared(make_rotated_align_plan({data, Spec({1, 6}, 0)}, {Spec({1, 8, 2, 3}, 0)}, {2, 3, 0.7}, -1));
+      const int32_t status = all_requests(rotated, in, {48});
       CHECK(status == MX_OK || status == MX_ERROR_INDEX || status == MX_ERROR_VALUE);
       const auto back = shared(make_rotated_align_backward_plan({Spec({1, 8, 2, 3}, 0), data, Spec({1, 6}, 0)}, {data}, {2, 3, 0.7}, 2));
       in.insert(in.begin(), numbers<float>(48));

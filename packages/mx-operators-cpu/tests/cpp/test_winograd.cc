@@ -107,7 +107,7 @@ void check_filter_gradient(const WinogradProblem& p, const FilterLayout& layout,
   std::vector<double> want(filter_size(p));
   for_products(p, layout,
                [&](size_t x, size_t y, size_t w) { want[w] += static_cast<double>(data[x]) * out_grad[y]; });
-  const MinimalGradient made(p, threads);
+  const WinogradGradient made(p, threads);
   Floats gradient(filter_size(p), NAN), space(static_cast<size_t>(made.workspace_size()), NAN);
   made.run(data.data(), out_grad.data(), gradient.data(), layout, space.data());
   CHECK(close(gradient, want, kTolerance * largest(want)));

@@ -97,6 +97,8 @@ def test_results_do_not_depend_on_the_length(name: str) -> None:
         ("tanh", np.tanh, (1e-300, 1), 4),
         ("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (-700, 700), 3),
         ("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (-4, 1), 3),
+        ("erf", _erf, (-6.5, 6.5), 2),
+        ("erf", _erf, (1e-300, 1), 2),
     ],
 )
 def test_units_of_float64(
@@ -115,7 +117,8 @@ def test_units_of_float64(
 def test_ends_of_float64() -> None:
     x = np.array([-np.inf, -1e300, -746, -745.2, -0.0, 0.0, 709.8, 711, 1e300, np.inf, np.nan])
     with np.errstate(all="ignore"):
-        for name, exact in (("exp", np.exp), ("tanh", np.tanh), ("sigmoid", lambda v: 1 / (1 + np.exp(-v)))):
+        sigmoid = ("sigmoid", lambda v: 1 / (1 + np.exp(-v)))
+        for name, exact in (("exp", np.exp), ("tanh", np.tanh), ("erf", _erf), sigmoid):
             (got,) = evaluated(trace(getattr(X, name), 1), [x], [np.dtype(np.float64)])
             np.testing.assert_allclose(got, exact(x), 1e-15, 5e-324, err_msg=name)
-            assert name != "tanh" or np.signbit(got[4])
+            assert name not in ("tanh", "erf") or np.signbit(got[4])

@@ -15,7 +15,7 @@ constexpr int64_t kMostDepth = 128;   // tiles of one product: a panel of them i
 
 }  // namespace
 
-MinimalGradient::MinimalGradient(const WinogradProblem& problem, int threads) : problem_(problem), threads_(threads) {
+WinogradGradient::WinogradGradient(const WinogradProblem& problem, int threads) : problem_(problem), threads_(threads) {
   const int64_t tiles = problem.tiles();
   apart_ = fits_apart(problem, threads);
   if (apart_) {
@@ -27,7 +27,7 @@ MinimalGradient::MinimalGradient(const WinogradProblem& problem, int threads) : 
   by_panels_ = !apart_ && group_ == tiles && ceil_div(problem.channels, kPanel) % threads == 0;
 }
 
-struct MinimalGradient::Space {
+struct WinogradGradient::Space {
   Points data, out_grad, sum;  // sums of all channels, or, by panels, of one panel
   float *data_points, *gradient_points, *sums;
 
@@ -36,7 +36,7 @@ struct MinimalGradient::Space {
   int64_t size() const { return data.size() + out_grad.size() + sum.size(); }
 };
 
-MinimalGradient::Space MinimalGradient::space(float* workspace, int copy) const {
+WinogradGradient::Space WinogradGradient::space(float* workspace, int copy) const {
   Space found(problem_, group_, by_panels_ ? kPanel : problem_.channels);
   found.data_points = workspace + copy * found.size();
   found.gradient_points = found.data_points + found.data.size();
@@ -44,12 +44,12 @@ MinimalGradient::Space MinimalGradient::space(float* workspace, int copy) const 
   return found;
 }
 
-int64_t MinimalGradient::workspace_size() const {
+int64_t WinogradGradient::workspace_size() const {
   const Space one(problem_, group_, by_panels_ ? kPanel : problem_.channels);
   return apart_ ? threads_ * one.size() : one.size() + (by_panels_ ? (threads_ - 1) * one.sum.size() : 0);
 }
 
-void MinimalGradient::transform_tiles(const float* data, const float* out_grad, int64_t first, int64_t begin,
+void WinogradGradient::transform_tiles(const float* data, const float* out_grad, int64_t first, int64_t begin,
                                      int64_t end, const Space& s) const {
   for (int64_t t = begin; t < end; ++t) {
     data_points(problem_, data, first + t, s.data_points + t * s.data.row, s.data.step);
@@ -58,7 +58,7 @@ void MinimalGradient::transform_tiles(const float* data, const float* out_grad, 
 }
 
 // The product of one point and of the channels from `channel` on, a panel of them.
-void MinimalGradient::multiply_panel(int64_t channel, int64_t point, int64_t tiles, bool add, float* sums,
+void WinogradGradient::multiply_panel(int64_t channel, int64_t point, int64_t tiles, bool add, float* sums,
                                     const Space& s) const {
   multiply({s.gradient_points + point * s.out_grad.step, 1, s.out_grad.row},
            s.data_points + point * s.data.step + channel, s.data.row, problem_.filters, tiles,
@@ -66,13 +66,13 @@ void MinimalGradient::multiply_panel(int64_t channel, int64_t point, int64_t til
 }
 
 // Transforms the sums of one filter and of the channels [first, first + n).
-void MinimalGradient::deliver(const float* sums, int64_t step, int64_t filter, int64_t first, int64_t n,
+void WinogradGradient::deliver(const float* sums, int64_t step, int64_t filter, int64_t first, int64_t n,
                              float* gradient, const FilterLayout& layout) {
   for (int64_t c = 0; c < n; c += kLanes)
     transform_filter_gradient(sums + c, step, gradient + filter * layout.output + (first + c) * layout.input, layout);
 }
 
-void MinimalGradient::run(const float* data, const float* out_grad, float* gradient, const FilterLayout& layout,
+void WinogradGradient::run(const float* data, const float* out_grad, float* gradient, const FilterLayout& layout,
                          float* workspace) const {
   if (by_panels_) return run_by_panels(data, out_grad, gradient, layout, workspace);
   const int copies = apart_ ? sum_apart(data, out_grad, workspace) : sum_together(data, out_grad, workspace);
@@ -93,7 +93,7 @@ void MinimalGradient::run(const float* data, const float* out_grad, float* gradi
 }
 
 // How many copies of the sums there are to add up.
-int MinimalGradient::sum_apart(const float* data, const float* out_grad, float* workspace) const {
+int WinogradGradient::sum_apart(const float* data, const float* out_grad, float* workspace) const {
   const int64_t tiles = problem_.tiles();
   std::atomic<int> copies{0};
   const auto share = [&](int64_t begin, int64_t end, int thread) {
@@ -111,7 +111,7 @@ int MinimalGradient::sum_apart(const float* data, const float* out_grad, float* 
   return copies;
 }
 
-int MinimalGradient::sum_together(const float* data, const float* out_grad, float* workspace) const {
+int WinogradGradient::sum_together(const float* data, const float* out_grad, float* workspace) const {
   const int64_t tiles = problem_.tiles(), panels = ceil_div(problem_.channels, kPanel);
   const Space ours = space(workspace, 0);
   for (int64_t first = 0; first < tiles; first += group_) {
@@ -127,7 +127,7 @@ int MinimalGradient::sum_together(const float* data, const float* out_grad, floa
   return 1;
 }
 
-void MinimalGradient::run_by_panels(const float* data, const float* out_grad, float* gradient,
+void WinogradGradient::run_by_panels(const float* data, const float* out_grad, float* gradient,
                                    const FilterLayout& layout, float* workspace) const {
   const int64_t tiles = problem_.tiles();
   const Space ours = space(workspace, 0);

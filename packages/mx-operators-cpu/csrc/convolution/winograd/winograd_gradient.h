@@ -7,9 +7,9 @@
 
 namespace mx::cpu {
 
-class MinimalGradient {
+class WinogradGradient {
  public:
-  MinimalGradient(const WinogradProblem& problem, int threads);
+  WinogradGradient(const WinogradProblem& problem, int threads);
   int64_t workspace_size() const;  // floats
   void run(const float* data, const float* out_grad, float* gradient, const FilterLayout& layout,
            float* workspace) const;

@@ -55,9 +55,9 @@ class _Convolution:
         self.made.run(plan, self.sampled, [found])
         return found
 
-    def product(self, a: int, b: int, to: int, m: int, k: int, n: int, turns: tuple[bool, bool]) -> None:
+    def product(self, a: int, b: int, to: int, m: int, k: int, n: int, transposed: tuple[bool, bool]) -> None:
         """op(a) · op(b) per group: (m, k) times (k, n)."""
-        product(self.made, self.kind, a, b, to, (self.groups, m, k, n), turns)
+        product(self.made, self.kind, a, b, to, (self.groups, m, k, n), transposed)
 
     def swap(self, source: int, target: int, outer: int, inner: int, dtype: int, to_type: int) -> None:
         """(outer, inner, windows) as (inner, outer, windows)."""

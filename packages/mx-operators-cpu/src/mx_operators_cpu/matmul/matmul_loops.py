@@ -22,7 +22,7 @@ def product(
     b: int,
     to: int,
     sizes: tuple[int, int, int, int],
-    turns: tuple[bool, bool],
+    transposed: tuple[bool, bool],
 ) -> None:
     """Appends op(a) · op(b) of every matrix of a batch: oneDNN's in float32, loops in float64.
 
@@ -30,13 +30,13 @@ def product(
     ----------
     kind : element type of all three
     sizes : batch, m, k, n of (m, k) times (k, n)
-    turns : which of a and b are transposed
+    transposed : which of a and b are transposed
     """
     batch, m, k, n = sizes
-    row, column = (m, k) if not turns[0] else (k, m), (k, n) if not turns[1] else (n, k)
+    row, column = (m, k) if not transposed[0] else (k, m), (k, n) if not transposed[1] else (n, k)
     given, result = [((batch, *row), kind), ((batch, *column), kind)], [((batch, m, n), kind)]
     named: dict[str, Any] = {
-        "batch": batch, "m": m, "k": k, "n": n, "transpose_a": turns[0], "transpose_b": turns[1],
+        "batch": batch, "m": m, "k": k, "n": n, "transpose_a": transposed[0], "transpose_b": transposed[1],
     }  # fmt: skip
     plan = None
     if kind == _FLOAT:
