@@ -7,10 +7,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import mx_kvstore
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
-from mx_core.files import atomic_write, read_bytes
 from mx_io.io import DataBatch, DataDesc
 from mx_kvstore import KVStoreBase
 from mx_ndarray import NDArray, nd
@@ -18,7 +16,8 @@ from mx_train import model
 from mx_train.initializer import InitDesc, Initializer, Uniform
 from mx_train.module.base_module import BaseModule, as_list
 from mx_train.module.executor_group import ExecutorGroup
-from mx_train.optimizer import Optimizer, create, get_updater
+from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for
+from mx_train.optimizer import Optimizer, Updater, create
 
 _DEFAULT_LABELS = ("softmax_label",)
 
@@ -94,9 +93,7 @@ class Module(BaseModule):
         self._arg_params: dict[str, NDArray] = {}
         self._aux_params: dict[str, NDArray] = {}
         self._stale = False  # whether the executors know better than _arg_params
-        self._optimizer: Optimizer | None = None
-        self._kvstore: Any = None
-        self._updater: Any = None
+        self._optimization: Optimization | None = None
         self._states_file: str | None = None
 
     @staticmethod
@@ -350,8 +347,8 @@ class Module(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
+        kvstore: str | KVStoreBase | None = "local",
+        optimizer: str | Optimizer = "sgd",
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
@@ -370,32 +367,16 @@ class Module(BaseModule):
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
-        group = self._bound()
-        if isinstance(kvstore, str):
-            alone = len(self._contexts) == 1 and kvstore.startswith(("local", "device"))
-            kvstore = None if alone else mx_kvstore.create(kvstore)  # there is nothing to sum
-        batch_size = group.batch_size
-        if kvstore is not None and "async" not in kvstore.type:
-            batch_size *= kvstore.num_workers
+        group, names = self._bound(), self._trained()
+        store = store_for(kvstore, len(self._contexts))
+        by_index = {self._index[name]: name for name in names}
         if isinstance(optimizer, str):
-            settings = dict(optimizer_params)
-            settings.setdefault("rescale_grad", 1.0 / batch_size)
-            names = {self._index[name]: name for name in self._trained()}
-            optimizer = create(optimizer, sym=self._symbol, param_idx2name=names, **settings)
+            settings = {"rescale_grad": rescaling(group.batch_size, store), **dict(optimizer_params)}
+            optimizer = create(optimizer, sym=self._symbol, param_idx2name=by_index, **settings)
         elif not optimizer.idx2name:
-            optimizer.idx2name = {self._index[name]: name for name in self._trained()}
-        self._optimizer = optimizer
-        self._kvstore = kvstore
-        in_store = kvstore is not None and kvstore.is_capable(KVStoreBase.OPTIMIZER)
-        self._updater = None if in_store else get_updater(optimizer)
-        if kvstore is not None:
-            if self._compression:
-                kvstore.set_gradient_compression(self._compression)
-            trained = self._trained()
-            for name, arrays in zip(trained, group.arrays(trained, "arg_dict"), strict=True):
-                kvstore.broadcast(self._index[name], arrays[0].copy(), out=arrays)
-            if in_store:
-                kvstore.set_optimizer(optimizer)
+            optimizer.idx2name = by_index
+        weights = dict(zip(by_index, group.arrays(names, "arg_dict"), strict=True))
+        self._optimization = Optimization(optimizer, store, weights, self._compression)
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
@@ -406,45 +387,39 @@ class Module(BaseModule):
 
     def update(self) -> None:
         """Sums gradients over contexts, applies the optimizer, copies weights back; asynchronous."""
-        self._require(params=True, optimizer=True)
-        group = self._bound()
-        names = self._trained()
+        self._require(params=True)
+        optimization, group, names = self._optimized(), self._bound(), self._trained()
         weights, grads = group.arrays(names, "arg_dict"), group.arrays(names, "grad_dict")
         for name, weight, grad in zip(names, weights, grads, strict=True):
-            i = self._index[name]
-            if any(g is None for g in grad):
-                continue  # nobody asked for it (grad_req)
-            if self._updater is None:
-                self._kvstore.pushpull(i, grad, out=weight, priority=-i)
-                continue
-            if self._kvstore is not None:
-                self._kvstore.pushpull(i, grad, priority=-i)
-                total = grad[0]
-            else:
-                total = (
-                    grad[0] if len(grad) == 1 else nd.add_n(*(g.as_in_context(grad[0].context) for g in grad))
-                )
-            self._updater(i, total, weight[0])
-            for other in weight[1:]:
-                weight[0].copyto(other)
+            if all(g is not None for g in grad):  # else grad_req says that none is wanted
+                optimization.update(self._index[name], weight, grad)
         self._stale = True
 
     def save_optimizer_states(self, fname: str) -> None:
         """Writes the optimizer's states, atomically."""
-        self._require(optimizer=True)
-        if self._updater is None:
-            self._kvstore.save_optimizer_states(fname)
-            return
-        with atomic_write(fname) as file:
-            file.write(self._updater.get_states())
+        self._optimized().save_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes states that `save_optimizer_states` (or MXNet) wrote."""
+        self._optimized().load_states(fname)
+
+    @property
+    def _optimizer(self) -> Optimizer | None:
+        """Scripts read this attribute of MXNet's Module, and the two that follow."""
+        return None if self._optimization is None else self._optimization.optimizer
+
+    @property
+    def _kvstore(self) -> KVStoreBase | None:
+        return None if self._optimization is None else self._optimization.store
+
+    @property
+    def _updater(self) -> Updater | None:
+        return None if self._optimization is None else self._optimization.updater
+
+    def _optimized(self) -> Optimization:
         self._require(optimizer=True)
-        if self._updater is None:
-            self._kvstore.load_optimizer_states(fname)
-        else:
-            self._updater.set_states(read_bytes(fname))
+        assert self._optimization is not None
+        return self._optimization
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Uses another module's optimizer, KVStore and states.
@@ -453,14 +428,9 @@ class Module(BaseModule):
         ------
         ArgumentError  a parameter of this module is none of the other's
         """
-        shared_module._require(optimizer=True)
-        unknown = [name for name in self._trained() if name not in shared_module._index]
-        if unknown:
-            raise ArgumentError(f"[Module] the shared module has no parameters {', '.join(unknown)}")
-        self._index = shared_module._index
-        self._optimizer, self._kvstore, self._updater = (
-            shared_module._optimizer, shared_module._kvstore, shared_module._updater,
-        )  # fmt: skip
+        optimization = shared_module._optimized()
+        check_shared(self._trained(), shared_module._index)
+        self._index, self._optimization = shared_module._index, optimization
         self.optimizer_initialized = True
 
     # ---- computation ----

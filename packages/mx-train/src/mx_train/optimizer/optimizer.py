@@ -235,7 +235,7 @@ class Updater:
         """
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
-    def set_states(self, states: bytes) -> None:
+    def set_states(self, states: bytes | bytearray) -> None:
         """Takes states that `get_states` (or MXNet) wrote; of a dumped optimizer, its update counts.
 
         Only arrays, numbers, strings and containers are accepted: no code is executed.

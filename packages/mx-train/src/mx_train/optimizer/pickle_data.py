@@ -42,7 +42,7 @@ _VALUES = frozenset(
 _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
-def load(data: bytes, construct: Construct, set_state: SetState) -> Any:
+def load(data: bytes | bytearray, construct: Construct, set_state: SetState) -> Any:
     """What a pickle describes.
 
     Parameters

@@ -42,7 +42,7 @@ class _Recorded:
         self.array: NDArray | None = None
 
 
-def read_states(data: bytes) -> Any:
+def read_states(data: bytes | bytearray) -> Any:
     """What `dump_states`, or MXNet's `Updater.get_states`, wrote.
 
     Raises

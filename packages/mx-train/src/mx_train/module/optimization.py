@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of parameters: an optimizer that runs in a KVStore, or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mx_kvstore
+from mx_core.errors import ArgumentError
+from mx_core.files import atomic_write, read_bytes
+from mx_kvstore import KVStoreBase
+from mx_ndarray import NDArray, nd
+from mx_train.optimizer import Optimizer, Updater, get_updater
+
+
+def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase | None:
+    """The store of a name; None for a local one where one context leaves it nothing to sum."""
+    if not isinstance(kvstore, str):
+        return kvstore
+    alone = contexts == 1 and kvstore.startswith(("local", "device"))
+    return None if alone else mx_kvstore.create(kvstore)
+
+
+class Optimization:
+    """An optimizer with the store that sums gradients. A store that is capable of `optimizer` runs it.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    store : KVStoreBase, optional
+        Without one, gradients are summed here.
+    weights : mapping of int to sequence of NDArray
+        By key, one array per context. The store gets the first and gives it to all.
+    compression : mapping, optional
+        What the store does with gradients that it sends.
+
+    Threads: one at a time.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        store: KVStoreBase | None,
+        weights: Mapping[int, Sequence[NDArray]],
+        compression: Mapping[str, Any] | None = None,
+    ) -> None:
+        in_store = store is not None and store.is_capable(KVStoreBase.OPTIMIZER)
+        self.optimizer = optimizer
+        self.store = store
+        self.updater: Updater | None = None if in_store else get_updater(optimizer)
+        if store is None:
+            return
+        if compression:
+            store.set_gradient_compression(compression)
+        for key, arrays in weights.items():
+            store.broadcast(key, arrays[0].copy(), out=arrays)
+        if in_store:
+            store.set_optimizer(optimizer)
+
+    def update(self, key: int, weights: Sequence[NDArray], grads: Sequence[NDArray]) -> None:
+        """Sums the gradients of one parameter, applies the optimizer, gives each context the new weight."""
+        if self.updater is None:
+            assert self.store is not None
+            self.store.pushpull(key, grads, out=weights, priority=-key)
+            return
+        if self.store is not None:
+            self.store.pushpull(key, grads, priority=-key)
+        elif len(grads) > 1:
+            grads = [nd.add_n(*(grad.as_in_context(grads[0].context) for grad in grads))]
+        self.updater(key, grads[0], weights[0])
+        for other in weights[1:]:
+            weights[0].copyto(other)
+
+    def save_states(self, path: str) -> None:
+        """Writes the optimizer's states, atomically."""
+        if self.updater is None:
+            assert self.store is not None
+            self.store.save_optimizer_states(path)
+            return
+        with atomic_write(path) as file:
+            file.write(self.updater.get_states())
+
+    def load_states(self, path: str) -> None:
+        """Takes states that `save_states` or MXNet wrote."""
+        if self.updater is None:
+            assert self.store is not None
+            self.store.load_optimizer_states(path)
+        else:
+            self.updater.set_states(read_bytes(path))
+
+
+def rescaling(batch_size: int, store: KVStoreBase | None) -> float:
+    """1 / the examples whose gradients are summed: an asynchronous store sums those of one worker only."""
+    summed = store is not None and "async" not in store.type
+    return 1.0 / (batch_size * (store.num_workers if summed and store is not None else 1))
+
+
+def check_shared(names: Sequence[str], known: Mapping[str, int]) -> None:
+    """Refuses parameters that another module's optimizer does not know.
+
+    Raises
+    ------
+    ArgumentError  there are some; the message names them
+    """
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ArgumentError(f"[Module] the shared module has no parameters {', '.join(unknown)}")
