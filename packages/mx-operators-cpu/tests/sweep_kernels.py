@@ -21,9 +21,9 @@ from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import ReferenceContext, gradient_of, infer_shapes, infer_types
 
 #: of the largest result: a rounding of the result, and what sums in float32 lose
-TOLERANCE = {"float32": 2e-5, "bfloat16": 8e-3, "float16": 2e-3}
+TOLERANCE = {"float64": 1e-11, "float32": 2e-5, "bfloat16": 8e-3, "float16": 2e-3}
 #: outputs that are computed for backward, and of which type
-_FLOATS = ("float32", "bfloat16", "float16")
+_FLOATS = ("float64", "float32", "bfloat16", "float16")
 
 
 def _specs(arrays: Sequence[np.ndarray]) -> list[TensorSpec]:

@@ -147,19 +147,17 @@ void short_rows(char* out, const char* in, const Move& m, size_t axis, int64_t r
 }
 
 // out[i * to + j] = in[i + j * from], in squares that fit the first-level cache.
-template <class T>
-void transpose(char* out, int64_t to, const char* in, int64_t from, int64_t rows, int64_t n) {
-  auto* o = reinterpret_cast<T*>(out);
-  auto* x = reinterpret_cast<const T*>(in);
+// Of bytes; larger elements have loops.
+void transpose(char* o, int64_t to, const char* x, int64_t from, int64_t rows, int64_t n) {
   for (int64_t j0 = 0; j0 < n; j0 += kBlock) {
     const int64_t columns = std::min(kBlock, n - j0);
     for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
       const int64_t height = std::min(kBlock, rows - i0);
-      T square[kBlock][kBlock];
+      char square[kBlock][kBlock];
       for (int64_t j = 0; j < columns; ++j)
         for (int64_t i = 0; i < height; ++i) square[i][j] = x[i0 + i + (j0 + j) * from];
       for (int64_t i = 0; i < height; ++i)
-        std::memcpy(o + (i0 + i) * to + j0, square[i], static_cast<size_t>(columns) * sizeof(T));
+        std::memcpy(o + (i0 + i) * to + j0, square[i], static_cast<size_t>(columns));
     }
   }
 }
@@ -199,15 +197,12 @@ void copy_part(const Copy& copy, const char* in, char* out, int64_t begin, int64
   const auto item = static_cast<int64_t>(copy.item);
   if (copy.across >= 0) {
     const int64_t stride = m.to[static_cast<size_t>(copy.across)];
-    if (copy.item == 2 || copy.item == 4) {
-      const auto turn = copy.item == 2 ? loops().transpose16 : loops().transpose32;
-      return turn(out + begin * stride * item, stride, in + begin * item, from, n, m.sizes[last]);
+    if (copy.item > 1) {
+      const LoopTable& table = loops();
+      const auto transposed = copy.item == 2 ? table.transpose16 : copy.item == 4 ? table.transpose32 : table.transpose64;
+      return transposed(out + begin * stride * item, stride, in + begin * item, from, n, m.sizes[last]);
     }
-    with_item(copy.item, [&](auto type) {
-      transpose<decltype(type)>(out + begin * stride * item, stride, in + begin * item, from, n,
-                                m.sizes[last]);
-    });
-    return;
+    return transpose(out + begin * stride, stride, in + begin, from, n, m.sizes[last]);
   }
   if (copy.rows) {
     in += begin * m.from[last - 1] * item;

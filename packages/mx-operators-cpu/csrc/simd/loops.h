@@ -55,10 +55,12 @@ struct LoopTable {
   void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
   GemmTile<float> gemm32;
   GemmTile<double> gemm64;
-  // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2 and of 4 bytes.
+  // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2, of 4 and of 8 bytes.
   void (*transpose16)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);
   void (*transpose32)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                      int64_t rows, int64_t n);
+  void (*transpose64)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);
   // to[i] = from[-i], elements of 1 << [size] bytes.
   void (*reverse[4])(void* to, const void* from, size_t n);

@@ -338,6 +338,7 @@ void fill_table(LoopTable& table, const char* name) {
   table.normal = normal_numbers;
   table.transpose16 = transpose<uint16_t>;
   table.transpose32 = transpose<uint32_t>;
+  table.transpose64 = transpose64;
   table.mix_pixels = mix_pixels;
   table.mix_rows = mix_rows;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrices of 4- and 2-byte elements transposed in registers: every cache line is read and written whole. Two rows
+// Matrices of 8-, 4- and 2-byte elements transposed in registers: every cache line is read and written whole. Two rows
 // of 2-byte elements are one of 4-byte pairs.
 // Included by each instruction set's translation unit, inside its own namespace.
 
@@ -113,4 +113,32 @@ void transpose(void* to, int64_t to_stride, const void* from, int64_t from_strid
     for (int64_t j = whole; j < n; ++j) o[i * to_stride + j] = x[i + j * from_stride];
   for (int64_t i = whole_rows; i < rows; ++i)
     for (int64_t j = 0; j < n; ++j) o[i * to_stride + j] = x[i + j * from_stride];
+}
+
+// The same of 8-byte elements, by squares of four; a cache line is written by two of them.
+void transpose64(void* out, int64_t to_stride, const void* in, int64_t from_stride, int64_t rows, int64_t n) {
+  using Four = LanesOf<uint64_t, 32>::Vector;
+  constexpr int64_t kSquare = 4, kRows = 32;  // rows that stay in the nearest cache
+  auto* to = static_cast<uint64_t*>(out);
+  auto* from = static_cast<const uint64_t*>(in);
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t last = first + kRows < rows ? first + kRows : rows;
+    int64_t j = 0;
+    for (; j + kSquare <= n; j += kSquare) {
+      int64_t i = first;
+      for (; i + kSquare <= last; i += kSquare) {
+        Four r[kSquare];
+        for (int64_t k = 0; k < kSquare; ++k) std::memcpy(&r[k], from + i + (j + k) * from_stride, sizeof r[k]);
+        const Four a = __builtin_shuffle(r[0], r[1], Four{0, 4, 2, 6}), b = __builtin_shuffle(r[0], r[1], Four{1, 5, 3, 7});
+        const Four c = __builtin_shuffle(r[2], r[3], Four{0, 4, 2, 6}), d = __builtin_shuffle(r[2], r[3], Four{1, 5, 3, 7});
+        const Four t[kSquare] = {__builtin_shuffle(a, c, Four{0, 1, 4, 5}), __builtin_shuffle(b, d, Four{0, 1, 4, 5}),
+                                 __builtin_shuffle(a, c, Four{2, 3, 6, 7}), __builtin_shuffle(b, d, Four{2, 3, 6, 7})};
+        for (int64_t k = 0; k < kSquare; ++k) std::memcpy(to + (i + k) * to_stride + j, &t[k], sizeof t[k]);
+      }
+      for (; i < last; ++i)
+        for (int64_t k = 0; k < kSquare; ++k) to[i * to_stride + j + k] = from[i + (j + k) * from_stride];
+    }
+    for (; j < n; ++j)
+      for (int64_t i = first; i < last; ++i) to[i * to_stride + j] = from[i + j * from_stride];
+  }
 }
