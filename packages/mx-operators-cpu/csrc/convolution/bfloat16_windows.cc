@@ -39,4 +39,10 @@ bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels
   return std::all_of(axes.begin(), axes.end(), usual) && (!has(kAmx) || suits_tiles(axes, channels));
 }
 
+bool filter_gradients_suit(const std::vector<WindowAxis>& axes) {
+  if (axes.size() < 3 || !has(kAvx512Core)) return true;
+  const WindowAxis& depth = axes.front();
+  return depth.stride == 1 || (2 * depth.pad_begin <= depth.extent && 2 * depth.pad_end <= depth.extent);
+}
+
 }  // namespace mx::cpu

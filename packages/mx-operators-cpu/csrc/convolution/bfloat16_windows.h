@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which convolutions the bfloat16 kernels of oneDNN 3.2 compute, and compute right.
+// Which convolutions the kernels of oneDNN 3.2 compute, and compute right.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,9 @@ struct WindowAxis {
 
 // `channels`: of one group of the large tensor.  Where it says no, float32 kernels compute the same.
 bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels);
+
+// Whether the float32 kernels compute gradients of filters right, too, and within their memory: those for AVX-512 in
+// three dimensions do not where windows skip data in depth and are padded beyond their middle.
+bool filter_gradients_suit(const std::vector<WindowAxis>& axes);
 
 }  // namespace mx::cpu

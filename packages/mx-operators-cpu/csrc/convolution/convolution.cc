@@ -85,6 +85,7 @@ void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape
 template <class Backward, class Hint>
 void direct_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Hint& hint,
                             const Gradients& g) {
+  if (!shape.filter_gradients_suit) throw Unsupported{};
   const Window& w = shape.window;
   const typename Backward::primitive_desc desc(
       cpu_engine(), shape.kind, shape.in_weight_gradient(shape.data), shape.free(shape.weight), g.bias,

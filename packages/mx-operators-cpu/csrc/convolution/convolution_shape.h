@@ -18,6 +18,7 @@ struct ConvolutionShape {
   Dims pad_end;
   dnnl::algorithm kind;
   DataType compute;              // of the primitives: of the data, or float32 where that is faster or right
+  bool filter_gradients_suit;
   double macs = 0;
 
   ConvolutionShape(const ConvolutionOptions& options, bool transposed, const Spec& x, const Spec& w, const Spec& y)
@@ -40,6 +41,7 @@ struct ConvolutionShape {
       pad_end.push_back((small - 1) * window.stride[i] + extent - large - window.pad[i]);
       axes.push_back({large, small, extent, window.stride[i], window.pad[i], pad_end.back()});
     }
+    filter_gradients_suit = mx::cpu::filter_gradients_suit(axes);
     const int64_t channels = (transposed ? result : in)[1] / options.groups;
     const bool upcast = x.dtype == MX_BFLOAT16 && !bfloat16_kernels_suit(axes, channels);
     compute = upcast ? DataType::f32 : data_type(x);

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mx_core import dtypes
+from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.library import native
 from mx_operators_cpu.settings import winograd_allowed
 from mx_operators_cpu.signature import channels_last, filled, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
+
+_DOUBLE = dtypes.code("float64")
 
 
 def window_of(call: KernelCall) -> dict[str, Any]:
@@ -41,6 +46,34 @@ def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[in
     return window
 
 
+def _through_float64(
+    call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]
+) -> object | None:
+    """Gradients that oneDNN has no right kernel for, by the kernels for float64 between casts."""
+    made, inputs = Composite(call), []
+    for i, spec in enumerate(call.inputs[:3]):
+        inputs.append(made.temporary(spec.shape, _DOUBLE))
+        made.evaluate(traced(same, 1), [i], [inputs[-1]])
+    outputs = [made.temporary(spec.shape, _DOUBLE) for spec in call.outputs]
+    plan = make(
+        [(spec.shape, _DOUBLE) for spec in call.inputs[:3]],
+        [(spec.shape, _DOUBLE) for spec in call.outputs],
+        **window,
+    )
+    if plan is None:
+        return None
+    made.run(plan, inputs, outputs)
+    for i, found in enumerate(outputs):
+        made.evaluate(traced(same, 1), [found], [made.output(i)])
+    joined: object = made.plan()
+    return joined
+
+
+def _gradients(call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]) -> object | None:
+    plan = make(tensors(call.inputs[:3]), tensors(call.outputs), **window)
+    return _through_float64(call, make, window) if plan is None else plan
+
+
 def convolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
     return native.convolution(tensors(call.inputs), tensors(call.outputs), **window_of(call))
@@ -48,7 +81,7 @@ def convolution(call: KernelCall) -> object:
 
 def convolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
-    return native.convolution_backward(tensors(call.inputs[:3]), tensors(call.outputs), **window_of(call))
+    return _gradients(call, native.convolution_backward, window_of(call))
 
 
 def deconvolution(call: KernelCall) -> object:
@@ -60,4 +93,4 @@ def deconvolution(call: KernelCall) -> object:
 def deconvolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
     window = _transposed_window(call, call.inputs[1].shape, call.inputs[0].shape)
-    return native.deconvolution_backward(tensors(call.inputs[:3]), tensors(call.outputs), **window)
+    return _gradients(call, native.deconvolution_backward, window)
