@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "mx_core/failure.hpp"
 #include "mx_core/gil.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "resample.h"
 
 namespace py = pybind11;
@@ -97,7 +98,7 @@ void bind_images(py::module_& module) {
   module.def("resize", &resize_array, py::arg("image").noconvert(), py::arg("height"), py::arg("width"),
              py::arg("interp"));
   py::class_<AugmentOptions> options(module, "AugmentOptions", py::module_local());
-  options.def(py::init<>());
+  options.def("__init__", mx::init<std::unique_ptr<AugmentOptions>>(), py::detail::is_new_style_constructor());
 #define MX_OPTION(name) options.def_readwrite(#name, &AugmentOptions::name)
   MX_OPTION(channels); MX_OPTION(height); MX_OPTION(width); MX_OPTION(resize);
   MX_OPTION(max_rotate_angle); MX_OPTION(rotate); MX_OPTION(max_shear_ratio);

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "mx_core/gil.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "record_reader.h"
 #include "record_writer.h"
 
@@ -102,7 +103,8 @@ uint64_t write(RecordWriter& writer, const py::buffer& payload) {
 
 void bind_records(py::module_& module) {
   py::class_<RecordReader>(module, "RecordReader", py::module_local())
-      .def(py::init<const std::string&>(), py::arg("path"))
+      .def("__init__", mx::init<std::unique_ptr<RecordReader>, const std::string&>(),
+           py::detail::is_new_style_constructor(), py::arg("path"))
       .def("read", &read_next)
       .def("read_at", &read_at, py::arg("offset"))
       .def("read_batch", &read_batch, py::arg("offsets"))
@@ -110,7 +112,8 @@ void bind_records(py::module_& module) {
       .def("seek", &seek, py::arg("offset"))
       .def("tell", &tell);
   py::class_<RecordWriter>(module, "RecordWriter", py::module_local())
-      .def(py::init<const std::string&>(), py::arg("path"))
+      .def("__init__", mx::init<std::unique_ptr<RecordWriter>, const std::string&>(),
+           py::detail::is_new_style_constructor(), py::arg("path"))
       .def("write", &write, py::arg("payload"))
       .def("tell", &RecordWriter::tell, py::call_guard<GilRelease>())
       .def("flush", &RecordWriter::flush, py::call_guard<GilRelease>())

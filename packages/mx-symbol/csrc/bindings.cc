@@ -7,6 +7,7 @@
 #include "bindings_graph.hpp"
 #include "bindings_memory.hpp"
 #include "made_once.hpp"
+#include "mx_core/pybind_holder.hpp"
 
 namespace mx::symbol {
 namespace {
@@ -62,8 +63,8 @@ void add_node(Program& program, std::string name, const py::capsule& call,
   });
 }
 
-std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py::list& arrays,
-                              const std::shared_ptr<Memo>& memo) {
+py::object bind(const std::shared_ptr<Program>& program, const py::list& arrays,
+                const std::shared_ptr<Memo>& memo) {
   return translated([&] {
     static const py::object* type = nullptr;
     const py::object& ndarray =
@@ -79,7 +80,7 @@ std::shared_ptr<Binding> bind(const std::shared_ptr<Program>& program, const py:
       // `handle` is the address of the native array.
       natives.push_back(reinterpret_cast<mx_array*>(array.attr("handle").cast<uintptr_t>()));
     }
-    return std::make_shared<Binding>(program, natives, memo);
+    return new_object(std::make_shared<Binding>(program, natives, memo));
   });
 }
 
@@ -96,8 +97,8 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "Bound graphs as flat programs, natively.";
   py::class_<Program, std::shared_ptr<Program>>(module, "Program", py::module_local(),
                                                 "A flat list of prepared calls over slots.")
-      .def(py::init(&make_program), py::arg("engine"), py::arg("invoke"), py::arg("random"),
-           py::arg("context"), py::arg("name"))
+      .def("__init__", mx::init(&make_program), py::detail::is_new_style_constructor(), py::arg("engine"),
+           py::arg("invoke"), py::arg("random"), py::arg("context"), py::arg("name"))
       .def("add_array", [](Program& program, bool arena) {
              return translated([&] { return program.add_array(arena); });
            },
@@ -130,7 +131,7 @@ PYBIND11_MODULE(_core, module) {
            py::arg("part"), "Engine operations of a part.")
       .def("memo",
            [](const Program& program) {
-             return translated([&] { return std::make_shared<Memo>(program); });
+             return translated([&] { return new_object(std::make_shared<Memo>(program)); });
            },
            "What bindings share so that prepared nodes run once for all of them.")
       .def("bind", &bind, py::arg("arrays"), py::arg("memo") = nullptr,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings_graph.hpp"
 #include "bindings_fixed_point.hpp"
+#include "mx_core/pybind_holder.hpp"
 
 namespace mx::symbol {
 namespace {
@@ -76,7 +77,8 @@ py::object forward_specs(const FlatGraph& graph, const py::dict& known, const py
 void bind_inference(py::module_& module) {
   py::class_<FlatGraph, std::shared_ptr<FlatGraph>>(module, "FlatGraph", py::module_local(),
                         "Nodes in an order; their outputs are numbered node by node, then what they read of others.")
-      .def(py::init<py::list>(), py::arg("nodes"))
+      .def("__init__", mx::init<std::shared_ptr<FlatGraph>, py::list>(), py::detail::is_new_style_constructor(),
+           py::arg("nodes"))
       .def_property_readonly("nodes", &FlatGraph::nodes, "As given.")
       .def_property_readonly("outside", &FlatGraph::outside, "The entries that are read of other nodes.")
       .def_property_readonly("n_entries", &FlatGraph::n_entries, "How many numbers there are.")
@@ -91,8 +93,8 @@ void bind_inference(py::module_& module) {
            "What the entries are where inputs tell outputs: ask(node, specs of inputs), once per signature.");
   py::class_<Inference>(module, "Inference", py::module_local(),
                         "What is known of every entry, and the work list of nodes to look at again.")
-      .def(py::init<std::shared_ptr<FlatGraph>, py::function, py::function>(), py::arg("graph"), py::arg("rule"),
-           py::arg("merge"))
+      .def("__init__", mx::init<std::unique_ptr<Inference>, std::shared_ptr<FlatGraph>, py::function, py::function>(),
+           py::detail::is_new_style_constructor(), py::arg("graph"), py::arg("rule"), py::arg("merge"))
       .def("get", [](const Inference& state, const py::object& entry) { return state.value(state.number(entry)); },
            py::arg("entry"), "Present knowledge.")
       .def("assign", &Inference::assign, py::arg("entry"), py::arg("value"),

@@ -42,7 +42,7 @@ def run(counter: Path, program: str, *arguments: str) -> dict[str, Any]:
         env={**os.environ, "LD_PRELOAD": str(counter), "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=3600,
     )
     assert done.returncode == 0, f"{done.returncode} {done.stderr[-2000:]}"
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -28,13 +28,25 @@ class Counter:
         native.instruction_set()  # makes the tables of loops, once for the process
 
     def begin(self) -> None:
-        self._library.allocations_begin()
+        self._library.allocations_begin(ctypes.c_long(-1))
 
-    def end(self) -> tuple[int, int, int, int]:
+    def fail(self, allowed: int) -> None:
+        """As `begin`; after `allowed` allocations outside of oneDNN one fails."""
+        self._library.allocations_begin(ctypes.c_long(allowed))
+
+    def end(self) -> tuple[int, ...]:
         """Allocations of the kernels, bytes of the largest, allocations of oneDNN, bytes of its largest."""
-        counted = (ctypes.c_long * 4)()
+        return self._counted()[:4]
+
+    def failable(self) -> int:
+        """Allocations of all native code of mx; ends counting."""
+        kernels, _, _, _, extensions, _ = self._counted()
+        return kernels + extensions
+
+    def _counted(self) -> tuple[int, ...]:
+        counted = (ctypes.c_long * 6)()
         self._library.allocations_end(counted)
-        return (counted[0], counted[1], counted[2], counted[3])
+        return tuple(counted)
 
 
 def count(
