@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forked child works, whatever the parent was at; twelve situations, a few forks each by default, 67 nightly."""
+"""A forked child works, whatever the parent was at; thirteen situations, a few forks each by default, 67 nightly."""
 
 from __future__ import annotations
 
@@ -96,6 +96,22 @@ end()
 import mx; work()
 end = beside(work)
 for _ in range(FORKS): child()
+end()
+""",
+    "beside threads that drop Python's errors": """
+import mx; work()
+class Broken(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux): raise ZeroDivisionError
+@mx.operator.register("broken")
+class BrokenProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes): return Broken()
+def fail():
+    broken = mx.nd.Custom(mx.nd.ones((2,)), op_type="broken")
+    try: broken.wait_to_read()
+    except ZeroDivisionError: pass
+    else: raise SystemExit("nothing failed")
+end = beside(fail)
+for _ in range(FORKS): child(lambda: [fail() for _ in range(20)])
 end()
 """,
     "nested": "import mx; work()\nfor _ in range(FORKS): child(lambda: (work(), child()))",
