@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <string>
 
 #include "onednn/bindings_primitives.h"
+#include "mx_core/pybind_holder.hpp"
 #include "convolution/fused_layer.h"
 
 namespace mx::cpu {
@@ -15,9 +17,10 @@ struct Fused {
   Signature signature() const { return {specs(inputs), specs(outputs)}; }
 };
 
-Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride, const Dims& dilate,
-                 const Dims& pad, int64_t groups, bool channels_last, bool winograd, const Dims& weight_shape,
-                 bool biased, bool residual, bool packed, const std::string& activation, double alpha, double beta) {
+std::unique_ptr<Fused> make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride,
+                                  const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
+                                  bool winograd, const Dims& weight_shape, bool biased, bool residual, bool packed,
+                                  const std::string& activation, double alpha, double beta) {
   FusedOptions options;
   options.product = kernel.empty();
   options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last, winograd};
@@ -28,7 +31,7 @@ Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims
   options.activation = activation;
   options.alpha = alpha;
   options.beta = beta;
-  return {std::move(inputs), std::move(outputs), options};
+  return std::unique_ptr<Fused>(new Fused{std::move(inputs), std::move(outputs), options});
 }
 
 }  // namespace
@@ -36,7 +39,8 @@ Fused make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims
 void bind_fused_layer(py::module_& m) {
   const py::tuple none;
   py::class_<Fused>(m, "FusedLayer", py::module_local())
-      .def(py::init(&make_fused), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
+      .def("__init__", mx::init(&make_fused), py::detail::is_new_style_constructor(), py::arg("inputs"),
+           py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
            py::arg("stride") = none, py::arg("dilate") = none, py::arg("pad") = none, py::arg("groups") = 1,
            py::arg("channels_last") = false, py::arg("winograd") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
            py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))

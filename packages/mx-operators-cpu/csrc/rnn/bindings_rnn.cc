@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <string>
 
 #include "onednn/bindings_primitives.h"
+#include "mx_core/pybind_holder.hpp"
 #include "rnn/rnn.h"
 
 namespace mx::cpu {
@@ -13,9 +15,10 @@ struct Recurrent {
   RnnOptions options;
 };
 
-Recurrent make_recurrent(PySpecs inputs, PySpecs outputs, const std::string& mode, int64_t layers,
-                         int64_t directions, int64_t units, bool state_outputs, double dropout, bool has_mask,
-                         bool is_train, uint64_t random_blocks, bool has_lengths, bool packed) {
+std::unique_ptr<Recurrent> make_recurrent(PySpecs inputs, PySpecs outputs, const std::string& mode, int64_t layers,
+                                          int64_t directions, int64_t units, bool state_outputs, double dropout,
+                                          bool has_mask, bool is_train, uint64_t random_blocks, bool has_lengths,
+                                          bool packed) {
   constexpr int64_t kMost = 1 << 20;  // of layers and of units
   if (layers < 1 || layers > kMost || directions < 1 || directions > 2 || units < 1 || units > kMost)
     throw Error(MX_ERROR_VALUE, "[RNN] impossible numbers of layers, directions or units");
@@ -23,9 +26,10 @@ Recurrent make_recurrent(PySpecs inputs, PySpecs outputs, const std::string& mod
                        : mode == "gru"      ? RnnMode::gru
                        : mode == "rnn_tanh" ? RnnMode::tanh
                                             : RnnMode::relu;
-  return {std::move(inputs), std::move(outputs),
-          {cell, layers, directions, units, state_outputs, dropout, has_mask, is_train, random_blocks, has_lengths,
-           packed}};
+  return std::unique_ptr<Recurrent>(new Recurrent{
+      std::move(inputs), std::move(outputs),
+      {cell, layers, directions, units, state_outputs, dropout, has_mask, is_train, random_blocks, has_lengths,
+       packed}});
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const RnnOptions&)>
@@ -37,8 +41,8 @@ py::object plan(const Recurrent& r) {
 
 void bind_rnn(py::module_& m) {
   py::class_<Recurrent>(m, "RecurrentStack", py::module_local())
-      .def(py::init(&make_recurrent), py::arg("inputs"), py::arg("outputs"), py::kw_only(), py::arg("mode"),
-           py::arg("layers"), py::arg("directions"), py::arg("units"), py::arg("state_outputs"), py::arg("dropout"),
+      .def("__init__", mx::init(&make_recurrent), py::detail::is_new_style_constructor(), py::arg("inputs"),
+           py::arg("outputs"), py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"), py::arg("units"), py::arg("state_outputs"), py::arg("dropout"),
            py::arg("has_mask"), py::arg("is_train"), py::arg("random_blocks"), py::arg("has_lengths"),
            py::arg("packed") = false)
       .def("forward", &plan<rnn>)
