@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "affine.h"
 #include "augment.h"
 #include "color.h"
 #include "planes.h"
@@ -90,6 +91,9 @@ void resizing_keeps_constants_and_identity() {
     }
   }
   const Image image = noise(6, 6, 3, 3);
+  std::vector<uint8_t> same(4 * 5 * 3);
+  resize(image.view().crop(1, 2, 5, 4), same.data(), 4, 5, Interpolation::kCubic);
+  for (int64_t y = 0; y < 4; ++y) CHECK(std::memcmp(&same[y * 15], image.view().row(y + 2) + 3, 15) == 0);
   std::vector<uint8_t> halves(3 * 3 * 3);
   resize(image.view(), halves.data(), 3, 3, Interpolation::kArea);
   const float mean = (image.pixels[0] + image.pixels[3] + image.pixels[18] + image.pixels[21]) / 4.0F;
@@ -101,6 +105,71 @@ void hue_of_a_full_circle_changes_nothing() {
   const std::vector<uint8_t> before = image.pixels;
   shift_hls(image, 180, 0, 0);
   for (size_t i = 0; i < before.size(); ++i) CHECK(std::abs(before[i] - image.pixels[i]) <= 1);
+}
+
+// What is drawn for a record, in which order, and what is made of it.
+void draws_of_a_record() {
+  const Image image = noise(7, 9, 3, 8);
+  AugmentScratch scratch;
+  const auto apply = [&](const AugmentOptions& options) {
+    RecordRandom random(9, 4, 2);
+    return augment(image.view(), options, random, scratch);
+  };
+  RecordRandom drawn(9, 4, 2);
+  const float first = drawn.uniform(), second = drawn.uniform(), third = drawn.uniform();
+
+  AugmentOptions options = options_for(3, 7, 9);
+  options.max_random_contrast = 0.5F, options.max_random_illumination = 10;
+  CHECK(std::fabs(apply(options).contrast - (0.5F + first)) < 1e-6F);
+  CHECK(std::fabs(apply(options).illumination - (20 * second - 10)) < 1e-5F);
+  options.rand_mirror = true;
+  CHECK(apply(options).mirrored == (first < 0.5F));
+  CHECK(std::fabs(apply(options).contrast - (0.5F + second)) < 1e-6F);
+  CHECK(std::fabs(apply(options).illumination - (20 * third - 10)) < 1e-5F);
+
+  AugmentOptions crop = options_for(3, 4, 5);
+  const auto corner = [&](int64_t y, int64_t x) { return image.view().row(y) + x * 3; };
+  CHECK(apply(crop).image.pixels == corner(1, 2));
+  crop.rand_crop = true;
+  CHECK(apply(crop).image.pixels == corner(static_cast<int64_t>(first * 4), static_cast<int64_t>(second * 5)));
+
+  AugmentOptions square = options_for(3, 5, 5);
+  square.min_crop_size = square.max_crop_size = 5;
+  CHECK(apply(square).image.pixels == corner(1, 2) && apply(square).image.width == 5);
+
+  AugmentOptions padded = options_for(3, 11, 13);
+  padded.pad = 2, padded.fill_value = 6;
+  const ImageView around = apply(padded).image;
+  CHECK(around.height == 11 && around.width == 13 && around.row(1)[0] == 6 && around.row(10)[12 * 3] == 6);
+  for (int64_t y = 0; y < 7; ++y) CHECK(std::memcmp(around.row(y + 2) + 2 * 3, image.view().row(y), 9 * 3) == 0);
+}
+
+// Quarter turns, shifts by shear and enlargements by whole factors, element by element.
+void affine_maps_of_known_effect() {
+  const Image image = noise(5, 5, 1, 9);
+  const auto pixel = [&](int64_t y, int64_t x) {
+    return y < 0 || x < 0 || y >= 5 || x >= 5 ? 200 : static_cast<int>(image.view().row(y)[x]);
+  };
+  const auto expect = [&](const Affine& map, int64_t side, const auto& source) {
+    Image out;
+    transform(image.view(), map, side, side, 200, out);
+    for (int64_t y = 0; y < side; ++y) {
+      for (int64_t x = 0; x < side; ++x) CHECK(std::abs(out.row(y)[x] - source(y, x)) <= 1);
+    }
+  };
+  expect({}, 5, pixel);
+  expect({}, 7, [&](int64_t y, int64_t x) { return pixel(y - 1, x - 1); });
+  expect({}, 3, [&](int64_t y, int64_t x) { return pixel(y + 1, x + 1); });
+  expect({}, 4, [&](int64_t y, int64_t x) {
+    return (pixel(y, x) + pixel(y, x + 1) + pixel(y + 1, x) + pixel(y + 1, x + 1)) / 4;
+  });
+  expect({90.0F}, 5, [&](int64_t y, int64_t x) { return pixel(x, 4 - y); });
+  expect({180.0F}, 5, [&](int64_t y, int64_t x) { return pixel(4 - y, 4 - x); });
+  expect({0.0F, 1.0F}, 5, [&](int64_t y, int64_t x) { return pixel(y, x - (y - 2)); });
+  expect({0.0F, 0.0F, 2.0F, 1.0F}, 5, [&](int64_t y, int64_t x) {
+    const int64_t left = x % 2 == 0 ? x / 2 + 1 : (x + 1) / 2;
+    return x % 2 == 0 ? pixel(y, left) : (pixel(y, left) + pixel(y, left + 1)) / 2;
+  });
 }
 
 // Any options on any image: the result has its shape, is finite, and depends on seed, epoch and record alone.
@@ -151,6 +220,8 @@ int main() {
   every_width_and_direction_gives_the_same_values();
   resizing_keeps_constants_and_identity();
   hue_of_a_full_circle_changes_nothing();
+  draws_of_a_record();
+  affine_maps_of_known_effect();
   random_options_on_random_images();
   a_thread_of_an_image_is_enlarged_within_bounds();
   std::puts("ok");

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <random>
 #include <string>
@@ -75,6 +78,24 @@ void round_trip_and_parts() {
     }
     CHECK(joined == offsets);
   }
+}
+
+// The payload ends where the process may not read.
+void nothing_behind_a_payload_is_read() {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* memory = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  char* end = static_cast<char*>(memory) + page;
+  CHECK(::mprotect(end, page, PROT_NONE) == 0);
+  RecordWriter writer("edge.rec");
+  Records records;
+  for (size_t size = 0; size < 600; ++size) {
+    writer.write(end - size, size);
+    records.emplace_back(size, '\0');
+  }
+  writer.close();
+  CHECK(read_all("edge.rec") == records);
+  ::munmap(memory, 2 * page);
 }
 
 void mutated_files_end_in_an_error_or_in_records() {
@@ -159,6 +180,7 @@ void a_file_cut_short_while_read_is_an_error() {
 
 int main() {
   round_trip_and_parts();
+  nothing_behind_a_payload_is_read();
   mutated_files_end_in_an_error_or_in_records();
   many_threads_read_one_file();
   many_threads_write_whole_records();
