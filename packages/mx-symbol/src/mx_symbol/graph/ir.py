@@ -205,7 +205,7 @@ class Graph:
             return self
         times, specs = dict(self.times), self.specs
         for old, new in mapping.items():
-            if specs[old] != specs[new]:
+            if specs[old] is not specs[new] and specs[old] != specs[new]:
                 raise PluginError(
                     f"{old.name!r} is {specs[old]} and cannot be replaced by {new.name!r}, "
                     f"which is {specs[new]}"

@@ -129,11 +129,12 @@ def _blocks(
     """
     blocks: list[_Block] = []
     owner: dict[int, _Block] = {}
+    known: dict[int, dict[int, set[int]]] = {}  # by identity of the pairs, which steps that are alike share
     for time, step in enumerate(steps):
         taken: set[int] = set()
-        allowed: dict[int, set[int]] = {}  # inputs by the output that may take over their memory
-        for i, o in step.inplace:
-            allowed.setdefault(o, set()).add(i)
+        allowed = known.get(id(step.inplace))
+        if allowed is None:
+            allowed = known[id(step.inplace)] = _takers(step.inplace)
         for position, value in enumerate(step.writes):
             if value in external and value not in hosts:
                 continue
@@ -159,6 +160,14 @@ def _blocks(
                 block.users |= flow.users[value]
             owner[value] = block
     return blocks
+
+
+def _takers(pairs: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
+    """The inputs whose memory each output may take over."""
+    allowed: dict[int, set[int]] = {}
+    for i, o in pairs:
+        allowed.setdefault(o, set()).add(i)
+    return allowed
 
 
 def _all_before(flow: DataFlow, value: int, time: int) -> bool:
