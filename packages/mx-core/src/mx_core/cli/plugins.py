@@ -70,7 +70,12 @@ def check(context: click.Context, name: str) -> None:
     The tests run in a process of their own. The exit status is 1 if one fails. What has no test is listed and does not
     count as a failure.
     """
-    from mx_core.testing.guard import check_guarded
+    try:
+        from mx_core.testing.guard import check_guarded
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise click.ClickException(f"the checks need NumPy: {error}") from error
 
     failed = 0
     for record in _records(name):

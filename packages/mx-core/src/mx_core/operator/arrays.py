@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-#: an array of any element type
-Array: TypeAlias = NDArray[Any]
+    #: an array of any element type
+    Array: TypeAlias = NDArray[Any]
+else:
+    Array = Any  # operators are declared, listed and inferred where there is no NumPy, too
+
 #: what a reference returns
 Arrays: TypeAlias = Sequence[Array]
 

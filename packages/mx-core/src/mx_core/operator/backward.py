@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-import numpy as np
-
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError
 from mx_core.operator import kept
@@ -73,6 +71,8 @@ class BackwardOperator(Operator[P]):
 
     def reference(self, p: P, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """`backward`, computed of 16-bit floating point in float32, its results as the gradients' types."""
+        import numpy as np
+
         from mx_core.operator.infer import infer_types
 
         given: dict[str, Any] = {name: [] for name in self.forward.kept(p) if name in kept.SEVERAL}
@@ -107,7 +107,7 @@ def _typical(tensors: Sequence[kept.Tensor]) -> kept.Tensor:
 
 
 def _widened(x: Array) -> Array:
-    return x.astype(np.float32) if dtypes.code(x.dtype) in _NARROW else x
+    return x.astype("float32") if dtypes.code(x.dtype) in _NARROW else x
 
 
 def backward_class(op: Operator[P]) -> type[BackwardOperator[P]]:
