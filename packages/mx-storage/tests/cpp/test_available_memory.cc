@@ -67,6 +67,16 @@ void groups_of_the_first_version() {
   CHECK(root.available() == 3 * kMiB);
 }
 
+void a_group_that_says_half_has_no_bound() {
+  const Root root;
+  root.write("/proc/meminfo", "MemAvailable: 2048 kB\n");
+  root.write("/proc/self/cgroup", "0::/a\n");
+  root.write("/sys/fs/cgroup/a/memory.max", "1048576\n");
+  CHECK(root.available() == 2 * kMiB);
+  root.write("/sys/fs/cgroup/a/memory.current", "1048575\n");
+  CHECK(root.available() == 1);
+}
+
 void what_could_not_be_written_is_refused_and_says_why() {
   if (available_memory() > uint64_t{1} << 45) return;  // this system does not say
   for (PoolType type : {PoolType::kPooled, PoolType::kBestFit, PoolType::kNaive}) {
@@ -86,5 +96,6 @@ int main() {
   memory_and_swap_of_the_machine();
   the_tightest_of_nested_groups_counts();
   groups_of_the_first_version();
+  a_group_that_says_half_has_no_bound();
   what_could_not_be_written_is_refused_and_says_why();
 }

@@ -188,6 +188,19 @@ void many_tags() {
   CHECK(memory.stats().bytes_in_use == 0);
 }
 
+void a_tag_of_many_blocks_leaves_room_for_another() {
+  const Memory memory;
+  std::vector<mx_block> blocks(600);
+  for (mx_block& block : blocks) CHECK(memory.try_alloc(10, &block, nullptr, test::kCpu, "often") == MX_OK);
+  mx_block once{}, refused{};
+  CHECK(memory.try_alloc(7, &once, nullptr, test::kCpu, "once") == MX_OK);
+  std::string text;
+  CHECK(memory.try_alloc(~size_t{0}, &refused, &text) == MX_ERROR_MEMORY);
+  CHECK(text.find("most is held by often (6000), once (7)") != std::string::npos);
+  for (const mx_block& block : blocks) memory.free(block);
+  memory.free(once);
+}
+
 }  // namespace
 
 int main() {
@@ -202,5 +215,6 @@ int main() {
       {"sizes_are_rounded_to_buckets", sizes_are_rounded_to_buckets},
       {"a_refusal_names_the_largest_holders", a_refusal_names_the_largest_holders},
       {"many_tags", many_tags},
+      {"a_tag_of_many_blocks_leaves_room_for_another", a_tag_of_many_blocks_leaves_room_for_another},
   });
 }
