@@ -143,3 +143,31 @@ def test_when_none_starts_the_first_choice_says_why(site):
     )
     with pytest.raises(PluginError, match="'Best'.*no such device"):
         services.engine()
+
+
+RECURSIVE = """
+    from mx_core import services
+
+    class Same:
+        name = "Same"
+
+        def __init__(self):
+            self.capsule = services.engine().capsule
+
+    def mx_register_engines(registry):
+        registry.add("Same", Same, priority=-1)
+"""
+
+
+def test_an_engine_that_asks_for_the_engine_while_it_is_made_is_told_so(site, engine_source, monkeypatch):
+    site.add("same", RECURSIVE)
+    site.add("plain", engine_source("Plain"))
+    monkeypatch.setenv("MX_ENGINE_TYPE", "Same")
+    for _ in range(2):
+        with pytest.raises(PluginError) as caught:
+            services.engine()
+        said = str(caught.value)
+        assert said.startswith("engines: 'Same' of plug-in 'same'") and said.count("Same") == 1
+        assert said.endswith("does not start: it asks for the process's engine while it is being made")
+    monkeypatch.delenv("MX_ENGINE_TYPE")
+    assert services.engine().name == "Plain"

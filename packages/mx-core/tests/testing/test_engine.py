@@ -29,6 +29,7 @@ class Engine:
 
     name = "Simple"
     is_naive = True
+    workers = 1
 
     def __init__(self):
         self.capsule = capsule()

@@ -81,6 +81,7 @@ class TinyEngine:
 
     name = "TinyEngine"
     is_naive = True
+    workers = 1
 
     def __init__(self):
         self._lock = threading.RLock()

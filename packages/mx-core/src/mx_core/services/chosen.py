@@ -6,6 +6,7 @@ Each is chosen once, at the first question, and kept. Threads: any.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -26,6 +27,8 @@ class Service(Protocol):
 
 _lock = FirstUseLock()
 _made: dict[tuple[str, str], Any] = {}
+#: services that the holder of the lock is making
+_under_way: list[tuple[str, str]] = []
 
 
 def engine() -> Any:
@@ -35,7 +38,11 @@ def engine() -> Any:
 
     Raises
     ------
-    PluginError  none is installed, none of that name is, or the named one fails to start
+    PluginError
+        None is installed, none of that name is, or the named one fails to start. An engine asked for the
+        process's engine while it was being made.
+    SettingError
+        An environment variable holds a value that is not allowed.
     """
     made = _made.get(("engine", ""))
     return made if made is not None else _once(("engine", ""), making.make_engine)
@@ -108,6 +115,24 @@ def _attached(device_type: str) -> Any:
 
 def _once(key: tuple[str, str], make: Callable[[], Any]) -> Any:
     with first_use, _lock:
-        if key not in _made:
+        if key in _made:
+            return _made[key]
+        if key in _under_way:
+            what = " ".join(filter(None, key))
+            raise PluginError(f"it asks for the process's {what} while it is being made")
+        _under_way.append(key)
+        try:
             _made[key] = make()
+        finally:
+            _under_way.remove(key)
         return _made[key]
+
+
+def _after_fork_in_child() -> None:
+    """What another thread was making, which a fork gave up waiting for, is not made in the child."""
+    if not _lock.held():
+        _under_way.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

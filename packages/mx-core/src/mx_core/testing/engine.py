@@ -12,7 +12,7 @@ from typing import Any
 
 from mx_core.errors import MXNetError
 from mx_core.testing.device import FakeDevice
-from mx_core.testing.expect import raises, within
+from mx_core.testing.expect import check_attributes, raises, within
 
 TIMEOUT = 60.0
 
@@ -22,9 +22,16 @@ class EngineContract:
 
     The engine has `push(fn, reads=(), writes=(), *, context, priority, name, property)`,
     `new_variable()`, `delete_variable(v)`, `variable_version(v)`, `wait_for_variable(v)`,
-    `wait_for_all()`, `stop()`, `.capsule`, `.name`, and `.is_naive` where it runs
-    everything at the push. `push_async` and `attach_device` are tested where it has them.
+    `wait_for_all()`, `stop()`, `.capsule`, `.name`, `.workers` (threads that compute), and
+    `.is_naive`, true where it runs everything at the push. `push_async` and `attach_device` are
+    tested where it has them.
     """
+
+    #: what every engine has
+    required = (
+        "capsule", "name", "workers", "is_naive", "push", "new_variable", "delete_variable", "variable_version",
+        "wait_for_variable", "wait_for_all", "stop",
+    )  # fmt: skip
 
     def make_engine(self) -> Any:
         """A new engine, used by one test and then stopped."""
@@ -37,6 +44,11 @@ class EngineContract:
             yield engine
         finally:
             engine.stop()
+
+    def test_has_every_attribute(self) -> None:
+        engine = self.make_engine()
+        check_attributes(engine, self.required)
+        engine.stop()
 
     def test_offers_a_table_and_a_name(self) -> None:
         from mx_core import _native

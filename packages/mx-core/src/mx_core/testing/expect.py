@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
@@ -25,6 +25,14 @@ def raises(kind: type[BaseException], match: str = "") -> Iterator[list[BaseExce
         assert re.search(match, str(error)), f"message {str(error)!r} does not match {match!r}"
     else:
         raise AssertionError(f"expected {kind.__name__}, nothing was raised")
+
+
+def check_attributes(made: object, names: Sequence[str]) -> None:
+    """The object must have every one of these attributes; the message has those that it lacks."""
+    lacking = [name for name in names if not hasattr(made, name)]
+    assert not lacking, (
+        f"{type(made).__name__} lacks {', '.join(lacking)}; the contract needs {', '.join(names)}"
+    )
 
 
 def within(seconds: float) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -21,6 +21,7 @@ from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registries import Entry
 from mx_core.testing.case import Case
 from mx_core.testing.examples import example
+from mx_core.testing.expect import check_attributes
 from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
 
 
@@ -51,6 +52,22 @@ def run_contract(contract: Any, subject: str) -> Iterator[Result]:
             yield _attempt(subject, name.removeprefix("test_").replace("_", " "), getattr(contract, name))
 
 
+def _run_made(contract: Any, make: Callable[[], Any], subject: str) -> Iterator[Result]:
+    """The contract, or one failure where nothing can be made of which it could be checked."""
+
+    def check() -> None:
+        made = make()
+        check_attributes(made, getattr(contract, "required", ()))
+        if hasattr(contract, "make_engine"):
+            made.stop()
+
+    result = _attempt(subject, "can be made", check)
+    if result.error is not None:
+        yield result
+        return
+    yield from run_contract(contract, subject)
+
+
 def _attempt(subject: str, check: str, function: Callable[[], Any]) -> Result:
     try:
         function()
@@ -70,7 +87,7 @@ def _check_engine(entry: Entry) -> Iterator[Result]:
         def make_engine(self) -> Any:
             return entry.value.make()
 
-    yield from run_contract(Contract(), _subject(entry))
+    yield from _run_made(Contract(), entry.value.make, _subject(entry))
 
 
 def _check_storage(entry: Entry) -> Iterator[Result]:
@@ -83,7 +100,7 @@ def _check_storage(entry: Entry) -> Iterator[Result]:
         def make_storage(self) -> Any:
             return entry.value.make()
 
-    yield from run_contract(Contract(), _subject(entry))
+    yield from _run_made(Contract(), entry.value.make, _subject(entry))
 
 
 def _check_resource(entry: Entry) -> Iterator[Result]:
@@ -95,7 +112,7 @@ def _check_resource(entry: Entry) -> Iterator[Result]:
         def make_random(self) -> Any:
             return entry.value.make()
 
-    yield from run_contract(Contract(), _subject(entry))
+    yield from _run_made(Contract(), entry.value.make, _subject(entry))
 
 
 def _check_codec(entry: Entry) -> Iterator[Result]:
@@ -245,7 +262,10 @@ def _check_other(entry: Entry) -> Iterator[Result]:
 def _check_store(entry: Entry) -> Iterator[Result]:
     from mx_core.testing.kvstore import KVStoreContract
 
-    yield from _check_target(entry)
+    imported = list(_check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
     arrays = _optional("mx_ndarray")
     if arrays is None:
         yield Result(_subject(entry), "contract of stores", None, "mx-ndarray is not installed")
@@ -258,7 +278,7 @@ def _check_store(entry: Entry) -> Iterator[Result]:
         def array(self, values: Any) -> Any:
             return arrays.nd.array(values)
 
-    yield from run_contract(Contract(), _subject(entry))
+    yield from _run_made(Contract(), partial(entry.value.make, entry.name), _subject(entry))
 
 
 def _check_iterator(entry: Entry) -> Iterator[Result]:
