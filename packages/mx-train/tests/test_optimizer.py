@@ -61,6 +61,31 @@ def test_every_optimizer_descends_a_parabola(name: str) -> None:
     assert float((weight * weight).sum().asscalar()) < 0.5 * start
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_small_steps_of_short_weights_add_up_in_a_copy(name: str, dtype: str) -> None:
+    """Every weight is what a float32 weight with the same gradients is, rounded."""
+    short, long = (
+        optimizer.get_updater(optimizer.create(name, learning_rate=1e-3, multi_precision=many))
+        for many in (True, False)
+    )
+    weight, exact = nd.ones((3,), dtype=dtype), nd.ones((3,))
+    for _ in range(100):
+        short(0, nd.ones((3,), dtype=dtype), weight)
+        long(0, nd.ones((3,)), exact)
+    assert weight.dtype == nd.ones((1,), dtype=dtype).dtype
+    np.testing.assert_array_equal(weight.asnumpy(), exact.astype(dtype).asnumpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_short_weight_moves_by_a_hundred_small_steps(dtype: str) -> None:
+    made, weight = optimizer.SGD(learning_rate=1e-3, multi_precision=True), nd.ones((1,), dtype=dtype)
+    state = made.create_state_multi_precision(0, weight)
+    for _ in range(100):
+        made.update_multi_precision(0, weight, nd.ones((1,), dtype=dtype), state)
+    assert float(weight.asscalar()) == pytest.approx(0.9, rel=2**-8)
+
+
 def test_sgd_momentum_is_the_textbook_formula() -> None:
     updater = optimizer.get_updater(optimizer.SGD(learning_rate=0.1, momentum=0.9, wd=0.01, rescale_grad=0.5))
     weight, w, m = nd.array([1.0, 2.0]), np.array([1.0, 2.0]), np.zeros(2)

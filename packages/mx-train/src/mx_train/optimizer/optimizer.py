@@ -15,6 +15,8 @@ from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
 State = Any  # None, an NDArray, or a tuple of them
+#: types in which a small step is lost beside a weight
+_SHORT_TYPES = ("float16", "bfloat16")
 
 
 class Optimizer:
@@ -39,6 +41,8 @@ class Optimizer:
         Its attributes `__lr_mult__` and `__wd_mult__` are used.
     begin_num_update : int
         Updates made before.
+    multi_precision : bool
+        Keep a float32 copy of every weight that is float16 or bfloat16, and update that.
     param_dict : mapping, optional
         Parameters (of Gluon) that carry `lr_mult` and `wd_mult`.
     """
@@ -103,20 +107,23 @@ class Optimizer:
         raise NotImplementedError
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
-        """As create_state; with multi_precision also a float32 copy of a 16-bit weight."""
-        if self.multi_precision and weight.dtype == np.float16:
+        """As create_state; with multi_precision also a float32 copy of a float16 or bfloat16 weight."""
+        if self._keeps_copy(weight):
             copy = weight.astype(np.float32)
             return copy, self.create_state(index, copy)
         return self.create_state(index, weight)
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """As update, on the float32 copy where there is one."""
-        if self.multi_precision and weight.dtype == np.float16:
+        if self._keeps_copy(weight):
             copy, inner = state
             self.update(index, copy, grad.astype(np.float32), inner)
             weight[:] = copy.astype(weight.dtype)
         else:
             self.update(index, weight, grad, state)
+
+    def _keeps_copy(self, weight: NDArray) -> bool:
+        return self.multi_precision and np.dtype(weight.dtype).name in _SHORT_TYPES
 
     def make_updater(self) -> Updater:
         """The updater a KVStore calls."""
