@@ -99,6 +99,29 @@ def test_checkpoint_of_mxnet_predicts_what_it_recorded() -> None:
     np.testing.assert_allclose(module.predict(nd.array(data)).asnumpy(), truth["pred"], atol=1e-5)
 
 
+def test_attributes_that_scripts_read_are_those_of_mxnet() -> None:
+    """`bind(..., label_shapes=module._label_shapes)` is how MXNet's examples predict."""
+    module = Module(network(), context=[cpu(0), cpu(1)])
+    assert module._context == [cpu(0), cpu(1)]
+    assert module._label_shapes is module._data_shapes is module._exec_group is None
+    assert module._optimizer is module._kvstore is module._updater is None
+    module.bind(data_shapes=[("data", (4, 8))], label_shapes=[("softmax_label", (4,))])
+    assert module._data_shapes == module.data_shapes and module._label_shapes == module.label_shapes
+    assert module._exec_group is not None and len(module._exec_group.execs) == 2
+    predicting = Module(network(), label_names=None)
+    predicting.bind(
+        for_training=False, data_shapes=module._data_shapes, label_shapes=predicting._label_shapes
+    )
+    assert predicting._label_shapes is None and predicting.label_shapes == []
+    module.init_params()
+    module.get_params()
+    assert sorted(module._arg_params) == ["fc1_bias", "fc1_weight", "fc2_bias", "fc2_weight"]
+    assert module._aux_params == {} and module._symbol is module.symbol
+    predicting.set_params(module._arg_params, module._aux_params, allow_missing=True)
+    predicting.forward(io.DataBatch([nd.ones((4, 8))]))
+    assert predicting.get_outputs()[0].shape == (4, 3)
+
+
 def test_batches_of_another_size_rebind() -> None:
     module, _ = fitted()
     module.forward(io.DataBatch([nd.ones((7, 8))], None), is_train=False)

@@ -60,7 +60,7 @@ class Module(BaseModule):
     ) -> None:
         super().__init__(logger)
         self._symbol = symbol
-        self._contexts = as_list(context) or [cpu()]
+        self._context = as_list(context) or [cpu()]
         arguments = symbol.list_arguments()
         self._data_names = list(data_names)
         self._label_names = [n for n in label_names or () if n in arguments]
@@ -89,7 +89,7 @@ class Module(BaseModule):
         self._work_load = list(work_load_list) if work_load_list is not None else None
         self._reqs: dict[str, str] = {}
         self._compression = compression_params
-        self._group: ExecutorGroup | None = None
+        self._exec_group: ExecutorGroup | None = None
         self._arg_params: dict[str, NDArray] = {}
         self._aux_params: dict[str, NDArray] = {}
         self._stale = False  # whether the executors know better than _arg_params
@@ -151,10 +151,19 @@ class Module(BaseModule):
         _, outputs, _ = self._symbol.infer_shape(**shapes)
         return list(zip(self.output_names, outputs, strict=True))
 
+    @property
+    def _data_shapes(self) -> list[DataDesc] | None:
+        """Scripts bind a second module with this attribute of MXNet's Module, and the next; None if not bound."""
+        return None if self._exec_group is None else self._exec_group.data_shapes
+
+    @property
+    def _label_shapes(self) -> list[DataDesc] | None:
+        return None if self._exec_group is None else self._exec_group.label_shapes or None
+
     def _bound(self) -> ExecutorGroup:
         self._require()
-        assert self._group is not None
-        return self._group
+        assert self._exec_group is not None
+        return self._exec_group
 
     # ---- binding ----
 
@@ -191,8 +200,8 @@ class Module(BaseModule):
             )
         label = self._labels(label_shapes)
         self._reqs = self._requests(grad_req, for_training, inputs_need_grad)
-        shared = shared_module._group if shared_module is not None else None
-        self._group = self._new_group(data, label, shared)
+        shared = shared_module._exec_group if shared_module is not None else None
+        self._exec_group = self._new_group(data, label, shared)
         self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
         if shared_module is not None and shared_module.params_initialized:
             self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
@@ -201,7 +210,7 @@ class Module(BaseModule):
             try:
                 self._push_params()
             except MXNetError:
-                self._group, self.binded = None, False
+                self._exec_group, self.binded = None, False
                 raise
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
@@ -221,7 +230,7 @@ class Module(BaseModule):
                     f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has "
                     f"{group.execs[0].arg_dict[name].shape}"
                 )
-        self._group = self._new_group(data, label, group)
+        self._exec_group = self._new_group(data, label, group)
 
     def _labels(self, label_shapes: Any) -> list[DataDesc]:
         """Of the labels offered, those that the symbol has; a misspelt one is an error."""
@@ -241,7 +250,7 @@ class Module(BaseModule):
         self, data: Sequence[DataDesc], label: Sequence[DataDesc], shared: ExecutorGroup | None
     ) -> ExecutorGroup:
         return ExecutorGroup(
-            self._symbol, self._contexts, data, label, self._reqs, shared, self._param_names, self._work_load
+            self._symbol, self._context, data, label, self._reqs, shared, self._param_names, self._work_load
         )
 
     def _requests(
@@ -368,7 +377,7 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         group, names = self._bound(), self._trained()
-        store = store_for(kvstore, len(self._contexts))
+        store = store_for(kvstore, len(self._context))
         by_index = {self._index[name]: name for name in names}
         if isinstance(optimizer, str):
             settings = {"rescale_grad": rescaling(group.batch_size, store), **dict(optimizer_params)}
@@ -530,7 +539,7 @@ class Module(BaseModule):
         group = self._bound()
         names = [d.name for d in group.label_shapes]
         separate = group.separate_outputs()
-        for i in range(len(self._contexts)):
+        for i in range(len(self._context)):
             mine = labels[i] if pre_sliced else group.labels(labels or (), i)
             outputs = dict(zip(self.output_names, (each[i] for each in separate), strict=True))
             eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
