@@ -89,6 +89,10 @@ def _higher_derivative(name: str) -> Operator[Any] | None:
         return table[name]
 
 
+#: fewer names than mx-operators brings by far: it is not installed
+_FEW_NAMES = 100
+
+
 def get(name: str) -> Operator[Any]:
     """The operator of this name or alias.
 
@@ -96,7 +100,7 @@ def get(name: str) -> Operator[Any]:
     ------
     UnknownOperatorError
         There is none; the message has the closest names and, if a plug-in that may have
-        brought it did not load, that plug-in and why.
+        brought it did not load, that plug-in and why, or what to install where nearly no operators are.
     """
     found = find(name)
     if found is not None:
@@ -105,6 +109,8 @@ def get(name: str) -> Operator[Any]:
     close = difflib.get_close_matches(str(name), table, 3)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     missing = plugins.missing_hint("operators", str(name))
+    if not missing and len(table) < _FEW_NAMES:
+        missing = "Install mx-operators and mx-operators-cpu, which bring the operators of MXNet."
     raise UnknownOperatorError(
         f"operator {name!r} is not registered ({len(table)} names are).{hint}"
         + (f" {missing}" if missing else "")

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from mx_core import operators
+import pytest
+
+from mx_core import operators, plugins
+from mx_core.errors import UnknownOperatorError
 from mx_core.operator import Operator
 
 
@@ -21,3 +24,17 @@ def test_watchers_hear_of_operators_that_come_and_go() -> None:
         assert seen == [True, False]
     finally:
         operators._watchers.pop()
+
+
+def test_where_nearly_no_operators_are_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators, "_table", {"_set_value": Passing()})
+    monkeypatch.setattr(plugins, "missing_hint", lambda kind, name: "")
+    with pytest.raises(
+        UnknownOperatorError, match=r"1 names are\)\. Install mx-operators and mx-operators-cpu"
+    ):
+        operators.get("_ones")
+    monkeypatch.setattr(plugins, "missing_hint", lambda kind, name: "Plug-in 'operators' was not loaded.")
+    with pytest.raises(UnknownOperatorError, match="was not loaded.$"):
+        operators.get("_ones")
