@@ -53,5 +53,11 @@ def test_names_have_their_namespace() -> None:
         nd.FullyConected
 
 
+def test_sparse_arrays_are_said_to_be_absent() -> None:
+    with pytest.raises(AttributeError, match="'sparse': sparse arrays are not implemented; see the guide"):
+        nd.sparse
+    assert not hasattr(nd, "sparse")
+
+
 def test_the_function_of_an_alias_is_the_same_operator() -> None:
     assert function("Concat").__wrapped_operator__ is function("concat").__wrapped_operator__

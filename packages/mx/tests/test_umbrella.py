@@ -26,6 +26,13 @@ def test_unknown_name_has_a_hint() -> None:
         mx.optimiser
 
 
+@pytest.mark.parametrize("name", ["gluon", "np", "npx", "rtc"])
+def test_what_is_not_implemented_names_the_guide(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"mx.{name} is not implemented; see the guide 'Move a script"):
+        getattr(mx, name)
+    assert not mx._ABSENT & set(mx._PLACES)
+
+
 def test_missing_part_names_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(vars(mx), "kvstore", raising=False)
     monkeypatch.setitem(sys.modules, "mx_kvstore", None)

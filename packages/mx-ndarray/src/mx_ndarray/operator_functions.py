@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mx_core import operators
@@ -74,7 +75,11 @@ def several(name: str) -> Callable[..., NDArray | list[NDArray]]:
 
 
 def namespace(
-    module: str, *prefixes: str, public: bool = False, internal: bool = False
+    module: str,
+    *prefixes: str,
+    public: bool = False,
+    internal: bool = False,
+    absent: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module that offers operator functions.
 
@@ -84,6 +89,7 @@ def namespace(
     prefixes : operator names with these prefixes appear without them
     public : names without a leading underscore appear
     internal : names with a leading underscore appear
+    absent : names of MXNet that are not here, with what they stand for
     """
 
     def offers(name: str) -> bool:
@@ -92,6 +98,11 @@ def namespace(
     def attribute(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if name in absent:
+            raise AttributeError(
+                f"module {module!r} has no attribute {name!r}: {absent[name]} are not implemented; see the guide "
+                f"'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
+            )
         made = find(name)
         place = sys.modules[module].__dict__  # found there from now on
         place[name] = made

@@ -134,9 +134,44 @@ _PLACES: dict[str, str] = {
     "monitor": "mx_train.monitor",
 }
 
+#: parts of MXNet 1.9.1 that nothing replaces
+_ABSENT = frozenset(
+    [
+        "error",
+        "executor_manager",
+        "gluon",
+        "is_np_array",
+        "libinfo",
+        "library",
+        "log",
+        "notebook",
+        "np",
+        "np_array",
+        "np_shape",
+        "npx",
+        "numpy",
+        "numpy_extension",
+        "onnx",
+        "registry",
+        "rtc",
+        "runtime",
+        "th",
+        "torch",
+        "tvmop",
+        "use_np",
+        "use_np_array",
+        "use_np_shape",
+    ]
+)
+
 
 def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
+    if name in _ABSENT:
+        raise AttributeError(
+            f"mx.{name} is not implemented; see the guide 'Move a script from MXNet' "
+            f"(docs/guides/move_from_mxnet.md)"
+        )
     if place is None:
         import difflib
 

@@ -55,7 +55,7 @@ from mx_ndarray.serialization import load as load
 from mx_ndarray.serialization import load_frombuffer as load_frombuffer
 from mx_ndarray.serialization import save as save
 
-__getattr__, _operator_names = _namespace(__name__, public=True)
+__getattr__, _operator_names = _namespace(__name__, public=True, absent={"sparse": "sparse arrays"})
 
 
 def to_dlpack_for_read(data: NDArray) -> object:
