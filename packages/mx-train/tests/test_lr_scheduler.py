@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import logging
 import math
 
 import pytest
@@ -15,6 +16,23 @@ def test_factor_drops_after_every_step() -> None:
 def test_multi_factor_drops_when_a_step_is_passed() -> None:
     schedule = lrs.MultiFactorScheduler(step=[5, 8], factor=0.1, base_lr=1.0)
     assert [round(schedule(n), 6) for n in (5, 6, 8, 9)] == [1, 0.1, 0.1, 0.01]
+
+
+def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    schedules = (
+        lrs.FactorScheduler(step=10, factor=0.5, base_lr=0.1, stop_factor_lr=0.04),
+        lrs.MultiFactorScheduler(step=[5, 8], factor=0.1, base_lr=0.1),
+    )
+    with caplog.at_level(logging.INFO):
+        for schedule in schedules:
+            for update in (1, 5, 6, 6, 10, 11, 21):
+                schedule(update)
+    assert caplog.messages == [  # MXNet 1.9.1's
+        "Update[11]: Change learning rate to 5.00000e-02",
+        "Update[21]: now learning rate arrived at 4.00000e-02, will not change in the future",
+        "Update[6]: Change learning rate to 1.00000e-02",
+        "Update[10]: Change learning rate to 1.00000e-03",
+    ]
 
 
 @pytest.mark.parametrize("kind", [lrs.PolyScheduler, lrs.CosineScheduler])

@@ -13,7 +13,7 @@ from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeErro
 from mx_io import io
 from mx_ndarray import nd, random
 from mx_symbol import sym
-from mx_train import callback, initializer, model, optimizer
+from mx_train import callback, initializer, metric, model, optimizer
 from mx_train.module import Module
 
 DATA = Path(__file__).parent / "data"
@@ -64,10 +64,15 @@ def test_score_and_predict_leave_padding_out() -> None:
     assert module.score(data, "acc")[0][1] == pytest.approx(whole)
 
 
-def test_checkpoint_predicts_the_same(tmp_path: Path) -> None:
+def test_checkpoint_predicts_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     module, data = fitted()
     before = module.predict(data).asnumpy()
-    module.save_checkpoint(str(tmp_path / "m"), 8, save_optimizer_states=True)
+    with caplog.at_level(logging.INFO):
+        module.save_checkpoint(str(tmp_path / "m"), 8, save_optimizer_states=True)
+    assert caplog.messages == [
+        f'Saved checkpoint to "{tmp_path}/m-0008.params"',
+        f'Saved optimizer state to "{tmp_path}/m-0008.states"',
+    ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m-0008.params", "m-0008.states", "m-symbol.json"]
     loaded = Module.load(str(tmp_path / "m"), 8)
     loaded.bind(data.provide_data, data.provide_label, for_training=False)
@@ -298,8 +303,22 @@ def test_the_speed_is_told_every_so_many_batches_of_an_epoch(caplog: pytest.LogC
             for batch in range(5):
                 told(model.BatchEndParam(epoch, batch, None, {}))
     assert [line.split("\t")[0] for line in caplog.messages] == [
-        f"Epoch[{epoch}] Batch [{batch}]" for epoch in range(2) for batch in (2, 4)
+        f"Iter[{epoch}] Batch [{batch}]" for epoch in range(2) for batch in (2, 4)
     ], "the clock of an epoch begins with its first batch"
+
+
+@pytest.mark.parametrize(("auto_reset", "first"), [(True, (0, 2)), (False, (0, 0))])
+def test_the_speed_names_the_batches_of_the_metric(
+    auto_reset: bool, first: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    told, accuracy = callback.Speedometer(30, 2, auto_reset=auto_reset), metric.create("acc")
+    with caplog.at_level(logging.INFO):
+        for batch in range(5):
+            accuracy.update([nd.array([0, 1])], [nd.array([[0.9, 0.1], [0.8, 0.2]])])
+            told(model.BatchEndParam(0, batch, accuracy, {}))
+    starts = [line.split("\t")[0] for line in caplog.messages]
+    assert starts == [f"Epoch[0] Batch [{a}-{b}]" for a, b in zip(first, (2, 4), strict=True)]
+    assert all(line.endswith("samples/sec\taccuracy=0.500000") for line in caplog.messages)
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:

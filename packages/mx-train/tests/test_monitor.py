@@ -58,6 +58,7 @@ def test_fit_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert [r.getMessage().split()[:3] for r in caplog.records if "fc_output" in r.getMessage()] == [
         ["Batch:", "1", "fc_output"], ["Batch:", "2", "fc_output"],
     ]  # fmt: skip
+    assert any(line.startswith(f"Batch: {1:7d} {'fc_output':30s} ") for line in caplog.messages)
 
 
 def test_a_single_number_is_written_as_short_as_its_type_allows() -> None:

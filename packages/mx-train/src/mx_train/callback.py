@@ -12,7 +12,7 @@ from mx_train import model
 
 
 class Speedometer:
-    """Logs samples per second and the metric every `frequent` batches.
+    """Logs samples per second, and the metric with the batches that it is of, every `frequent` batches.
 
     Threads: one at a time.
 
@@ -44,13 +44,17 @@ class Speedometer:
         if param.nbatch % self.frequent:
             return
         speed = self.frequent * self.batch_size / max(time.perf_counter() - self._since, 1e-9)
-        pairs = [] if param.eval_metric is None else param.eval_metric.get_name_value()
-        if pairs and self.auto_reset:
-            param.eval_metric.reset_local()
-        shown = "".join(f"\t{name}={value:f}" for name, value in pairs)
-        logging.info(
-            "Epoch[%d] Batch [%d]\tSpeed: %.2f samples/sec%s", param.epoch, param.nbatch, speed, shown
-        )
+        epoch, batch, metric = param.epoch, param.nbatch, param.eval_metric
+        if metric is None:
+            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", epoch, batch, speed)
+        else:
+            shown = "".join(f"\t{name}={value:f}" for name, value in metric.get_name_value())
+            first = batch - self.frequent if self.auto_reset else 0
+            if self.auto_reset:
+                metric.reset_local()
+            logging.info(
+                "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec%s", epoch, first, batch, speed, shown
+            )
         self._since = time.perf_counter()
 
 

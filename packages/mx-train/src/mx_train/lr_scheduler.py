@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 
@@ -59,8 +60,27 @@ class LRScheduler:
         return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self.base_lr
 
 
-class FactorScheduler(LRScheduler):
-    """The rate is multiplied by `factor` every `step` updates, down to `stop_factor_lr`."""
+class _Dropping(LRScheduler):
+    """A rate that drops; each drop is logged when it is first met."""
+
+    _told = 0
+
+    def _dropped(self, drops: int, num_update: int) -> float:
+        """The rate after so many drops."""
+        for drop in range(self._told + 1, drops + 1):
+            self._tell(drop, num_update)
+        self._told = max(self._told, drops)
+        return self._after(drops)
+
+    def _tell(self, drop: int, num_update: int) -> None:
+        logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self._after(drop))
+
+    def _after(self, drops: int) -> float:
+        raise NotImplementedError
+
+
+class FactorScheduler(_Dropping):
+    """The rate is multiplied by `factor` every `step` updates, down to `stop_factor_lr`; changes are logged."""
 
     def __init__(
         self,
@@ -85,12 +105,24 @@ class FactorScheduler(LRScheduler):
         """base_lr · factor^⌊(num_update − 1) / step⌋."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        drops = max(num_update - 1, 0) // self.step
+        return self._dropped(max(num_update - 1, 0) // self.step, num_update)
+
+    def _tell(self, drop: int, num_update: int) -> None:
+        if self.base_lr * self.factor**drop < self.stop_factor_lr:
+            logging.info(
+                "Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
+                num_update,
+                self.stop_factor_lr,
+            )
+        else:
+            super()._tell(drop, num_update)
+
+    def _after(self, drops: int) -> float:
         return max(self.base_lr * self.factor**drops, self.stop_factor_lr)
 
 
-class MultiFactorScheduler(LRScheduler):
-    """The rate is multiplied by `factor` when each of the given updates is passed."""
+class MultiFactorScheduler(_Dropping):
+    """The rate is multiplied by `factor` when each of the given updates is passed; changes are logged."""
 
     def __init__(
         self,
@@ -113,7 +145,10 @@ class MultiFactorScheduler(LRScheduler):
         """base_lr · factor^(steps passed)."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        return self.base_lr * self.factor ** sum(num_update > s for s in self.step)
+        return self._dropped(sum(num_update > s for s in self.step), num_update)
+
+    def _after(self, drops: int) -> float:
+        return self.base_lr * self.factor**drops
 
 
 class _Falling(LRScheduler):

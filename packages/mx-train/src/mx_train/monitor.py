@@ -101,7 +101,7 @@ class Monitor:
     def toc_print(self) -> None:
         """As `toc`, into the log."""
         for step, name, text in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, text)
+            logging.info("Batch: %7d %-30s %s", step, name, text)
 
 
 def _text(value: Any) -> str:
@@ -111,4 +111,6 @@ def _text(value: Any) -> str:
             raise ArgumentError(
                 f"[Monitor] stat_func: expected an NDArray or several, got {type(part).__name__}"
             )
-    return "".join(f"{part.asscalar()!s}\t" if part.size == 1 else f"{part.asnumpy()}\t" for part in parts)
+    return "".join(
+        f"{part.asscalar()!s}\t" if part.shape in ((), (1,)) else f"{part.asnumpy()}\t" for part in parts
+    )

@@ -135,34 +135,11 @@ _PLACES: dict[str, str] = {
 }
 
 #: parts of MXNet 1.9.1 that nothing replaces
-_ABSENT = frozenset(
-    [
-        "error",
-        "executor_manager",
-        "gluon",
-        "is_np_array",
-        "libinfo",
-        "library",
-        "log",
-        "notebook",
-        "np",
-        "np_array",
-        "np_shape",
-        "npx",
-        "numpy",
-        "numpy_extension",
-        "onnx",
-        "registry",
-        "rtc",
-        "runtime",
-        "th",
-        "torch",
-        "tvmop",
-        "use_np",
-        "use_np_array",
-        "use_np_shape",
-    ]
-)
+_ABSENT = frozenset((
+    "error", "executor_manager", "gluon", "is_np_array", "libinfo", "library", "log", "notebook", "np", "np_array",
+    "np_shape", "npx", "numpy", "numpy_extension", "onnx", "registry", "rtc", "runtime", "th", "torch", "tvmop",
+    "use_np", "use_np_array", "use_np_shape",
+))  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -115,7 +115,9 @@ class Module(BaseModule):
             prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast=remove_amp_cast
         )
         if save_optimizer_states:
-            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+            states = f"{prefix}-{epoch:04d}.states"
+            self.save_optimizer_states(states)
+            logging.info('Saved optimizer state to "%s"', states)
 
     # ---- properties ----
 
