@@ -200,6 +200,7 @@ BAD: dict[str, Bad] = {
     "store_without_contract": Bad(hook("kvstores", '"acme", lambda name: {}'), "", "FAILED"),
     "diagnostics_raise": Bad(HEAD + "def mx_diagnostics():\n    raise RuntimeError('no licence')\n"),
     # operators that contradict themselves: found by the check, harmless to others
+    "reference_raises": Bad(reference("bad()"), "", "the last was RuntimeError: no licence"),
     "reference_of_wrong_shape": Bad(reference("[x[:-1]]"), "", "FAILED"),
     "reference_of_wrong_type": Bad(reference("[x.astype('int32')]"), "", "FAILED"),
     "reference_of_two": Bad(reference("[x, x]"), "", "FAILED"),

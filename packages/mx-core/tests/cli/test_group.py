@@ -234,6 +234,43 @@ def test_check_finds_the_kernel_that_is_wrong(mx, site):
     assert "not checked  kernels 'acme_twice/cpu/shy'" in output
 
 
+NEVER = """
+    from mx_core.operator import Operator
+
+    class RowScale(Operator):
+        name = "row_scale"
+        arguments = ("data", "scale")
+        differentiable = False
+
+        def infer_shape(self, p, s):
+            data = s.get("data")
+            if data is not None:
+                s.assign("scale", data[:1])
+            s.assign("output", data)
+
+        def reference(self, p, inputs, ctx):
+            {body}
+
+    def mx_register_operators(registry):
+        registry.add(RowScale)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "last"),
+    [
+        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("return [inputs[0] * inputs[1].reshape(3, 5)]", "ValueError: cannot reshape"),
+    ],
+)
+def test_check_fails_an_operator_that_can_never_run(mx, site, body, last):
+    site.add("acme", NEVER.format(body=body))
+    status, output = mx("plugins", "check", "acme")
+    assert status == 1
+    assert "FAILED  operators 'row_scale': the reference runs" in output
+    assert f"it raises whatever inference accepts; the last was {last}" in output
+
+
 def test_an_error_of_mx_is_one_line():
     code = (
         "import os; os.environ.update(MX_DISABLE_PLUGINS='', MX_STRICT_PLUGINS='1');"

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mx_core import operators
+from mx_core.errors import ArgumentError, MXNetError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.gradient import gradient_of
 from mx_core.testing.case import Case, Input, make_case
@@ -23,31 +25,80 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-def example(op: Operator[Any]) -> Case | None:
-    """An application whose reference runs and gives finite values; None when none was found.
+@dataclass
+class Search:
+    """What looking for an example came to.
 
-    That of a backward operator is taken from the gradient of its forward operator's.
+    Attributes
+    ----------
+    case : an application whose reference runs and gives finite values
+    refusal : the last MXNetError of inference, or ArgumentError of the reference, which refuses values
+    fault : the last other exception of the reference, on what inference had accepted
+    crash : the last other exception of inference, which should refuse with an MXNetError
+    runs : the reference ran, if only to give values that are not finite
     """
+
+    case: Case | None = None
+    refusal: Exception | None = None
+    fault: Exception | None = None
+    crash: BaseException | None = None
+    runs: bool = False
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the declaration raises whenever it is applied; None where it runs or refuses cleanly."""
+        if self.runs:
+            return None
+        return self.fault or (self.crash if self.refusal is None else None)
+
+    def refused(self, error: Exception) -> None:
+        """Notes an exception of inference, which is one that mx_core made an MXNetError of where it has a cause."""
+        cause = error.__cause__ if isinstance(error, MXNetError) else error
+        if cause is None or isinstance(cause, (MXNetError, AssertionError)):
+            self.refusal = error
+        else:
+            self.crash = cause
+
+
+def example(op: Operator[Any]) -> Case | None:
+    """An application whose reference runs and gives finite values; None when none was found."""
+    return search(op).case
+
+
+def search(op: Operator[Any]) -> Search:
+    """Looks for an example; that of a backward operator is taken from the gradient of its forward operator's."""
+    found = Search()
     if op.backward_of is not None:
-        return _of_gradient(op)
+        found.case = _of_gradient(op)
+        return found
     for params in _params(op):
-        for inputs in _inputs(op, params):
+        for inputs in _inputs(op, params, found):
             for low, high in _DOMAINS:
-                case = _tried(op, params, inputs, low, high)
-                if case is not None:
-                    return case
-    return None
+                _try(found, op, params, inputs, low, high)
+                if found.case is not None:
+                    return found
+    return found
 
 
-def _tried(
-    op: Operator[Any], params: dict[str, Any], inputs: list[Input], low: float, high: float
-) -> Case | None:
+def _try(
+    found: Search, op: Operator[Any], params: dict[str, Any], inputs: list[Input], low: float, high: float
+) -> None:
     try:
         case = make_case(op, params, inputs, low=low, high=high)
+    except Exception as error:  # an AssertionError is a shape that must be said
+        found.refused(error)
+        return
+    try:
         results = case.reference()
-    except Exception:  # a shape or parameter that the operator refuses: the next one is tried
-        return None
-    return case if all(np.isfinite(x).all() for x in results) else None
+    except ArgumentError as error:
+        found.refusal = error
+        return
+    except Exception as error:
+        found.fault = error
+        return
+    found.runs = True
+    if all(np.isfinite(x).all() for x in results):
+        found.case = case
 
 
 def _params(op: Operator[Any]) -> Iterator[dict[str, Any]]:
@@ -71,11 +122,12 @@ def _values(info: Any) -> tuple[Any, ...]:
     return next((values for kind, values in _REQUIRED.items() if kind in text.lower()), ())
 
 
-def _inputs(op: Operator[Any], params: dict[str, Any]) -> Iterator[list[Input]]:
+def _inputs(op: Operator[Any], params: dict[str, Any], found: Search) -> Iterator[list[Input]]:
     try:
         p = op.Param.parse(params, op=op.name)
         count = len(op.inputs(p)) + len(op.aux(p))
-    except Exception:  # parameters that contradict each other
+    except Exception as error:  # parameters that contradict each other
+        found.refused(error)
         return
     for shape in _SHAPES:
         yield [shape, *[None] * (count - 1)] if count else []

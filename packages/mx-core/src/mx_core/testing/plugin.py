@@ -20,7 +20,7 @@ from mx_core.plugins import specs
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registries import Entry
 from mx_core.testing.case import Case
-from mx_core.testing.examples import example
+from mx_core.testing.examples import Search, example, search
 from mx_core.testing.expect import check_attributes
 from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
 
@@ -145,13 +145,11 @@ def _check_operator(entry: Entry) -> Iterator[Result]:
         yield Result(_subject(entry), "can be made", fault)
         return
     yield _attempt(_subject(entry), "has a signature", op.signature)
-    case = example(op)
-    if case is None:
-        yield Result(
-            _subject(entry), "reference", None,
-            "no shapes and parameters were found with which it runs; call check_operator in your tests",
-        )  # fmt: skip
+    found = search(op)
+    if found.case is None:
+        yield _without_example(entry, found)
         return
+    case = found.case
     where = ", ".join(map(str, case.specs))
     yield _attempt(_subject(entry), f"inference is stable on {where}", partial(check_inference, case))
     yield _attempt(_subject(entry), "parameters survive their text form", partial(check_parameters, case))
@@ -161,6 +159,17 @@ def _check_operator(entry: Entry) -> Iterator[Result]:
     yield reference
     if reference.error is None:
         yield _check_its_gradient(entry, case)
+
+
+def _without_example(entry: Entry, found: Search) -> Result:
+    """A failure where the operator raises whatever it is given, else what was not found out."""
+    what = "the reference runs"
+    if found.failure is not None:
+        last = f"{type(found.failure).__name__}: {found.failure}"
+        return Result(_subject(entry), what, f"it raises whatever inference accepts; the last was {last}")
+    last = f"; the last were refused: {found.refusal}" if found.refusal is not None and not found.runs else ""
+    none = "no shapes and parameters were found with which it gives finite values"
+    return Result(_subject(entry), what, None, f"{none}{last}; call check_operator in your tests")
 
 
 def _check_its_gradient(entry: Entry, case: Case) -> Result:
