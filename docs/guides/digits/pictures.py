@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+
+matplotlib.use("Agg")  # before pyplot is imported: no display is needed
+from matplotlib import pyplot
 
 
 def _axes() -> tuple[Any, Any]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     return pyplot.subplots(figsize=(6, 4.5), layout="constrained")
 
 
