@@ -172,6 +172,12 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{path}: {goal}"
 
 
+@pytest.mark.parametrize("path", sorted((DOCS / "guides").glob("*.md")), ids=identifier)
+def test_a_guide_says_how_the_pages_it_links_to_are_built(path: Path) -> None:
+    text = text_of(path)
+    assert "](../reference/generated/" not in text or "`nox -s docs` builds" in text
+
+
 def files() -> set[str]:
     """Every source file, and every tail of its path."""
     found = set()
