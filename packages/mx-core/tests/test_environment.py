@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from mx_core import environment
+from mx_core import environment, plugins
+from mx_core.errors import SettingError
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +30,15 @@ def test_a_misspelt_variable_gets_the_closest_name(monkeypatch):
 
 def test_every_variable_has_a_sentence():
     assert all(name.startswith("MX") and text for name, text in environment.VARIABLES.items())
+
+
+@pytest.mark.parametrize(("text", "strict"), [("", False), ("0", False), ("1", True), (" 1 ", True)])
+def test_strict_plugins_is_0_or_1(monkeypatch, text, strict):
+    monkeypatch.setenv("MX_STRICT_PLUGINS", text)
+    assert environment.strict_plugins() is strict
+
+
+def test_another_value_of_strict_plugins_is_refused_where_plugins_load(site, monkeypatch):
+    monkeypatch.setenv("MX_STRICT_PLUGINS", "maybe")
+    with pytest.raises(SettingError, match=r"\[MX_STRICT_PLUGINS\] expected 0 or 1, got 'maybe'"):
+        plugins.plugins()

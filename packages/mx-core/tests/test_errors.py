@@ -28,3 +28,4 @@ def test_unknown_codes_and_foreign_exceptions():
     assert type(errors.from_status(77, "odd")) is errors.MXNetError
     assert errors.status_of(KeyError("x")) == 10
     assert errors.status_of(errors.PluginError("x")) == 1
+    assert errors.status_of(errors.SettingError("x")) == 4

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from mx_core.errors import ArgumentError
+from mx_core import services
+from mx_core.errors import ArgumentError, SettingError
 from mx_engine.settings import default_workers, integer, seconds
 
 
@@ -34,3 +35,14 @@ def test_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_default_workers_follow_the_cores() -> None:
     assert default_workers() == min(4, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("text", ["x", "-4"])
+def test_a_wrong_number_of_threads_gives_no_slower_engine(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MXNET_CPU_WORKER_NTHREADS", text)
+    monkeypatch.delenv("MX_ENGINE_TYPE", raising=False)
+    services.reset()
+    with pytest.raises(
+        SettingError, match=r"^\[MXNET_CPU_WORKER_NTHREADS\] expected a whole number.*" + text
+    ):
+        services.engine()

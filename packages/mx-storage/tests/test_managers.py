@@ -300,6 +300,28 @@ def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         chosen()
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (
+            {"MX_CPU_MEM_POOL_TYPE": "q"},
+            "[MX_CPU_MEM_POOL_TYPE] expected one of Pooled, Round, Pages, BestFit",
+        ),
+        (
+            {"MX_CPU_MEM_POOL_TYPE": "Pages", "MXNET_CPU_MEM_POOL_PAGE_SIZE": "1000"},
+            "[MXNET_CPU_MEM_POOL_PAGE_SIZE",
+        ),
+    ],
+)
+def test_a_wrong_variable_gives_no_other_pool(variables: dict[str, str], said: str) -> None:
+    code = "from mx_core import services; services.storage('cpu')"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=dict(os.environ) | variables, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert f"SettingError: {said}" in done.stderr.splitlines()[-1]
+
+
 def test_the_environment_gives_the_sizes_of_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXNET_CPU_MEM_POOL_PAGE_SIZE", "1024")
     monkeypatch.setenv("MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF", "20")

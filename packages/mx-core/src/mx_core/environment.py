@@ -7,6 +7,8 @@ import difflib
 import os
 from collections.abc import Mapping
 
+from mx_core.errors import SettingError
+
 #: Variables that mx-core reads, and MXNet's own names whichever installed part reads them. Plug-ins
 #: state theirs in PluginInfo.
 VARIABLES: Mapping[str, str] = {
@@ -28,6 +30,19 @@ VARIABLES: Mapping[str, str] = {
 def settings() -> dict[str, str]:
     """Variables of mx that are set."""
     return {k: v for k, v in sorted(os.environ.items()) if k.startswith(("MX_", "MXNET_"))}
+
+
+def strict_plugins() -> bool:
+    """Whether MX_STRICT_PLUGINS makes a plug-in that does not work an error.
+
+    Raises
+    ------
+    SettingError  it is neither 0 nor 1
+    """
+    text = os.environ.get("MX_STRICT_PLUGINS", "").strip()
+    if text not in ("", "0", "1"):
+        raise SettingError(f"[MX_STRICT_PLUGINS] expected 0 or 1, got {text!r}")
+    return text == "1"
 
 
 def unknown(known: Mapping[str, str]) -> dict[str, str]:

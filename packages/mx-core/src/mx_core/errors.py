@@ -20,6 +20,10 @@ class ArgumentError(MXNetError, ValueError):
     """A parameter has a wrong name, type or value."""
 
 
+class SettingError(ArgumentError):
+    """An environment variable holds a value that is not allowed."""
+
+
 class IndexOutOfBoundsError(MXNetError, IndexError):
     """An index lies outside its axis."""
 
@@ -81,7 +85,5 @@ def from_status(code: int, message: str) -> MXNetError:
 
 def status_of(exception: BaseException) -> int:
     """The `mx_status` code of an exception; 10 (MX_ERROR_PYTHON) for foreign ones."""
-    for code, kind in _CLASSES.items():
-        if type(exception) is kind:
-            return code
-    return 1 if isinstance(exception, MXNetError) else 10
+    codes = {kind: code for code, kind in _CLASSES.items()}
+    return next((codes[kind] for kind in type(exception).__mro__ if kind in codes), 10)

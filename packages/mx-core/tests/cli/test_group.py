@@ -172,6 +172,21 @@ def test_doctor_finds_tables_of_another_version_and_probes_that_fail(mx, site):
     assert "ZeroDivisionError" in report["problems"]["device npu"]
 
 
+BROKEN_ENGINE = """
+    def mx_register_engines(registry):
+        registry.add("BadEngine", lambda: 1 / 0, priority=100)
+"""
+
+
+def test_doctor_finds_an_engine_that_is_passed_over(mx, site, engine_source):
+    site.add("bad", BROKEN_ENGINE)
+    site.add("plain", engine_source("Plain"))
+    status, output = mx("doctor", "--json")
+    problems = json.loads(output)["problems"]
+    assert status == 1
+    assert problems["plug-in bad: engines BadEngine"] == "it does not start: division by zero; using 'Plain'"
+
+
 OPERATORS = """
     from mx_core.operator import SimpleOp
 

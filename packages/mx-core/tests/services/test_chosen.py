@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from mx_core import services
-from mx_core.errors import PluginError, PluginWarning
+from mx_core import plugins, services
+from mx_core.errors import PluginError, PluginWarning, SettingError
 
 
 def test_the_highest_priority_is_chosen_and_kept(site, engine_source):
@@ -171,3 +171,33 @@ def test_an_engine_that_asks_for_the_engine_while_it_is_made_is_told_so(site, en
         assert said.endswith("does not start: it asks for the process's engine while it is being made")
     monkeypatch.delenv("MX_ENGINE_TYPE")
     assert services.engine().name == "Plain"
+
+
+SETTING = """
+    from mx_core.errors import SettingError
+
+    def make():
+        raise SettingError("[MX_ACME_THREADS] expected a whole number, got 'x'")
+
+    def mx_register_engines(registry):
+        registry.add("Best", make, priority=99)
+"""
+
+
+@pytest.mark.parametrize("named", ["", "Best"])
+def test_a_wrong_variable_is_an_error_and_no_reason_for_another_engine(
+    site, engine_source, monkeypatch, named
+):
+    site.add("best", SETTING)
+    site.add("plain", engine_source("Plain"))
+    monkeypatch.setenv("MX_ENGINE_TYPE", named)
+    with pytest.raises(SettingError, match=r"^\[MX_ACME_THREADS\] expected a whole number, got 'x'$"):
+        services.engine()
+
+
+def test_what_is_passed_over_is_a_fault_of_its_plugin(site, engine_source, quiet):
+    site.add("best", FAILING)
+    site.add("plain", engine_source("Plain"))
+    services.engine()
+    (fault,) = plugins.faults("best")
+    assert fault.error == "it does not start: no such device; using 'Plain'" and "OSError" in fault.traceback

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import SettingError
 
 T = TypeVar("T", int, float)
 
@@ -19,9 +19,9 @@ def _read(name: str, default: T, parse: Callable[[str], T], kind: str) -> T:
     try:
         value = parse(text)
     except ValueError:
-        raise ArgumentError(f"[{name}] expected {kind}, got {text!r}") from None
+        raise SettingError(f"[{name}] expected {kind}, got {text!r}") from None
     if value < 0:
-        raise ArgumentError(f"[{name}] expected {kind}, at least 0, got {text}")
+        raise SettingError(f"[{name}] expected {kind}, at least 0, got {text}")
     return value
 
 
@@ -30,7 +30,7 @@ def integer(name: str, default: int) -> int:
 
     Raises
     ------
-    ArgumentError
+    SettingError
         It holds something else, or a negative number.
     """
     return _read(name, default, int, "a whole number")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TypedDict
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import SettingError
 
 #: variable -> accepted name -> manager; the first that is set counts
 _CHOICES = {
@@ -24,6 +24,13 @@ _CHOICES = {
     },
     "MXNET_CPU_MEM_POOL_TYPE": {"Naive": "Pages", "Round": "Round", "Unpooled": "Naive"},
 }
+
+#: variables of the pools of buckets
+SIZES = (
+    "MXNET_CPU_MEM_POOL_PAGE_SIZE",
+    "MXNET_CPU_MEM_LARGE_ALLOC_ROUND_SIZE",
+    "MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF",
+)
 
 #: what `mx doctor` says of each variable
 VARIABLES = {
@@ -41,7 +48,7 @@ def chosen() -> str:
 
     Raises
     ------
-    ArgumentError
+    SettingError
         A variable holds another name.
     """
     for variable, names in _CHOICES.items():
@@ -51,7 +58,7 @@ def chosen() -> str:
         for name, manager in names.items():
             if text.lower() == name.lower():
                 return manager
-        raise ArgumentError(f"[{variable}] expected one of {', '.join(names)}, got {text!r}")
+        raise SettingError(f"[{variable}] expected one of {', '.join(names)}, got {text!r}")
     return "Pooled"
 
 
@@ -68,13 +75,14 @@ def sizes() -> Sizes:
 
     Raises
     ------
-    ArgumentError
+    SettingError
         A variable holds no whole number.
     """
+    page, large, cutoff = SIZES
     return {
-        "page_size": integer("MXNET_CPU_MEM_POOL_PAGE_SIZE", 4096),
-        "large_size": integer("MXNET_CPU_MEM_LARGE_ALLOC_ROUND_SIZE", 2 << 20),
-        "linear_cutoff": integer("MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF", 24),
+        "page_size": integer(page, 4096),
+        "large_size": integer(large, 2 << 20),
+        "linear_cutoff": integer(cutoff, 24),
     }
 
 
@@ -83,12 +91,12 @@ def integer(variable: str, default: int) -> int:
 
     Raises
     ------
-    ArgumentError
+    SettingError
         It holds something else.
     """
     text = os.environ.get(variable, "").strip()
     if not text:
         return default
     if not text.isdecimal():
-        raise ArgumentError(f"[{variable}] expected a whole number, got {text!r}")
+        raise SettingError(f"[{variable}] expected a whole number, got {text!r}")
     return int(text)

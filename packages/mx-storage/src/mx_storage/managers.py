@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Literal
 
+from mx_core.errors import ArgumentError, SettingError
 from mx_storage._core import Random, StorageManager
-from mx_storage.choice import sizes
+from mx_storage.choice import SIZES, sizes
 
 _made: weakref.WeakSet[StorageManager] = weakref.WeakSet()
 
@@ -24,12 +26,12 @@ def best_fit() -> StorageManager:
 
 def rounded() -> StorageManager:
     """A manager with a bucket per power of two."""
-    return _watched(StorageManager("Round", pool="round", **sizes()))
+    return _watched(_bucketed("Round", "round"))
 
 
 def pages() -> StorageManager:
     """A manager with a bucket per number of pages: MXNet's `Naive`."""
-    return _watched(StorageManager("Pages", pool="pages", **sizes()))
+    return _watched(_bucketed("Pages", "pages"))
 
 
 def naive() -> StorageManager:
@@ -40,6 +42,15 @@ def naive() -> StorageManager:
 def shared() -> StorageManager:
     """The manager of memory that processes share."""
     return _watched(StorageManager("Shared", pool="shared"))
+
+
+def _bucketed(name: str, pool: Literal["round", "pages"]) -> StorageManager:
+    try:
+        return StorageManager(name, pool=pool, **sizes())
+    except SettingError:
+        raise
+    except ArgumentError as error:  # sizes come from the environment alone
+        raise SettingError(f"[{', '.join(SIZES)}] {error}") from error
 
 
 def _watched(manager: StorageManager) -> StorageManager:

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from mx_core import PluginInfo, hookimpl
+from mx_core.errors import SettingError
 from mx_storage.choice import VARIABLES, chosen
 
 MX_PLUGIN = PluginInfo(
@@ -29,7 +30,11 @@ _MANAGERS = {
 @hookimpl
 def mx_register_storage_managers(registry: Any) -> None:
     """The managers for host memory; the environment's choice has the higher priority."""
-    selected = chosen()
+    try:
+        selected = chosen()
+    except SettingError:  # raised again by the first use of memory, when this one is made
+        selected = "unknown"
+        registry.add("cpu", selected, "mx_storage.choice:chosen", priority=10)
     for name, make in _MANAGERS.items():
         priority = 10 if name == selected else 0
         registry.add("cpu", name, f"mx_storage.managers:{make}", priority=priority)

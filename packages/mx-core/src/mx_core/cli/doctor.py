@@ -46,6 +46,8 @@ def examine() -> Report:
     problems: dict[str, str] = {}
     examine_plugins()
     records = plugins.plugins()
+    devices = _devices(problems)
+    interfaces = _interfaces(devices, problems)  # sets aside what does not start
     for fault in plugins.faults():
         problems[f"plug-in {fault.entry.plugin}: {fault.entry.kind} {fault.entry.name}"] = fault.error
     for name, close in unknown_disabled(records).items():
@@ -60,10 +62,9 @@ def examine() -> Report:
         known.update(record.info.variables)
     for name, close in environment.unknown(known).items():
         problems[name] = "nothing reads this variable" + (f"; did you mean {close}?" if close else "")
-    devices = _devices(problems)
     report: Report = {
         "versions": _versions(),
-        "interfaces": _interfaces(devices, problems),
+        "interfaces": interfaces,
         "devices": devices,
         "plug-ins": {r.name: f"{r.state}  {r.distribution} {r.version}  {r.seconds:.3f} s" for r in records},
     }

@@ -7,11 +7,11 @@ malformed calls `set_aside` and goes on with the next candidate. The user is war
 
 from __future__ import annotations
 
-import os
 import traceback
 import warnings
 from dataclasses import dataclass
 
+from mx_core import environment
 from mx_core.errors import PluginError, PluginWarning
 from mx_core.forks import ForkSafeLock
 from mx_core.plugins.registries import Entry
@@ -48,7 +48,7 @@ def set_aside(entry: Entry, error: Exception | str) -> None:
         fault = Fault(entry, text, "".join(traceback.format_exception(error)))
     else:
         fault = Fault(entry, error)
-    if os.environ.get("MX_STRICT_PLUGINS") == "1":
+    if environment.strict_plugins():
         raise PluginError(str(fault)) from (error if isinstance(error, Exception) else None)
     key = (entry.kind, entry.name, entry.plugin)
     with _lock:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from mx_core.environment import strict_plugins
 from mx_core.errors import MXNetError, PluginError, PluginWarning
 from mx_core.forks import FirstUseLock, first_use
 from mx_core.plugins import aside
@@ -66,6 +67,7 @@ def _load() -> _State:
                 f"plug-in {_loading!r} uses a registry while it is being loaded; name what it "
                 "registers as 'module:attribute', so that it is imported later"
             )
+        strict_plugins()  # a value that is not allowed is an error even where every plug-in loads
         try:
             state = _State()
             records = []
@@ -99,7 +101,7 @@ def _load_one(state: _State, record: PluginRecord, point: EntryPoint) -> PluginR
     error: Exception | None = None
     if record.state == "found":
         record, error = loading.load(state.manager, state.registries, record, point)
-    if record.state in ("broken", "incompatible") and os.environ.get("MX_STRICT_PLUGINS") == "1":
+    if record.state in ("broken", "incompatible") and strict_plugins():
         raise PluginError(_advice(record)) from error
     return record
 

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mx_core import plugins
-from mx_core.errors import PluginError, PluginWarning
+from mx_core import environment, plugins
+from mx_core.errors import PluginError, SettingError
 from mx_core.plugins import Entry
 
 _ENGINE_VARIABLES = ("MX_ENGINE_TYPE", "MXNET_ENGINE_TYPE")
@@ -48,21 +47,26 @@ def make_first(kind: str, device_type: str) -> Any:
 
 
 def _best(kind: str, entries: Iterable[Entry], what: str, install: str | None = None) -> Any:
-    """The entry of highest priority that starts; one that fails is passed over with a warning."""
-    failed: list[PluginError] = []
+    """The entry of highest priority that starts; those that fail are set aside.
+
+    A wrong environment variable is an error: another one would work, but not as the user wants it.
+    """
+    failed: list[tuple[Entry, PluginError]] = []
     for entry in sorted(entries, key=lambda e: (-e.value.priority, e.name)):
         try:
             made = _make(entry)
         except PluginError as failure:
-            if os.environ.get("MX_STRICT_PLUGINS") == "1":
+            if environment.strict_plugins():
                 raise
-            failed.append(failure)
+            failed.append((entry, failure))
             continue
-        for passed in failed:
-            warnings.warn(f"{passed}; using {entry.name!r}", PluginWarning, stacklevel=5)
+        for passed, refused in failed:
+            reason = PluginError(f"it does not start: {refused.__cause__}; using {entry.name!r}")
+            reason.__cause__ = refused.__cause__
+            plugins.set_aside(passed, reason)
         return made
     if failed:
-        raise failed[0]
+        raise failed[0][1]
     raise PluginError(_nothing(kind, what, install or _INSTALL.get(kind, "")))
 
 
@@ -77,12 +81,12 @@ def _nothing(kind: str, what: str, install: str) -> str:
 def _make(entry: Entry) -> Any:
     try:
         made = entry.value.make()
+        if not hasattr(made, "capsule"):
+            raise PluginError(f"expected an object with `.capsule`, got {made!r}")
+    except SettingError:
+        raise
     except Exception as error:
         raise PluginError(f"{entry.kind}: {entry.name!r} of {entry} does not start: {error}") from error
-    if not hasattr(made, "capsule"):
-        raise PluginError(
-            f"{entry.kind}: {entry.name!r} of {entry}: expected an object with `.capsule`, got {made!r}"
-        )
     if not hasattr(made, "name"):
         made.name = entry.value.name if hasattr(entry.value, "name") else entry.name
     return made
