@@ -234,3 +234,16 @@ def test_gradients_of_inputs_that_are_not_kept_have_a_type() -> None:
     for name in ("float32", "bfloat16"):
         code = dtypes.code(name)
         assert infer_types(backward, NoParams(), [code]) == ((code,), (code,))
+
+
+def test_an_unknown_argument_of_backward_names_the_attribute_that_declares_it():
+    with pytest.raises(PluginError, match=r"backward takes weight.*`arguments`.*`inputs\(p\)`"):
+
+        class Unnamed(Operator):
+            name = "unnamed"
+
+            def inputs(self, p):
+                return ("data", "weight")
+
+            def backward(self, p, out_grad, data, weight):
+                return out_grad, weight

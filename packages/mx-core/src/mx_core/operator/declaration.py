@@ -46,6 +46,10 @@ class Operator(Generic[P]):
     since names and rules may depend on them; plain `Operator` has no parameters. Inputs, auxiliary
     states and outputs have names in the rules and in `backward`, positions in `reference`.
 
+    `arguments` names all inputs there can be, `auxiliaries` all auxiliary states, `results` all outputs,
+    and `hidden` the outputs that callers do not see. Where parameters decide, `inputs(p)`, `aux(p)` and
+    `outputs(p)` return the part that there is. The defaults are one input `data` and one output `output`.
+
     An operator says what its gradient is in one of three ways: it has `backward`, or `gradient`, or
     `differentiable = False`. A class with a name and none of them is a PluginError.
     """
@@ -56,7 +60,9 @@ class Operator(Generic[P]):
     Param: ClassVar[Any] = NoParams
     #: every input there can be, in order
     arguments: ClassVar[tuple[str, ...]] = ("data",)
+    #: every auxiliary state there can be, in order: arrays that follow the inputs and are written
     auxiliaries: ClassVar[tuple[str, ...]] = ()
+    #: every output there can be, in order, hidden ones last
     results: ClassVar[tuple[str, ...]] = ("output",)
     #: results that callers do not see: they are kept for backward
     hidden: ClassVar[tuple[str, ...]] = ()

@@ -80,6 +80,8 @@ def check(cls: type[Operator[Any]]) -> None:
         raise PluginError(
             f"[{cls.name}] backward takes {', '.join(unknown)}; arguments of backward must be among: "
             + ", ".join(sorted(allowed))
+            + "; `arguments`, `auxiliaries` and `results` of the class name the tensors, also where "
+            "`inputs(p)`, `aux(p)` or `outputs(p)` choose among them"
         )
 
 
