@@ -10,6 +10,8 @@ namespace {
 
 // Elements that are moved together: a line of the cache in each row, or one per point of the window.
 constexpr int64_t kTile = 16;
+// Elements that a thread scales at a time.
+constexpr int64_t kGrain = 16 << 10;
 
 // The offsets of all elements of a filter, in logical order.
 std::vector<int64_t> offsets(const Dims& extents, const Dims& strides) {
@@ -48,7 +50,7 @@ std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDe
   return made;
 }
 
-void pack_filters(const FilterBlocks& blocks, const float* rows, float* packed) {
+void pack_filters(const FilterBlocks& blocks, const float* rows, const float* scale, float* packed) {
   const auto n = static_cast<int64_t>(blocks.moves.size());
   const FilterBlocks::Move* moves = blocks.moves.data();
   parallel_for((blocks.filters + blocks.width - 1) / blocks.width, 1, [&](int64_t begin, int64_t end) {
@@ -59,7 +61,8 @@ void pack_filters(const FilterBlocks& blocks, const float* rows, float* packed) 
         const int64_t last = std::min(n, tile + kTile);
         for (int64_t filter = 0; filter < there; ++filter) {
           const float* row = rows + (first + filter) * n;
-          for (int64_t i = tile; i < last; ++i) out[moves[i].to + filter] = row[moves[i].from];
+          const float factor = scale == nullptr ? 1.f : scale[first + filter];
+          for (int64_t i = tile; i < last; ++i) out[moves[i].to + filter] = row[moves[i].from] * factor;
         }
         for (int64_t filter = there; filter < blocks.width; ++filter)
           for (int64_t i = tile; i < last; ++i) out[moves[i].to + filter] = 0;
@@ -68,12 +71,33 @@ void pack_filters(const FilterBlocks& blocks, const float* rows, float* packed) 
   });
 }
 
-void add_filter_blocks(ProgramBuilder& builder, FilterBlocks blocks, Slot rows, Slot packed, OutputMask mask) {
+void add_filter_blocks(ProgramBuilder& builder, FilterBlocks blocks, Slot rows, Slot scale, Slot packed,
+                       OutputMask mask) {
+  std::vector<Slot> used = {rows, packed};
+  if (scale >= 0) used.push_back(scale);
   builder.host(
       [=, blocks = std::move(blocks)](void* const* slots, const Call&) {
-        pack_filters(blocks, static_cast<const float*>(slots[rows]), static_cast<float*>(slots[packed]));
+        const auto* factors = scale < 0 ? nullptr : static_cast<const float*>(slots[scale]);
+        pack_filters(blocks, static_cast<const float*>(slots[rows]), factors, static_cast<float*>(slots[packed]));
       },
-      {rows, packed}, mask);
+      std::move(used), mask);
+}
+
+Slot add_scaled_rows(ProgramBuilder& builder, const MemoryDesc& matrix, int64_t n_rows, Slot rows, Slot scale,
+                     OutputMask mask) {
+  const Slot scaled = builder.scratch(matrix);
+  const int64_t width = static_cast<int64_t>(matrix.get_size() / sizeof(float)) / n_rows;
+  builder.host(
+      [=](void* const* slots, const Call&) {
+        const auto *from = static_cast<const float*>(slots[rows]), *factors = static_cast<const float*>(slots[scale]);
+        auto* to = static_cast<float*>(slots[scaled]);
+        parallel_for(n_rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row)
+            for (int64_t i = row * width; i < (row + 1) * width; ++i) to[i] = from[i] * factors[row];
+        });
+      },
+      {rows, scale, scaled}, mask);
+  return scaled;
 }
 
 }  // namespace mx::cpu

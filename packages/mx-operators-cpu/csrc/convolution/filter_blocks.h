@@ -22,9 +22,16 @@ struct FilterBlocks {
 // How filters in rows of memory get into a packed layout of oneDNN's; nothing where that is none of such blocks.
 std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDesc& packed);
 
-// `packed` takes whole blocks; filters that there are not are zero.
-void pack_filters(const FilterBlocks& blocks, const float* rows, float* packed);
+// Every filter is multiplied by its element of `scale`, unless that is null. `packed` takes whole blocks; filters that
+// there are not are zero.
+void pack_filters(const FilterBlocks& blocks, const float* rows, const float* scale, float* packed);
 
-void add_filter_blocks(ProgramBuilder& builder, FilterBlocks blocks, Slot rows, Slot packed, OutputMask mask);
+// `scale`: a slot, or -1 for none.
+void add_filter_blocks(ProgramBuilder& builder, FilterBlocks blocks, Slot rows, Slot scale, Slot packed,
+                       OutputMask mask);
+
+// The rows of a matrix, each multiplied by its element of `scale`, in scratch memory.
+Slot add_scaled_rows(ProgramBuilder& builder, const MemoryDesc& matrix, int64_t n_rows, Slot rows, Slot scale,
+                     OutputMask mask);
 
 }  // namespace mx::cpu

@@ -241,11 +241,22 @@ PlanPtr pack_weight(const Signature& signature, const Signature& layer, const Fu
   const MemoryDesc given = channels_first ? plain(read.get_dims(), read.get_data_type()) : read;
   ProgramBuilder builder(signature, bandwidth_cost(signature));
   const MemoryDesc wanted = packed_weight(problem, options);
-  const Slot weight = builder.input(0, given), packed = builder.output(0, wanted);
+  const Slot packed = builder.output(0, wanted);
+  Slot weight = builder.input(0, given), scale = -1;
+  auto blocks = filter_blocks(given, wanted);
+  if (signature.inputs.size() > 1) {
+    const Spec& factors = signature.inputs[1];
+    if (factors.size() < 1 || given.get_data_type() != DataType::f32) throw Unsupported{};
+    scale = builder.input(1, plain({factors.size()}, DataType::f32));
+    if (!blocks || blocks->filters != factors.size()) {
+      weight = add_scaled_rows(builder, given, factors.size(), weight, scale, 1);
+      scale = -1;
+    }
+  }
   if (const auto found = winograd_of(problem, options, true)) {
     add_filter_points(builder, found->problem, filter_layout(given), weight, packed, 1);
-  } else if (auto blocks = filter_blocks(given, wanted)) {
-    add_filter_blocks(builder, std::move(*blocks), weight, packed, 1);
+  } else if (blocks) {
+    add_filter_blocks(builder, std::move(*blocks), weight, scale, packed, 1);
   } else {
     builder.deliver(weight, packed, 1);
   }

@@ -86,6 +86,39 @@ def test_a_result_that_is_read_twice_is_not_taken_in():
     assert_same(net, SHAPE, "all")
 
 
+def normalized(layer):
+    return sym.BatchNorm(layer, fix_gamma=False, name="norm")
+
+
+#: layers that a normalization follows, and their shapes: packed in blocks of filters, in groups, by Winograd's
+#: algorithm, with channels last, and a product
+SCALED = {
+    "filters in blocks": (lambda x: sym.Convolution(x, kernel=(1, 1), num_filter=24), (2, 16, 9, 9)),
+    "filters that fill no block": (lambda x: sym.Convolution(x, kernel=(3, 3), num_filter=13), (2, 3, 9, 9)),
+    "groups": (lambda x: sym.Convolution(x, kernel=(3, 3), num_filter=32, num_group=2), (2, 32, 9, 9)),
+    "a filter per channel": (lambda x: sym.Convolution(x, kernel=(3, 3), num_filter=16, num_group=16), (2, 16, 9, 9)),
+    "Winograd": (lambda x: sym.Convolution(x, kernel=(3, 3), pad=(1, 1), num_filter=64), (2, 64, 56, 56)),
+    "one dimension": (lambda x: sym.Convolution(x, kernel=(3,), num_filter=24), (2, 16, 9)),
+    "product": (lambda x: sym.FullyConnected(x, num_hidden=32), (16, 24)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "shape"), SCALED.values(), ids=SCALED)
+def test_packing_applies_the_scale_of_a_normalization(make, shape):
+    net = normalized(make(sym.Variable("data")))
+    optimised, plain = (bound(net, shape, passes, grad_req="null") for passes in ("all", "none"))
+    prepared = [node.op.name for node in optimised.nodes(False) if PREPARED in node.attrs]
+    assert prepared == ["_batch_norm_affine", "_onednn_pack_weight"]
+    for factor in (1.0, -2.0):
+        for executor in (optimised, plain):
+            executor.arg_dict["norm_gamma"][:] = executor.arg_dict["norm_gamma"] * factor
+            executor.forward()
+        expected = plain.outputs[0].asnumpy()
+        np.testing.assert_allclose(
+            optimised.outputs[0].asnumpy(), expected, atol=2e-4 * np.abs(expected).max()
+        )
+
+
 def rows(x, **kwargs):
     return sym.FullyConnected(x, num_hidden=32, flatten=False, name="unit_conv", **kwargs)
 

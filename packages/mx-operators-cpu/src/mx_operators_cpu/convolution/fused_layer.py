@@ -52,21 +52,27 @@ def _reading(call: KernelCall) -> tuple[Any, ...]:
 class PackParam(Params):
     """The call whose weight is packed; those whose primitives want one order of one weight are equal.
 
-    `channels_first` tells that the weight comes with its channels first, though the layer's are last.
+    `channels_first` tells that the weight comes with its channels first, though the layer's are last; `scaled`, that
+    packing multiplies every filter by its element of a second input.
     """
 
     op_name = "_onednn_pack_weight"
     call: KernelCall
     size: int
     channels_first: bool
+    scaled: bool
 
     def __init__(
-        self, call: KernelCall, size: int, order: tuple[int, ...], channels_first: bool = False
+        self,
+        call: KernelCall,
+        size: int,
+        order: tuple[int, ...],
+        channels_first: bool = False,
+        scaled: bool = False,
     ) -> None:
+        how = {"channels_first": channels_first, "scaled": scaled}
         key = (call.op.name, *_reading(call), order, size) if order else (call, size)
-        self._hold(
-            call=call, size=size, channels_first=channels_first, key=(*key, channels_first), scalars=()
-        )
+        self._hold(call=call, size=size, **how, key=(*key, *how.values()), scalars=())
 
     def attrs_all(self) -> dict[str, str]:
         """The number of elements."""
@@ -77,8 +83,12 @@ class PackWeight(Operator[PackParam]):
     """A layer's weight in the order that its primitive computes in."""
 
     name = "_onednn_pack_weight"
-    arguments = ("weight",)
+    arguments = ("weight", "scale")
     differentiable = False  # of inference alone
+
+    def inputs(self, p: PackParam) -> tuple[str, ...]:
+        """scale if scaled."""
+        return self.arguments if p.scaled else self.arguments[:1]
 
     def infer_shape(self, p: PackParam, s: Shapes) -> None:
         """A vector."""
@@ -97,7 +107,7 @@ PACK = PackWeight()
 
 
 def pack(call: KernelCall) -> object:
-    """weight -> packed weight."""
+    """weight[, scale of every filter] -> packed weight."""
     p: Any = call.params
     described = _described(p.call)
     return described.pack(tensors(call.inputs), tensors(call.outputs), p.channels_first)
@@ -120,8 +130,10 @@ def pack_weights(graph: Graph) -> Graph:
         if not size:
             continue
         source = _channels_first(weight)
-        params = PackParam(call, size, described.packed_format(), source is not weight)
-        packed = graph.apply(PACK, (source,), f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
+        sources = _before_scaling(graph, source)
+        order = described.packed_format()
+        params = PackParam(call, size, order, source is not weight, len(sources) > 1)
+        packed = graph.apply(PACK, sources, f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
         inputs = (node.inputs[0], packed, *node.inputs[2:])
         packing = node.params.replace(packed=graph.specs[weight].shape)
         made = graph.apply(node.op, inputs, node.name, packing, node.attrs)
@@ -134,6 +146,20 @@ def _channels_first(weight: Entry) -> Entry:
     node = weight.node
     moved = node.op is not None and node.op.name == "transpose" and PREPARED in node.attrs
     return node.inputs[0] if moved and node.params.axes == _TO_LAST else weight
+
+
+def _before_scaling(graph: Graph, weight: Entry) -> tuple[Entry, ...]:
+    """A weight and the scale of its filters, by which packing multiplies on its way; else the weight alone."""
+    node, spec = weight.node, graph.specs[weight]
+    if node.op is None or node.op.name != "broadcast_mul" or PREPARED not in node.attrs:
+        return (weight,)
+    whole, scale = node.inputs
+    per_filter = (spec.shape[0], *(1,) * (len(spec.shape) - 1))
+    shapes = [graph.specs[entry].shape for entry in (whole, scale)]
+    if spec.dtype != _FLOAT32 or shapes != [spec.shape, per_filter]:
+        return (weight,)
+    made = scale.node.op
+    return whole, scale.node.inputs[0] if made is not None and made.name == "Reshape" else scale
 
 
 def _call(graph: Graph, node: Node, outputs: Sequence[Entry], context: Context) -> KernelCall:
