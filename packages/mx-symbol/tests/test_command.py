@@ -60,7 +60,10 @@ def test_unknown_shapes_name_the_option():
 def test_wrong_arguments_are_named():
     with pytest.raises(ArgumentError, match="--shape: expected NAME=1,3,224,224, got 'data'"):
         mx_graph("show", LENET, "--shape", "data")
-    with pytest.raises(ArgumentError, match="no argument is named 'dat'; arguments: data, conv1_weight"):
+    with pytest.raises(
+        ArgumentError,
+        match="no argument is named 'dat'; did you mean 'data'\\?; arguments: data, conv1_weight",
+    ):
         mx_graph("show", LENET, "--shape", "dat=2,1,28,28")
     with pytest.raises(ArgumentError, match="'nothing' did not run; these did: "):
         mx_graph("show", LENET, *SHAPE, "--pass", "nothing")

@@ -193,3 +193,13 @@ def test_labels_of_positions_in_any_of_three_shapes(label):
 def test_reshape_of_what_is_partly_known(codes, data, known, expected):
     net = sym.Reshape(sym.Variable("data"), shape=codes)
     assert net.infer_shape_partial(data=data) == ([known], [expected], [])
+
+
+def test_a_misspelt_argument_among_many_is_found() -> None:
+    net = sym.Variable("data")
+    for i in range(20):
+        net = sym.FullyConnected(net, num_hidden=2, name=f"layer{i}")
+    with pytest.raises(ArgumentError) as caught:
+        net.infer_shape(dat=(1, 2))
+    assert "'dat'; did you mean 'data'?; arguments: data, layer0_weight" in str(caught.value)
+    assert str(caught.value).endswith("… (41 in all)")

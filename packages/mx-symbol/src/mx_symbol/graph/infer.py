@@ -7,6 +7,7 @@ Knowledge flows both ways, from inputs to outputs and back, so any part may be l
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from mx_symbol.graph.shape_mode import is_np_shape
 from mx_symbol.graph.text import parse_shape
 
 T = TypeVar("T")
+#: names in a message
+_MOST_SHOWN = 12
 PartialShape = tuple[int, ...]
 Rule = Callable[
     [Node, tuple[T | None, ...], tuple[T | None, ...]], tuple[Sequence[T | None], Sequence[T | None]]
@@ -189,4 +192,9 @@ def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
     """ArgumentError for a name that no variable has."""
     for name in given:
         if name not in known:
-            raise ArgumentError(f"[{what}] no argument is named {name!r}; arguments: {', '.join(known)}")
+            close = difflib.get_close_matches(str(name), known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            more = f", … ({len(known)} in all)" if len(known) > _MOST_SHOWN else ""
+            raise ArgumentError(
+                f"[{what}] no argument is named {name!r}{hint}; arguments: {', '.join(known[:_MOST_SHOWN])}{more}"
+            )
