@@ -55,3 +55,16 @@ def test_shapes_types_and_targets() -> None:
 def test_the_same_functions_under_nd() -> None:
     assert nd.random.uniform is random.uniform
     assert sorted(nd.random.shuffle(nd.arange(5)).asnumpy().tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2**40), (-(2**31) - 1, 0), (0, 2**31 + 1)])
+def test_integers_must_be_in_the_range_of_their_type(low: int, high: int) -> None:
+    with pytest.raises(ArgumentError, match=rf"\[{low}, {high}\) is not within the range of int32"):
+        random.randint(low, high, shape=(4,))
+    drawn = random.randint(low, high, shape=(100,), dtype="int64").asnumpy()
+    assert (low <= drawn).all() and (drawn < high).all()
+
+
+def test_integers_of_the_whole_range() -> None:
+    drawn = random.randint(-(2**31), 2**31, shape=(1000,)).asnumpy()
+    assert drawn.min() < -(2**30) and drawn.max() > 2**30

@@ -165,7 +165,7 @@ def randint(
     low: int, high: int, shape: ShapeLike = None, dtype: Any = None,
     ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any,
 ) -> NDArray:  # fmt: skip
-    """Integers uniform on [low, high)."""
+    """Integers uniform on [low, high), which must be in the range of `dtype` (int32 or int64)."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 

@@ -185,11 +185,18 @@ class Exponential(_Exponential[ExponentialParam]):
 
 
 class Randint(Draw[RandintParam]):
-    """Integers in [low, high)."""
+    """Integers in [low, high), which the type must have."""
 
     name = "_random_randint"
     aliases = ("random_randint",)
     default_type = "int32"
+
+    def infer_type(self, p: RandintParam, t: Types) -> None:
+        dtype = p.dtype or self.default_type
+        span = np.iinfo(dtype)
+        if p.low < span.min or p.high > int(span.max) + 1:
+            raise ArgumentError(f"[{self.name}] [{p.low}, {p.high}) is not within the range of {dtype}")
+        super().infer_type(p, t)
 
     def draw(self, p: RandintParam, ctx: ReferenceContext, n: int, dtype: np.dtype[Any]) -> Array:
         """Scaled 64-bit words."""
