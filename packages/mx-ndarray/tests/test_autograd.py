@@ -124,6 +124,13 @@ def test_a_partly_freed_graph_is_refused() -> None:
         z.backward()
 
 
+def test_heads_and_variables_are_arrays() -> None:
+    with pytest.raises(TypeError, match=r"\[autograd\] heads: expected an NDArray or several, got None"):
+        autograd.backward(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"\[autograd\] variables: expected an NDArray or several, got 3"):
+        autograd.grad([], 3)  # type: ignore[arg-type]
+
+
 def test_what_was_not_recorded_is_refused() -> None:
     with pytest.raises(MXNetError, match="not in a computational graph"):
         (nd.ones((1,)) * 2).backward()

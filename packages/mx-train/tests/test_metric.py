@@ -142,3 +142,18 @@ def test_a_metric_is_named_after_its_function() -> None:
     )
     assert metric.CustomMetric(lambda label, prediction: 0.0).name == "custom(<lambda>)"
     assert metric.CustomMetric(misses, name="wrong").name == "wrong"
+
+
+@pytest.mark.parametrize(
+    "made", [metric.CrossEntropy(), metric.NegativeLogLikelihood(), metric.Perplexity(None)]
+)
+def test_a_label_that_is_no_class_is_named_with_the_metric(made: metric.EvalMetric) -> None:
+    kind = type(made).__name__
+    with pytest.raises(IndexError, match=rf"\[{kind}\] label: expected classes below 2.*, got 7"):
+        made.update([nd.array([0, 7])], [nd.array([[0.5, 0.5], [0.5, 0.5]])])
+
+
+def test_labels_that_perplexity_ignores_may_be_no_class() -> None:
+    made = metric.Perplexity(7)
+    made.update([nd.array([0, 7])], [nd.array([[0.5, 0.5], [0.5, 0.5]])])
+    assert made.get()[1] == pytest.approx(2)

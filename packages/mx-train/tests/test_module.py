@@ -322,6 +322,10 @@ def test_the_speed_names_the_batches_of_the_metric(
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"\[Module.fit\] train_data: expected a DataIter, got None"):
+        Module(network()).fit(None, num_epoch=1)
+    with pytest.raises(ArgumentError, match=r"context: expected at least one context, got \[\]"):
+        Module(network(), context=[])
     with pytest.raises(ArgumentError, match="data name 'image' is not an argument; there are data"):
         Module(network(), data_names=["image"])
     module = Module(network())

@@ -256,3 +256,20 @@ def test_places_and_defaults_of_parameters_are_those_of_mxnet() -> None:
         given = inspect.signature(kind).parameters.values()
         assert [p.name for p in given if p.kind is p.POSITIONAL_OR_KEYWORD] == names
     assert optimizer.NAG().momentum == 0 and optimizer.Signum().momentum == 0.9
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "wd", "rescale_grad", "clip_gradient", "momentum"])
+def test_settings_are_numbers(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"\[SGD\] {name}: expected a number, got 'a'"):
+        optimizer.create("sgd", **{name: "a"})
+    assert optimizer.create("sgd", **{name: np.float32(0.5)}) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["adam", "adamax", "nadam", "rmsprop", "ftrl", "ftml", "adagrad", "adadelta", "lamb", "dcasgd"],
+)
+def test_a_state_that_was_not_created_is_named(name: str) -> None:
+    made = optimizer.create(name)
+    with pytest.raises(ArgumentError, match="state: expected what create_state returns, got None"):
+        made.update(0, nd.ones((1,)), nd.ones((1,)), None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,3 +190,9 @@ def test_samples_follow_their_distribution() -> None:
         utils.verify_generator(lambda n: np.random.rand(n) ** 2, buckets, probs, 20000)
     coin = utils.chi_square_check(lambda n: np.arange(n) % 2, [0, 1], [0.5, 0.5], 1000)
     assert coin[0] == 1.0 and coin[1].tolist() == [500, 500]
+
+
+@pytest.mark.parametrize("check", [utils.assert_almost_equal, utils.assert_almost_equal_with_err])
+def test_shapes_that_do_not_broadcast_are_named(check: Any) -> None:
+    with pytest.raises(ValueError, match=r"a.shape = \(2,\) and b.shape = \(3,\) do not broadcast"):
+        check(np.zeros(2), mx.nd.zeros((3,)))

@@ -11,7 +11,7 @@ that part of the graph was freed; with it, each computes its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, cast
 
@@ -97,8 +97,12 @@ def _request(grad_req: str) -> int:
     return _REQUESTS[grad_req]
 
 
-def _listed(value: NDArray | Sequence[NDArray]) -> list[NDArray]:
-    return [value] if isinstance(value, NDArray) else list(value)
+def _listed(value: NDArray | Sequence[NDArray], name: str) -> list[NDArray]:
+    if isinstance(value, NDArray):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise TypeError(f"[autograd] {name}: expected an NDArray or several, got {value!r}")
+    return list(value)
 
 
 def attach(variable: NDArray, grad_req: str) -> None:
@@ -121,9 +125,9 @@ def mark_variables(
     gradients : of the shapes and types of the variables
     grad_reqs : {"write", "add", "null"}, one for all or one each
     """
-    leaves = _listed(variables)
+    leaves = _listed(variables, "variables")
     reqs = [grad_reqs] * len(leaves) if isinstance(grad_reqs, str) else list(grad_reqs)
-    _core.mark_variables(leaves, _listed(gradients), [_request(req) for req in reqs])
+    _core.mark_variables(leaves, _listed(gradients, "gradients"), [_request(req) for req in reqs])
 
 
 def _head_grads(heads: list[NDArray], head_grads: Any) -> list[NDArray | None] | None:
@@ -154,7 +158,7 @@ def backward(
     ------
     MXNetError  a head is in no graph, or the graph was freed by an earlier backward
     """
-    listed = _listed(heads)
+    listed = _listed(heads, "heads")
     _core.backward(listed, _head_grads(listed, head_grads), None, retain_graph, False, train_mode)
 
 
@@ -182,8 +186,8 @@ def grad(
     ------
     MXNetError  a head or a variable is in no graph
     """
-    listed = _listed(heads)
-    wanted = _listed(variables)
+    listed = _listed(heads, "heads")
+    wanted = _listed(variables, "variables")
     if not wanted:
         raise ArgumentError("[autograd.grad] variables: expected at least one array, got none")
     keep = create_graph if retain_graph is None else retain_graph
@@ -264,7 +268,7 @@ class Function:
             return outputs
         single = isinstance(outputs, NDArray)
         # Saved outputs must not hold the node that holds them.
-        results = [x.detach() for x in _listed(outputs)]
+        results = [x.detach() for x in _listed(outputs, "outputs")]
         shapes = [x.shape for x in inputs]
         _core.record_custom(list(inputs), results, lambda grads: self._gradients(shapes, grads))
         return results[0] if single else results

@@ -93,12 +93,12 @@ class RandomPlan final : public Plan {
       throw Error(MX_ERROR_VALUE, "[" + o_.op + "] " + what);
     };
     if (o_.distribution == Distribution::kUniform && !(call.scalar(0) <= call.scalar(1)))
-      fail("low " + std::to_string(call.scalar(0)) + " is above high " +
-           std::to_string(call.scalar(1)));
+      fail("low " + shown(call.scalar(0)) + " is above high " +
+           shown(call.scalar(1)));
     if (o_.distribution == Distribution::kNormal && !(call.scalar(1) >= 0))
-      fail("scale: expected at least 0, got " + std::to_string(call.scalar(1)));
+      fail("scale: expected at least 0, got " + shown(call.scalar(1)));
     if (o_.distribution == Distribution::kExponential && !(call.scalar(0) > 0))
-      fail("lam: expected above 0, got " + std::to_string(call.scalar(0)));
+      fail("lam: expected above 0, got " + shown(call.scalar(0)));
   }
 
   void apply(int opcode, void* values, const void* a, const void* b, int form, int64_t n) const {

@@ -3,9 +3,19 @@
 // Random numbers, the same as mx_core.philox makes whatever the number of threads.
 #pragma once
 
+#include <cstdio>
+#include <string>
+
 #include "common/plan.h"
 
 namespace mx::cpu {
+
+// A number for a message.
+inline std::string shown(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", x);
+  return text;
+}
 
 enum class Distribution : uint8_t {
   kUniform,      // scalars low, high

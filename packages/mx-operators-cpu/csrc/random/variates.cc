@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "random/gamma_tries.h"
+#include "random/random.h"
 #include "simd/loops.h"
 #include "mx_core/philox.hpp"
 #include "common/parallel.h"
@@ -199,8 +200,9 @@ class VariatePlan final : public Plan {
   void check(size_t i, double x) const {
     if (bounds_[i].allow(x)) return;
     throw Error(MX_ERROR_VALUE, "[" + o_.op + "] " + bounds_[i].name + ": expected finite numbers " +
-                                    (bounds_[i].included ? "≥ " : "> ") + std::to_string(bounds_[i].low) + ", ≤ " +
-                                    std::to_string(bounds_[i].high) + ", got " + std::to_string(x));
+                                    (bounds_[i].included ? "≥ " : "> ") + shown(bounds_[i].low) +
+                                    (std::isinf(bounds_[i].high) ? "" : ", ≤ " + shown(bounds_[i].high)) + ", got " +
+                                    shown(x));
   }
 
   double parameter(const Call& call, size_t i, int64_t element) const {

@@ -101,6 +101,8 @@ def test_frequencies_of_classes() -> None:
     ("_random_poisson", {"lam": -1.0}, "lam: expected"), ("_random_negative_binomial", {"k": 0}, "k: expected"),
     ("_random_negative_binomial", {"p": 1.5}, "p: expected"),
     ("_random_generalized_negative_binomial", {"mu": np.nan}, "mu: expected"),
+    ("_random_poisson", {"lam": -3.0}, "lam: expected finite numbers ≥ 0, got -3$"),
+    ("_random_negative_binomial", {"p": 1.5}, "p: expected finite numbers > 0, ≤ 1, got 1.5$"),
 ])  # fmt: skip
 def test_wrong_parameters(name: str, attrs: dict[str, Any], message: str) -> None:
     op = operators.get(name)

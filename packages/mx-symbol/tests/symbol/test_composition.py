@@ -232,3 +232,10 @@ def test_a_slice_has_outputs():
     assert partitions[-2:].list_outputs() == ["s_output1", "s_output2"]
     with pytest.raises(IndexError, match="leaves none of 3 outputs"):
         partitions[3:]
+
+
+def test_groups_are_of_symbols() -> None:
+    with pytest.raises(TypeError, match=r"\[Group\] symbols: expected at least one symbol, got \[\]"):
+        sym.Group([])
+    with pytest.raises(TypeError, match=r"\[Group\] symbols: expected a list of symbols, got 1 in it"):
+        sym.Group([sym.Variable("x"), 1])  # type: ignore[list-item]

@@ -10,7 +10,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, ShapeError
 from mx_core.expression import Expression
 from mx_core.operator import (
     Array,
@@ -28,6 +28,8 @@ from mx_core.operator import (
 
 #: numbers made at a time: few enough to stay in a cache
 PIECE = 1 << 16
+#: more than an address can tell apart
+_MOST_NUMBERS = 1 << 56
 
 
 class PlaceParam(Params):
@@ -160,7 +162,12 @@ class Arange(_Fill[RangeParam]):
         length = (stop - start) / p.step
         if not math.isfinite(length):
             raise ArgumentError(f"[_arange] there are not finitely many from {start} to {stop} by {p.step}")
-        return (max(math.ceil(length), 0) * p.repeat,)
+        total = max(math.ceil(length), 0) * p.repeat
+        if total > _MOST_NUMBERS:
+            raise ShapeError(
+                f"[_arange] from {start:g} to {stop:g} by {p.step:g} there are {total:g} numbers, which no memory has"
+            )
+        return (total,)
 
     def reference(self, p: RangeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """start + i·step; piece by piece, since numbers in float64 may need eight times the result."""

@@ -298,6 +298,9 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:
     ------
     TypeError  something else than symbols came, or nothing
     """
-    if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
-        raise TypeError("[Group] expected a list of symbols")
+    if not symbols:
+        raise TypeError(f"[Group] symbols: expected at least one symbol, got {symbols!r}")
+    for symbol in symbols:
+        if not isinstance(symbol, Symbol):
+            raise TypeError(f"[Group] symbols: expected a list of symbols, got {symbol!r} in it")
     return Symbol([entry for symbol in symbols for entry in symbol.entries])

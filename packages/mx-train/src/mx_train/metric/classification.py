@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, IndexOutOfBoundsError
 from mx_train.metric.metric import Arrays, EvalMetric, pairs
 
 Names = Sequence[str] | None
@@ -104,6 +104,18 @@ def _f1(counts: Any) -> float:
     return float(2 * hits / denominator) if denominator else 0.0
 
 
+def _picked(metric: EvalMetric, probabilities: Any, labels: Any) -> Any:
+    """The probability of each row's label."""
+    classes = probabilities.shape[1]
+    wrong = labels[(labels < -classes) | (labels >= classes)]
+    if wrong.size:
+        raise IndexOutOfBoundsError(
+            f"[{type(metric).__name__}] label: expected classes below {classes}, as there are probabilities, got "
+            f"{int(wrong[0])}"
+        )
+    return probabilities[np.arange(labels.size), labels]
+
+
 class CrossEntropy(EvalMetric):
     """Average −log of the probability of the label."""
 
@@ -122,7 +134,7 @@ class CrossEntropy(EvalMetric):
         for label, pred in pairs(labels, preds, self.name):
             y = label.asnumpy().ravel().astype(np.int64)
             p = pred.asnumpy().reshape(y.size, -1)
-            self._add(float(-np.log(p[np.arange(y.size), y] + self.eps).sum()), y.size)
+            self._add(float(-np.log(_picked(self, p, y) + self.eps).sum()), y.size)
 
 
 class NegativeLogLikelihood(CrossEntropy):
@@ -157,9 +169,9 @@ class Perplexity(EvalMetric):
         for label, pred in pairs(labels, preds, self.name):
             y = label.asnumpy().ravel().astype(np.int64)
             p = np.moveaxis(pred.asnumpy(), self.axis, -1).reshape(y.size, -1)
-            picked = p[np.arange(y.size), y]
             counted = np.ones(y.size, bool) if self.ignore_label is None else y != self.ignore_label
-            self._add(float(-np.log(np.maximum(picked[counted], 1e-10)).sum()), int(counted.sum()))
+            picked = _picked(self, p[counted], y[counted])
+            self._add(float(-np.log(np.maximum(picked, 1e-10)).sum()), int(counted.sum()))
 
     def _value(self, total: float, count: int) -> float:
         return float(np.exp(total / count)) if count else float("nan")

@@ -222,6 +222,8 @@ class BaseModule:
         """
         if num_epoch is None:
             raise ArgumentError("[Module.fit] num_epoch: say how many epochs to train")
+        if not hasattr(train_data, "provide_data"):
+            raise ArgumentError(f"[Module.fit] train_data: expected a DataIter, got {train_data!r}")
         self.bind(
             data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
             for_training=True, force_rebind=force_rebind,

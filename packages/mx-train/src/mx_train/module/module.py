@@ -60,7 +60,9 @@ class Module(BaseModule):
     ) -> None:
         super().__init__(logger)
         self._symbol = symbol
-        self._context = as_list(context) or [cpu()]
+        self._context = [cpu()] if context is None else as_list(context)
+        if not self._context:
+            raise ArgumentError("[Module] context: expected at least one context, got []")
         arguments = symbol.list_arguments()
         self._data_names = list(data_names)
         self._label_names = [n for n in label_names or () if n in arguments]

@@ -38,7 +38,7 @@ class Adam(Optimizer):
         t = self._index_update_count[index]
         common["lr"] *= math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
         nd.adam_update(
-            weight, grad, *state, out=weight,
+            weight, grad, *self._kept(state), out=weight,
             beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common,
         )  # fmt: skip
 
@@ -73,9 +73,9 @@ class RMSProp(Optimizer):
         if self.clip_weights is not None:
             common["clip_weights"] = self.clip_weights
         if self.centered:
-            nd.rmspropalex_update(weight, grad, *state, out=weight, gamma2=self.gamma2, **common)
+            nd.rmspropalex_update(weight, grad, *self._kept(state), out=weight, gamma2=self.gamma2, **common)
         else:
-            nd.rmsprop_update(weight, grad, *state, out=weight, **common)
+            nd.rmsprop_update(weight, grad, *self._kept(state), out=weight, **common)
 
 
 class Ftrl(Optimizer):
@@ -97,7 +97,9 @@ class Ftrl(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
-        nd.ftrl_update(weight, grad, *state, out=weight, lamda1=self.lamda1, beta=self.beta, **common)
+        nd.ftrl_update(
+            weight, grad, *self._kept(state), out=weight, lamda1=self.lamda1, beta=self.beta, **common
+        )
 
 
 class AdaGrad(Optimizer):
@@ -118,8 +120,9 @@ class AdaGrad(Optimizer):
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._scaled(grad, common)
-        state += nd.square(g)
-        weight -= common["lr"] * (g / nd.sqrt(state + self.float_stable_eps) + common["wd"] * weight)
+        squares = self._kept(state)
+        squares += nd.square(g)
+        weight -= common["lr"] * (g / nd.sqrt(squares + self.float_stable_eps) + common["wd"] * weight)
 
 
 class AdaDelta(Optimizer):
@@ -141,7 +144,7 @@ class AdaDelta(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
-        squares, steps = state
+        squares, steps = self._kept(state)
         g = self._scaled(grad, common)
         squares[:] = self.rho * squares + (1 - self.rho) * nd.square(g)
         step = nd.sqrt(steps + self.epsilon) / nd.sqrt(squares + self.epsilon) * g
@@ -169,7 +172,7 @@ class Adamax(Optimizer):
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._decayed(grad, weight, common)
-        mean, largest = state
+        mean, largest = self._kept(state)
         mean[:] = self.beta1 * mean + (1 - self.beta1) * g
         largest[:] = nd.maximum(self.beta2 * largest, nd.abs(g))
         rate = common["lr"] / (1 - self.beta1 ** self._index_update_count[index])
@@ -206,7 +209,7 @@ class Nadam(Optimizer):
         common = self._common(index)
         t = self._index_update_count[index]
         g = self._decayed(grad, weight, common)
-        mean, variance = state
+        mean, variance = self._kept(state)
         mean[:] = self.beta1 * mean + (1 - self.beta1) * g
         variance[:] = self.beta2 * variance + (1 - self.beta2) * g * g
         now, then = self._momentum(t), self._momentum(t + 1)
@@ -243,6 +246,6 @@ class FTML(Optimizer):
         if "clip_gradient" in common:
             common["clip_grad"] = common.pop("clip_gradient")
         nd.ftml_update(
-            weight, grad, *state, out=weight, t=self._index_update_count[index],
+            weight, grad, *self._kept(state), out=weight, t=self._index_update_count[index],
             beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common,
         )  # fmt: skip

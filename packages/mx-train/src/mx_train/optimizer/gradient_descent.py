@@ -13,6 +13,7 @@ from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
 class _WithMomentum(Optimizer):
     def __init__(self, momentum: float = 0.0, *, learning_rate: float | None = None, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
+        self._expect_number("momentum", momentum)
         self.momentum = momentum
 
     def create_state(self, index: Any, weight: NDArray) -> State:
@@ -109,7 +110,7 @@ class DCASGD(_WithMomentum):
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._scaled(grad, common)
-        momentum, before = state
+        momentum, before = self._kept(state)
         step = -common["lr"] * (g + common["wd"] * weight + self.lamda * g * g * (weight - before))
         if momentum is not None:
             momentum[:] = self.momentum * momentum + step

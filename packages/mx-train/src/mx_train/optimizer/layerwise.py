@@ -48,7 +48,7 @@ class LAMB(Optimizer):
         common = self._common(index)
         rate = common.pop("lr")
         step = nd.lamb_update_phase1(
-            weight, grad, *state, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+            weight, grad, *self._kept(state), beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
             t=self._index_update_count[index], bias_correction=self.bias_correction, **common,
         )  # fmt: skip
         norms = (nd.norm(x).reshape((1,)) for x in (weight, step))

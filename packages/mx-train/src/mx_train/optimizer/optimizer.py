@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -67,6 +68,11 @@ class Optimizer:
     ) -> None:
         if kwargs:
             raise ArgumentError(f"[{type(self).__name__}] unknown arguments: {', '.join(sorted(kwargs))}")
+        for name, value in (
+            ("rescale_grad", rescale_grad), ("wd", wd), ("clip_gradient", clip_gradient),
+            ("learning_rate", learning_rate),
+        ):  # fmt: skip
+            self._expect_number(name, value)
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is not None and learning_rate is not None:
@@ -121,6 +127,18 @@ class Optimizer:
             weight[:] = copy.astype(weight.dtype)
         else:
             self.update(index, weight, grad, state)
+
+    def _expect_number(self, name: str, value: object) -> None:
+        if value is not None and not isinstance(value, (numbers.Number, np.generic, NDArray)):
+            raise ArgumentError(f"[{type(self).__name__}] {name}: expected a number, got {value!r}")
+
+    def _kept(self, state: State) -> State:
+        """A state that `create_state` made; else an error that says so."""
+        if state is None:
+            raise ArgumentError(
+                f"[{type(self).__name__}] state: expected what create_state returns, got None"
+            )
+        return state
 
     def _keeps_copy(self, weight: NDArray) -> bool:
         return self.multi_precision and np.dtype(weight.dtype).name in _SHORT_TYPES

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mx.test_utils.tolerance import Tolerance, get_etol, get_tols
+from mx_core.errors import ShapeError
 
 
 def host(values: Any) -> np.ndarray[Any, Any]:
@@ -51,9 +52,19 @@ def assert_almost_equal(
     x, y = host(a), host(b)
     if x.shape != y.shape and not use_broadcast:
         raise AssertionError(f"{names[0]}.shape = {x.shape} and {names[1]}.shape = {y.shape} are not equal")
+    _expect_fitting(x, y, names)
     if np.allclose(x, y, rtol=relative, atol=absolute, equal_nan=equal_nan):
         return
     raise AssertionError(_report(x, y, relative, absolute, names, equal_nan, mismatches))
+
+
+def _expect_fitting(x: Any, y: Any, names: tuple[str, str]) -> None:
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise ShapeError(
+            f"[assert_almost_equal] {names[0]}.shape = {x.shape} and {names[1]}.shape = {y.shape} do not broadcast"
+        ) from None
 
 
 def _violation(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
@@ -111,6 +122,7 @@ def assert_almost_equal_with_err(
     """`assert_almost_equal`, of which a fraction `etol` of the elements is let off."""
     relative, absolute = get_tols(a, b, rtol, atol)
     x, y = host(a), host(b)
+    _expect_fitting(x, y, names)
     ratio = _violation(x.astype(np.float64), y.astype(np.float64), relative, absolute, equal_nan)
     if (ratio > 1).sum() > get_etol(etol) * x.size:
         raise AssertionError(_report(x, y, relative, absolute, names, equal_nan, mismatches))
