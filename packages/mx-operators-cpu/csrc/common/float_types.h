@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include "common/plan.h"
@@ -28,11 +29,12 @@ inline bool all_float(const Signature& s, std::initializer_list<size_t> inputs_a
   return dtype == MX_FLOAT32;
 }
 
-// Whether all tensors hold float64.
-inline bool all_double(const Signature& s) {
-  for (const auto* specs : {&s.inputs, &s.outputs})
-    for (const Spec& spec : *specs)
-      if (spec.dtype != MX_FLOAT64) return false;
+// Whether all tensors hold float64, but for the input `apart`, if there is one: float32.
+inline bool all_double(const Signature& s, size_t apart = std::numeric_limits<size_t>::max()) {
+  for (size_t i = 0; i < s.inputs.size(); ++i)
+    if (s.inputs[i].dtype != (i == apart ? MX_FLOAT32 : MX_FLOAT64)) return false;
+  for (const Spec& spec : s.outputs)
+    if (spec.dtype != MX_FLOAT64) return false;
   return true;
 }
 

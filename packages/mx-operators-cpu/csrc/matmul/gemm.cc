@@ -150,9 +150,10 @@ void Gemm<T>::run(int64_t task, const Factor<T>& a, const Factor<T>& b, const De
       a.pack(scratch + i * depth, tile_.rows, row + i, std::min(tile_.rows, rows - i), k, depth);
     for (int64_t j = 0; j < columns; j += tile_.columns) {
       const int64_t width = std::min(tile_.columns, columns - j);
-      b.pack(panel, tile_.columns, column + j, width, k, depth);
+      const T* const ready = b.packed(column + j, k);
+      if (ready == nullptr) b.pack(panel, tile_.columns, column + j, width, k, depth);
       for (int64_t i = 0; i < rows; i += tile_.rows) {
-        tile_.run(sums, scratch + i * depth, panel, depth);
+        tile_.run(sums, scratch + i * depth, ready != nullptr ? ready : panel, depth);
         const int64_t height = std::min(tile_.rows, rows - i);
         for (int64_t r = 0; r < height; ++r) c.put(row + i + r, column + j, sums + r * tile_.columns, width, k == 0);
       }

@@ -19,6 +19,8 @@ class Factor {
   virtual ~Factor() = default;
   // panel[k * width + i] = element begin + k of line first + i, for k < depth and i < lines; 0 for the other i < width.
   virtual void pack(T* panel, int64_t width, int64_t first, int64_t lines, int64_t begin, int64_t depth) const = 0;
+  // That panel, where it lies in memory already; else nullptr.
+  virtual const T* packed([[maybe_unused]] int64_t first, [[maybe_unused]] int64_t begin) const { return nullptr; }
 };
 
 // A matrix in memory; steps in elements.

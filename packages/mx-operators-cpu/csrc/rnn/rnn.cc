@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stack of recurrent layers: the input's products of many steps at once, then step by step the
-// state's product and the fused cell.  Products read what tensors hold, floats or BFloat16; sums,
-// gates and the cell state of lstm, and the state of gru, go on in float32.
+// state's product and the fused cell.  Products read what tensors hold, floats, doubles or
+// BFloat16; of the last sums, gates and the cell state of lstm, and the state of gru, go on in float32.
 #include <array>
 #include <type_traits>
 
@@ -15,14 +15,11 @@ namespace mx::cpu {
 namespace {
 
 template <class T>
-constexpr bool kExact = std::is_same_v<T, float>;
-
-template <class T>
 class Rnn final : public Plan {
  public:
   Rnn(const Signature& s, const RnnOptions& o)
       : Plan(s, rnn_cost(RnnLayout(s.inputs[0].shape, o), 1)), o_(o), l_(s.inputs[0].shape, o),
-        weights_(l_, o.mode, data_type(s.inputs[0]), threads()) {
+        weights_(l_, o.mode, threads()) {
     check_sizes(s);
     random_blocks = o.random_blocks;
     lay_out();
@@ -52,11 +49,11 @@ class Rnn final : public Plan {
     Sections sections;
     pad_ = sections.add_bytes(weights_.scratchpad_bytes());
     packed_ = sections.add_bytes(o_.packed ? 0 : std::max(weights_.bytes(0), weights_.bytes(1)));
-    recurrent_ = sections.add<float>(step);
+    recurrent_ = sections.add<Wide<T>>(step);
     h_ = sections.add<T>(l_.state());
-    state_ = sections.add<float>(kExact<T> ? 0 : l_.state());
+    state_ = sections.add<Wide<T>>(kExact<T> ? 0 : l_.state());
     value_ = sections.add<T>(kExact<T> ? l_.state() : 0);
-    gates_ = sections.add<float>(weights_.chunk() * step);
+    gates_ = sections.add<Wide<T>>(weights_.chunk() * step);
     for (size_t& sequence : sequences_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
     whole_lengths_ = sections.add<int64_t>(o_.has_lengths ? l_.batch : 0);
     add_scratch(sections.bytes());
@@ -87,35 +84,35 @@ class Rnn final : public Plan {
     return req[i] == MX_REQ_ADD || (i == 0 && req[i] == MX_REQ_NULL);
   }
 
-  RnnWeights::Parts weights(RnnRun& run, int64_t layer, int64_t direction) const {
+  typename RnnWeights<T>::Parts weights(RnnRun& run, int64_t layer, int64_t direction) const {
     if (o_.packed) return weights_.at(layer, run.call.input<char>(1) + weights_.offset(layer, direction));
     return weights_.pack(run.call.input<T>(1), layer, direction, run.part<char>(packed_));
   }
 
-  // What goes on in float32 from the first step: c of lstm, h of gru.
-  const float* first_state(const RnnRun& run, int64_t stack) const {
+  // What goes on wide from the first step: c of lstm, h of gru.
+  const Wide<T>* first_state(const RnnRun& run, int64_t stack) const {
     if (o_.mode != RnnMode::lstm && o_.mode != RnnMode::gru) return nullptr;
     const T* given = run.call.input<T>(l_.cell_state ? 3 : 2) + stack * l_.state();
     if constexpr (kExact<T>) {
       return given;
     } else {
-      convert(given, run.part<float>(state_), l_.state());
-      return run.part<float>(state_);
+      convert(given, run.part<Wide<T>>(state_), l_.state());
+      return run.part<Wide<T>>(state_);
     }
   }
 
   // Where the gates of the `some` steps from `done` on lie, in running order; `reserve`: nullptr where they are not kept.
   struct Chunk {
     int64_t first;  // step
-    float* gates;   // of that step
+    Wide<T>* gates;   // of that step
   };
-  Chunk input_product(RnnRun& run, Product::Frame& product, const void* w, int64_t layer, int64_t direction,
-                      const T* x, int64_t done, int64_t some, float* keep) const {
+  Chunk input_product(RnnRun& run, typename ProductOf<T>::Frame& product, const void* w, int64_t layer,
+                      int64_t direction, const T* x, int64_t done, int64_t some, Wide<T>* keep) const {
     const int64_t rows = l_.batch * l_.rows(), chunk = weights_.chunk();
     const int64_t first = direction == 0 ? done : l_.steps - done - some;
     // The last product begins with steps that are done where fewer are left.
     const int64_t from = some == chunk ? first : direction == 0 ? l_.steps - chunk : 0;
-    float* gates = keep != nullptr && some == chunk ? keep + first * rows : run.part<float>(gates_);
+    Wide<T>* gates = keep != nullptr && some == chunk ? keep + first * rows : run.part<Wide<T>>(gates_);
     product.run(x + from * l_.batch * l_.width(layer), w, gates);
     return {first, gates + (first - from) * rows};
   }
@@ -125,24 +122,24 @@ class Rnn final : public Plan {
     T* kept_gates = reserve != nullptr ? reserve + l_.kept_gates(layer, direction) : nullptr;
     T* kept_values = reserve != nullptr ? reserve + l_.kept_values(layer, direction) : nullptr;
     const T* h_before = run.call.input<T>(2) + stack * l_.state();
-    const float* state_before = first_state(run, stack);
-    const RnnWeights::Parts parts = weights(run, layer, direction);
-    Product::Frame whole(weights_.of_input(layer), run.part<char>(pad_));
-    Product::Frame step(weights_.of_state(), run.part<char>(pad_));
+    const Wide<T>* state_before = first_state(run, stack);
+    const typename RnnWeights<T>::Parts parts = weights(run, layer, direction);
+    typename ProductOf<T>::Frame whole(weights_.of_input(layer), run.part<char>(pad_));
+    typename ProductOf<T>::Frame step(weights_.of_state(), run.part<char>(pad_));
     for (int64_t done = 0; done < l_.steps; done += weights_.chunk()) {
       const int64_t some = std::min(weights_.chunk(), l_.steps - done);
-      float* keep = nullptr;
+      Wide<T>* keep = nullptr;
       if constexpr (kExact<T>) keep = kept_gates;
       const Chunk chunk = input_product(run, whole, parts.w, layer, direction, x, done, some, keep);
       for (int64_t i = 0; i < some; ++i) {
         const int64_t local = running(i, some, direction), t = chunk.first + local;
         {
           TeamScope team(std::min(step_threads(l_), team_size()));
-          step.run(h_before, parts.r, run.part<float>(recurrent_));
+          step.run(h_before, parts.r, run.part<Wide<T>>(recurrent_));
         }
         CellForward<T> cell{};
         cell.units = l_.units;
-        cell.recurrent = run.part<float>(recurrent_);
+        cell.recurrent = run.part<Wide<T>>(recurrent_);
         cell.bias = parts.bias;
         cell.gates = chunk.gates + local * rows;
         cell.state_before = state_before;
@@ -157,7 +154,7 @@ class Rnn final : public Plan {
         if constexpr (kExact<T>) {
           cell.state = l_.cell_state ? cell.value : cell.h;
         } else {
-          cell.state = run.part<float>(state_);
+          cell.state = run.part<Wide<T>>(state_);
         }
         cell.output = y + t * l_.batch * l_.width();
         cell.output_stride = l_.width();
@@ -228,7 +225,7 @@ class Rnn final : public Plan {
 
   const RnnOptions o_;
   const RnnLayout l_;
-  const RnnWeights weights_;
+  const RnnWeights<T> weights_;
   size_t reserve_ = 0, mask_ = 0;  // outputs; 0: there is none
   size_t pad_, packed_, recurrent_, h_, state_, value_, gates_, sequences_[2], whole_lengths_;
 };
@@ -238,7 +235,7 @@ template <class T>
 class PackRnn final : public Plan {
  public:
   PackRnn(const Signature& s, const RnnLayout& l, const RnnOptions& o, int threads)
-      : Plan(counted(s, 1, 1), bandwidth_cost(s)), l_(l), weights_(l, o.mode, data_type(s.inputs[0]), threads) {
+      : Plan(counted(s, 1, 1), bandwidth_cost(s)), l_(l), weights_(l, o.mode, threads) {
     require_size(s.inputs[0], l_.parameters());
     require_size(s.outputs[0], static_cast<int64_t>(weights_.bytes() / sizeof(float)));
     if (data_type(s.outputs[0]) != DataType::f32) throw Unsupported{};
@@ -255,7 +252,7 @@ class PackRnn final : public Plan {
   }
 
   const RnnLayout l_;
-  const RnnWeights weights_;
+  const RnnWeights<T> weights_;
 };
 
 int team(const RnnLayout& l) { return rnn_cost(l, 1).parallel() ? team_size() : 1; }
@@ -265,25 +262,37 @@ const Spec& data_of(const Signature& s) {
   return s.inputs[0];
 }
 
+template <class T>
+PackedRnn packed_as(const RnnLayout& layout, const RnnOptions& o) {
+  const RnnWeights<T> weights(layout, o.mode, team(layout));
+  return {static_cast<int64_t>(weights.bytes() / sizeof(float)), weights.format()};
+}
+
 }  // namespace
 
 PlanPtr rnn(const Signature& s, const RnnOptions& o) {
   data_of(s);
   const size_t none = s.inputs.size();
+  if (all_double(s, o.has_lengths ? none - 1 : none)) {
+    if (o.packed) throw Unsupported{};
+    return std::make_unique<Rnn<double>>(s, o);
+  }
   if (all_float(s, {o.has_lengths ? none - 1 : none, o.packed ? 1 : none})) return std::make_unique<Rnn<float>>(s, o);
   return std::make_unique<Rnn<BFloat16>>(s, o);
 }
 
 PackedRnn packed_rnn(const Signature& s, const RnnOptions& o) {
   const RnnLayout layout(data_of(s).shape, o);
-  const RnnWeights weights(layout, o.mode, data_type(s.inputs[0]), team(layout));
-  return {static_cast<int64_t>(weights.bytes() / sizeof(float)), weights.format()};
+  if (s.inputs[0].dtype == MX_FLOAT32) return packed_as<float>(layout, o);
+  if (s.inputs[0].dtype == MX_BFLOAT16) return packed_as<BFloat16>(layout, o);
+  throw Unsupported{};
 }
 
 PlanPtr pack_rnn(const Signature& s, const Spec& data, const RnnOptions& o) {
   const RnnLayout layout(data.shape, o);
   if (data_of(s).dtype == MX_FLOAT32) return std::make_unique<PackRnn<float>>(s, layout, o, team(layout));
-  return std::make_unique<PackRnn<BFloat16>>(s, layout, o, team(layout));
+  if (s.inputs[0].dtype == MX_BFLOAT16) return std::make_unique<PackRnn<BFloat16>>(s, layout, o, team(layout));
+  throw Unsupported{};
 }
 
 }  // namespace mx::cpu

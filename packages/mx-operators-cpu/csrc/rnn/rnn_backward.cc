@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Back-propagation through a stack of recurrent layers: step by step the fused cell and the state's
-// product, then the products of all steps at once.  Products read what tensors hold, floats or
-// BFloat16; sums and the gradients of states go on in float32.
+// product, then the products of all steps at once.  Products read what tensors hold, floats, doubles or
+// BFloat16; of the last sums and the gradients of states go on in float32.
 #include <optional>
 #include <type_traits>
 
@@ -21,11 +21,11 @@ class RnnBackward final : public Plan {
   RnnBackward(const Signature& s, const RnnOptions& o)
       : Plan(s, rnn_cost(layout(s, o), 2)), o_(o), l_(layout(s, o)), data_(heads(o)) {
     check_sizes(s);
-    const DataType type = data_type(s.outputs[0]);
-    const auto product = [type](ProductShape shape, DataType result) {
+    constexpr DataType type = kProductType<T>;
+    const auto product = [](ProductShape shape, DataType result) {
       shape.type = type;
       shape.result = result;
-      return Product(shape);
+      return ProductOf<T>(shape);
     };
     TeamScope team(threads());
     for (int64_t layer = 0; layer < std::min<int64_t>(l_.layers, 2); ++layer) {
@@ -95,8 +95,8 @@ class RnnBackward final : public Plan {
     packed_ = sections.add_bytes(packed);
     d_gates_ = sections.add<T>(l_.steps * l_.batch * l_.rows());
     d_recurrent_ = gru() ? sections.add<T>(l_.steps * l_.batch * l_.rows()) : d_gates_;
-    dh_ = sections.add<float>(l_.state());
-    dc_ = sections.add<float>(l_.cell_state ? l_.state() : 0);
+    dh_ = sections.add<Wide<T>>(l_.state());
+    dc_ = sections.add<Wide<T>>(l_.cell_state ? l_.state() : 0);
     for (size_t& sequence : heads_) sequence = sections.add<T>(l_.layers > 1 ? l_.sequence() : 0);
     dropped_ = sections.add<T>(o_.has_mask ? l_.sequence() : 0);
     cleaned_ = sections.add<T>(o_.has_lengths ? l_.steps * l_.batch * l_.input : 0);
@@ -172,13 +172,13 @@ class RnnBackward final : public Plan {
   void through_steps(RnnRun& run, int64_t layer, int64_t direction, const T* head) const {
     const Call& call = run.call;
     const int64_t stack = l_.stack(layer, direction), rows = l_.batch * l_.rows(), row = l_.batch * l_.width();
-    float *dh = run.part<float>(dh_), *dc = run.part<float>(dc_);
+    Wide<T> *dh = run.part<Wide<T>>(dh_), *dc = run.part<Wide<T>>(dc_);
     for (size_t i = 0; i < (l_.cell_state ? 2u : 1u); ++i) {
-      float* to = i == 0 ? dh : dc;
+      Wide<T>* to = i == 0 ? dh : dc;
       if (o_.state_outputs) {
         convert(call.input<T>(1 + i) + stack * l_.state(), to, l_.state());
       } else {
-        std::fill_n(to, l_.state(), 0.0f);
+        std::fill_n(to, l_.state(), Wide<T>(0));
       }
     }
     const T* y = outputs_of(call, layer) + direction * l_.units;
@@ -186,7 +186,7 @@ class RnnBackward final : public Plan {
     const T* values = l_.keeps_gates ? reserve(call) + l_.kept_values(layer, direction) : nullptr;
     const T* h_first = call.input<T>(data_ + 2) + stack * l_.state();
     const T* c_first = l_.cell_state ? call.input<T>(data_ + 3) + stack * l_.state() : nullptr;
-    Product::Frame step(*step_, run.part<char>(pad_));
+    typename ProductOf<T>::Frame step(*step_, run.part<char>(pad_));
     const void* r = step.pack(call.input<T>(data_ + 1) + l_.r(layer, direction), run.part<char>(packed_));
     for (int64_t i = l_.steps; i-- > 0;) {
       const int64_t t = running(i, l_.steps, direction), before = running(i - 1, l_.steps, direction);
@@ -240,7 +240,7 @@ class RnnBackward final : public Plan {
         rows.h_before_stride = l_.units;
       }
       cell_backward(o_.mode, rows);
-      if (!gru()) std::fill(cell.dh + rows.begin * l_.units, cell.dh + rows.end * l_.units, 0.0f);
+      if (!gru()) std::fill(cell.dh + rows.begin * l_.units, cell.dh + rows.end * l_.units, Wide<T>(0));
     }
   }
 
@@ -287,8 +287,8 @@ class RnnBackward final : public Plan {
                   run.call.input<T>(data_ + 1) + l_.w(layer, direction), below);
   }
 
-  void multiply_into(RnnRun& run, const Product& product, const T* a, const T* b, T* c) const {
-    Product::Frame frame(product, run.part<char>(pad_));
+  void multiply_into(RnnRun& run, const ProductOf<T>& product, const T* a, const T* b, T* c) const {
+    typename ProductOf<T>::Frame frame(product, run.part<char>(pad_));
     frame.run(a, frame.pack(b, run.part<char>(packed_)), c);
   }
 
@@ -300,13 +300,13 @@ class RnnBackward final : public Plan {
         const int64_t first = b * kBlockChannels, some = std::min(kBlockChannels, columns - first);
         double result[kBlockChannels] = {};
         sum_columns(d + first, columns, some, result);
-        for (int64_t i = 0; i < some; ++i) total[first + i] = T(static_cast<float>(result[i]));
+        for (int64_t i = 0; i < some; ++i) total[first + i] = T(static_cast<Wide<T>>(result[i]));
       }
     });
   }
   void sum_columns(const T* d, int64_t columns, int64_t some, double* total) const {
     const int64_t n = l_.steps * l_.batch;
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (kExact<T>) {
       sums(d, {n, columns, some, 1}, total);
     } else {
       constexpr int64_t kRows = 32;
@@ -325,8 +325,8 @@ class RnnBackward final : public Plan {
   const RnnLayout l_;
   const size_t data_;                              // inputs: the forward ones begin here
   size_t lengths_ = 0, output_ = 0, reserve_ = 0, mask_ = 0;  // inputs; 0: there is none
-  std::optional<Product> down_[2], down_more_[2];  // of the first layer, of the others; second direction
-  std::optional<Product> weights_[2], first_, others_, step_;
+  std::optional<ProductOf<T>> down_[2], down_more_[2];  // of the first layer, of the others; second direction
+  std::optional<ProductOf<T>> weights_[2], first_, others_, step_;
   size_t pad_, packed_, d_gates_, d_recurrent_, dh_, dc_, heads_[2], dropped_,
       cleaned_, d_first_, whole_lengths_;
 };
@@ -337,6 +337,7 @@ PlanPtr rnn_backward(const Signature& s, const RnnOptions& o) {
   const size_t heads = o.mode == RnnMode::lstm ? 3 : 2;  // with states; the lengths lie behind the forward inputs
   const size_t lengths = (o.state_outputs ? heads : 1) + heads + 1;
   if (s.outputs.empty()) throw Unsupported{};
+  if (all_double(s, o.has_lengths ? lengths : s.inputs.size())) return std::make_unique<RnnBackward<double>>(s, o);
   if (all_float(s, {o.has_lengths ? lengths : s.inputs.size()})) return std::make_unique<RnnBackward<float>>(s, o);
   return std::make_unique<RnnBackward<BFloat16>>(s, o);
 }

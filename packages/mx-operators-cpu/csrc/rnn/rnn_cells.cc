@@ -7,40 +7,45 @@
 
 #include "common/clones.h"
 #include "common/elements.h"
-#include "common/math32.h"
+#include "common/math64.h"
 #include "mx_core/philox.hpp"
 
 namespace mx::cpu {
 namespace {
 
+MX_INLINE float tangent(float x) { return tanh32(x); }
+MX_INLINE double tangent(double x) { return tanh64(x); }
 MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
+MX_INLINE double sigmoid(double x) { return sigmoid64(x); }
 
-MX_CLONES void lstm_row(int64_t n, const float* r, const float* b, const float* gates, const float* c_before, float* c,
-                        float* kept, float* h, float* y) {
+template <class T>
+MX_CLONES void lstm_row(int64_t n, const T* r, const T* b, const T* gates, const T* c_before, T* c,
+                        T* kept, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float i = sigmoid(gates[j] + r[j] + b[j]);
-    const float f = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
-    const float g = tanh32(gates[2 * n + j] + r[2 * n + j] + b[2 * n + j]);
-    const float o = sigmoid(gates[3 * n + j] + r[3 * n + j] + b[3 * n + j]);
-    const float next = f * c_before[j] + i * g;
+    const T i = sigmoid(gates[j] + r[j] + b[j]);
+    const T f = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
+    const T g = tangent(gates[2 * n + j] + r[2 * n + j] + b[2 * n + j]);
+    const T o = sigmoid(gates[3 * n + j] + r[3 * n + j] + b[3 * n + j]);
+    const T next = f * c_before[j] + i * g;
     kept[j] = i;
     kept[n + j] = f;
     kept[2 * n + j] = g;
     kept[3 * n + j] = o;
     c[j] = next;
-    h[j] = y[j] = o * tanh32(next);
+    h[j] = y[j] = o * tangent(next);
   }
 }
 
-MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* gates, const float* h_before,
-                       float* kept, float* value, float* h, float* y) {
+template <class T>
+MX_CLONES void gru_row(int64_t n, const T* r, const T* b, const T* gates, const T* h_before,
+                       T* kept, T* value, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float reset = sigmoid(gates[j] + r[j] + b[j]);
-    const float update = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
-    const float product = r[2 * n + j] + b[3 * n + j];
-    const float candidate = tanh32(gates[2 * n + j] + b[2 * n + j] + reset * product);
+    const T reset = sigmoid(gates[j] + r[j] + b[j]);
+    const T update = sigmoid(gates[n + j] + r[n + j] + b[n + j]);
+    const T product = r[2 * n + j] + b[3 * n + j];
+    const T candidate = tangent(gates[2 * n + j] + b[2 * n + j] + reset * product);
     kept[j] = reset;
     kept[n + j] = update;
     kept[2 * n + j] = candidate;
@@ -49,27 +54,29 @@ MX_CLONES void gru_row(int64_t n, const float* r, const float* b, const float* g
   }
 }
 
-MX_CLONES void tanh_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
+template <class T>
+MX_CLONES void tanh_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tanh32(a[j] + r[j] + b[j]);
+  for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tangent(a[j] + r[j] + b[j]);
 }
 
-MX_CLONES void relu_row(int64_t n, const float* r, const float* b, const float* a, float* h, float* y) {
+template <class T>
+MX_CLONES void relu_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float x = a[j] + r[j] + b[j];
-    h[j] = y[j] = x <= 0.0f ? 0.0f : x;
+    const T x = a[j] + r[j] + b[j];
+    h[j] = y[j] = x <= T(0) ? T(0) : x;
   }
 }
 
 template <class T>
 MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_before, const T* head,
-                             const float* dh, float* dc, T* d) {
+                             const Wide<T>* dh, Wide<T>* dc, T* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float i = get(gates, j), f = get(gates, n + j), g = get(gates, 2 * n + j), o = get(gates, 3 * n + j);
-    const float shown = tanh32(get(c, j)), d_h = dh[j] + get(head, j);
-    const float total = dc[j] + d_h * o * (1 - shown * shown);
+    const Wide<T> i = get(gates, j), f = get(gates, n + j), g = get(gates, 2 * n + j), o = get(gates, 3 * n + j);
+    const Wide<T> shown = tangent(get(c, j)), d_h = dh[j] + get(head, j);
+    const Wide<T> total = dc[j] + d_h * o * (1 - shown * shown);
     put(d, j, total * g * i * (1 - i));
     put(d, n + j, total * get(c_before, j) * f * (1 - f));
     put(d, 2 * n + j, total * i * (1 - g * g));
@@ -79,15 +86,15 @@ MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_b
 }
 
 template <class T>
-MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, float* dh,
+MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, Wide<T>* dh,
                             T* d, T* d_r) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const float reset = get(gates, j), update = get(gates, n + j), candidate = get(gates, 2 * n + j);
-    const float d_h = dh[j] + get(head, j);
-    const float d_candidate = d_h * (1 - update) * (1 - candidate * candidate);
-    const float d_update = d_h * (get(h_before, j) - candidate) * update * (1 - update);
-    const float d_reset = d_candidate * get(value, j) * reset * (1 - reset);
+    const Wide<T> reset = get(gates, j), update = get(gates, n + j), candidate = get(gates, 2 * n + j);
+    const Wide<T> d_h = dh[j] + get(head, j);
+    const Wide<T> d_candidate = d_h * (1 - update) * (1 - candidate * candidate);
+    const Wide<T> d_update = d_h * (get(h_before, j) - candidate) * update * (1 - update);
+    const Wide<T> d_reset = d_candidate * get(value, j) * reset * (1 - reset);
     put(d, j, d_reset);
     put(d_r, j, d_reset);
     put(d, n + j, d_update);
@@ -99,15 +106,15 @@ MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* 
 }
 
 template <class T>
-MX_CLONES void tanh_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
+MX_CLONES void tanh_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) put(d, j, (dh[j] + get(head, j)) * (1 - get(y, j) * get(y, j)));
 }
 
 template <class T>
-MX_CLONES void relu_row_back(int64_t n, const T* y, const T* head, const float* dh, T* d) {
+MX_CLONES void relu_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) put(d, j, get(y, j) > 0.0f ? dh[j] + get(head, j) : 0.0f);
+  for (int64_t j = 0; j < n; ++j) put(d, j, get(y, j) > Wide<T>(0) ? dh[j] + get(head, j) : Wide<T>(0));
 }
 
 template <class T>
@@ -118,11 +125,11 @@ MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
 
 }  // namespace
 
-template <>
-void cell_forward(RnnMode mode, const CellForward<float>& s) {
+template <class T>
+void cell_forward(RnnMode mode, const CellForward<T>& s) {
   const int64_t n = s.units;
   for (int64_t row = s.begin; row < s.end; ++row) {
-    float *h = s.h + row * n, *y = s.output + row * s.output_stride;
+    T *h = s.h + row * n, *y = s.output + row * s.output_stride;
     switch (mode) {
       case RnnMode::lstm:
         lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
@@ -168,7 +175,7 @@ void cell_backward(RnnMode mode, const CellBackward<T>& s) {
   const int64_t n = s.units;
   for (int64_t row = s.begin; row < s.end; ++row) {
     const T *head = s.head + row * s.output_stride, *y = s.gates + row * s.output_stride;
-    float* dh = s.dh + row * n;
+    Wide<T>* dh = s.dh + row * n;
     switch (mode) {
       case RnnMode::lstm:
         lstm_row_back(n, s.gates + row * 4 * n, s.value + row * n, s.c_before + row * n, head, dh, s.dc + row * n,
@@ -191,11 +198,11 @@ void multiply(const T* x, const T* mask, T* y, int64_t n) {
 
 template <class T>
 void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p, T* mask) {
-  const auto keep = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
+  const auto keep = static_cast<Wide<T>>(p < 1 ? 1 / (1 - p) : 0);
   for (int64_t i = 0; i < n; i += 4) {
     const philox::Block drawn = philox::block(key, offset + static_cast<uint64_t>(first + i) / 4);
     for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k)
-      mask[i + k] = T(static_cast<double>(philox::uniform32(drawn.words[k])) >= p ? keep : 0.0f);
+      mask[i + k] = T(static_cast<double>(philox::uniform32(drawn.words[k])) >= p ? keep : Wide<T>(0));
   }
 }
 
@@ -204,7 +211,10 @@ void draw_mask(uint64_t key, uint64_t offset, int64_t first, int64_t n, double p
   template void multiply(const T*, const T*, T*, int64_t);                           \
   template void draw_mask(uint64_t, uint64_t, int64_t, int64_t, double, T*);
 
+template void cell_forward(RnnMode, const CellForward<float>&);
+template void cell_forward(RnnMode, const CellForward<double>&);
 MX_CELLS(float)
+MX_CELLS(double)
 MX_CELLS(BFloat16)
 
 }  // namespace mx::cpu

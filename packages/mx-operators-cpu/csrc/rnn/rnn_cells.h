@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The elementwise part of a step of a recurrent layer, fused, in float32, compiled for several
-// instruction sets, on the calling thread, over some rows of the batch.  Gates lie side by side.
-// T is what tensors hold: float or BFloat16.
+// The elementwise part of a step of a recurrent layer, fused, compiled for several instruction
+// sets, on the calling thread, over some rows of the batch.  Gates lie side by side.
+// T is what tensors hold: float, double or BFloat16, which is computed with in float.
 #pragma once
 
 #include <cstdint>
 
 #include "common/bfloat16.h"
+#include "common/elements.h"
 #include "rnn/rnn.h"
 
 namespace mx::cpu {
@@ -16,12 +17,12 @@ namespace mx::cpu {
 template <class T>
 struct CellForward {
   int64_t begin, end, units;
-  float* recurrent;           // R h, (N, G H); not kept by BFloat16
-  const float* bias;          // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
-  float* gates;               // (N, G H): W x; likewise
-  const float* state_before;  // (N, H): lstm: c; gru: h
-  float* state;               // the same behind the step; may be state_before.  Of floats lstm's is value, gru's h
-  T* kept;                    // (N, G H): the gates behind their functions; of floats may be gates
+  Wide<T>* recurrent;         // R h, (N, G H); not kept by BFloat16
+  const Wide<T>* bias;        // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
+  Wide<T>* gates;             // (N, G H): W x; likewise
+  const Wide<T>* state_before;  // (N, H): lstm: c; gru: h
+  Wide<T>* state;             // behind the step; may be state_before.  But of BFloat16 lstm's is value, gru's h
+  T* kept;                    // (N, G H): the gates behind their functions; but of BFloat16 may be gates
   T* value;                   // (N, H): lstm: c; gru: R h + b_R of the last gate.  Of BFloat16 both may be nullptr
   T* h;                       // (N, H)
   T* output;                  // h again
@@ -40,8 +41,8 @@ struct CellBackward {
   const T* c_before;          // lstm
   int64_t output_stride;      // of head, and of gates if there is one
   const T* head;              // gradient of the output
-  float* dh;                  // (N, H): gradient of h; gru: afterwards the part that bypasses the gates
-  float* dc;                  // lstm: (N, H): gradient of c, afterwards of c_before
+  Wide<T>* dh;                // (N, H): gradient of h; gru: afterwards the part that bypasses the gates
+  Wide<T>* dc;                // lstm: (N, H): gradient of c, afterwards of c_before
   T* d_gates;                 // (N, G H): gradient of W x
   T* d_recurrent;             // gru: (N, G H): gradient of R h
 };

@@ -3,12 +3,24 @@
 // What both directions of a recurrent stack share: what a run needs, and where teams pay.
 #pragma once
 
-#include "matmul/packed_matmul.h"
+#include <type_traits>
+
+#include "matmul/double_product.h"
 #include "rnn/rnn_layout.h"
 #include "rnn/rnn_lengths.h"
+#include "common/elements.h"
 #include "common/float_types.h"
 
 namespace mx::cpu {
+
+template <class T>
+using ProductOf = std::conditional_t<std::is_same_v<T, double>, DoubleProduct, Product>;
+// What tensors hold is what loops compute with.
+template <class T>
+constexpr bool kExact = std::is_same_v<T, Wide<T>>;
+// Of the products of tensors; doubles have none of oneDNN's.
+template <class T>
+constexpr DataType kProductType = kExact<T> ? DataType::f32 : DataType::bf16;
 
 // What every run of a stack needs, to be passed about.
 struct RnnRun {

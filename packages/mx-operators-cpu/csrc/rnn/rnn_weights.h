@@ -11,13 +11,15 @@
 
 namespace mx::cpu {
 
+// T: what the operator's tensors hold.
+template <class T>
 class RnnWeights {
  public:
-  // `type`: of the operator's tensors.  Products are planned for up to `threads`.
-  RnnWeights(const RnnLayout& layout, RnnMode mode, DataType type, int threads);
+  // Products are planned for up to `threads`.
+  RnnWeights(const RnnLayout& layout, RnnMode mode, int threads);
 
   struct Parts {
-    const float* bias;  // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
+    const Wide<T>* bias;  // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
     const void* w;
     const void* r;
   };
@@ -32,18 +34,16 @@ class RnnWeights {
   size_t scratchpad_bytes() const;
 
   // Brings what lies in the operator's `parameters` to `space`, or leaves weights there that lie well.
-  template <class T>
   Parts pack(const T* parameters, int64_t layer, int64_t direction, void* space) const;
   // What was brought there.
   Parts at(int64_t layer, const void* space) const;
   // `at`, with weights copied that `pack` would leave.
-  template <class T>
   void place(const T* parameters, int64_t layer, int64_t direction, void* space) const;
 
   // Steps whose input products are made at once, and that product.
   int64_t chunk() const { return chunk_; }
-  const Product& of_input(int64_t layer) const { return *input_[layer > 0 ? 1 : 0]; }
-  const Product& of_state() const { return *state_; }
+  const ProductOf<T>& of_input(int64_t layer) const { return *input_[layer > 0 ? 1 : 0]; }
+  const ProductOf<T>& of_state() const { return *state_; }
 
  private:
   struct Sizes {
@@ -54,7 +54,7 @@ class RnnWeights {
   const RnnLayout layout_;
   const bool apart_;  // gru: the b_R of its last gate is multiplied with another gate
   int64_t chunk_;
-  std::optional<Product> input_[2], state_;  // of the first layer, of the others
+  std::optional<ProductOf<T>> input_[2], state_;  // of the first layer, of the others
   Sizes parts_[2];
 };
 

@@ -54,14 +54,23 @@ CALLS: list[tuple[Callable[..., Any], list[Shape], list[Shape], dict[str, Any]]]
 ]  # fmt: skip
 
 
-def _specs(shapes: list[Shape]) -> list[tuple[Shape, int]]:
-    return [(shape, 0) for shape in shapes]
+DOUBLE = 1
+TYPED = [(*call, 0) for call in CALLS] + [
+    (*call, DOUBLE) for call in CALLS if call[0] in (_forward, _backward)
+]
 
 
-@pytest.mark.parametrize(("function", "inputs", "outputs", "options"), CALLS)
+@pytest.mark.parametrize(("function", "inputs", "outputs", "options", "dtype"), TYPED)
 def test_one_tensor_of_another_size(
-    function: Callable[..., Any], inputs: list[Shape], outputs: list[Shape], options: dict[str, Any]
+    function: Callable[..., Any],
+    inputs: list[Shape],
+    outputs: list[Shape],
+    options: dict[str, Any],
+    dtype: int,
 ) -> None:
+    def _specs(shapes: list[Shape]) -> list[tuple[Shape, int]]:
+        return [(shape, dtype) for shape in shapes]
+
     assert function(_specs(inputs), _specs(outputs), **options) is not None
     for which, shapes in enumerate((inputs, outputs)):
         for i, shape in enumerate(shapes):

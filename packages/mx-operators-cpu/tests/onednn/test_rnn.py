@@ -88,6 +88,56 @@ def test_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
     plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-3, atol=1e-4)
 
 
+def _doubles(rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ...]) -> list[np.ndarray]:
+    return [x.astype(np.float64) for x in _inputs(rng, attrs, data)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (2, False, 0.4), (3, True, 0.0)])
+def test_float64(
+    rng: np.random.Generator,
+    mode: str,
+    bidirectional: bool,
+    lengths: bool,
+    layers: int,
+    states: bool,
+    p: float,
+) -> None:
+    attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
+             "bidirectional": bidirectional, "use_sequence_length": lengths}  # fmt: skip
+    plans.verify("RNN", attrs, _doubles(rng, attrs, (4, 6, 3)), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_float64_extents_of_one(rng: np.random.Generator, mode: str) -> None:
+    attrs = {"mode": mode, "state_size": 1, "num_layers": 2, "bidirectional": True}
+    plans.verify("RNN", attrs, _doubles(rng, attrs, (1, 1, 1)), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", ["lstm", "gru"])
+def test_float64_teams_and_steps_in_several_chunks(rng: np.random.Generator, mode: str) -> None:
+    attrs = {"mode": mode, "state_size": 157, "num_layers": 2, "bidirectional": True, "state_outputs": True}
+    inputs = _doubles(rng, attrs, (35, 57, 9))
+    inputs[1] *= 0.2
+    plans.verify("RNN", attrs, inputs, rtol=1e-10, atol=1e-10)
+
+
+def test_float64_saturates(rng: np.random.Generator) -> None:
+    attrs = {"mode": "lstm", "state_size": 20, "num_layers": 1}
+    inputs = _doubles(rng, attrs, (5, 2, 3))
+    inputs[0] *= 1e6
+    plans.verify("RNN", attrs, inputs, gradient=False, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+def test_float64_with_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
+    attrs = {"mode": "gru", "state_size": 3, "num_layers": 2, "use_sequence_length": True}
+    *inputs, lengths = _doubles(rng, attrs, (4, 6, 3))
+    plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-11, atol=1e-11)
+
+
 def _distance(got: np.ndarray, expected: np.ndarray) -> float:
     """How far arrays are apart, of the length of the expected one."""
     difference = got.astype(np.float64) - expected.astype(np.float64)

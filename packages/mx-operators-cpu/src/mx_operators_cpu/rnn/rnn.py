@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import float32_or_bfloat16, tensors
+from mx_operators_cpu.signature import native_floats, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -31,10 +31,10 @@ def supported(call: KernelCall) -> bool:
         return False
     lengths = _lengths(call)
     if lengths is None or call.inputs[lengths].dtype == _FLOAT:
-        return float32_or_bfloat16(call)
+        return native_floats(call)
     spec = call.inputs[lengths]
     others = tuple(x for i, x in enumerate(call.inputs) if i != lengths)
-    return spec.layout == 0 and prod(spec.shape) > 0 and float32_or_bfloat16(replace(call, inputs=others))
+    return spec.layout == 0 and prod(spec.shape) > 0 and native_floats(replace(call, inputs=others))
 
 
 def _blocks(call: KernelCall) -> int:
