@@ -31,6 +31,14 @@ def test_the_template_passes_with_and_without_a_gpu() -> None:
     assert all("/gpu/" in line for line in unchecked), unchecked
 
 
+def test_optimizers_and_metrics_are_made_and_run() -> None:
+    lines = check("train")
+    assert "ok      optimizers 'adam': it updates a weight" in lines
+    assert "ok      metrics 'mse': it takes labels and predictions, and gives finite numbers" in lines
+    untested = [line for line in lines if line.startswith("not checked") and "initializers" not in line]
+    assert [line.split("'")[1] for line in untested] == ["topkaccuracy", "perplexity"]
+
+
 def test_stores_run_their_contract() -> None:
     lines = check("kvstore")
     assert "ok      kvstores 'local': pushpull gives the sum" in lines

@@ -198,6 +198,8 @@ BAD: dict[str, Bad] = {
     "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE),
     "engine_does_not_start": Bad(hook("engines", '"Acme", bad, 999'), "does not start", "no licence"),
     "store_without_contract": Bad(hook("kvstores", '"acme", lambda name: {}'), "", "FAILED"),
+    "optimizer_raises": Bad(hook("optimizers", '"acme", bad'), "", "no licence"),
+    "metric_raises": Bad(hook("metrics", '"acme", lambda: bad()'), "", "no licence"),
     "diagnostics_raise": Bad(HEAD + "def mx_diagnostics():\n    raise RuntimeError('no licence')\n"),
     # operators that contradict themselves: found by the check, harmless to others
     "reference_raises": Bad(reference("bad()"), "", "the last was RuntimeError: no licence"),

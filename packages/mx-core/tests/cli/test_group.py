@@ -249,6 +249,37 @@ def test_check_finds_the_kernel_that_is_wrong(mx, site):
     assert "not checked  kernels 'acme_twice/cpu/shy'" in output
 
 
+TRAINED = """
+    import numpy as np
+
+    class Raising:
+        def __init__(self):
+            raise RuntimeError("no licence")
+
+    class Sized:
+        def __init__(self, size):
+            self.size = size
+
+    class Files:
+        def __init__(self, path="no_such_file"):
+            open(path)
+
+    def mx_register_data_iters(registry):
+        registry.add("Raising", Raising)
+        registry.add("Sized", Sized)
+        registry.add("Files", Files)
+"""
+
+
+def test_check_fails_an_iterator_whose_constructor_raises(mx, site):
+    site.add("acme", TRAINED)
+    status, output = mx("plugins", "check", "acme")
+    assert status == 1
+    assert "FAILED  data iters 'Raising': can be made\n        RuntimeError: no licence" in output
+    assert "not checked  data iters 'Sized'" in output and "missing a required argument: 'size'" in output
+    assert "not checked  data iters 'Files'" in output
+
+
 NEVER = """
     from mx_core.operator import Operator
 

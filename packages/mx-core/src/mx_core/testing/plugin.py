@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ import numpy as np
 
 from mx_core import operators, plugins, services
 from mx_core.context import Context
-from mx_core.errors import MXNetError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.plugins import specs
@@ -297,11 +298,9 @@ def _check_iterator(entry: Entry) -> Iterator[Result]:
     yield from imported
     if any(result.error for result in imported):
         return
-    try:
-        entry.value.make()
-    except Exception as error:
-        cure = f"it cannot be made without arguments ({error}); derive from DataIterContract in your tests"
-        yield Result(_subject(entry), "contract of iterators", None, cure)
+    _, result = _made_plainly(entry, "contract of iterators", "derive from DataIterContract in your tests")
+    if result is not None:
+        yield result
         return
 
     class Contract(DataIterContract):
@@ -309,6 +308,52 @@ def _check_iterator(entry: Entry) -> Iterator[Result]:
             return entry.value.make()
 
     yield from run_contract(Contract(), _subject(entry))
+
+
+def _made_plainly(entry: Entry, check: str, cure: str) -> tuple[Any, Result | None]:
+    """What is made without arguments, or why that was not possible: a failure unless arguments are needed."""
+    make = specs.resolve(entry.value.make)
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        reason = f"it cannot be made without arguments ({error}); {cure}"
+        return None, Result(_subject(entry), check, None, reason)
+    except ValueError:  # a callable of C, whose arguments are not known
+        pass
+    try:
+        return make(), None
+    except (ArgumentError, FileNotFoundError) as error:
+        reason = f"it cannot be made without arguments ({error}); {cure}"
+        return None, Result(_subject(entry), check, None, reason)
+    except Exception as error:
+        return None, Result(_subject(entry), "can be made", f"{type(error).__name__}: {error}")
+
+
+def _check_trained(entry: Entry) -> Iterator[Result]:
+    """An optimizer or a metric."""
+    from mx_core.testing import training
+
+    imported = list(_check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
+    what, function = _TRAINED[entry.kind], getattr(training, f"check_{entry.kind.removesuffix('s')}")
+    arrays = _optional("mx_ndarray")
+    if arrays is None:
+        yield Result(_subject(entry), what, None, "mx-ndarray is not installed")
+        return
+    made, result = _made_plainly(entry, what, "call mx_core.testing.training in your tests")
+    if result is not None:
+        yield result
+        return
+    try:
+        function(made, arrays.nd.array)
+    except training.Unsuited as error:
+        yield Result(_subject(entry), what, None, f"it refuses made-up arrays: {error}")
+    except Exception as error:
+        yield Result(_subject(entry), what, f"{type(error).__name__}: {error}")
+    else:
+        yield Result(_subject(entry), what)
 
 
 def _check_device(entry: Entry) -> Iterator[Result]:
@@ -393,9 +438,16 @@ def _is_self_explanatory(op: Any) -> bool:
     )
 
 
+#: what is checked of what training uses
+_TRAINED = {
+    "optimizers": "it updates a weight",
+    "metrics": "it takes labels and predictions, and gives finite numbers",
+}
 _CHECKS: dict[str, Callable[[Entry], Iterator[Result]]] = {
     "kvstores": _check_store,
     "data_iters": _check_iterator,
+    "optimizers": _check_trained,
+    "metrics": _check_trained,
     "devices": _check_device,
     "graph_passes": _check_pass,
     "engines": _check_engine,
