@@ -108,6 +108,21 @@ def test_show_of_an_unknown_plugin_lists_the_others(mx, site):
     assert status == 1 and "no plug-in 'store' is installed; there are: stores" in output
 
 
+def test_a_misspelt_group_is_told(mx, site):
+    site.add("stores", STORES)
+    site.add("acme", "", group="mx.plugin.v1")
+    said = "mx-acme: acme{}entry-point group 'mx.plugin.v1': expected 'mx.plugins.v1'"
+    status, output = mx("plugins", "show", "acme")
+    assert status == 1 and "no plug-in 'acme' is installed; there are: stores; " in output
+    assert said.format(": ") in output
+    status, output = mx("doctor", "--json")
+    problems = json.loads(output)["problems"]
+    assert status == 1
+    assert (
+        problems["distribution mx-acme: acme"] == "entry-point group 'mx.plugin.v1': expected 'mx.plugins.v1'"
+    )
+
+
 def test_check_runs_what_applies(mx, site):
     site.add("stores", STORES)
     status, output = mx("plugins", "check", "stores")

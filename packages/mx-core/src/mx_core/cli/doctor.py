@@ -16,7 +16,7 @@ import click
 from mx_core import environment, plugins, services
 from mx_core.cli.table import table
 from mx_core.errors import MXNetError
-from mx_core.plugins.discovery import unknown_disabled
+from mx_core.plugins.discovery import misnamed, unknown_disabled
 from mx_core.plugins.examine import examine as examine_plugins
 
 Report = dict[str, dict[str, str]]
@@ -50,6 +50,8 @@ def examine() -> Report:
     interfaces = _interfaces(devices, problems)  # sets aside what does not start
     for fault in plugins.faults():
         problems[f"plug-in {fault.entry.plugin}: {fault.entry.kind} {fault.entry.name}"] = fault.error
+    for name, error in misnamed().items():
+        problems[f"distribution {name}"] = error
     for name, close in unknown_disabled(records).items():
         problems[f"MX_DISABLE_PLUGINS {name}"] = "no such plug-in" + (
             f"; did you mean {close}?" if close else ""

@@ -10,7 +10,7 @@ import click
 
 from mx_core import plugins
 from mx_core.cli.table import table
-from mx_core.plugins.discovery import PluginRecord
+from mx_core.plugins.discovery import PluginRecord, misnamed
 from mx_core.plugins.examine import examine
 
 FAILED = ("broken", "incompatible")
@@ -111,7 +111,8 @@ def _records(name: str) -> list[PluginRecord]:
     found = [record for record in plugins.plugins() if record.name == name]
     if not found:
         known = ", ".join(record.name for record in plugins.plugins()) or "none"
-        raise click.ClickException(f"no plug-in {name!r} is installed; there are: {known}")
+        wrong = "".join(f"; {where}: {error}" for where, error in misnamed().items())
+        raise click.ClickException(f"no plug-in {name!r} is installed; there are: {known}{wrong}")
     return found
 
 

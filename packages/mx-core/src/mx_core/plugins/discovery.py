@@ -100,6 +100,21 @@ def _installed() -> dict[tuple[str, str], EntryPoint]:
     return found
 
 
+def misnamed() -> dict[str, str]:
+    """Entry points of a group that looks like that of plug-ins and is none: DISTRIBUTION: NAME -> what is wrong."""
+    everything = entry_points()
+    groups = sorted(
+        group
+        for group in everything.groups
+        if group.startswith("mx.plugin") and not re.fullmatch(r"mx\.plugins\.v\d+", group)
+    )
+    return {
+        f"{_distribution(point)}: {point.name}": f"entry-point group {group!r}: expected {GROUP!r}"
+        for group in groups
+        for point in everything.select(group=group)
+    }
+
+
 def disabled() -> frozenset[str]:
     """Plug-in or distribution names in MX_DISABLE_PLUGINS (comma-separated)."""
     names = os.environ.get("MX_DISABLE_PLUGINS", "").split(",")
