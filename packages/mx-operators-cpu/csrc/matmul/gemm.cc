@@ -121,6 +121,7 @@ Gemm<T>::Gemm(int64_t m, int64_t n, int64_t k, int64_t products, int threads)
       columns_(rounded(n, tile_.columns)) {
   const int64_t most = kPanelBytes / (tile_.columns * static_cast<int64_t>(sizeof(T)));
   depth_ = std::max<int64_t>(pieces(k, std::max<int64_t>(pieces(k, most), 1)), 1);
+  if (m == 0 || n == 0) return;  // no tasks
   const auto count = [&] { return products * pieces(m, rows_) * pieces(n, columns_); };
   while (threads > 1 && count() > 0 && count() < 3 * threads && rows_ * columns_ * k > kTaskMacs) {
     const bool wide = columns_ > tile_.columns, tall = rows_ > tile_.rows;
@@ -128,8 +129,8 @@ Gemm<T>::Gemm(int64_t m, int64_t n, int64_t k, int64_t products, int threads)
     else if (tall) rows_ = rounded(rows_ / 2, tile_.rows);
     else break;
   }
-  row_blocks_ = rows_ > 0 ? pieces(m, rows_) : 0;
-  column_blocks_ = columns_ > 0 ? pieces(n, columns_) : 0;
+  row_blocks_ = pieces(m, rows_);
+  column_blocks_ = pieces(n, columns_);
 }
 
 template <class T>

@@ -85,7 +85,7 @@ class Gemm {
   int64_t m_, n_, k_;
   int64_t rows_, columns_;  // of a task
   int64_t depth_;           // packed at a time
-  int64_t row_blocks_, column_blocks_;
+  int64_t row_blocks_ = 0, column_blocks_ = 0;
 };
 
 extern template class StridedFactor<float>;

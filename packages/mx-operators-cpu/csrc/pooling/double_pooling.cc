@@ -17,12 +17,12 @@ namespace {
 
 constexpr int64_t kLine = 64;  // results of a line at most
 
-// What is done with n elements of a stride, to results that are neighbours.
+// What is done with n elements of a stride, to results that are neighbours.  A maximum passes over NaN.
 
 struct TakeLargest {
   double* __restrict best;
   const double* __restrict x;
-  MX_INLINE void operator()(int64_t i, int64_t at) const { best[i] = x[at] > best[i] || x[at] != x[at] ? x[at] : best[i]; }
+  MX_INLINE void operator()(int64_t i, int64_t at) const { best[i] = x[at] > best[i] ? x[at] : best[i]; }
 };
 
 struct TakeSum {
@@ -43,7 +43,7 @@ struct AddToFirst {
   const double *__restrict x, *__restrict result;
   double* __restrict share;
   MX_INLINE void operator()(int64_t i, int64_t at) const {
-    const bool found = x[at] == result[i] || (x[at] != x[at] && result[i] != result[i]);
+    const bool found = x[at] == result[i];
     grad[at] += found ? share[i] : 0.0;
     share[i] = found ? 0.0 : share[i];
   }
@@ -73,6 +73,12 @@ void strided(const Body& body, int64_t stride, int64_t n) {
   if constexpr (std::is_same_v<Body, TakeLargest> || std::is_same_v<Body, TakeSum>)
     if (stride == 2) return all_seconds(body, n);
   for (int64_t i = 0; i < n; ++i) body(i, i * stride);
+}
+
+MX_CLONES double largest_of(const double* x, int64_t n, double best) {
+#pragma omp simd reduction(max : best)
+  for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
 }
 
 // y = x / (count * counts), or y += that.
@@ -209,13 +215,16 @@ class DoublePooling final : public LinePlan {
     const bool largest = type_ == PoolType::max, add = call.adds(0);
     const double* x = call.input<double>(0);
     double* y = call.output<double>(0);
-    const Fold fold = loops().fold_row[F64][largest ? kMax : kSum];
+    const Fold add_row = loops().fold_row[F64][kSum];
     for_slabs([&](const Slab& slab) {
       for_lines(slab, [&](const Line& line) {
         double result[kLine];
         std::fill_n(result, line.n, largest ? std::numeric_limits<double>::lowest() : 0.0);
         if (narrow_)
-          for_rows(slab, line, [&](int64_t at, int64_t n) { fold(result, x + at, static_cast<size_t>(n)); });
+          for_rows(slab, line, [&](int64_t at, int64_t n) {
+            if (largest) *result = largest_of(x + at, n, *result);
+            else add_row(result, x + at, static_cast<size_t>(n));
+          });
         else
           for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
             if (largest) strided(TakeLargest{result + first, x + at}, stride, n);

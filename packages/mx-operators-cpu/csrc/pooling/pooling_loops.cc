@@ -125,7 +125,7 @@ class PoolingLoops final : public WindowPlan {
       Sum value = type_ == PoolType::max ? std::numeric_limits<Sum>::lowest() : Sum(0);
       for_elements(rd, rh, rw, [&](int64_t i) {
         const auto e = static_cast<Sum>(x[i]);
-        value = type_ == PoolType::max ? (e > value || e != e ? e : value)
+        value = type_ == PoolType::max ? (e > value ? e : value)
                                        : value + (type_ == PoolType::lp ? power(e, p_) : e);
         return true;
       });
@@ -173,7 +173,7 @@ class PoolingBackwardLoops final : public WindowPlan {
       for_elements(rd, rh, rw, [&](int64_t i) {
         const auto e = static_cast<Sum>(x[i]);
         if (type_ == PoolType::max) {
-          if (e != result && !(e != e && result != result)) return true;
+          if (e != result) return true;  // NaN, too, which a maximum passes over
           sums[i] += g;
           return false;  // the first maximum takes it all
         }

@@ -15,37 +15,48 @@ namespace mx::cpu {
 namespace {
 
 constexpr int64_t kColumns = 64;  // side by side
-constexpr double kLowest = -std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// One softmax: `length` numbers.  Exponents are relative to `top`, the largest of factor * x.
+// One softmax: `length` numbers.  Exponents are (x - top) / temperature, where top is the x with the largest one: its
+// own is then 0 however large it is, with and without fused multiplications.
 
-MX_CLONES double row_top(const double* x, int64_t length, double factor) {
-  double top = kLowest;
-#pragma omp simd reduction(max : top)
-  for (int64_t i = 0; i < length; ++i) top = x[i] * factor > top ? x[i] * factor : top;
-  return top;
+MX_CLONES double row_most(const double* x, int64_t length) {
+  double most = -kInfinity;
+#pragma omp simd reduction(max : most)
+  for (int64_t i = 0; i < length; ++i) most = x[i] > most ? x[i] : most;
+  return most;
 }
 
-MX_CLONES double row_powers(const double* x, double* y, int64_t length, double factor, double top) {
+MX_CLONES double row_least(const double* x, int64_t length) {
+  double least = kInfinity;
+#pragma omp simd reduction(min : least)
+  for (int64_t i = 0; i < length; ++i) least = x[i] < least ? x[i] : least;
+  return least;
+}
+
+MX_CLONES double row_powers(const double* x, double* y, int64_t length, double temperature, double top) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) {
-    y[i] = exp64(x[i] * factor - top);
+    y[i] = exp64((x[i] - top) / temperature);
     sum += y[i];
   }
   return sum;
 }
 
-MX_CLONES double row_power_sum(const double* x, int64_t length, double factor, double top) {
+MX_CLONES double row_power_sum(const double* x, int64_t length, double temperature, double top) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < length; ++i) sum += exp64(x[i] * factor - top);
+  for (int64_t i = 0; i < length; ++i) sum += exp64((x[i] - top) / temperature);
   return sum;
 }
 
-// y = x * factor + shift
-MX_CLONES void row_linear(const double* x, double* y, int64_t length, double factor, double shift) {
-  for (int64_t i = 0; i < length; ++i) y[i] = x[i] * factor + shift;
+MX_CLONES void row_logarithms(const double* x, double* y, int64_t length, double temperature, double top, double sum) {
+  for (int64_t i = 0; i < length; ++i) y[i] = (x[i] - top) / temperature - sum;
+}
+
+MX_CLONES void row_scale(double* y, int64_t length, double factor) {
+  for (int64_t i = 0; i < length; ++i) y[i] *= factor;
 }
 
 MX_CLONES double row_sum(const double* g, int64_t length) {
@@ -62,32 +73,35 @@ MX_CLONES double row_product_sum(const double* g, const double* y, int64_t lengt
   return sum;
 }
 
-// d = (g - along * weight) * scale: of softmax y weighs both, of its logarithm exp(y) the sum alone.
-MX_CLONES void row_gradient(const double* g, const double* y, double* d, int64_t length, double along, double factor,
-                            bool logarithm) {
-  if (logarithm) for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - exp64(y[i]) * along) * factor;
-  else for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - along) * y[i] * factor;
+// d = (g - along * weight) / temperature: of softmax y weighs both, of its logarithm exp(y) the sum alone.
+MX_CLONES void row_gradient(const double* g, const double* y, double* d, int64_t length, double along,
+                            double temperature, bool logarithm) {
+  if (logarithm) for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - exp64(y[i]) * along) / temperature;
+  else for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - along) * y[i] / temperature;
 }
 
 // n softmaxes side by side, their numbers `step` apart.
 
-MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step, int64_t n, double factor,
+MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step, int64_t n, double temperature,
                        bool logarithm) {
   double top[kColumns], sum[kColumns];
-  std::fill_n(top, n, kLowest);
+  std::copy_n(x, n, top);
   std::fill_n(sum, n, 0.0);
-  for (int64_t l = 0; l < length; ++l)
-    for (int64_t i = 0; i < n; ++i) top[i] = x[l * step + i] * factor > top[i] ? x[l * step + i] * factor : top[i];
+  for (int64_t l = 1; l < length; ++l) {
+    const double* line = x + l * step;
+    if (temperature < 0) for (int64_t i = 0; i < n; ++i) top[i] = line[i] < top[i] ? line[i] : top[i];
+    else for (int64_t i = 0; i < n; ++i) top[i] = line[i] > top[i] ? line[i] : top[i];
+  }
   for (int64_t l = 0; l < length; ++l)
     for (int64_t i = 0; i < n; ++i) {
-      const double power = exp64(x[l * step + i] * factor - top[i]);
+      const double power = exp64((x[l * step + i] - top[i]) / temperature);
       y[l * step + i] = power;
       sum[i] += power;
     }
   if (logarithm) {
-    for (int64_t i = 0; i < n; ++i) sum[i] = top[i] + std::log(sum[i]);
+    for (int64_t i = 0; i < n; ++i) sum[i] = std::log(sum[i]);
     for (int64_t l = 0; l < length; ++l)
-      for (int64_t i = 0; i < n; ++i) y[l * step + i] = x[l * step + i] * factor - sum[i];
+      for (int64_t i = 0; i < n; ++i) y[l * step + i] = (x[l * step + i] - top[i]) / temperature - sum[i];
     return;
   }
   for (int64_t i = 0; i < n; ++i) sum[i] = 1 / sum[i];
@@ -96,7 +110,7 @@ MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step,
 }
 
 MX_CLONES void column_gradients(const double* g, const double* y, double* d, int64_t length, int64_t step, int64_t n,
-                                double factor, bool logarithm) {
+                                double temperature, bool logarithm) {
   double along[kColumns];
   std::fill_n(along, n, 0.0);
   for (int64_t l = 0; l < length; ++l) {
@@ -107,8 +121,8 @@ MX_CLONES void column_gradients(const double* g, const double* y, double* d, int
   for (int64_t l = 0; l < length; ++l) {
     const double *head = g + l * step, *out = y + l * step;
     double* to = d + l * step;
-    if (logarithm) for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - exp64(out[i]) * along[i]) * factor;
-    else for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - along[i]) * out[i] * factor;
+    if (logarithm) for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - exp64(out[i]) * along[i]) / temperature;
+    else for (int64_t i = 0; i < n; ++i) to[i] = (head[i] - along[i]) * out[i] / temperature;
   }
 }
 
@@ -116,7 +130,7 @@ class DoubleSoftmax final : public Plan {
  public:
   DoubleSoftmax(const Signature& s, const SoftmaxOptions& o, bool backward)
       : Plan(s, {40.0 * static_cast<double>(s.outputs[0].size()), 2.0 * static_cast<double>(s.outputs[0].bytes())}),
-        v_(o.view, o.axis), factor_(1 / o.temperature), logarithm_(o.logarithm), backward_(backward) {
+        v_(o.view, o.axis), temperature_(o.temperature), logarithm_(o.logarithm), backward_(backward) {
     require_double(s);
     const int64_t size = s.outputs[0].size();
     if (product(o.view) != size || s.inputs.size() < (backward ? 2 : 1) || s.inputs[0].size() != size ||
@@ -126,7 +140,7 @@ class DoubleSoftmax final : public Plan {
 
  private:
   void execute(const Call& call) const override {
-    if (!call.wanted(0)) return;
+    if (!call.wanted(0) || v_.length == 0) return;
     const double *first = call.input<double>(0), *second = backward_ ? call.input<double>(1) : nullptr;
     double* to = call.target<double>(0);
     const int64_t blocks = (v_.inner + kColumns - 1) / kColumns, step = v_.length * v_.inner;
@@ -134,30 +148,32 @@ class DoubleSoftmax final : public Plan {
       for (int64_t b = begin; b < end; ++b) {
         const int64_t column = b % blocks * kColumns, at = b / blocks * step + column;
         const int64_t n = std::min(kColumns, v_.inner - column);
-        if (v_.inner == 1) backward_ ? back(first + at, second + at, to + at) : forward(first + at, to + at);
-        else if (backward_) column_gradients(first + at, second + at, to + at, v_.length, v_.inner, n, factor_, logarithm_);
-        else columns(first + at, to + at, v_.length, v_.inner, n, factor_, logarithm_);
+        const double* x = first + at;
+        double* y = to + at;
+        if (v_.inner == 1) backward_ ? back(x, second + at, y) : forward(x, y);
+        else if (backward_) column_gradients(x, second + at, y, v_.length, v_.inner, n, temperature_, logarithm_);
+        else columns(x, y, v_.length, v_.inner, n, temperature_, logarithm_);
       }
     });
   }
   bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
   void forward(const double* x, double* y) const {
-    const double top = row_top(x, v_.length, factor_);
+    const double top = temperature_ < 0 ? row_least(x, v_.length) : row_most(x, v_.length);
     if (logarithm_) {
-      row_linear(x, y, v_.length, factor_, -top - std::log(row_power_sum(x, v_.length, factor_, top)));
+      row_logarithms(x, y, v_.length, temperature_, top, std::log(row_power_sum(x, v_.length, temperature_, top)));
     } else {
-      row_linear(y, y, v_.length, 1 / row_powers(x, y, v_.length, factor_, top), 0);
+      row_scale(y, v_.length, 1 / row_powers(x, y, v_.length, temperature_, top));
     }
   }
 
   void back(const double* g, const double* y, double* d) const {
     const double along = logarithm_ ? row_sum(g, v_.length) : row_product_sum(g, y, v_.length);
-    row_gradient(g, y, d, v_.length, along, factor_, logarithm_);
+    row_gradient(g, y, d, v_.length, along, temperature_, logarithm_);
   }
 
   const AxisView v_;
-  const double factor_;
+  const double temperature_;
   const bool logarithm_, backward_;
 };
 

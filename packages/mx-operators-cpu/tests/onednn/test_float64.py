@@ -9,6 +9,7 @@ import numpy as np
 import plans
 import pytest
 
+from mx_core import operators
 from mx_operators_cpu.library import native
 
 
@@ -40,7 +41,7 @@ def test_dot(m: int, k: int, n: int, transpose_a: bool, transpose_b: bool) -> No
 def test_products_of_nothing(dtype: Any) -> None:
     """Sums over no element are 0; products without elements write nothing."""
     code = {np.float32: 0, np.float64: 1}[dtype]
-    for m, k, n in ((3, 0, 4), (0, 3, 4), (3, 4, 0), (0, 0, 0)):
+    for m, k, n in ((3, 0, 4), (0, 3, 4), (3, 4, 0), (0, 0, 0), (0, 900, 900), (900, 900, 0)):
         given = [np.ones((2, m, k), dtype), np.ones((2, k, n), dtype)]
         out = np.full((2, m, n), 7, dtype)
         plan = native.product_plan(
@@ -121,12 +122,16 @@ def test_pooling(kind: dict[str, Any], sizes: tuple[int, ...], window: dict[str,
         _verify("Pooling", kind | window | {"layout": layout}, (2, *sizes, 70))
 
 
-def test_maxima_of_equals_and_of_nothing_that_compares() -> None:
+def test_maxima_of_equals_pass_over_what_is_no_number() -> None:
     data = np.zeros((1, 2, 6, 30))
     data[0, 1, 2, 3] = np.nan
     attrs = {"pool_type": "max", "kernel": (3, 3), "stride": (2, 2)}
-    plans.verify("Pooling", attrs, [data], rtol=0, atol=0)
-    plans.verify("Pooling", {"pool_type": "max", "global_pool": True}, [data], rtol=0, atol=0)
+    for dtype in ("float64", "float32"):
+        for more in ({}, {"pooling_convention": "full"}):
+            plans.verify("Pooling", attrs | more, [data.astype(dtype)], rtol=0, atol=0)
+    data[0, 0, 2:5, 2:5] = np.nan  # a window of nothing else
+    for more in ({}, {"global_pool": True}):
+        plans.verify("Pooling", attrs | more, [data], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
@@ -144,6 +149,25 @@ def test_softmax_of_extremes() -> None:
     data = np.array([[1e307, -1e307, 0], [-np.inf, 1, 2], [700, 0, -800], [-750.0, -745.0, 5.0]])
     for name in ("softmax", "log_softmax"):
         plans.verify(name, {}, [data], rtol=1e-12, atol=1e-300, gradient=False)
+
+
+def test_softmax_of_large_numbers_with_a_temperature() -> None:
+    """The largest has the exponent 0, though a fused multiplication rounds otherwise than its parts."""
+    rows = np.array([[-1e22, -1e22], [1e22, 1e21], [1e19, 1e19], [1e6, 1e6], [1e16, 1e16]])
+    probabilities = np.array([[0.5, 0.5], [1, 0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    logarithms = np.array([[-np.log(2)] * 2, [0, -9e21 / 3]] + [[-np.log(2)] * 2] * 3)
+    for name, expected in (("softmax", probabilities), ("log_softmax", logarithms)):
+        for axis, turned in ((1, np.array), (0, lambda x: np.array(x.T, order="C"))):
+            op = operators.get(name)
+            p = op.Param.parse({"axis": axis, "temperature": 3.0}, op=name)
+            plans.compare(op, p, [turned(rows)], [turned(expected)], rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize(("row", "temperature"), [([1e300, 1e299], 1e-10), ([2.0, 1.0], 1e-310)])
+def test_softmax_where_numbers_over_the_temperature_overflow(row: list[float], temperature: float) -> None:
+    op = operators.get("softmax")
+    p = op.Param.parse({"temperature": temperature}, op="softmax")
+    plans.compare(op, p, [np.array([row])], [np.array([[1.0, 0.0]])], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("more", [{}, {"multi_output": True}, {"use_ignore": True, "normalization": "valid"},

@@ -91,7 +91,7 @@ def window_at(x: Array, axes: Sequence[Axis], place: tuple[int, ...], p: Pooling
 def _reduce(window: Array, count: int, p: PoolingParam) -> Array:
     axes = tuple(range(2, window.ndim))
     if p.pool_type == "max":
-        return window.max(axes, initial=_lowest(window.dtype))
+        return np.fmax.reduce(window, axes, initial=_lowest(window.dtype))
     if p.pool_type == "sum":
         return window.sum(axes)
     if p.pool_type == "avg":
@@ -119,15 +119,17 @@ def _share(window: Array, head: Array, y: Array, count: int, p: PoolingParam) ->
     flat = window.reshape(*window.shape[:2], math.prod(window.shape[2:]))
     share = np.zeros_like(flat)
     if flat.shape[2]:
-        where = flat.argmax(2)[..., None]
-        np.put_along_axis(share, where, head.reshape(*head.shape[:2], 1), 2)
+        attained = flat == y.reshape(*head.shape[:2], 1)
+        where = attained.argmax(2)[..., None]
+        taken = np.where(attained.any(2, keepdims=True), head.reshape(*head.shape[:2], 1), 0)
+        np.put_along_axis(share, where, taken, 2)
     return share.reshape(window.shape)
 
 
 class Pooling(Operator[PoolingParam]):
     """Windows of data (N, C, …) reduced to one value each: max, avg, sum or lp, (Σ xᵖ)^(1/p).
 
-    Padding never wins a maximum. `avg` divides by the window's size, padding included unless
+    Neither padding nor NaN wins a maximum. `avg` divides by the window's size, padding included unless
     count_include_pad is False (what lies beyond the padding never counts).
     """
 
