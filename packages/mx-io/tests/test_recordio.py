@@ -331,3 +331,10 @@ def test_records_that_cannot_be_written_leave_the_old_index(tmp_path):
     with pytest.raises(OSError, match="a.rec"):
         recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w")
     assert (tmp_path / "a.idx").read_text() == "1\t0\n"
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, None])
+def test_what_is_no_buffer_is_refused_with_its_value(tmp_path, wrong):
+    with recordio.MXRecordIO(str(tmp_path / "a.rec"), "w") as record:
+        with pytest.raises(TypeError, match=f"expected bytes or another buffer, got {wrong!r}"):
+            record.write(wrong)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
+from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
 from mx_io import _core
@@ -123,7 +123,19 @@ class MXRecordIO:
 
     def write(self, buf: BytesLike) -> None:
         """Append a record of fewer than 2**29 bytes."""
-        self._writer().write(buf)
+        self._append(buf)
+
+    def _append(self, buf: BytesLike) -> int:
+        """Writes a record; returns its offset."""
+        writer = self._writer()
+        try:
+            offset: int = writer.write(buf)
+        except TypeError:
+            given = repr(buf)[:60]
+            raise DTypeError(
+                f"[{type(self).__name__}] {self.uri}: expected bytes or another buffer, got {given}"
+            ) from None
+        return offset
 
     def flush(self) -> None:
         """Hand everything written so far to the operating system."""
@@ -292,7 +304,7 @@ class MXIndexedRecordIO(MXRecordIO):
             raise ArgumentError(
                 f"[MXIndexedRecordIO] {self.idx_path}: expected a key of one line without tabs, got {key!r}"
             )
-        offset: int = self._writer().write(buf)
+        offset = self._append(buf)
         with self._index_lock:
             self._unwritten.append(f"{text}\t{offset}\n")
             self.idx[key] = offset
