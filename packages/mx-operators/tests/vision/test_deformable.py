@@ -48,6 +48,19 @@ def test_gradients_of_masked_samples() -> None:
         np.testing.assert_allclose((grad * direction).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", [PLAIN, MODULATED])
+def test_a_batch_of_nothing(name: str) -> None:
+    attrs = {"kernel": (2, 2), "num_filter": 2}
+    inputs = [np.empty((0, 4, 3, 4)), np.empty((0, 8, 2, 3)), np.ones((2, 4, 2, 2)), np.ones(2)]
+    if name == MODULATED:
+        inputs.insert(2, np.empty((0, 4, 2, 3)))
+    y = replay.forward(name, attrs, inputs, True)
+    gradients = replay.backward(name, attrs, inputs, y, [np.empty((0, 2, 2, 3))])
+    assert y[0].shape == (0, 2, 2, 3)
+    for given, gradient in zip(inputs, gradients, strict=True):
+        np.testing.assert_array_equal(gradient, np.zeros(given.shape))
+
+
 def test_bad_shapes_are_refused() -> None:
     op = operators.get(PLAIN)
     for attrs, shapes, message in (

@@ -122,7 +122,7 @@ class _Columns:
         grads = {}
         if self._mask is not None:
             mask = (by_value * self.plain).sum(2)
-            grads["mask"] = mask.reshape(len(mask), -1, *self._offset.shape[2:])
+            grads["mask"] = mask.reshape(len(mask), self._offset.shape[1] // 2, *self._offset.shape[2:])
             by_value = by_value * self._mask
         image = np.zeros_like(self._image)
         n, groups, channels, _ = image.shape
@@ -136,6 +136,11 @@ class _Columns:
         grads["data"] = image.reshape(self._data.shape)
         grads["offset"] = np.stack((by_y, by_x), 3).reshape(self._offset.shape)
         return grads
+
+
+def _by_group(weight: Array, p: DeformableConvolutionParam) -> Array:
+    """(num_filter, C/num_group, *kernel) as (num_group, num_filter/num_group, C/num_group·kernel)."""
+    return weight.reshape(p.num_group, p.num_filter // p.num_group, prod(weight.shape[1:]))
 
 
 class _Deformable(Operator[DeformableConvolutionParam]):
@@ -181,7 +186,7 @@ class _Deformable(Operator[DeformableConvolutionParam]):
         """The bent windows as columns, then a product per group."""
         table = {name: wide(x) for name, x in zip(self.inputs(p), inputs, strict=True)}
         columns = _Columns(self.fades, p, table["data"], table["offset"], table.get("mask"))
-        weight = table["weight"].reshape(p.num_group, p.num_filter // p.num_group, -1)
+        weight = _by_group(table["weight"], p)
         output = np.einsum("gfk,ngko->ngfo", weight, columns.grouped())
         shape = (len(table["data"]), p.num_filter, *table["offset"].shape[2:])
         result = output.reshape(shape)
@@ -195,8 +200,8 @@ class _Deformable(Operator[DeformableConvolutionParam]):
         """Through the product, then through the places and weights of the samples."""
         data, offset, filters = (np.asarray(table[name]) for name in ("data", "offset", "weight"))
         columns = _Columns(self.fades, p, data, offset, table.get("mask"))
-        weight = filters.reshape(p.num_group, p.num_filter // p.num_group, -1)
-        out = out_grad.reshape(len(out_grad), p.num_group, weight.shape[1], -1)
+        weight = _by_group(filters, p)
+        out = out_grad.reshape(len(out_grad), p.num_group, weight.shape[1], prod(out_grad.shape[2:]))
         grads = columns.pull(np.einsum("gfk,ngfo->ngko", weight, out))
         grads["weight"] = np.einsum("ngfo,ngko->gfk", out, columns.grouped()).reshape(filters.shape)
         grads["bias"] = out_grad.sum((0, 2, 3))
