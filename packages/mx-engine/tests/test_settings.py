@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+from collections.abc import Callable
 
 import pytest
 
-from mx_core import services
-from mx_core.errors import ArgumentError, SettingError
+from mx_core.errors import ArgumentError
 from mx_engine.settings import default_workers, integer, seconds
 
 
@@ -38,11 +40,11 @@ def test_default_workers_follow_the_cores() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "-4"])
-def test_a_wrong_number_of_threads_gives_no_slower_engine(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("MXNET_CPU_WORKER_NTHREADS", text)
-    monkeypatch.delenv("MX_ENGINE_TYPE", raising=False)
-    services.reset()
-    with pytest.raises(
-        SettingError, match=r"^\[MXNET_CPU_WORKER_NTHREADS\] expected a whole number.*" + text
-    ):
-        services.engine()
+def test_a_wrong_number_of_threads_gives_no_slower_engine(
+    python: Callable[..., subprocess.CompletedProcess[str]], text: str
+) -> None:
+    done = python(
+        "from mx_core import services; services.engine()", MXNET_CPU_WORKER_NTHREADS=text, MX_ENGINE_TYPE=""
+    )
+    message = rf"SettingError: \[MXNET_CPU_WORKER_NTHREADS\] expected a whole number.*{text}"
+    assert done.returncode == 1 and re.search(message, done.stderr), done.stderr

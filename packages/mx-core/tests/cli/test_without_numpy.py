@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command and the table of operators where there is no NumPy, as with the engine or the storage alone."""
 
+import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -37,9 +39,19 @@ with operators.temporary(Halved):
 """
 
 
+#: of distributions that do without NumPy
+ALONE = {"mx-core", "mx-engine", "mx-storage"}
+OTHERS = [point.name for point in entry_points(group="mx.plugins.v1") if point.dist.name not in ALONE]
+
+
 def run(program, *arguments):
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments],
+        env=os.environ | {"MX_DISABLE_PLUGINS": ",".join(OTHERS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
