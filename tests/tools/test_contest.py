@@ -26,19 +26,29 @@ def test_a_ratio_within_the_noise_is_called_equal() -> None:
     assert verdict(0.9, 0.05) == "0.90 ± 0.05"
 
 
-def test_medians_decide_and_noise_comes_of_both(capsys: pytest.CaptureFixture[str]) -> None:
-    row = Row("net/1/inference/float32", 10, {"mx": [1, 1, 1, 50], "A": [2, 2, 2, 2], "B": [4, 4, 4, 4]})
+def test_turns_are_compared_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    slowed = [[1.0, 1.0, 50.0], [4.0, 4.0, 4.0], [1.0, 1.0, 1.0]]  # a neighbour's burst in the second turn
+    a, b = ([[factor * step for step in turn] for turn in slowed] for factor in (2, 4))
+    row = Row("net/1/inference/float32", 10, {"mx": slowed, "A": a, "B": b})
     assert row.best == "A"
     assert row.speed("mx") == 10
-    assert row.ratio("A")[0] == 2
-    assert row.ratio("B") == (4, row.ratio("A")[1] * 2)
+    assert row.ratio("A") == (2, 0)
+    assert row.ratio("B") == (4, 0)
     row.print_records()
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(r["baseline"], r["ratio"]) for r in records] == [("A", 2.0), ("B", 4.0)]
 
 
+def test_noise_is_that_of_the_turns_ratios() -> None:
+    row = Row("net/1/inference/float32", 1, {"mx": [[1.0]] * 5, "A": [[0.8], [0.9], [1.0], [1.1], [1.2]]})
+    value, noise = row.ratio("A")
+    assert value == 1 and noise == pytest.approx(0.1)
+
+
 def test_a_table_says_where_it_was_measured() -> None:
-    table = markdown([Row("net/1/inference/float32", 1, {"mx": [1.0, 1.0], "A": [2.0, 2.0]})], {"A": "3.1"})
+    table = markdown(
+        [Row("net/1/inference/float32", 1, {"mx": [[1.0, 1.0]], "A": [[2.0, 2.0]]})], {"A": "3.1"}
+    )
     assert "commit" in table and "cores" in table and "A 3.1" in table and "20" in table.split("-")[0]
     assert "| net/1/inference/float32 | 1 | A | 2.00 ± 0.00 | 0.5 |" in table
 
@@ -86,7 +96,7 @@ def test_a_network_of_files_is_measured(tmp_path: object, monkeypatch: pytest.Mo
     row, versions = bench_networks.measure("net", net, "training", "float32")
     assert (
         row.name == "net/training/float32"
-        and len(row.seconds["mx"]) >= bench_networks.FEWEST
+        and len(row.turns["mx"][0]) >= bench_networks.FEWEST
         and not versions
     )
 

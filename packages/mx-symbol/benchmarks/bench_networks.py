@@ -8,11 +8,11 @@
 The last form measures a network of yours. Its input is called `data`; `--params` is a file of `Module.save_checkpoint`,
 and parameters are drawn where none is given. Frameworks that lack one of its operators are left out with a line.
 
-Each row has the median of images (sequences, words) per second, the ratio to each rival with its uncertainty, and the
-part of a step in which no node runs. Lines below it give GFLOP/s of the direct computation, how near we come to the
-limit (`contest.ours.Alone`) and to that of oneDNN's direct convolutions, which Winograd's exceed, and what each
-operator takes (`contest.inside`). All frameworks take equally many steps. Their outputs have to be ours, and their
-gradients in a training step, which is forward and backward for all parameters.
+Each row has the median of images (sequences, words) per second, the median ratio to each rival over the turns with half
+the distance of its quartiles, and the part of a step in which no node runs. Lines below it give GFLOP/s of the direct
+computation, how near we come to the limit (`contest.ours.Alone`) and to that of oneDNN's direct convolutions, which
+Winograd's exceed, and what each operator takes (`contest.inside`). All frameworks take equally many steps in a turn.
+Their outputs have to be ours, and their gradients in a training step, which is forward and backward for all parameters.
 `--markdown FILE` writes a table with date, commit, processor and versions; one table is of one kind of processor.
 
 Rivals run in Pythons of their own: MX_BENCH_TORCH_PYTHON, MX_BENCH_JAX_PYTHON, MX_BENCH_ONNXRUNTIME_PYTHON,
@@ -61,11 +61,11 @@ ROWS = (
     ("lstm", 20, "inference", "bfloat16"), ("resnet18_v1", 16, "training", "bfloat16"),
     ("transformer", 8, "training", "bfloat16"), ("lstm", 20, "training", "bfloat16"),
 )  # fmt: skip
-TURNS = 5
+TURNS = 9
 #: between turns, seconds: until idle threads of the last one have stopped spinning
 PAUSE = 0.25
 #: a turn of ours lasts about this long, seconds, and has at least and at most so many steps
-TURN, FEWEST, MOST = 0.4, 3, 40
+TURN, FEWEST, MOST = 0.3, 3, 30
 STEPS = 35
 PASSES = {"inference": "+bfloat16", "training": "+amp"}
 
@@ -184,20 +184,20 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
             with environment("MX_WINOGRAD", "0"):
                 direct = Alone(bind(), training)
         runs = min(max(int(TURN / min(turn(step, 2))), FEWEST), MOST)
-        times: dict[str, list[float]] = {OURS: []} | {rival.name: [] for rival in rivals}
+        turns: dict[str, list[list[float]]] = {OURS: []} | {rival.name: [] for rival in rivals}
         for _ in range(TURNS):
-            times[OURS] += turn(step, runs)
+            turns[OURS].append(turn(step, runs))
+            for rival in rivals:
+                time.sleep(PAUSE)
+                turns[rival.name].append(rival.measure(runs))
+            time.sleep(PAUSE)
             inside.measure(FEWEST)
             alone.measure()
             if direct is not None:
                 direct.measure()
-            for rival in rivals:
-                time.sleep(PAUSE)
-                times[rival.name] += rival.measure(runs)
-            time.sleep(PAUSE)
         for rival in rivals:
             rival.stop()
-    row = Row(f"{name}/{mode}/{dtype}", net.items, times)
+    row = Row(f"{name}/{mode}/{dtype}", net.items, turns)
     row.print_records()
     record(f"{row.name}, between nodes", 100 * inside.between(), "%")
     nodes = graph.schedule[: None if training else graph.n_forward]

@@ -28,31 +28,35 @@ class Row:
     ----------
     name : `network/batch/mode/type`
     items : images, sequences or words of a step
-    seconds : times of single steps by framework, equally many of each
+    turns : by framework the turns, each the seconds of its steps; equally many of each
     """
 
     name: str
     items: int
-    seconds: Mapping[str, Sequence[float]]
+    turns: Mapping[str, Sequence[Sequence[float]]]
 
     def speed(self, framework: str) -> float:
-        """Items per second, the median."""
-        return self.items / statistics.median(self.seconds[framework])
+        """Items per second: the median of its turns' medians."""
+        return self.items / statistics.median(map(statistics.median, self.turns[framework]))
 
     def ratio(self, rival: str) -> tuple[float, float]:
-        """How many times as fast as a rival we are, and the uncertainty of that."""
-        value = self.speed(OURS) / self.speed(rival)
-        noise = (spread(self.seconds[OURS]) ** 2 + spread(self.seconds[rival]) ** 2) ** 0.5
-        return value, value * noise
+        """How many times as fast as a rival we are, and the uncertainty of that.
+
+        Turns are compared one by one, so that a neighbour who takes the processor for some seconds hits both.
+        """
+        ours, theirs = (map(statistics.median, self.turns[name]) for name in (OURS, rival))
+        ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
+        value = statistics.median(ratios)
+        return value, value * spread(ratios)
 
     @property
     def best(self) -> str | None:
         """The fastest rival."""
-        return max((name for name in self.seconds if name != OURS), key=self.speed, default=None)
+        return max((name for name in self.turns if name != OURS), key=self.speed, default=None)
 
     def print_records(self) -> None:
         """A record for each rival, the fastest first; one without a ratio where there is none."""
-        rivals = sorted((name for name in self.seconds if name != OURS), key=self.speed, reverse=True)
+        rivals = sorted((name for name in self.turns if name != OURS), key=self.speed, reverse=True)
         for rival in rivals:
             value, noise = self.ratio(rival)
             record(self.name, self.speed(OURS), "/s", baseline=rival, ratio=value, spread=noise)
@@ -67,7 +71,7 @@ def verdict(value: float, noise: float) -> str:
 
 def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
     """A table with what it was measured on: date, commit, processor, versions."""
-    rivals = sorted({name for row in rows for name in row.seconds if name != OURS})
+    rivals = sorted({name for row in rows for name in row.turns if name != OURS})
     lines = [
         where(versions),
         "",
@@ -80,7 +84,7 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
             cells += ["", ""]
         else:
             cells += [row.best, verdict(*row.ratio(row.best))]
-        cells += [f"{row.speed(name):.3g}" if name in row.seconds else "" for name in rivals]
+        cells += [f"{row.speed(name):.3g}" if name in row.turns else "" for name in rivals]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
