@@ -115,6 +115,14 @@ def test_files_are_small_and_say_their_licence() -> None:
 
 def test_only_bindings_know_pybind11() -> None:
     for folder in FOLDERS.values():
-        for path in sources(folder / "csrc", "*.cc", "*.h", "*.hpp"):
+        for path in sources(folder / "csrc", "*.cc", "*.hpp"):
             if "pybind11" in path.read_text():
                 assert path.stem.startswith("bindings"), path
+
+
+def test_headers_of_cpp_end_in_hpp_and_those_that_c_includes_in_h() -> None:
+    interfaces = FOLDERS["mx-core"] / "src" / "mx_core" / "include"
+    of_c = {path for folder in FOLDERS.values() for path in sources(folder, "*.h")}
+    assert of_c == set(sources(interfaces, "*.h"))
+    included = re.findall(r'#include "(.+)"', (FOLDERS["mx-core"] / "tests/cpp/headers_in_c99.c").read_text())
+    assert {str(path.relative_to(interfaces)) for path in of_c} == set(included), "each compiles as C99"

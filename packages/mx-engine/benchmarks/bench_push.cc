@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
-#include "measure.h"
+#include "engine.hpp"
+#include "measure.hpp"
 #include "mx_core/benchmark.hpp"
 
 #ifdef MX_BENCH_TBB

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "admission.h"
+#include "admission.hpp"
 
 #include <algorithm>
 
-#include "frame.h"
+#include "frame.hpp"
 #include "mx_core/spin.hpp"
 
 namespace mx::engine {

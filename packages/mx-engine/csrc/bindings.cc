@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The extension module, and what an engine is set to.
-#include "bindings.h"
+#include "bindings.hpp"
 
 #include <algorithm>
 
-#include "openmp.h"
+#include "openmp.hpp"
 
 namespace mx::engine {
 namespace {

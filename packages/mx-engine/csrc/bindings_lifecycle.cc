@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "bindings.h"
-#include "frame.h"
+#include "bindings.hpp"
+#include "frame.hpp"
 
 namespace mx::engine {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Python callables as operations.
-#include "bindings.h"
+#include "bindings.hpp"
 
 #include "mx_core/intern.hpp"
 

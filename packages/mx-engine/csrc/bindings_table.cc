@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings.h"
-#include "measure.h"
-#include "recorder.h"
+#include "bindings.hpp"
+#include "measure.hpp"
+#include "recorder.hpp"
 
 namespace mx::engine {
 namespace {

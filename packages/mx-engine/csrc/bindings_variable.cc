@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Variables.
-#include "bindings.h"
+#include "bindings.hpp"
 
 namespace mx::engine {
 namespace {

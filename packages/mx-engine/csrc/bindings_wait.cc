@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
+#include "bindings.hpp"
 
 namespace mx::engine {
 namespace {

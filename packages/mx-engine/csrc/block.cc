@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block.h"
+#include "block.hpp"
 
 #include <new>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bulk.h"
+#include "bulk.hpp"
 
 #include <mutex>
 #include <utility>
 
 #include "mx_core/spin.hpp"
-#include "scheduler.h"
+#include "scheduler.hpp"
 
 namespace mx::engine {
 namespace {

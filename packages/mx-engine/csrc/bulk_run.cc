@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations of a bulk on a worker: one after another, and with them those that become ready.
-#include "bulk.h"
-#include "scheduler.h"
+#include "bulk.hpp"
+#include "scheduler.hpp"
 
 namespace mx::engine {
 namespace {

@@ -2,13 +2,13 @@
 //
 // What happens when an operation has ended: its failure marks what it would have written, its places
 // are given back, and what waited for them becomes ready.
-#include "completion.h"
+#include "completion.hpp"
 
 #include <new>
 #include <utility>
 
-#include "operator.h"
-#include "variable_wait.h"
+#include "operator.hpp"
+#include "variable_wait.hpp"
 
 namespace mx::engine {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <new>
 
-#include "completion.h"
-#include "device.h"
+#include "completion.hpp"
+#include "device.hpp"
 
 namespace mx::engine {
 namespace {

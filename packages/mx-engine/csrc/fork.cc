@@ -9,9 +9,9 @@
 #include <new>
 #include <vector>
 
-#include "bulk.h"
-#include "frame.h"
-#include "lifecycle.h"
+#include "bulk.hpp"
+#include "frame.hpp"
+#include "lifecycle.hpp"
 
 namespace mx::engine {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stop, shut-down and the end of an engine.
-#include "lifecycle.h"
+#include "lifecycle.hpp"
 
 #include <algorithm>
 #include <new>
 #include <thread>
 
-#include "engine.h"
+#include "engine.hpp"
 #include "mx_core/exit_guard.hpp"
 
 namespace mx::engine {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "measure.h"
+#include "measure.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "monitor.h"
+#include "monitor.hpp"
 
 #include <algorithm>
 
-#include "frame.h"
+#include "frame.hpp"
 
 namespace mx::engine {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openmp.h"
+#include "openmp.hpp"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "poison.h"
+#include "poison.hpp"
 
 #include <algorithm>
 #include <cstdio>

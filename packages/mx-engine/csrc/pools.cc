@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pools.h"
+#include "pools.hpp"
 
-#include "device.h"
+#include "device.hpp"
 
 namespace mx::engine {
 

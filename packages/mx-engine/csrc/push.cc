@@ -2,16 +2,16 @@
 //
 // The making of an engine, and pushing: an operation is checked, becomes a block, and takes its places
 // at its variables.
-#include "engine.h"
+#include "engine.hpp"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "bulk.h"
-#include "lock_order.h"
-#include "refusal.h"
-#include "table.h"
+#include "bulk.hpp"
+#include "lock_order.hpp"
+#include "refusal.hpp"
+#include "table.hpp"
 
 namespace mx::engine {
 namespace {

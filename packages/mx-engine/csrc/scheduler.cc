@@ -2,18 +2,18 @@
 //
 // Where and when operations run: from the places at their variables to a thread, and out of what
 // became ready to the pools.
-#include "scheduler.h"
+#include "scheduler.hpp"
 
 #include <cxxabi.h>
 
 #include <algorithm>
 #include <exception>
 
-#include "bulk.h"
-#include "frame.h"
-#include "lock_order.h"
-#include "openmp.h"
-#include "refusal.h"
+#include "bulk.hpp"
+#include "frame.hpp"
+#include "lock_order.hpp"
+#include "openmp.hpp"
+#include "refusal.hpp"
 
 namespace mx::engine {
 

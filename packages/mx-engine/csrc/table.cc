@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table.h"
+#include "table.hpp"
 
 #include <cstring>
 
-#include "bulk.h"
-#include "engine.h"
+#include "bulk.hpp"
+#include "engine.hpp"
 #include "mx_core/intern.hpp"
 
 namespace mx::engine {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "variable.h"
+#include "variable.hpp"
 
-#include "device.h"
+#include "device.hpp"
 
 void mx_variable::advance(mx::engine::ReadyList& ready) noexcept {
   while (mx::engine::Entry* entry = head) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Variables are made by anybody, and end behind everything that was pushed on them.
-#include "variables.h"
+#include "variables.hpp"
 
 #include <new>
 
-#include "frame.h"
-#include "refusal.h"
+#include "frame.hpp"
+#include "refusal.hpp"
 
 namespace mx::engine {
 

@@ -2,13 +2,13 @@
 //
 // Waiting.  A wait takes a place in the variable's queue like an operation, but is granted and
 // given back by the thread that makes it ready, without a detour through a pool.
-#include "waiting.h"
+#include "waiting.hpp"
 
 #include <cstdio>
 
-#include "bulk.h"
-#include "frame.h"
-#include "refusal.h"
+#include "bulk.hpp"
+#include "frame.hpp"
+#include "refusal.hpp"
 
 namespace mx::engine {
 namespace {

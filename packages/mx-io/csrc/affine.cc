@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "affine.h"
+#include "affine.hpp"
 
 #include <cmath>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "augment.h"
+#include "augment.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
-#include "affine.h"
-#include "color.h"
-#include "planes.h"
-#include "resample.h"
+#include "affine.hpp"
+#include "color.hpp"
+#include "planes.hpp"
+#include "resample.hpp"
 
 namespace mx::io {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings.h"
+#include "bindings.hpp"
 
 #include <stdexcept>
 
-#include "errors.h"
+#include "errors.hpp"
 #include "mx_core/python.hpp"
 
 namespace py = pybind11;

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 
-#include "augment.h"
-#include "bindings.h"
+#include "augment.hpp"
+#include "bindings.hpp"
 #include "mx_core/failure.hpp"
 #include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
-#include "resample.h"
+#include "resample.hpp"
 
 namespace py = pybind11;
 

@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "bindings.h"
+#include "bindings.hpp"
 #include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
-#include "record_reader.h"
-#include "record_writer.h"
+#include "record_reader.hpp"
+#include "record_writer.hpp"
 
 namespace py = pybind11;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "color.h"
+#include "color.hpp"
 
 #include <algorithm>
 #include <cmath>

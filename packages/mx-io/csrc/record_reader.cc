@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record_reader.h"
+#include "record_reader.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
-#include "errors.h"
-#include "record_format.h"
+#include "errors.hpp"
+#include "record_format.hpp"
 
 namespace mx::io {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record_writer.h"
+#include "record_writer.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "errors.h"
-#include "record_format.h"
+#include "errors.hpp"
+#include "record_format.hpp"
 
 namespace mx::io {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resample.h"
+#include "resample.hpp"
 
 #include <algorithm>
 #include <cmath>

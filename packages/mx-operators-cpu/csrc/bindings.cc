@@ -5,9 +5,9 @@
 // Every subject binds its own, in its bindings_*.cc.
 #include <string>
 
-#include "common/bindings.h"
-#include "onednn/bindings_primitives.h"
-#include "simd/loops.h"
+#include "common/bindings.hpp"
+#include "onednn/bindings_primitives.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 

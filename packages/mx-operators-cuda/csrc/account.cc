@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account.h"
+#include "account.hpp"
 
 #include <algorithm>
 
-#include "driver.h"
+#include "driver.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "pool.h"
+#include "pool.hpp"
 
 namespace mx::cuda {
 namespace {

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <variant>
 
-#include "device_table.h"
-#include "gpu.h"
-#include "launch_plan.h"
+#include "device_table.hpp"
+#include "gpu.hpp"
+#include "launch_plan.hpp"
 #include "mx_core/python_storage.hpp"
-#include "storage_manager.h"
+#include "storage_manager.hpp"
 
 namespace mx::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "blas.h"
+#include "blas.hpp"
 
 #include <dlfcn.h>
 

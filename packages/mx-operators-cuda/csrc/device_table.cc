@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device_table.h"
+#include "device_table.hpp"
 
-#include "gpu.h"
+#include "gpu.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver.h"
+#include "driver.hpp"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu.h"
+#include "gpu.hpp"
 
 #include <algorithm>
 #include <atomic>

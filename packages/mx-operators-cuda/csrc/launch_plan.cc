@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch_plan.h"
+#include "launch_plan.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu.h"
+#include "gpu.hpp"
 #include "mx_core/failure.hpp"
-#include "pool.h"
+#include "pool.hpp"
 
 namespace mx::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage_manager.h"
+#include "storage_manager.hpp"
 
-#include "driver.h"
+#include "driver.hpp"
 #include "mx_core/failure.hpp"
 #include "mx_core/storage_table.hpp"
 

@@ -16,7 +16,7 @@ from mx_operators_cuda import Launch, kernel
 from mx_operators_cuda.launch import Kind
 
 AXPY = X.trace(lambda x, y, s: x * s + y, 2, 1)
-CSRC = Path(mx_operators_cuda.__file__).parents[2] / "csrc" / "parameter.h"
+CSRC = Path(mx_operators_cuda.__file__).parents[2] / "csrc" / "parameter.hpp"
 
 
 def launch(*shapes: tuple[int, ...], out: tuple[int, ...]) -> Launch:

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "manager.h"
+#include "manager.hpp"
 #include "mx_core/benchmark.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account.h"
+#include "account.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "available_memory.h"
+#include "available_memory.hpp"
 #include "mx_core/failure.hpp"
-#include "thread_values.h"
+#include "thread_values.hpp"
 
 namespace mx::storage {
 namespace {

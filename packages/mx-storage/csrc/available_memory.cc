@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "available_memory.h"
+#include "available_memory.hpp"
 
 #include <algorithm>
 #include <cstdio>

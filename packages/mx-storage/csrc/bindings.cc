@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "manager.h"
+#include "manager.hpp"
 #include "mx_core/intern.hpp"
 #include "mx_core/python_storage.hpp"
-#include "random.h"
-#include "size_class.h"
+#include "random.hpp"
+#include "size_class.hpp"
 
 namespace mx::storage {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
-#include "allocator.h"
-#include "registry.h"
-#include "size_class.h"
-#include "system_memory.h"
+#include "allocator.hpp"
+#include "registry.hpp"
+#include "size_class.hpp"
+#include "system_memory.hpp"
 
 namespace mx::storage {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 
-#include "allocator.h"
-#include "size_class.h"
-#include "system_memory.h"
+#include "allocator.hpp"
+#include "size_class.hpp"
+#include "system_memory.hpp"
 
 namespace mx::storage {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event_log.h"
+#include "event_log.hpp"
 
 #include <chrono>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "manager.h"
+#include "manager.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator.h"
-#include "large_pool.h"
-#include "small_pool.h"
-#include "system_memory.h"
+#include "allocator.hpp"
+#include "large_pool.hpp"
+#include "small_pool.hpp"
+#include "system_memory.hpp"
 
 namespace mx::storage {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "random.h"
+#include "random.hpp"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shared_allocator.h"
+#include "shared_allocator.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <string>
 
-#include "available_memory.h"
+#include "available_memory.hpp"
 #include "mx_core/failure.hpp"
-#include "system_memory.h"
+#include "system_memory.hpp"
 
 namespace mx::storage {
 namespace {

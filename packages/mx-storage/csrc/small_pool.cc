@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "small_pool.h"
+#include "small_pool.hpp"
 
 #include <algorithm>
 
-#include "system_memory.h"
-#include "thread_values.h"
+#include "system_memory.hpp"
+#include "thread_values.hpp"
 
 namespace mx::storage {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "system_memory.h"
+#include "system_memory.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "available_memory.h"
-#include "size_class.h"
+#include "available_memory.hpp"
+#include "size_class.hpp"
 
 namespace mx::storage {
 namespace {

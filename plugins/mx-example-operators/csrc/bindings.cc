@@ -4,7 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "moving_average.h"
+#include "moving_average.hpp"
 
 namespace {
 

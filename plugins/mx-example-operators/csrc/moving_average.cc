@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "moving_average.h"
+#include "moving_average.hpp"
 
 #include <cstring>
 #include <utility>
 
 #include "mx_core/plan.hpp"
-#include "window_means.h"
+#include "window_means.hpp"
 
 namespace mx_example {
 namespace {

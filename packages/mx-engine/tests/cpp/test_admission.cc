@@ -3,7 +3,7 @@
 // Who may push when: threads that are far ahead are held back, nobody for ever; the end of a process.
 #include <atomic>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

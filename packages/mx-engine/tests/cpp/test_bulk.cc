@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

@@ -3,8 +3,8 @@
 // Operations that have not begun when the engine is told to cancel, on the host and on a device.
 #include <atomic>
 
-#include "fake_device.h"
-#include "support.h"
+#include "fake_device.hpp"
+#include "support.hpp"
 
 using namespace test;
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

@@ -4,8 +4,8 @@
 // token behind it is reached.
 #include <cstring>
 
-#include "fake_device.h"
-#include "support.h"
+#include "fake_device.hpp"
+#include "support.hpp"
 
 using namespace test;
 

@@ -3,7 +3,7 @@
 // What becomes of operations that fail.
 #include <atomic>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "program.h"
-#include "support.h"
+#include "program.hpp"
+#include "support.hpp"
 
 using namespace test;
 

@@ -6,9 +6,9 @@
 #include <deque>
 #include <mutex>
 
-#include "fake_device.h"
-#include "program.h"
-#include "support.h"
+#include "fake_device.hpp"
+#include "program.hpp"
+#include "support.hpp"
 
 using namespace test;
 

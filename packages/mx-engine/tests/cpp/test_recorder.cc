@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The recorder: what threads tell it at the same time, attaching while work is under way, limits.
-#include "recorder.h"
+#include "recorder.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 using mx::engine::Recorder;

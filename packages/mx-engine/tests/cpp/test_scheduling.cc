@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

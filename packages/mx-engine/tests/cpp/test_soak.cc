@@ -7,9 +7,9 @@
 #include <atomic>
 #include <new>
 
-#include "fake_device.h"
-#include "program.h"
-#include "support.h"
+#include "fake_device.hpp"
+#include "program.hpp"
+#include "support.hpp"
 
 using namespace test;
 

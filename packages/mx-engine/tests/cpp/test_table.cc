@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace test;
 

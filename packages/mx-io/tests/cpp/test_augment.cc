@@ -4,11 +4,11 @@
 #include <random>
 #include <vector>
 
-#include "affine.h"
-#include "augment.h"
-#include "color.h"
-#include "planes.h"
-#include "resample.h"
+#include "affine.hpp"
+#include "augment.hpp"
+#include "color.hpp"
+#include "planes.hpp"
+#include "resample.hpp"
 #include "mx_core/native_tests.hpp"
 
 using namespace mx::io;

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "errors.h"
-#include "record_format.h"
-#include "record_reader.h"
-#include "record_writer.h"
+#include "errors.hpp"
+#include "record_format.hpp"
+#include "record_reader.hpp"
+#include "record_writer.hpp"
 #include "mx_core/native_tests.hpp"
 
 using namespace mx::io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/attention.h"
-#include "onednn/bindings_primitives.h"
+#include "attention/attention.hpp"
+#include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -7,14 +7,14 @@
 #include <optional>
 #include <type_traits>
 
-#include "onednn/engine.h"
-#include "common/bfloat16.h"
-#include "matmul/packed_matmul.h"
-#include "common/float_types.h"
-#include "common/scratch.h"
-#include "softmax/softmax_rows.h"
+#include "onednn/engine.hpp"
+#include "common/bfloat16.hpp"
+#include "matmul/packed_matmul.hpp"
+#include "common/float_types.hpp"
+#include "common/scratch.hpp"
+#include "softmax/softmax_rows.hpp"
 
-#include "attention/attention.h"
+#include "attention/attention.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "attention/attention.h"
-#include "onednn/primitive_program.h"
+#include "attention/attention.hpp"
+#include "onednn/primitive_program.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bfloat16.h"
+#include "common/bfloat16.hpp"
 
-#include "common/clones.h"
-#include "common/elements.h"
-#include "common/math32.h"
+#include "common/clones.hpp"
+#include "common/elements.hpp"
+#include "common/math32.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.h"
+#include "common/bindings.hpp"
 
 namespace mx::cpu {
 

@@ -2,8 +2,8 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.h"
-#include "common/composite.h"
+#include "common/bindings.hpp"
+#include "common/composite.hpp"
 
 namespace mx::cpu {
 namespace {

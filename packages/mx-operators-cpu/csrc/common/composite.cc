@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/composite.h"
+#include "common/composite.hpp"
 
 #include <algorithm>
 
-#include "common/scratch.h"
+#include "common/scratch.hpp"
 
 namespace mx::cpu {
 namespace {

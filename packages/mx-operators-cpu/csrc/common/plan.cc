@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/plan.h"
+#include "common/plan.hpp"
 
 #include <pthread.h>
 
 #include <string>
 #include <thread>
 
-#include "simd/accumulate.h"
+#include "simd/accumulate.hpp"
 
 namespace mx::cpu {
 namespace {

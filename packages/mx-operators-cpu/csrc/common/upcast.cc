@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/upcast.h"
+#include "common/upcast.hpp"
 
 #include <algorithm>
 
-#include "simd/accumulate.h"
-#include "simd/loops.h"
+#include "simd/accumulate.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {

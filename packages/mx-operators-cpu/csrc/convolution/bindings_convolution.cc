@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/convolution.h"
-#include "onednn/bindings_primitives.h"
+#include "convolution/convolution.hpp"
+#include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "onednn/bindings_primitives.h"
+#include "onednn/bindings_primitives.hpp"
 #include "mx_core/pybind_holder.hpp"
-#include "convolution/fused_layer.h"
+#include "convolution/fused_layer.hpp"
 
 namespace mx::cpu {
 namespace {

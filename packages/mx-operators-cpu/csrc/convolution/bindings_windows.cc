@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "common/bindings.h"
-#include "convolution/col2im.h"
-#include "convolution/deformable.h"
+#include "common/bindings.hpp"
+#include "convolution/col2im.hpp"
+#include "convolution/deformable.hpp"
 
 namespace mx::cpu {
 namespace {

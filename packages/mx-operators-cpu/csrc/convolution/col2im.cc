@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/col2im.h"
+#include "convolution/col2im.hpp"
 
 #include <algorithm>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -2,12 +2,12 @@
 //
 // Convolution and transposed convolution, forward and backward: oneDNN primitives in the layouts
 // they prefer, or Winograd's with channels last, between reorders from and to row-major memory.
-#include "convolution/convolution_shape.h"
-#include "convolution/convolution.h"
-#include "convolution/double_convolution.h"
-#include "convolution/pointwise.h"
-#include "onednn/primitive_program.h"
-#include "convolution/winograd_steps.h"
+#include "convolution/convolution_shape.hpp"
+#include "convolution/convolution.hpp"
+#include "convolution/double_convolution.hpp"
+#include "convolution/pointwise.hpp"
+#include "onednn/primitive_program.hpp"
+#include "convolution/winograd_steps.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Points of a window's element are looked up once for all channels that share them.
-#include "convolution/deformable.h"
+#include "convolution/deformable.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/clones.h"
-#include "vision/bilinear_corners.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "vision/bilinear_corners.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/depthwise_rows.h"
+#include "convolution/depthwise_rows.hpp"
 
 #include <algorithm>
 
-#include "common/clones.h"
-#include "common/parallel.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/double_convolution.h"
+#include "convolution/double_convolution.hpp"
 
 #include <algorithm>
 
-#include "common/float_types.h"
-#include "convolution/depthwise_rows.h"
-#include "convolution/window_products.h"
-#include "simd/loops.h"
+#include "common/float_types.hpp"
+#include "convolution/depthwise_rows.hpp"
+#include "convolution/window_products.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/filter_blocks.h"
+#include "convolution/filter_blocks.hpp"
 
 #include <algorithm>
 
-#include "common/parallel.h"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

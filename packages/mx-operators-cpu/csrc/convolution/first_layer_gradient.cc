@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/first_layer_gradient.h"
+#include "convolution/first_layer_gradient.hpp"
 
 #include <algorithm>
 #include <atomic>
 
-#include "convolution/winograd/multiply.h"
-#include "common/parallel.h"
+#include "convolution/winograd/multiply.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/fused_layer.h"
+#include "convolution/fused_layer.hpp"
 
 #include <algorithm>
 #include <map>
 #include <string_view>
 
-#include "convolution/convolution_shape.h"
-#include "convolution/filter_blocks.h"
-#include "onednn/primitive_program.h"
-#include "convolution/winograd_steps.h"
+#include "convolution/convolution_shape.hpp"
+#include "convolution/filter_blocks.hpp"
+#include "onednn/primitive_program.hpp"
+#include "convolution/winograd_steps.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/pointwise.h"
+#include "convolution/pointwise.hpp"
 
-#include "norm/channel_loops.h"
+#include "norm/channel_loops.hpp"
 
 namespace mx::cpu {
 namespace {

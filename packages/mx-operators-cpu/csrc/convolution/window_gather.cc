@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/window_gather.h"
+#include "convolution/window_gather.hpp"
 
 #include <algorithm>
 
-#include "common/clones.h"
+#include "common/clones.hpp"
 
 namespace mx::cpu {
 namespace {

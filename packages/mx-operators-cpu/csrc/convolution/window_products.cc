@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/window_products.h"
+#include "convolution/window_products.hpp"
 
 #include <algorithm>
 

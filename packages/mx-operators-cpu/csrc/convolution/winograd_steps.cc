@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd_steps.h"
+#include "convolution/winograd_steps.hpp"
 
-#include "convolution/pointwise.h"
+#include "convolution/pointwise.hpp"
 
 namespace mx::cpu {
 namespace {

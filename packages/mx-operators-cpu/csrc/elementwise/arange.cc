@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/arange.h"
+#include "elementwise/arange.hpp"
 
 #include <algorithm>
 
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

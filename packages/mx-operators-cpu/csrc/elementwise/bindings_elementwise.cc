@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "common/bindings.h"
-#include "elementwise/arange.h"
-#include "elementwise/expression_plan.h"
+#include "common/bindings.hpp"
+#include "elementwise/arange.hpp"
+#include "elementwise/expression_plan.hpp"
 
 namespace mx::cpu {
 namespace {

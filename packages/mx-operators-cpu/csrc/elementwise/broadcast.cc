@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/broadcast.h"
+#include "elementwise/broadcast.hpp"
 
 #include <algorithm>
 #include <cstring>

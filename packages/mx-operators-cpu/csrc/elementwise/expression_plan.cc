@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/expression_plan.h"
+#include "elementwise/expression_plan.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "elementwise/expression_program.h"
-#include "common/scratch.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "elementwise/expression_program.hpp"
+#include "common/scratch.hpp"
 
 namespace mx::cpu {
 namespace {

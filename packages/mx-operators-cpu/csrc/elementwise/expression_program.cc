@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/expression_program.h"
+#include "elementwise/expression_program.hpp"
 
 #include <algorithm>
 
-#include "elementwise/expression_source.h"
+#include "elementwise/expression_source.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/expression_source.h"
+#include "elementwise/expression_source.hpp"
 
 #include <cmath>
 #include <cstring>
 #include <optional>
 
-#include "simd/loops.h"
+#include "simd/loops.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cpu {

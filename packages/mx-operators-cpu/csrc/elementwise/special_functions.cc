@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/special_functions.h"
+#include "elementwise/special_functions.hpp"
 
 #include <cmath>
 #include <limits>

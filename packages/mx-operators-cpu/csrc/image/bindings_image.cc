@@ -2,9 +2,9 @@
 #include <map>
 #include <tuple>
 
-#include "common/bindings.h"
-#include "image/images.h"
-#include "image/resample.h"
+#include "common/bindings.hpp"
+#include "image/images.hpp"
+#include "image/resample.hpp"
 
 namespace mx::cpu {
 namespace {

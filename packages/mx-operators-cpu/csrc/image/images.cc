@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/images.h"
+#include "image/images.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "simd/accumulate.h"
-#include "common/clones.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
+#include "simd/accumulate.hpp"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
 #include "mx_core/philox.hpp"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/resample.h"
+#include "image/resample.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "simd/accumulate.h"
-#include "common/parallel.h"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "simd/accumulate.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -6,12 +6,12 @@
 #include <limits>
 #include <variant>
 
-#include "common/clones.h"
-#include "image/images.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "image/images.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "image/images.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "simd/accumulate.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "image/images.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "simd/accumulate.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

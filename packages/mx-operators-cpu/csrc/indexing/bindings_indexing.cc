@@ -3,11 +3,11 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.h"
-#include "indexing/index.h"
-#include "indexing/pad.h"
-#include "indexing/sequence.h"
-#include "indexing/strided_copy.h"
+#include "common/bindings.hpp"
+#include "indexing/index.hpp"
+#include "indexing/pad.hpp"
+#include "indexing/sequence.hpp"
+#include "indexing/strided_copy.hpp"
 
 namespace mx::cpu {
 namespace {

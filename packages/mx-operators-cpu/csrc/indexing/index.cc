@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/shape.h"
-#include "indexing/index.h"
+#include "common/shape.hpp"
+#include "indexing/index.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
-#include "elementwise/broadcast.h"
-#include "simd/accumulate.h"
-#include "common/clones.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
+#include "elementwise/broadcast.hpp"
+#include "simd/accumulate.hpp"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
 #include "mx_core/expression.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

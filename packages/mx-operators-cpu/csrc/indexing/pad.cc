@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Written row by row, in the order of memory: what each axis puts around its middle is looked up.
-#include "indexing/pad.h"
+#include "indexing/pad.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "elementwise/broadcast.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "common/parallel.h"
+#include "elementwise/broadcast.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "indexing/sequence.h"
+#include "indexing/sequence.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
-#include "elementwise/broadcast.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "common/parallel.h"
-#include "sort/rank.h"
+#include "elementwise/broadcast.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "common/parallel.hpp"
+#include "sort/rank.hpp"
 
 namespace mx::cpu {
 namespace {

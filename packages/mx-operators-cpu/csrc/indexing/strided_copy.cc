@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/shape.h"
-#include "indexing/strided_copy.h"
+#include "common/shape.hpp"
+#include "indexing/strided_copy.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "elementwise/broadcast.h"
-#include "simd/accumulate.h"
-#include "common/clones.h"
-#include "simd/loops.h"
+#include "elementwise/broadcast.hpp"
+#include "simd/accumulate.hpp"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
 #include "mx_core/expression.h"
-#include "common/parallel.h"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

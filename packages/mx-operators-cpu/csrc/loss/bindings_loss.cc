@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "common/bindings.h"
-#include "loss/ctc.h"
-#include "loss/hawkes.h"
+#include "common/bindings.hpp"
+#include "loss/ctc.hpp"
+#include "loss/hawkes.hpp"
 
 namespace mx::cpu {
 

@@ -3,17 +3,17 @@
 // Forward and backward variables are kept as numbers that sum to 1 in every step, their sums as
 // logarithms: no exponential but those of the softmax.  A sequence whose variables leave the range of
 // double where that could count is computed again in the log domain.
-#include "loss/ctc.h"
+#include "loss/ctc.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "common/clones.h"
-#include "simd/loops.h"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
 #include "mx_core/expression.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loss/hawkes.h"
+#include "loss/hawkes.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/parallel.h"
-#include "common/scratch.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/scratch.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

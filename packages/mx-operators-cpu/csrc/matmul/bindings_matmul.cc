@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.h"
-#include "matmul/matmul.h"
-#include "matmul/matmul_loops.h"
-#include "onednn/bindings_primitives.h"
+#include "common/bindings.hpp"
+#include "matmul/matmul.hpp"
+#include "matmul/matmul_loops.hpp"
+#include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {

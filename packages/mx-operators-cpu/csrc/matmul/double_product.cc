@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "matmul/double_product.h"
+#include "matmul/double_product.hpp"
 
 #include <algorithm>
 
-#include "common/parallel.h"
-#include "common/scratch.h"
+#include "common/parallel.hpp"
+#include "common/scratch.hpp"
 
 namespace mx::cpu {
 namespace {

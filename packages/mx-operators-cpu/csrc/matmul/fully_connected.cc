@@ -2,10 +2,10 @@
 //
 // FullyConnected, forward and backward, as matrix products on row-major memory: they are as fast
 // as inner products on packed weights, which would have to be packed for every call.
-#include "matmul/matmul.h"
-#include "matmul/matmul_loops.h"
-#include "norm/channel_loops.h"
-#include "onednn/primitive_program.h"
+#include "matmul/matmul.hpp"
+#include "matmul/matmul_loops.hpp"
+#include "norm/channel_loops.hpp"
+#include "onednn/primitive_program.hpp"
 
 namespace mx::cpu {
 namespace {

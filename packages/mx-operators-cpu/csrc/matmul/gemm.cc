@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "matmul/gemm.h"
+#include "matmul/gemm.hpp"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "common/clones.h"
-#include "common/lanes.h"
+#include "common/clones.hpp"
+#include "common/lanes.hpp"
 
 namespace mx::cpu {
 namespace {

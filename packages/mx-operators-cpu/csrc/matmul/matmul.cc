@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "matmul/matmul.h"
-#include "matmul/matmul_loops.h"
-#include "onednn/primitive_program.h"
+#include "matmul/matmul.hpp"
+#include "matmul/matmul_loops.hpp"
+#include "onednn/primitive_program.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "matmul/matmul_loops.h"
+#include "matmul/matmul_loops.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "common/float_types.h"
-#include "common/shape.h"
-#include "common/upcast.h"
-#include "matmul/gemm.h"
-#include "simd/loops.h"
+#include "common/float_types.hpp"
+#include "common/shape.hpp"
+#include "common/upcast.hpp"
+#include "matmul/gemm.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "matmul/packed_matmul.h"
+#include "matmul/packed_matmul.hpp"
 
-#include "onednn/engine.h"
+#include "onednn/engine.hpp"
 
 namespace mx::cpu {
 namespace {

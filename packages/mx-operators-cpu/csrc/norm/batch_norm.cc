@@ -2,9 +2,9 @@
 //
 // BatchNorm on row-major memory whose channels are not last. The operator is bound by memory: a block of channels
 // is taken through all its passes by one thread while it is in cache.
-#include "norm/batch_norm.h"
+#include "norm/batch_norm.hpp"
 
-#include "norm/channel_loops.h"
+#include "norm/channel_loops.hpp"
 
 namespace mx::cpu {
 namespace {

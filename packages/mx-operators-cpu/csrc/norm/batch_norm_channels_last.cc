@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchNorm on memory whose channels are last: every thread goes through rows of its own, twice.
-#include "norm/batch_norm.h"
-#include "norm/channel_rows.h"
-#include "norm/channel_loops.h"
-#include "common/float_types.h"
-#include "common/scratch.h"
+#include "norm/batch_norm.hpp"
+#include "norm/channel_rows.hpp"
+#include "norm/channel_loops.hpp"
+#include "common/float_types.hpp"
+#include "common/scratch.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "norm/norm.h"
-#include "onednn/bindings_primitives.h"
+#include "norm/norm.hpp"
+#include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "norm/channel_loops.h"
+#include "norm/channel_loops.hpp"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -9,10 +9,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "common/clones.h"
-#include "common/elements.h"
-#include "common/lanes.h"
-#include "common/math32.h"
+#include "common/clones.hpp"
+#include "common/elements.hpp"
+#include "common/lanes.hpp"
+#include "common/math32.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "norm/channel_rows.h"
+#include "norm/channel_rows.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "common/clones.h"
-#include "common/elements.h"
-#include "common/math32.h"
+#include "common/clones.hpp"
+#include "common/elements.hpp"
+#include "common/math32.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of channel_loops.h in double, which need no second accumulator.
+// The loops of channel_loops.hpp in double, which need no second accumulator.
 #include <algorithm>
 
-#include "common/clones.h"
-#include "norm/channel_loops.h"
+#include "common/clones.hpp"
+#include "norm/channel_loops.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -5,10 +5,10 @@
 // tensors but the statistics, which are float beside BFloat16.
 #include <cmath>
 
-#include "common/shape.h"
-#include "norm/norm.h"
-#include "norm/channel_loops.h"
-#include "common/float_types.h"
+#include "common/shape.hpp"
+#include "norm/norm.hpp"
+#include "norm/channel_loops.hpp"
+#include "common/float_types.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -5,11 +5,11 @@
 // lie along, too: its rows are upcast, normalised in float32 and rounded.
 #include <cmath>
 
-#include "common/shape.h"
-#include "common/bfloat16.h"
-#include "norm/norm.h"
-#include "norm/channel_loops.h"
-#include "common/float_types.h"
+#include "common/shape.hpp"
+#include "common/bfloat16.hpp"
+#include "norm/norm.hpp"
+#include "norm/channel_loops.hpp"
+#include "common/float_types.hpp"
 
 namespace mx::cpu {
 namespace {

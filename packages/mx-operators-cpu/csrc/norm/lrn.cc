@@ -5,10 +5,10 @@
 // norm = knorm + alpha / size * (sum of the squared neighbours).
 #include <cmath>
 
-#include "common/shape.h"
-#include "common/clones.h"
-#include "norm/norm.h"
-#include "norm/channel_loops.h"
+#include "common/shape.hpp"
+#include "common/clones.hpp"
+#include "norm/norm.hpp"
+#include "norm/channel_loops.hpp"
 
 namespace mx::cpu {
 namespace {

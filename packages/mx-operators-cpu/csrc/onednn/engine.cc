@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onednn/engine.h"
+#include "onednn/engine.hpp"
 
 namespace mx::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onednn/headroom.h"
+#include "onednn/headroom.hpp"
 
 #include <sys/mman.h>
 

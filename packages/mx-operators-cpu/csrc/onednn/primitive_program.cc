@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onednn/primitive_program.h"
+#include "onednn/primitive_program.hpp"
 
 #include <algorithm>
 
-#include "onednn/frame_pool.h"
+#include "onednn/frame_pool.hpp"
 
 namespace mx::cpu {
 namespace {

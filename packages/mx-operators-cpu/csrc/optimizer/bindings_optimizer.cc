@@ -3,8 +3,8 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.h"
-#include "optimizer/sgd_adam.h"
+#include "common/bindings.hpp"
+#include "optimizer/sgd_adam.hpp"
 
 namespace mx::cpu {
 namespace {

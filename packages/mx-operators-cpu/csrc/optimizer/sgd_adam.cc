@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimizer/sgd_adam.h"
+#include "optimizer/sgd_adam.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 // Arrays are apart, or one: the result may be written to the weight itself.
 #define MX_SAME_PLACE _Pragma("GCC ivdep")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "pooling/pooling.h"
-#include "onednn/bindings_primitives.h"
+#include "pooling/pooling.hpp"
+#include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {

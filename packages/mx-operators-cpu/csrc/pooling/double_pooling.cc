@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/clones.h"
-#include "common/float_types.h"
-#include "pooling/pooling_loops.h"
-#include "simd/loops.h"
+#include "common/clones.hpp"
+#include "common/float_types.hpp"
+#include "pooling/pooling_loops.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {

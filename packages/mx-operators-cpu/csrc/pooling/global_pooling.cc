@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pooling whose only window is the whole image: the mean of each, and its share for every element.
-#include "norm/channel_loops.h"
-#include "pooling/pooling_loops.h"
+#include "norm/channel_loops.hpp"
+#include "pooling/pooling_loops.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pooling by oneDNN where its definition agrees, by plain loops elsewhere.
-#include "common/float_types.h"
-#include "pooling/pooling.h"
-#include "pooling/pooling_loops.h"
-#include "onednn/primitive_program.h"
+#include "common/float_types.hpp"
+#include "pooling/pooling.hpp"
+#include "pooling/pooling_loops.hpp"
+#include "onednn/primitive_program.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every kind of pooling as loops over windows, one plane (batch, channel) at a time.
-#include "pooling/pooling_loops.h"
+#include "pooling/pooling_loops.hpp"
 
 #include <cmath>
 #include <limits>

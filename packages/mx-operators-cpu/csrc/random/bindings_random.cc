@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "common/bindings.h"
-#include "random/random.h"
-#include "random/variates.h"
+#include "common/bindings.hpp"
+#include "random/random.hpp"
+#include "random/variates.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -2,11 +2,11 @@
 //
 // Marsaglia and Tsang, A simple method for generating gamma variables, 2000, for many numbers side by side.
 // Logarithm and cosine are their series, far enough for double; no branches, so that they are vectors.
-#include "random/gamma_tries.h"
+#include "random/gamma_tries.hpp"
 
 #include <cmath>
 
-#include "common/clones.h"
+#include "common/clones.hpp"
 
 namespace mx::cpu {
 namespace {

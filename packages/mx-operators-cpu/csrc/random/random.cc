@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "random/random.h"
+#include "random/random.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
 #include "mx_core/expression.h"
 #include "mx_core/philox.hpp"
-#include "simd/accumulate.h"
-#include "common/parallel.h"
+#include "simd/accumulate.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "random/variates.h"
+#include "random/variates.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "random/gamma_tries.h"
-#include "random/random.h"
-#include "simd/loops.h"
+#include "random/gamma_tries.hpp"
+#include "random/random.hpp"
+#include "simd/loops.hpp"
 #include "mx_core/philox.hpp"
-#include "common/parallel.h"
-#include "common/scratch.h"
-#include "elementwise/special_functions.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/scratch.hpp"
+#include "elementwise/special_functions.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/all_finite.h"
+#include "reduce/all_finite.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/argmax.h"
+#include "reduce/argmax.hpp"
 
 #include <algorithm>
 
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "simd/accumulate.h"
-#include "common/parallel.h"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "simd/accumulate.hpp"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

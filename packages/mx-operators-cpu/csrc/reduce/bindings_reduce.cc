@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "common/bindings.h"
-#include "reduce/all_finite.h"
-#include "reduce/argmax.h"
-#include "reduce/histogram.h"
-#include "reduce/reduce.h"
-#include "reduce/scan.h"
+#include "common/bindings.hpp"
+#include "reduce/all_finite.hpp"
+#include "reduce/argmax.hpp"
+#include "reduce/histogram.hpp"
+#include "reduce/reduce.hpp"
+#include "reduce/scan.hpp"
 
 namespace mx::cpu {
 namespace {

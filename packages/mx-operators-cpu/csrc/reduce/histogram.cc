@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/histogram.h"
+#include "reduce/histogram.hpp"
 
 #include <algorithm>
 
-#include "simd/loops.h"
-#include "common/parallel.h"
-#include "common/scratch.h"
-#include "common/upcast.h"
+#include "simd/loops.hpp"
+#include "common/parallel.hpp"
+#include "common/scratch.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

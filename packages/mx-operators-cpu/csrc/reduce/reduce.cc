@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/reduce.h"
+#include "reduce/reduce.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "common/parallel.h"
+#include "common/parallel.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/scan.h"
+#include "reduce/scan.hpp"
 
 #include <algorithm>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

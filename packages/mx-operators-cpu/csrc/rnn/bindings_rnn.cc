@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "onednn/bindings_primitives.h"
+#include "onednn/bindings_primitives.hpp"
 #include "mx_core/pybind_holder.hpp"
-#include "rnn/rnn.h"
+#include "rnn/rnn.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -6,10 +6,10 @@
 #include <array>
 #include <type_traits>
 
-#include "onednn/engine.h"
-#include "common/scratch.h"
-#include "rnn/rnn_cells.h"
-#include "rnn/rnn_weights.h"
+#include "onednn/engine.hpp"
+#include "common/scratch.hpp"
+#include "rnn/rnn_cells.hpp"
+#include "rnn/rnn_weights.hpp"
 
 namespace mx::cpu {
 namespace {

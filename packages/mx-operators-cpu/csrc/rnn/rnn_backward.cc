@@ -6,11 +6,11 @@
 #include <optional>
 #include <type_traits>
 
-#include "onednn/engine.h"
-#include "common/scratch.h"
-#include "norm/channel_loops.h"
-#include "rnn/rnn_cells.h"
-#include "rnn/rnn_space.h"
+#include "onednn/engine.hpp"
+#include "common/scratch.hpp"
+#include "norm/channel_loops.hpp"
+#include "rnn/rnn_cells.hpp"
+#include "rnn/rnn_space.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rnn/rnn_cells.h"
+#include "rnn/rnn_cells.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 
-#include "common/clones.h"
-#include "common/elements.h"
-#include "common/math64.h"
+#include "common/clones.hpp"
+#include "common/elements.hpp"
+#include "common/math64.hpp"
 #include "mx_core/philox.hpp"
 
 namespace mx::cpu {

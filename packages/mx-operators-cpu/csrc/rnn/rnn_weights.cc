@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rnn/rnn_weights.h"
+#include "rnn/rnn_weights.hpp"
 
 #include <cstring>
 
-#include "rnn/rnn.h"
+#include "rnn/rnn.hpp"
 
 namespace mx::cpu {
 namespace {

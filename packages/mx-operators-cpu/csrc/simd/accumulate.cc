@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simd/accumulate.h"
+#include "simd/accumulate.hpp"
 
 #include <algorithm>
 
 #include "mx_core/expression.h"
-#include "simd/loops.h"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simd/loops.h"
+#include "simd/loops.hpp"
 
 #include <cstdlib>
 #include <cstring>

@@ -7,18 +7,18 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/clones.h"
-#include "common/lanes.h"
-#include "common/math32.h"
-#include "common/math64.h"
-#include "elementwise/special_functions.h"
+#include "common/clones.hpp"
+#include "common/lanes.hpp"
+#include "common/math32.hpp"
+#include "common/math64.hpp"
+#include "elementwise/special_functions.hpp"
 #include "mx_core/expression.h"
-#include "simd/loops.h"
+#include "simd/loops.hpp"
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi,bmi2,lzcnt,prefer-vector-width=512")
 #define MX_ISA avx512
 #define MX_VECTOR 512
-#include "simd/loops_impl.h"
+#include "simd/loops_impl.hpp"
 
 namespace mx::cpu {
 

@@ -8,20 +8,20 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/clones.h"
-#include "common/lanes.h"
-#include "common/math32.h"
-#include "common/math64.h"
-#include "elementwise/special_functions.h"
+#include "common/clones.hpp"
+#include "common/lanes.hpp"
+#include "common/math32.hpp"
+#include "common/math64.hpp"
+#include "elementwise/special_functions.hpp"
 #include "mx_core/expression.h"
-#include "simd/loops.h"
+#include "simd/loops.hpp"
 
 #if defined(__x86_64__)
 #pragma GCC target("sse4.2,ssse3,popcnt")
 #endif
 #define MX_ISA baseline
 #define MX_VECTOR 128
-#include "simd/loops_impl.h"
+#include "simd/loops_impl.hpp"
 
 namespace mx::cpu {
 

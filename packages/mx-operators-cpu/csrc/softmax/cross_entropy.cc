@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "softmax/softmax.h"
-#include "softmax/softmax_rows.h"
+#include "softmax/softmax.hpp"
+#include "softmax/softmax_rows.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax in float64 along any axis: rows where the axis is last, else neighbouring columns side by side.
-#include "softmax/double_softmax.h"
+#include "softmax/double_softmax.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "common/clones.h"
-#include "common/float_types.h"
-#include "common/math64.h"
+#include "common/clones.hpp"
+#include "common/float_types.hpp"
+#include "common/math64.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "softmax/softmax.h"
-#include "softmax/double_softmax.h"
-#include "onednn/primitive_program.h"
-#include "softmax/softmax_rows.h"
+#include "softmax/softmax.hpp"
+#include "softmax/double_softmax.hpp"
+#include "onednn/primitive_program.hpp"
+#include "softmax/softmax_rows.hpp"
 
 namespace mx::cpu {
 namespace {

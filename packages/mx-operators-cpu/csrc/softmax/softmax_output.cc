@@ -5,9 +5,9 @@
 #include <cmath>
 #include <type_traits>
 
-#include "common/clones.h"
-#include "common/float_types.h"
-#include "softmax/softmax.h"
+#include "common/clones.hpp"
+#include "common/float_types.hpp"
+#include "softmax/softmax.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax along contiguous rows in float32: a row stays in the nearest cache over its passes.
-#include "softmax/softmax_rows.h"
+#include "softmax/softmax_rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/clones.h"
-#include "common/math32.h"
+#include "common/clones.hpp"
+#include "common/math32.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "common/bindings.h"
-#include "sort/sort.h"
+#include "common/bindings.hpp"
+#include "sort/sort.hpp"
 
 namespace mx::cpu {
 namespace {

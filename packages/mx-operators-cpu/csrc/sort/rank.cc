@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sort/rank.h"
+#include "sort/rank.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "common/clones.h"
-#include "simd/loops.h"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {

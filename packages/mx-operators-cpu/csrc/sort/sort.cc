@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sort/sort.h"
+#include "sort/sort.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "common/parallel.h"
-#include "sort/rank.h"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "common/parallel.hpp"
+#include "sort/rank.hpp"
 
 namespace mx::cpu {
 namespace {

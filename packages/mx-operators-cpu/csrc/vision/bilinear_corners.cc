@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/bilinear_corners.h"
+#include "vision/bilinear_corners.hpp"
 
-#include "common/clones.h"
+#include "common/clones.hpp"
 
 namespace mx::cpu {
 namespace {

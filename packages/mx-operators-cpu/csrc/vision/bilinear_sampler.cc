@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/bilinear_sampler.h"
+#include "vision/bilinear_sampler.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/clones.h"
-#include "vision/bilinear_corners.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "vision/bilinear_corners.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.h"
-#include "vision/boxes.h"
-#include "vision/multibox.h"
+#include "common/bindings.hpp"
+#include "vision/boxes.hpp"
+#include "vision/multibox.hpp"
 
 namespace mx::cpu {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.h"
-#include "vision/correlation.h"
+#include "common/bindings.hpp"
+#include "vision/correlation.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "common/bindings.h"
-#include "vision/proposal.h"
-#include "vision/regions.h"
+#include "common/bindings.hpp"
+#include "vision/proposal.hpp"
+#include "vision/regions.hpp"
 
 namespace mx::cpu {
 namespace {

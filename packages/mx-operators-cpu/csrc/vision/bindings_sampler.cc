@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.h"
-#include "vision/bilinear_sampler.h"
+#include "common/bindings.hpp"
+#include "vision/bilinear_sampler.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/box_math.h"
+#include "vision/box_math.hpp"
 
 #include <numeric>
 

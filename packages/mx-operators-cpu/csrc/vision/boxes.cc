@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/boxes.h"
+#include "vision/boxes.hpp"
 
-#include "vision/box_math.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "vision/box_math.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

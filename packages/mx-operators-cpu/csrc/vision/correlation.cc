@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The maps are padded first; then rows of them meet rows of the result.
-#include "vision/correlation.h"
+#include "vision/correlation.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "common/clones.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

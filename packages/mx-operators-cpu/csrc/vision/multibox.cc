@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/multibox.h"
+#include "vision/multibox.hpp"
 
 #include <numeric>
 
-#include "vision/box_math.h"
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "vision/box_math.hpp"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

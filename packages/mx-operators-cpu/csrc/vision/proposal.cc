@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/proposal.h"
+#include "vision/proposal.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "common/parallel.h"
-#include "common/upcast.h"
+#include "common/parallel.hpp"
+#include "common/upcast.hpp"
 
 namespace mx::cpu {
 namespace {

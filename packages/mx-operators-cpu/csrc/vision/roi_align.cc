@@ -6,10 +6,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "common/clones.h"
-#include "simd/loops.h"
-#include "common/parallel.h"
-#include "vision/region_plan.h"
+#include "common/clones.hpp"
+#include "simd/loops.hpp"
+#include "common/parallel.hpp"
+#include "vision/region_plan.hpp"
 
 namespace mx::cpu {
 namespace {

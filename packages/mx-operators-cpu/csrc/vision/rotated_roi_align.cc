@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/parallel.h"
-#include "vision/region_plan.h"
+#include "common/parallel.hpp"
+#include "vision/region_plan.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions, deconvolutions, fused layers and their gradients against the sums that they stand for.
-#include "convolution/convolution.h"
-#include "convolution/fused_layer.h"
-#include "signatures.h"
+#include "convolution/convolution.hpp"
+#include "convolution/fused_layer.hpp"
+#include "signatures.hpp"
 
 namespace {
 

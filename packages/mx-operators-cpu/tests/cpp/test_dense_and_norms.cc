@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products and normalisations, in the types that they have, against plain loops.
-#include "matmul/matmul.h"
-#include "norm/norm.h"
-#include "signatures.h"
+#include "matmul/matmul.hpp"
+#include "norm/norm.hpp"
+#include "signatures.hpp"
 
 namespace {
 

@@ -4,12 +4,12 @@
 // x and w, and heads g, the sums of g * y, of dx * x and of dw * w are one number.
 #include <cmath>
 
-#include "any_request.h"
-#include "convolution/convolution.h"
-#include "matmul/matmul.h"
-#include "norm/norm.h"
-#include "pooling/pooling.h"
-#include "softmax/softmax.h"
+#include "any_request.hpp"
+#include "convolution/convolution.hpp"
+#include "matmul/matmul.hpp"
+#include "norm/norm.hpp"
+#include "pooling/pooling.hpp"
+#include "softmax/softmax.hpp"
 
 namespace {
 

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/composite.h"
-#include "elementwise/expression_plan.h"
-#include "indexing/strided_copy.h"
-#include "sort/sort.h"
-#include "plans.h"
-#include "reduce/reduce.h"
-#include "image/resample.h"
+#include "common/composite.hpp"
+#include "elementwise/expression_plan.hpp"
+#include "indexing/strided_copy.hpp"
+#include "sort/sort.hpp"
+#include "plans.hpp"
+#include "reduce/reduce.hpp"
+#include "image/resample.hpp"
 
 namespace {
 

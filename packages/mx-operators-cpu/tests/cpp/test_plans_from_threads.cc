@@ -5,17 +5,17 @@
 #include <cstring>
 #include <thread>
 
-#include "any_request.h"
-#include "vision/boxes.h"
-#include "convolution/col2im.h"
-#include "vision/correlation.h"
-#include "loss/ctc.h"
-#include "reduce/histogram.h"
-#include "vision/multibox.h"
-#include "vision/regions.h"
-#include "vision/bilinear_sampler.h"
-#include "reduce/scan.h"
-#include "random/variates.h"
+#include "any_request.hpp"
+#include "vision/boxes.hpp"
+#include "convolution/col2im.hpp"
+#include "vision/correlation.hpp"
+#include "loss/ctc.hpp"
+#include "reduce/histogram.hpp"
+#include "vision/multibox.hpp"
+#include "vision/regions.hpp"
+#include "vision/bilinear_sampler.hpp"
+#include "reduce/scan.hpp"
+#include "random/variates.hpp"
 
 namespace {
 

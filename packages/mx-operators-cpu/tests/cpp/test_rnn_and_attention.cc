@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recurrent stacks and attention: against plain loops where those are short, else run with every request and option.
-#include "attention/attention.h"
-#include "rnn/rnn.h"
-#include "common/shape.h"
-#include "rnn/rnn_layout.h"
-#include "signatures.h"
+#include "attention/attention.hpp"
+#include "rnn/rnn.hpp"
+#include "common/shape.hpp"
+#include "rnn/rnn_layout.hpp"
+#include "signatures.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax, losses over it, and pooling, with every request and both types.
-#include "pooling/pooling.h"
-#include "signatures.h"
-#include "softmax/softmax.h"
+#include "pooling/pooling.hpp"
+#include "signatures.hpp"
+#include "softmax/softmax.hpp"
 
 namespace {
 

@@ -4,11 +4,11 @@
 // For the sanitizers, with sizes around those of vectors.
 #include <cmath>
 
-#include "any_request.h"
-#include "indexing/pad.h"
-#include "reduce/reduce.h"
-#include "vision/regions.h"
-#include "random/variates.h"
+#include "any_request.hpp"
+#include "indexing/pad.hpp"
+#include "reduce/reduce.hpp"
+#include "vision/regions.hpp"
+#include "random/variates.hpp"
 
 namespace {
 

@@ -7,13 +7,13 @@
 #include <thread>
 #include <vector>
 
-#include "elementwise/expression_plan.h"
-#include "indexing/index.h"
-#include "simd/loops.h"
-#include "indexing/strided_copy.h"
-#include "plans.h"
-#include "random/random.h"
-#include "reduce/reduce.h"
+#include "elementwise/expression_plan.hpp"
+#include "indexing/index.hpp"
+#include "simd/loops.hpp"
+#include "indexing/strided_copy.hpp"
+#include "plans.hpp"
+#include "random/random.hpp"
+#include "reduce/reduce.hpp"
 
 namespace {
 

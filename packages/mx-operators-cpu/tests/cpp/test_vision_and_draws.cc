@@ -5,15 +5,15 @@
 #include <cmath>
 #include <limits>
 
-#include "any_request.h"
-#include "vision/boxes.h"
-#include "vision/correlation.h"
-#include "loss/ctc.h"
-#include "vision/multibox.h"
-#include "elementwise/arange.h"
-#include "vision/regions.h"
-#include "vision/bilinear_sampler.h"
-#include "random/variates.h"
+#include "any_request.hpp"
+#include "vision/boxes.hpp"
+#include "vision/correlation.hpp"
+#include "loss/ctc.hpp"
+#include "vision/multibox.hpp"
+#include "elementwise/arange.hpp"
+#include "vision/regions.hpp"
+#include "vision/bilinear_sampler.hpp"
+#include "random/variates.hpp"
 
 namespace {
 

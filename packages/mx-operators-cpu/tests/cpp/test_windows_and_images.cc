@@ -5,18 +5,18 @@
 #include <cmath>
 #include <limits>
 
-#include "any_request.h"
-#include "convolution/col2im.h"
-#include "convolution/deformable.h"
-#include "reduce/all_finite.h"
-#include "loss/hawkes.h"
-#include "reduce/histogram.h"
-#include "image/images.h"
-#include "matmul/matmul_loops.h"
-#include "vision/proposal.h"
-#include "vision/regions.h"
-#include "reduce/scan.h"
-#include "optimizer/sgd_adam.h"
+#include "any_request.hpp"
+#include "convolution/col2im.hpp"
+#include "convolution/deformable.hpp"
+#include "reduce/all_finite.hpp"
+#include "loss/hawkes.hpp"
+#include "reduce/histogram.hpp"
+#include "image/images.hpp"
+#include "matmul/matmul_loops.hpp"
+#include "vision/proposal.hpp"
+#include "vision/regions.hpp"
+#include "reduce/scan.hpp"
+#include "optimizer/sgd_adam.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Winograd's algorithm against the sums it stands for, in double precision.
-#include "convolution/first_layer_gradient.h"
-#include "convolution/winograd/winograd_convolution.h"
-#include "convolution/winograd/winograd_gradient.h"
+#include "convolution/first_layer_gradient.hpp"
+#include "convolution/winograd/winograd_convolution.hpp"
+#include "convolution/winograd/winograd_gradient.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -21,7 +21,7 @@ BLOCKS_PER_MULTIPROCESSOR = 16
 
 
 class Kind(IntEnum):
-    """What a parameter of a kernel is; the numbers of `csrc/parameter.h`."""
+    """What a parameter of a kernel is; the numbers of `csrc/parameter.hpp`."""
 
     INPUT = 0  #: pointer to an input
     OUTPUT = 1  #: pointer to an output

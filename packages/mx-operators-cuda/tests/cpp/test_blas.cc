@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "blas.h"
-#include "gpu.h"
-#include "support.h"
+#include "blas.hpp"
+#include "gpu.hpp"
+#include "support.hpp"
 
 namespace test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "support.h"
+#include "support.hpp"
 
 namespace test {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
-#include "launch_plan.h"
-#include "support.h"
+#include "launch_plan.hpp"
+#include "support.hpp"
 
 namespace test {
 namespace {

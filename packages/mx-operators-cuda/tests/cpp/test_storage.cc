@@ -2,7 +2,7 @@
 #include <random>
 #include <thread>
 
-#include "support.h"
+#include "support.hpp"
 
 namespace test {
 namespace {

@@ -3,7 +3,7 @@
 // cuBLAS for the fake driver: the one function used here, by its definition, in column-major order.
 #include "emulation.hpp"
 
-#include "fake_cuda.h"
+#include "fake_cuda.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 // it: host memory is read then, not at the call, which is later than CUDA may.  Kernels are shared
 // libraries that fake_nvrtc.cc built of the generated source.  What CUDA leaves undefined (a wrong
 // current context, a freed address) is an error here or shows as garbage.
-#include "fake_cuda.h"
+#include "fake_cuda.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "fake_stream.h"
+#include "fake_stream.hpp"
 
 namespace fake {
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "available_memory.h"
-#include "support.h"
+#include "available_memory.hpp"
+#include "support.hpp"
 
 using namespace mx::storage;
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "size_class.h"
-#include "support.h"
+#include "size_class.hpp"
+#include "support.hpp"
 
 using namespace mx::storage;
 using test::Memory;

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
+#include "support.hpp"
 
 using namespace mx::storage;
 

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "random.h"
-#include "support.h"
+#include "random.hpp"
+#include "support.hpp"
 
 using mx::storage::PoolType;
 using test::Memory;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels as the framework calls them: prepare once, run from any number of threads.
-#include "moving_average.h"
+#include "moving_average.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd/multiply.h"
+#include "convolution/winograd/multiply.hpp"
 
-#include "convolution/winograd/transforms.h"
+#include "convolution/winograd/transforms.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd/problem.h"
+#include "convolution/winograd/problem.hpp"
 
 #include <algorithm>
 

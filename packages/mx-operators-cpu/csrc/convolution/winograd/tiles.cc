@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd/tiles.h"
+#include "convolution/winograd/tiles.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd/transforms.h"
+#include "convolution/winograd/transforms.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/winograd/winograd_convolution.h"
+#include "convolution/winograd/winograd_convolution.hpp"
 
-#include "convolution/winograd/multiply.h"
-#include "common/parallel.h"
-#include "convolution/winograd/tiles.h"
+#include "convolution/winograd/multiply.hpp"
+#include "common/parallel.hpp"
+#include "convolution/winograd/tiles.hpp"
 
 namespace mx::cpu {
 namespace {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations the calling thread is inside of, innermost first.
+#pragma once
+
+#include "block.hpp"
+
+namespace mx::engine {
+
+class Frame {
+ public:
+  explicit Frame(const Block* block) noexcept : block_(block), outer_(top_) { top_ = this; }
+  ~Frame() { top_ = outer_; }
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+
+  static const Frame* top() noexcept { return top_; }
+  const Frame* outer() const noexcept { return outer_; }
+  const Block& block() const noexcept { return *block_; }
+
+  static bool any() noexcept { return top_ != nullptr; }
+  static uint32_t depth() noexcept {
+    uint32_t n = 0;
+    for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) ++n;
+    return n;
+  }
+  // The name of the running operation that holds the variable, or NULL.
+  static const char* holder(const mx_variable* variable) noexcept {
+    for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      for (uint32_t i = 0; i < frame->block_->n_entries; ++i) {
+        if (frame->block_->entries[i].variable != variable) continue;
+        return frame->block_->name == nullptr ? "unnamed" : frame->block_->name;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const Block* const block_;
+  Frame* const outer_;
+  static thread_local Frame* top_;
+};
+
+}  // namespace mx::engine

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A variable: who uses it now, and who waits for it in which order.
+//
+// Entries that were granted are not in the queue.  Readers are granted together; a writer is
+// granted alone.  The head of a non-empty queue is blocked by what is granted, so a new entry is
+// granted at once only when the queue is empty.
+#pragma once
+
+#include <cstdint>
+
+#include "block.hpp"
+#include "in_flight.hpp"
+#include "mx_core/spin.hpp"
+
+struct mx_variable {
+  mx::SpinLock lock;  // guards everything below
+  bool writing = false;       // a write is granted
+  bool deleted = false;       // freed when nobody pins it any more
+  bool dying = false;         // deleted without a place in the queue: `deleter` runs when it is idle
+  uint32_t reading = 0;       // reads that are granted
+  uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
+  uint32_t pins = 0;          // threads that wait and will come back to the variable
+  union {
+    uint64_t version = 0;  // finished writes
+    void* argument;        // of the deleter, once dying
+  };
+  mx::engine::Entry* head = nullptr;
+  mx::engine::Entry* tail = nullptr;
+  // Written under the lock by the holder of the write grant; read without it under any grant.
+  mx::engine::Poison* poison = nullptr;
+  // Launched on a device and not known to be done: the last write, and the reads since then.
+  mx::engine::InFlight* in_flight_write = nullptr;
+  mx::engine::InFlight::Reading* in_flight_reads = nullptr;
+  void (*deleter)(void*) = nullptr;  // once dying
+
+  // All with the lock held.
+  bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }
+  // Grants the entry or queues it; returns whether it was granted.
+  bool append(mx::engine::Entry* entry) noexcept {
+    if (head == nullptr && free(entry->write, entry->block)) {
+      grant(entry->write);
+      return true;
+    }
+    entry->next = nullptr;
+    *(head == nullptr ? &head : &tail->next) = entry;
+    tail = entry;
+    return false;
+  }
+  // Gives a grant back.
+  void give_back(bool write) noexcept {
+    if (write) {
+      writing = false;
+    } else {
+      --reading;
+    }
+  }
+  // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.
+  void advance(mx::engine::ReadyList& ready) noexcept;
+  bool may_die() const noexcept { return dying && idle(true); }
+  // A launched operation gives its grant back and stays in flight.
+  void leave_in_flight(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept;
+  // It is complete.
+  void complete(mx::engine::InFlight* in_flight, const mx::engine::Entry* entry) noexcept;
+  // Takes a queued entry out; false when it is not queued (granted already).
+  bool remove(mx::engine::Entry* entry) noexcept;
+
+ private:
+  // Whether what is granted and what is in flight leave room for an operation (NULL: a wait).
+  bool free(bool write, const mx::engine::Block* block) const noexcept {
+    if (writing || (write && reading > 0)) return false;
+    return (in_flight_write == nullptr && (!write || in_flight_reads == nullptr)) ||
+           ordered_by_device(write, block);
+  }
+  // Whether the block's device can order the block behind what is in flight.
+  bool ordered_by_device(bool write, const mx::engine::Block* block) const noexcept;
+  void grant(bool write) noexcept {
+    if (write) {
+      writing = true;
+    } else {
+      ++reading;
+    }
+  }
+};
+
+namespace mx::engine {
+
+using Variable = ::mx_variable;
+
+void free_variable(Variable* variable) noexcept;
+// Ends a pin; frees a variable that was deleted meanwhile.
+void unpin(Variable* variable) noexcept;
+
+}  // namespace mx::engine

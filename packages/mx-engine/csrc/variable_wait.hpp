@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "block.hpp"
+#include "poison.hpp"
+#include "waiter.hpp"
+
+namespace mx::engine {
+
+// A wait for one variable that has begun; see Waiting::begin_wait.
+struct VariableWait {
+  mx_variable* variable = nullptr;
+  bool granted = false;      // nothing to wait for (any more)
+  bool immediate = false;    // there never was
+  Poison* poison = nullptr;  // the variable's, once granted; a reference
+  Entry entry;
+  Block block;
+  Waiter waiter;
+};
+
+}  // namespace mx::engine

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting for variables and for everything.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "scheduler.hpp"
+#include "variable_wait.hpp"
+
+namespace mx::engine {
+
+// Threads: any.
+class Waiting {
+ public:
+  Waiting(Admission& admission, Variables& variables, Completion& completion, Scheduler& scheduler,
+          Monitor* monitor) noexcept
+      : admission_(admission),
+        variables_(variables),
+        completion_(completion),
+        scheduler_(scheduler),
+        monitor_(monitor) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // A wait in three steps, so that it can be interrupted without losing its place: begin_wait
+  // takes the place, wait_until sleeps on it (as often as needed), end_wait leaves, delivers the
+  // failure, and must be called when begin_wait returned MX_OK.
+  int32_t begin_wait(VariableWait& wait, Variable* variable, bool for_write,
+                     mx_error* error) noexcept;
+  bool wait_until(VariableWait& wait, std::chrono::steady_clock::time_point when) noexcept;
+  int32_t end_wait(VariableWait& wait, mx_failure** failure);
+
+  int32_t wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
+                            mx_failure** failure, mx_error* error);
+  int32_t wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept;
+  mx_failure* failure_of(Variable* variable) noexcept;
+  bool ready(Variable* variable, bool for_write) noexcept;
+
+  // Operations not yet finished.
+  uint64_t pending() noexcept;
+  // Whether everything pushed finished within the time.
+  bool drain(int64_t timeout_ns) noexcept;
+
+ private:
+  Admission& admission_;
+  Variables& variables_;
+  Completion& completion_;
+  Scheduler& scheduler_;
+  Monitor* const monitor_;
+};
+
+}  // namespace mx::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a decoded image to its place in a batch: geometry, colour, normalisation, planes.
+#pragma once
+
+#include "image.hpp"
+#include "philox.hpp"
+
+namespace mx::io {
+
+// MXNet's ImageRecordIter parameters under their names; the defaults change nothing.
+struct AugmentOptions {
+  int64_t channels = 3, height = 0, width = 0;  // of the result
+  int64_t resize = -1;                          // short side first becomes this
+  float max_rotate_angle = 0, rotate = -1, max_shear_ratio = 0;
+  float min_random_scale = 1, max_random_scale = 1, min_img_size = 0, max_img_size = 1e10F;
+  int64_t pad = 0;
+  int32_t fill_value = 255;
+  bool rand_crop = false, random_resized_crop = false;
+  int64_t min_crop_size = -1, max_crop_size = -1;
+  float min_random_area = 1, max_random_area = 1, min_aspect_ratio = -1, max_aspect_ratio = 0;
+  float brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
+  int64_t random_h = 0, random_s = 0, random_l = 0;
+  int32_t inter_method = 1;
+  bool mirror = false, rand_mirror = false;
+  float max_random_contrast = 0, max_random_illumination = 0;
+  float mean[4] = {0, 0, 0, 0}, std[4] = {1, 1, 1, 1}, scale = 1;
+};
+
+// Images of one record on its way; kept by a thread so that memory is taken once.
+struct AugmentScratch {
+  Image a, b;
+};
+
+// An image of the options' height and width, and what remains to be done while it is copied out.
+struct Augmented {
+  ImageView image;
+  bool mirrored = false;
+  float contrast = 1.0F;
+  float illumination = 0.0F;
+};
+
+// `image` has the options' channels and at least one pixel; the result lies in it or in `scratch`.
+Augmented augment(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
+                  AugmentScratch& scratch);
+
+// Writes planes (channel, y, x): ((value - mean) * contrast + illumination) * scale / std.
+void write_planes(const Augmented& augmented, const AugmentOptions& options, float* out);
+// The same without normalisation.
+void write_planes(const Augmented& augmented, uint8_t* out);
+
+}  // namespace mx::io

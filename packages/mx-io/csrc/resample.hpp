@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resizing by separable interpolation, with OpenCV's sampling positions (pixel centres at half
+// integers) and kernels, as MXNet's `interp` codes name them.
+#pragma once
+
+#include "image.hpp"
+
+namespace mx::io {
+
+enum class Interpolation { kNearest = 0, kLinear = 1, kCubic = 2, kArea = 3, kLanczos = 4 };
+
+// Resizes `source` to height × width pixels at `out` (adjacent rows).  All sizes are positive.
+// Area means box averaging where an axis shrinks and linear where it grows.
+void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width, Interpolation kernel);
+
+// Code 9 chooses by direction: area when shrinking, cubic when growing, linear otherwise.
+Interpolation choose_interpolation(const ImageView& source, int64_t height, int64_t width);
+
+}  // namespace mx::io

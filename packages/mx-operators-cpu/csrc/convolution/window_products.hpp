@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolutions in float64 and their gradients as matrix products over windows.
+#pragma once
+
+#include <vector>
+
+#include "convolution/window_gather.hpp"
+
+namespace mx::cpu {
+
+// One tensor of a convolution from the other and the weights.
+class WindowProduct {
+ public:
+  // `to_large`: the large tensor from the small one.
+  WindowProduct(const ConvolutionGeometry& geometry, bool to_large, int threads);
+
+  size_t scratch_bytes() const;  // of every thread
+  // to = source convolved with the weights, plus `bias` per channel unless nullptr; or to += that.
+  void run(const Call& call, const double* source, const double* weight, const double* bias, double* to, bool add,
+           const PerThread& panels) const;
+
+ private:
+  struct Part {
+    Gather gather;
+    Gemm<double> gemm;
+    int64_t first_task;
+  };
+  void run_task(const Part& part, int64_t task, const double* source, const double* weight, const double* bias,
+                double* to, bool add, double* panels) const;
+
+  const ConvolutionGeometry geometry_;
+  const bool to_large_;
+  std::vector<Part> parts_;
+  int64_t tasks_ = 0;
+};
+
+// The gradient of the weights.
+class FilterGradient {
+ public:
+  FilterGradient(const ConvolutionGeometry& geometry, int threads);
+
+  size_t scratch_bytes() const { return gemm_.scratch_bytes(); }
+  void run(const Call& call, const double* large, const double* small, double* to, bool add,
+           const PerThread& panels) const;
+
+ private:
+  const ConvolutionGeometry geometry_;
+  const Gather gather_;
+  const Gemm<double> gemm_;
+};
+
+}  // namespace mx::cpu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How transformed tensors lie in memory, and how tiles of images become points.
+#pragma once
+
+#include <algorithm>
+
+#include "convolution/winograd/problem.hpp"
+
+namespace mx::cpu {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kGroupApart = 24;        // tiles whose points stay in a core's own cache
+constexpr int64_t kGroupBytes = 8 << 20;   // of points that stay in the cache that cores share
+
+inline int64_t ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+
+// The matrices of a group: one row per tile, one matrix per point. Odd numbers of cache lines between rows and
+// between points keep them from falling into the same sets of a cache.
+struct Points {
+  int64_t row, step;
+
+  Points(int64_t tiles, int64_t channels)
+      : row(((channels / kLanes) | 1) * kLanes), step(((tiles * row / kLanes) | 1) * kLanes) {}
+  int64_t size() const { return kPoints * step; }
+};
+
+// Transformed filters: panels of kPanel output channels; in each a matrix (channels, width) per point.
+struct FilterPoints {
+  int64_t channels, filters;
+
+  explicit FilterPoints(const WinogradProblem& p) : channels(p.channels), filters(p.filters) {}
+  int64_t panels() const { return ceil_div(filters, kPanel); }
+  int64_t width(int64_t panel) const { return std::min(kPanel, filters - panel * kPanel); }
+  int64_t step(int64_t panel) const { return ((channels * width(panel) / kLanes) | 1) * kLanes; }
+  int64_t offset(int64_t panel) const { return panel * kPoints * step(0); }  // the last alone is narrower
+  int64_t size() const { return offset(panels() - 1) + kPoints * step(panels() - 1); }
+};
+
+// Whether every thread has groups of its own, beside all transformed filters in its cache.
+bool fits_apart(const WinogradProblem& problem, int threads);
+// Of the points of one tile's data and results.
+inline int64_t tile_bytes(const WinogradProblem& p) { return kPoints * (p.channels + p.filters) * kFloat; }
+
+struct Tile {
+  int64_t image, y, x;  // of its first result
+};
+
+inline Tile tile(const WinogradProblem& p, int64_t index) {
+  const int64_t across = p.tiles_across(), down = p.tiles_down();
+  return {index / (across * down), index / across % down * kTile, index % across * kTile};
+}
+
+// Calls body(i, pixel) for the pixels of a square whose corner is at (y, x); pixel is -1 outside of the image,
+// else the offset of its channels.
+template <class Body>
+void for_pixels(int64_t image, int64_t y, int64_t x, int64_t side, int64_t height, int64_t width, int64_t channels,
+                const Body& body) {
+  for (int64_t i = 0; i < side; ++i) {
+    for (int64_t j = 0; j < side; ++j) {
+      const int64_t r = y + i, c = x + j;
+      const bool inside = r >= 0 && r < height && c >= 0 && c < width;
+      body(i * side + j, inside ? ((image * height + r) * width + c) * channels : -1);
+    }
+  }
+}
+
+// The points of a tile's patch, at `out`; `step` from one to the next.
+void data_points(const WinogradProblem& problem, const float* data, int64_t index, float* out, int64_t step);
+// The points of the gradients of a tile's results.
+void gradient_points(const WinogradProblem& problem, const float* out_grad, int64_t index, float* out, int64_t step);
+
+}  // namespace mx::cpu

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BatchNorm (S. Ioffe, C. Szegedy, arXiv:1502.03167): what is done once per channel, however a tensor lies in
+// memory.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "norm/channel_loops.hpp"
+#include "norm/norm.hpp"
+
+namespace mx::cpu {
+
+// An output with an element per channel.
+template <class S>
+struct ChannelOutput {
+  S* data;
+  bool add;
+
+  ChannelOutput(const Call& call, size_t i) : data(call.wanted(i) ? call.output<S>(i) : nullptr), add(call.adds(i)) {}
+  void set(int64_t c, S value) const {
+    if (data != nullptr) data[c] = add ? data[c] + value : value;
+  }
+};
+
+// The statistics of channel c are known: records what is to be recorded, and returns gamma / std.  S: the type of all
+// that there is one of per channel.
+template <class S>
+S finish_channel(const BatchNormOptions& o, const Call& call, int64_t c, S mean, S variance) {
+  ChannelOutput<S>(call, 1).set(c, mean);
+  ChannelOutput<S>(call, 2).set(c, variance);
+  if (o.use_batch_stats) {
+    const auto keep = static_cast<S>(o.momentum), take = static_cast<S>(1 - o.momentum);
+    S *moving_mean = call.state<S>(3) + c, *moving_var = call.state<S>(4) + c;
+    *moving_mean = *moving_mean * keep + mean * take;
+    *moving_var = *moving_var * keep + variance * take;
+  }
+  const S gamma = o.fix_gamma ? S(1) : call.input<S>(1)[c];
+  return gamma / std::sqrt(variance + static_cast<S>(o.eps));
+}
+
+// The data gradient is a * g + b * (x - mean) + c.
+template <class S>
+struct Coefficients {
+  S a, b, c;
+};
+
+// From the sums of g and of g * (x - mean) over channel c's `count` elements: writes the parameters' gradients.
+template <class S>
+Coefficients<S> finish_channel_gradient(const BatchNormOptions& o, const Call& call, int64_t c, double count,
+                                        double total, double moment) {
+  const double inverse = 1 / std::sqrt(static_cast<double>(call.input<S>(4)[c]) + o.eps);
+  const double gamma = o.fix_gamma ? 1.0 : call.input<S>(2)[c];
+  ChannelOutput<S>(call, 1).set(c, o.fix_gamma ? S(0) : static_cast<S>(moment * inverse));
+  ChannelOutput<S>(call, 2).set(c, static_cast<S>(total));
+  const double a = gamma * inverse;
+  if (!o.use_batch_stats) return {static_cast<S>(a), 0, 0};
+  return {static_cast<S>(a), static_cast<S>(-a * inverse * inverse * moment / count), static_cast<S>(-a * total / count)};
+}
+
+template <class T>
+constexpr int32_t type_of = std::is_same_v<T, double>  ? MX_FLOAT64
+                            : std::is_same_v<T, float> ? MX_FLOAT32
+                                                       : MX_BFLOAT16;
+
+// Throws Unsupported unless the first `data` tensors hold T and all others its statistics.
+template <class T>
+void require_types(const std::vector<Spec>& specs, size_t data) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].dtype != (i < data ? type_of<T> : type_of<Statistic<T>>)) throw Unsupported{};
+}
+
+// A plan for data of a type, float32 or BFloat16.
+template <template <class> class Kind>
+PlanPtr made_for(int32_t dtype, const Signature& s, const BatchNormOptions& o) {
+  if (dtype == MX_BFLOAT16) return std::make_unique<Kind<BFloat16>>(s, o);
+  return std::make_unique<Kind<float>>(s, o);
+}
+
+// With channels last.
+PlanPtr batch_norm_rows(const Signature& signature, const BatchNormOptions& options);
+PlanPtr batch_norm_rows_backward(const Signature& signature, const BatchNormOptions& options);
+
+}  // namespace mx::cpu

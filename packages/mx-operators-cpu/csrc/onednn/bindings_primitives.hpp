@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the bindings of kernels share that may have none for a signature: those are None in Python.
+#pragma once
+
+#include "common/bindings.hpp"
+#include "mx_core/exit_guard.hpp"
+#include "mx_core/gil.hpp"
+#include "onednn/headroom.hpp"
+#include "onednn/memory_desc.hpp"
+
+namespace mx::cpu {
+
+// `body()`, or `otherwise` where oneDNN has no kernel.
+template <class T, class Body>
+T or_else(T otherwise, const Body& body) {
+  require_headroom();
+  try {
+    return body();
+  } catch (const Unsupported&) {
+    return otherwise;
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_unimplemented || e.status == dnnl_invalid_arguments) return otherwise;
+    throw Error(e.status == dnnl_out_of_memory ? MX_ERROR_MEMORY : MX_ERROR, e.what());
+  }
+}
+
+// Throws Unsupported for what no kernel of this kind takes: primitives count along an axis in 32 bits, and have no
+// float64, which loops of ours compute.
+inline void require_primitive(const Spec& spec) {
+  if (spec.size() == 0 || (spec.dtype != MX_FLOAT32 && spec.dtype != MX_BFLOAT16 && spec.dtype != MX_FLOAT64))
+    throw Unsupported{};
+  for (const int64_t extent : spec.shape)
+    if (extent > INT32_MAX) throw Unsupported{};
+}
+
+// Prepares without the GIL; declining is None.
+template <class Make>
+pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
+  PlanPtr plan = or_else(PlanPtr(), [&] {
+    const Signature signature{specs(inputs), specs(outputs)};
+    for (const auto* tensors : {&signature.inputs, &signature.outputs})
+      for (const Spec& spec : *tensors)
+        require_primitive(spec);
+    const GilRelease release;
+    const ExitHold hold;  // the library keeps what it compiles in static objects
+    return make(signature);
+  });
+  if (plan == nullptr) return pybind11::none();
+  return capsule(std::move(plan));
+}
+
+}  // namespace mx::cpu
