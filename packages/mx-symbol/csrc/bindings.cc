@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "binding.hpp"
+#include "bindings_assembly.hpp"
 #include "bindings_graph.hpp"
 #include "bindings_memory.hpp"
 #include "made_once.hpp"
@@ -13,12 +14,6 @@ namespace mx::symbol {
 namespace {
 
 using BranchTuple = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
-
-mx_call* call_of(const py::capsule& capsule) {
-  void* call = PyCapsule_GetPointer(capsule.ptr(), "mx.call.v1");
-  if (call == nullptr) throw PythonErrorSet{};
-  return static_cast<mx_call*>(call);
-}
 
 std::shared_ptr<Program> make_program(const py::object& engine, const py::object& invoke,
                                       const py::object& random, std::pair<int32_t, int32_t> context,
@@ -145,6 +140,9 @@ PYBIND11_MODULE(_core, module) {
   bind_inference(module);
   bind_gradient(module);
   bind_graph(module);
+  bind_fusion(module);
+  bind_schedule(module);
+  bind_assembly(module);
   bind_memory(module);
 }
 

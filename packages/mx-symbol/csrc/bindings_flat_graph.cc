@@ -99,21 +99,31 @@ py::object make_entry(PyObject* node, size_t index) {
 
 FlatGraph::FlatGraph(const py::list& nodes) : nodes_(nodes) {
   const size_t n = nodes_.size();
-  facts_.reserve(n);
+  kinds_.reserve(n);
   numbers_.reserve(n);
-  std::unordered_map<PyObject*, uint32_t> widths;  // outputs by facts
+  first_outputs_.reserve(n + 1);
+  first_inputs_.reserve(n + 1);
+  std::vector<py::object> facts;
+  std::vector<uint32_t> widths;                   // outputs by kind
+  std::unordered_map<PyObject*, uint32_t> kinds;  // by facts
   for (uint32_t i = 0; i < n; ++i) {
     numbers_.emplace(node(i), i);
-    facts_.push_back(is_variable(node(i)) ? py::object() : facts_of(node(i)));
-    first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
-    uint32_t width = 1;
-    if (facts_.back()) {
-      const auto [known, fresh] = widths.try_emplace(facts_.back().ptr(), 0);
-      if (fresh) known->second = static_cast<uint32_t>(py::len(attribute(facts_.back().ptr(), Names::get().outputs)));
-      width = known->second;
+    uint32_t kind = kOutside, width = 1;
+    if (!mx::symbol::is_variable(node(i))) {
+      py::object found = facts_of(node(i));
+      const auto [known, fresh] = kinds.try_emplace(found.ptr(), static_cast<uint32_t>(facts.size()));
+      kind = known->second;
+      if (fresh) {
+        widths.push_back(static_cast<uint32_t>(py::len(attribute(found.ptr(), Names::get().outputs))));
+        facts.push_back(std::move(found));
+      }
+      width = widths[kind];
     }
+    kinds_.push_back(kind);
+    first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
     makers_.insert(makers_.end(), width, i);
   }
+  facts_ = std::make_shared<const std::vector<py::object>>(std::move(facts));
   first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
   first_inputs_.push_back(0);
   for (uint32_t i = 0; i < n; ++i) {
@@ -123,6 +133,30 @@ FlatGraph::FlatGraph(const py::list& nodes) : nodes_(nodes) {
       const auto below = numbers_.find(node_of(entry));
       inputs_.push_back(below == numbers_.end() ? number_outside(entry)
                                                 : number_inside(below->second, entry));
+    }
+    first_inputs_.push_back(static_cast<uint32_t>(inputs_.size()));
+  }
+}
+
+FlatGraph::FlatGraph(const FlatGraph& whole, const std::vector<uint32_t>& order)
+    : nodes_(order.size()), facts_(whole.facts_) {
+  std::vector<uint32_t> numbers(whole.n_entries(), kOutside);  // by those of the whole
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    nodes_[i] = py::handle(whole.node(order[i]));
+    numbers_.emplace(node(i), i);
+    kinds_.push_back(whole.kinds_[order[i]]);
+    first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
+    for (uint32_t o = whole.first_output(order[i]); o < whole.first_output(order[i] + 1); ++o) {
+      numbers[o] = static_cast<uint32_t>(makers_.size());
+      makers_.push_back(i);
+    }
+  }
+  first_outputs_.push_back(static_cast<uint32_t>(makers_.size()));
+  first_inputs_.push_back(0);
+  for (const uint32_t i : order) {
+    for (const uint32_t* e = whole.inputs_begin(i); e != whole.inputs_end(i); ++e) {
+      if (numbers[*e] == kOutside) numbers[*e] = number_outside(whole.entry(*e).ptr());
+      inputs_.push_back(numbers[*e]);
     }
     first_inputs_.push_back(static_cast<uint32_t>(inputs_.size()));
   }
@@ -163,6 +197,30 @@ py::object FlatGraph::entry(uint32_t number) const {
 py::list FlatGraph::outside() const {
   py::list result;
   for (const py::object& entry : outside_entries_) result.append(entry);
+  return result;
+}
+
+py::list FlatGraph::kinds() const {
+  py::list result;
+  for (const py::object& facts : *facts_) result.append(facts);
+  return result;
+}
+
+py::list FlatGraph::variables() const {
+  py::list result;
+  for (uint32_t i = 0; i < n_nodes(); ++i) {
+    if (is_variable(i)) result.append(py::handle(node(i)));
+  }
+  return result;
+}
+
+py::list FlatGraph::select(const py::function& ask) const {
+  std::vector<bool> wanted;
+  for (const py::object& facts : *facts_) wanted.push_back(ask(facts).cast<bool>());
+  py::list result;
+  for (uint32_t i = 0; i < n_nodes(); ++i) {
+    if (!is_variable(i) && wanted[kinds_[i]]) result.append(py::handle(node(i)));
+  }
   return result;
 }
 

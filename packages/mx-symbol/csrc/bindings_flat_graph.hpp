@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -50,12 +51,19 @@ struct PlaceHash {
 class FlatGraph {
  public:
   explicit FlatGraph(const py::list& nodes);
+  // Some nodes of another graph, by number, in an order.
+  FlatGraph(const FlatGraph& whole, const std::vector<uint32_t>& order);
 
-  size_t n_nodes() const noexcept { return facts_.size(); }
+  size_t n_nodes() const noexcept { return kinds_.size(); }
   size_t n_entries() const noexcept { return makers_.size(); }
   PyObject* node(uint32_t i) const noexcept { return PyTuple_GET_ITEM(nodes_.ptr(), i); }
+  // Nodes of one operator with equal parameters are of one kind, and have one object of facts; kOutside for a variable.
+  uint32_t kind(uint32_t i) const noexcept { return kinds_[i]; }
+  bool is_variable(uint32_t i) const noexcept { return kinds_[i] == kOutside; }
+  size_t n_kinds() const noexcept { return facts_->size(); }
+  PyObject* facts_of_kind(uint32_t kind) const noexcept { return (*facts_)[kind].ptr(); }
   // Null for a variable.
-  PyObject* facts(uint32_t i) const noexcept { return facts_[i].ptr(); }
+  PyObject* facts(uint32_t i) const noexcept { return is_variable(i) ? nullptr : facts_of_kind(kinds_[i]); }
   // The first output of a node; that of the node behind the last is the first entry from outside.
   uint32_t first_output(uint32_t i) const noexcept { return first_outputs_[i]; }
   const uint32_t* inputs_begin(uint32_t i) const noexcept { return inputs_.data() + first_inputs_[i]; }
@@ -69,6 +77,11 @@ class FlatGraph {
   const py::tuple& nodes() const noexcept { return nodes_; }
   // Those that are read of nodes which are not here, by number.
   py::list outside() const;
+  // The facts of every kind.
+  py::list kinds() const;
+  py::list variables() const;
+  // The nodes with an operator of which `ask` says so, given their facts; it is asked once per kind.
+  py::list select(const py::function& ask) const;
 
  private:
   // Raises PluginError for an output that the node does not have.
@@ -76,7 +89,8 @@ class FlatGraph {
   uint32_t number_outside(PyObject* entry);
 
   py::tuple nodes_;
-  std::vector<py::object> facts_;
+  std::vector<uint32_t> kinds_;                           // per node
+  std::shared_ptr<const std::vector<py::object>> facts_;  // per kind
   std::vector<uint32_t> first_outputs_, first_inputs_, inputs_, makers_;
   std::unordered_map<PyObject*, uint32_t> numbers_;  // of nodes
   std::unordered_map<Place, uint32_t, PlaceHash> outside_;

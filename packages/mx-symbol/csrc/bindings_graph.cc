@@ -4,9 +4,9 @@
 #include "bindings_graph.hpp"
 
 #include "bindings_flat_graph.hpp"
-#include "fusion.hpp"
-#include "mx_core/gil.hpp"
+#include "mx_core/pybind_holder.hpp"
 
+#include <memory>
 #include <numeric>
 #include <queue>
 #include <string>
@@ -171,10 +171,10 @@ std::vector<int64_t> times_of(const FlatGraph& graph, const py::dict& given) {
 }
 
 // Nodes of a graph in the order in which they run: of those whose inputs are there, the one with the least key
-// (backward, late, time, number).  `order` has all nodes, inputs before users; late is what computes forward and does
+// (backward, late, time, number).  `graph` has all nodes, inputs before users; late is what computes forward and does
 // not have the attribute `mark`.  Variables count as nodes but are not in the result.
-py::tuple scheduled(const py::list& order, const py::frozenset& forward, const py::dict& times, const py::str& mark) {
-  const FlatGraph graph(order);
+std::shared_ptr<FlatGraph> scheduled(const FlatGraph& graph, const py::frozenset& forward, const py::dict& times,
+                                     const py::str& mark) {
   const auto n = static_cast<uint32_t>(graph.n_nodes());
   if (graph.n_entries() != graph.first_output(n)) {
     throw py::value_error("[scheduled] a node reads one that is not in the order");
@@ -191,7 +191,7 @@ py::tuple scheduled(const py::list& order, const py::frozenset& forward, const p
       ++waiting[i];
     }
     backward[i] = forward.contains(py::handle(graph.node(i))) ? 0 : 1;
-    late[i] = graph.facts(i) != nullptr && backward[i] == 0 && !has_attribute(graph.node(i), mark) ? 1 : 0;
+    late[i] = !graph.is_variable(i) && backward[i] == 0 && !has_attribute(graph.node(i), mark) ? 1 : 0;
   }
   using Key = std::tuple<uint8_t, uint8_t, int64_t, uint32_t>;
   std::priority_queue<Key, std::vector<Key>, std::greater<Key>> ready;
@@ -199,95 +199,17 @@ py::tuple scheduled(const py::list& order, const py::frozenset& forward, const p
   for (uint32_t i = 0; i < n; ++i) {
     if (waiting[i] == 0) push(i);
   }
-  py::list result;
+  std::vector<uint32_t> order;
+  order.reserve(n);
   while (!ready.empty()) {
     const uint32_t i = std::get<3>(ready.top());
     ready.pop();
-    if (graph.facts(i) != nullptr) result.append(py::handle(graph.node(i)));
+    if (!graph.is_variable(i)) order.push_back(i);
     for (const uint32_t user : users[i]) {
       if (--waiting[user] == 0) push(user);
     }
   }
-  return py::tuple(result);
-}
-
-// What every entry is, by number; borrowed from the table.
-std::vector<PyObject*> specs_by_number(const FlatGraph& graph, const py::dict& specs) {
-  std::vector<PyObject*> found(graph.n_entries());
-  for (uint32_t i = 0; i < graph.n_entries(); ++i) {
-    const py::object entry = graph.entry(i);
-    found[i] = PyDict_GetItemWithError(specs.ptr(), entry.ptr());
-    if (found[i] == nullptr && PyErr_Occurred() == nullptr) PyErr_SetObject(PyExc_KeyError, entry.ptr());
-    if (found[i] == nullptr) throw py::error_already_set();
-  }
-  return found;
-}
-
-// What fusion has to know of the nodes of a schedule.  `values` tells how many values an operator adds to a kernel, of
-// its facts; `kind` tells the kind of a node, and is asked once for nodes of one signature without attributes.
-FusionGraph described(const FlatGraph& flat, const py::dict& specs, const py::frozenset& forward,
-                      const py::function& values, const py::function& kind) {
-  const std::vector<PyObject*> known = specs_by_number(flat, specs);
-  FusionGraph graph;
-  graph.nodes.resize(flat.n_nodes());
-  graph.makers.resize(flat.n_entries());
-  graph.heads.resize(flat.n_entries());
-  for (uint32_t i = 0; i < flat.n_entries(); ++i) graph.makers[i] = flat.maker(i);
-  std::unordered_map<PyObject*, uint32_t> values_of;
-  Signatures signatures;
-  std::vector<int32_t> kinds;
-  std::vector<const void*> signature;
-  for (uint32_t i = 0; i < flat.n_nodes(); ++i) {
-    FusionNode& node = graph.nodes[i];
-    const py::handle object = flat.node(i);
-    node.inputs.assign(flat.inputs_begin(i), flat.inputs_end(i));
-    for (uint32_t o = flat.first_output(i); o < flat.first_output(i + 1); ++o) node.outputs.push_back(o);
-    const auto [place, fresh] = values_of.try_emplace(flat.facts(i), 0);
-    if (fresh) place->second = values(py::handle(flat.facts(i))).cast<uint32_t>();
-    node.values = place->second;
-    if (node.values == 0 || node.inputs.empty()) continue;
-    if (has_attributes(object.ptr())) {
-      node.kind = kind(object).cast<int32_t>();
-      continue;
-    }
-    signature.assign({flat.facts(i), forward.contains(object) ? object.ptr()->ob_type : nullptr});
-    for (const uint32_t entry : node.inputs) signature.push_back(known[entry]);
-    const auto [number, unknown] = signatures.number(signature);
-    if (unknown) kinds.push_back(kind(object).cast<int32_t>());
-    node.kind = kinds[number];
-  }
-  return graph;
-}
-
-// The nodes of each group, what it reads and what is read of it as (member, index), and its wiring.
-py::list find_fusion_groups(const FlatGraph& flat, const py::dict& specs, const py::frozenset& forward,
-                            const py::function& values, const py::function& kind, const py::list& heads,
-                            const std::tuple<size_t, size_t, size_t>& kernel, uint32_t span, size_t searched) {
-  FusionGraph graph = described(flat, specs, forward, values, kind);
-  for (const py::handle head : heads) {
-    const uint32_t number = flat.number(head.ptr());
-    if (number != kOutside) graph.heads[number] = true;  // else a variable that nobody reads
-  }
-  const FusionLimits limits{std::get<0>(kernel), std::get<1>(kernel), std::get<2>(kernel), span, searched};
-  std::vector<FusionGroup> groups;
-  {
-    const GilRelease released;
-    groups = fusion_groups(graph, limits);
-  }
-  const auto places = [](const std::vector<FusionGroup::Place>& list) {
-    py::list result;
-    for (const FusionGroup::Place& place : list) result.append(py::make_tuple(place.member, place.index));
-    return result;
-  };
-  py::list result;
-  for (const FusionGroup& group : groups) {
-    py::list members;
-    for (const uint32_t member : group.members) members.append(py::handle(flat.node(member)));
-    py::tuple wiring(group.wiring.size());
-    for (size_t i = 0; i < group.wiring.size(); ++i) wiring[i] = py::int_(group.wiring[i]);
-    result.append(py::make_tuple(members, places(group.inputs), places(group.outputs), wiring));
-  }
-  return result;
+  return std::make_shared<FlatGraph>(graph, order);
 }
 
 // Pairs (node, earlier node that computes the same).  `ask` tells of a node whether it is pure, and whether that holds
@@ -339,14 +261,14 @@ py::list duplicates(const FlatGraph& graph, const py::frozenset& forward, const 
 void bind_graph(py::module_& module) {
   module.def("topological_order", &topological_order, py::arg("heads"),
              "Every node that some need, inputs before users; depth first in the order of heads and inputs.");
-  module.def("scheduled", &scheduled, py::arg("order"), py::arg("forward"), py::arg("times"), py::arg("mark"),
+  module.def("scheduled",
+             [](const FlatGraph& graph, const py::frozenset& forward, const py::dict& times, const py::str& mark) {
+               return mx::new_object(scheduled(graph, forward, times, mark));
+             },
+             py::arg("graph"), py::arg("forward"), py::arg("times"), py::arg("mark"),
              "The nodes with an operator, each after its inputs: forward first, of it those with the mark, by time.");
   module.def("replaced", &replaced, py::arg("heads"), py::arg("mapping"), py::arg("copy"),
              "Heads of a graph in which entries are replaced; copy(node, inputs) makes nodes that read others then.");
-  module.def("fusion_groups", &find_fusion_groups, py::arg("graph"), py::arg("specs"), py::arg("forward"),
-             py::arg("values"), py::arg("kind"), py::arg("heads"), py::arg("kernel"), py::arg("span"),
-             py::arg("searched"),
-             "Nodes of a schedule that become one kernel, group by group: (nodes, inputs, outputs, wiring).");
   module.def("duplicates", &duplicates, py::arg("graph"), py::arg("forward"), py::arg("ask"), py::arg("group"),
              "Pairs (node, earlier node that computes the same) of a schedule.");
 }

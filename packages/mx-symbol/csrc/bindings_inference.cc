@@ -81,6 +81,10 @@ void bind_inference(py::module_& module) {
            py::arg("nodes"))
       .def_property_readonly("nodes", &FlatGraph::nodes, "As given.")
       .def_property_readonly("outside", &FlatGraph::outside, "The entries that are read of other nodes.")
+      .def_property_readonly("kinds", &FlatGraph::kinds, "The facts of its operators with their parameters, each once.")
+      .def_property_readonly("variables", &FlatGraph::variables, "The nodes without an operator, in order.")
+      .def("select", &FlatGraph::select, py::arg("ask"),
+           "The nodes with an operator of which ask(facts) says so, in order; asked once for nodes that are alike.")
       .def_property_readonly("n_entries", &FlatGraph::n_entries, "How many numbers there are.")
       .def("number",
            [](const FlatGraph& graph, const py::object& entry) {

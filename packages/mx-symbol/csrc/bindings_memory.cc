@@ -3,31 +3,165 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+#include "blocks.hpp"
+#include "made_once.hpp"
 #include "mx_core/gil.hpp"
-#include "placement.hpp"
+#include "mx_core/pybind_holder.hpp"
 
 namespace mx::symbol {
 namespace {
 
 namespace py = pybind11;
 
-std::pair<std::vector<uint64_t>, uint64_t> place_blocks(
-    const std::vector<std::tuple<int64_t, int64_t, uint64_t>>& given, uint64_t live, size_t greedy_blocks,
-    uint32_t rounds) {
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+std::pair<std::vector<uint64_t>, uint64_t> place_blocks(const std::vector<Block>& blocks, uint64_t live,
+                                                        size_t greedy_blocks, uint32_t rounds) {
   const GilRelease released;
-  std::vector<Block> blocks;
-  blocks.reserve(given.size());
-  for (const auto& [birth, death, size] : given) blocks.push_back({birth, death, size});
   Offsets placed = place(blocks, live, {greedy_blocks, rounds});
   return {std::move(placed.of), placed.total};
 }
 
+// What the steps take that wait for each other, however many run side by side; microseconds.
+double longest_path(const py::sequence& steps, const std::vector<double>& takes, std::optional<size_t> n_forward) {
+  std::unordered_map<uint32_t, double> written;  // when each value is there
+  std::vector<double> ends;
+  double barrier = 0, last = 0;
+  for (const py::handle item : steps) {
+    const auto step = py::reinterpret_borrow<py::tuple>(item);
+    if (n_forward && ends.size() == *n_forward) barrier = last;
+    double begin = barrier;
+    for (const py::handle value : step[0]) {
+      const auto found = written.find(value.cast<uint32_t>());
+      if (found != written.end()) begin = std::max(begin, found->second);
+    }
+    for (const py::handle earlier : step[3]) begin = std::max(begin, ends.at(earlier.cast<size_t>()));
+    ends.push_back(begin + takes.at(ends.size()));
+    for (const py::handle value : step[1]) written[value.cast<uint32_t>()] = ends.back();
+    last = std::max(last, ends.back());
+  }
+  return last;
+}
+
+// The class of a value's place, see mx_symbol/memory/plan.py.
+PyTypeObject* placement_type() {
+  static const py::object* type = nullptr;
+  const auto find = [] { return py::object(py::module_::import("mx_symbol.memory.plan").attr("Placement")); };
+  return reinterpret_cast<PyTypeObject*>(made_once(type, find).ptr());
+}
+
+// The blocks of a schedule as Python gives it.
+class Blocks {
+ public:
+  // `steps`: (reads, writes, pairs that may share memory, …).  `hosts`: external values whose memory others may use,
+  // and from which step on.  `may_take_over`: None, or a function of (value, step).
+  Blocks(const py::sequence& steps, const std::vector<uint64_t>& sizes, const py::iterable& external,
+         const py::dict& hosts, const py::object& may_take_over) {
+    std::vector<Value> values;
+    for (const uint64_t bytes : sizes) values.push_back({bytes});
+    for (const py::handle value : external) values.at(value.cast<size_t>()).external = true;
+    for (const auto& [value, step] : hosts) values.at(value.cast<size_t>()).hosts_from = step.cast<int64_t>();
+    std::vector<PlanStep> made;
+    made.reserve(steps.size());
+    for (const py::handle item : steps) {
+      const auto step = py::reinterpret_borrow<py::tuple>(item);
+      made.push_back({step[0].cast<std::vector<uint32_t>>(), step[1].cast<std::vector<uint32_t>>(),
+                      pairs_of(py::object(step[2]))});
+    }
+    MayTakeOver ask;
+    if (!may_take_over.is_none()) {
+      ask = [&](uint32_t value, uint32_t time) { return may_take_over(value, time).cast<bool>(); };
+    }
+    sizes_ = sizes;
+    shared_ = share_blocks(made, values, ask);
+  }
+
+  uint64_t live() const noexcept { return shared_.live; }
+
+  std::vector<Block> in_arena() const {
+    std::vector<Block> found;
+    for (const SharedBlock& shared : shared_.blocks) {
+      if (shared.host < 0) found.push_back(shared.block);
+    }
+    return found;
+  }
+
+  // (values, bytes, birth, death) of those in the arena.
+  py::list described() const {
+    py::list found;
+    for (const auto& [values, block, host] : shared_.blocks) {
+      if (host < 0) found.append(py::make_tuple(values, block.size, block.birth, block.death));
+    }
+    return found;
+  }
+
+  // Where each value lies and when it is alive, from the offsets of the blocks in the arena.
+  py::dict placements(const std::vector<uint64_t>& offsets) const {
+    py::dict table;
+    size_t next = 0;
+    PyTypeObject* const type = placement_type();
+    for (size_t number = 0; number < shared_.blocks.size(); ++number) {
+      const SharedBlock& shared = shared_.blocks[number];
+      const uint64_t offset = shared.host < 0 ? offsets.at(next++) : 0;
+      for (const uint32_t value : shared.values) {
+        const Lifetime& life = shared_.lifetimes[value];
+        const py::int_ key(value);
+        const py::int_ members[] = {key, number, offset, sizes_[value], life.birth,
+                                    std::max(life.birth, life.last_read), shared.host};
+        PyObject* place = type->tp_alloc(type, std::size(members));
+        if (place == nullptr) throw py::error_already_set();
+        for (size_t i = 0; i < std::size(members); ++i) {
+          PyTuple_SET_ITEM(place, static_cast<Py_ssize_t>(i), Py_NewRef(members[i].ptr()));
+        }
+        table[key] = py::reinterpret_steal<py::object>(place);
+      }
+    }
+    return table;
+  }
+
+ private:
+  // Steps that are alike have one object, which is read once.
+  const Pairs* pairs_of(const py::object& given) {
+    const auto [place, fresh] = known_.try_emplace(given.ptr(), nullptr);
+    if (fresh) {
+      held_.append(given);
+      pairs_.push_back(given.cast<Pairs>());
+      std::sort(pairs_.back().begin(), pairs_.back().end());
+      place->second = &pairs_.back();
+    }
+    return place->second;
+  }
+
+  py::list held_;
+  std::deque<Pairs> pairs_;
+  std::unordered_map<PyObject*, const Pairs*> known_;
+  std::vector<uint64_t> sizes_;
+  SharedBlocks shared_;
+};
+
 }  // namespace
 
 void bind_memory(py::module_& module) {
-  module.def("place", &place_blocks, py::arg("blocks"), py::arg("live"), py::arg("greedy_blocks"),
-             py::arg("rounds"),
-             "Offsets of blocks (birth, death, bytes), which come by birth, and the size of the arena.");
+  module.def("longest_path", &longest_path, py::arg("steps"), py::arg("microseconds"), py::arg("n_forward"),
+             "What the steps take that wait for each other, however many run side by side.");
+  py::class_<Blocks>(module, "Blocks", py::module_local(), "Values of a schedule that share memory.")
+      .def("__init__",
+           mx::init<std::unique_ptr<Blocks>, py::sequence, std::vector<uint64_t>, py::iterable, py::dict, py::object>(),
+           py::detail::is_new_style_constructor(), py::arg("steps"), py::arg("sizes"), py::arg("external"),
+           py::arg("hosts"), py::arg("may_take_over") = py::none())
+      .def_property_readonly("live", &Blocks::live, "The largest sum of sizes in the arena that are alive at one step.")
+      .def_property_readonly("in_arena", &Blocks::described, "(values, bytes, birth, death) of each, by birth.")
+      .def("place",
+           [](const Blocks& blocks, size_t greedy_blocks, uint32_t rounds) {
+             return place_blocks(blocks.in_arena(), blocks.live(), greedy_blocks, rounds);
+           },
+           py::arg("greedy_blocks"), py::arg("rounds"), "Offsets of those in the arena, and its size.")
+      .def("placements", &Blocks::placements, py::arg("offsets"), "Where each value lies, by number.");
 }
 
 }  // namespace mx::symbol

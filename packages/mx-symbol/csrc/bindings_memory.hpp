@@ -5,7 +5,7 @@
 
 namespace mx::symbol {
 
-// Adds the placement of blocks to the module.
+// Adds what plans memory to the module.
 void bind_memory(pybind11::module_& module);
 
 }  // namespace mx::symbol

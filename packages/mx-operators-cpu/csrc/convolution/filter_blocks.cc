@@ -40,13 +40,18 @@ std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDe
   if (!std::equal(extents.begin() + 1, extents.end(), padded.begin() + 1)) return std::nullopt;
   const std::vector<int64_t> from = offsets(extents, rows.get_strides()), to = offsets(extents, packed.get_strides());
   const auto n = static_cast<int64_t>(from.size());
-  if (rows.get_strides()[0] != n || *std::max_element(from.begin(), from.end()) != n - 1) return std::nullopt;
+  if (n == 0 || rows.get_strides()[0] != n || *std::max_element(from.begin(), from.end()) != n - 1) return std::nullopt;
   FilterBlocks made{extents[0], widths[0], packed.get_strides()[0], {}};
-  for (size_t i = 0; i < from.size(); ++i) made.moves.push_back({from[i], to[i]});
-  const int64_t together = kTile * n / std::max<int64_t>(extents[1], 1);
-  std::sort(made.moves.begin(), made.moves.end(), [&](const auto& a, const auto& b) {
-    return std::pair(a.from / together, a.to) < std::pair(b.from / together, b.to);
-  });
+  made.moves.reserve(from.size());
+  const int64_t channels = extents[1], taps = n / channels;
+  for (int64_t first = 0; first < channels; first += kTile) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t channel = first; channel < std::min(channels, first + kTile); ++channel) {
+        const auto i = static_cast<size_t>(channel * taps + tap);
+        made.moves.push_back({from[i], to[i]});
+      }
+    }
+  }
   return made;
 }
 

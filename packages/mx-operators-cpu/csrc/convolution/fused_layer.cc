@@ -2,12 +2,14 @@
 #include "convolution/fused_layer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <string_view>
 
 #include "convolution/convolution_shape.hpp"
 #include "convolution/filter_blocks.hpp"
 #include "onednn/primitive_program.hpp"
+#include "onednn/recent.hpp"
 #include "convolution/winograd_steps.hpp"
 
 namespace mx::cpu {
@@ -45,6 +47,9 @@ dnnl::primitive_attr attributes(const FusedOptions& o, Residual residual, const 
 // Names the order of filters that Winograd's algorithm reads, where others begin with a type.
 constexpr int64_t kFilterPoints = -1;
 
+// Layers, with what follows them, whose descriptors are kept.
+constexpr size_t kRecentDescriptors = 128;
+
 // A few rows are bound by reading the weight, which plain loops do as well.
 constexpr int64_t kFewRows = 4;
 
@@ -71,9 +76,14 @@ struct FusedProblem {
   // With the weight in the order that the primitive likes best, or as it is.  Throws Unsupported where oneDNN has
   // nothing but its reference, hundreds of times slower than a layer and an addition of their own.
   Descriptor descriptor(const FusedOptions& o, Residual residual, bool free) const {
-    const Descriptor made = any_descriptor(o, residual, free);
-    if (std::string_view(made.impl_info_str()).substr(0, 3) == "ref") throw Unsupported{};
-    return made;
+    // oneDNN tries implementations and blockings, and compiling a graph asks several times: whether a layer can be
+    // fused, what order its weight should have, how that is packed, and how it runs then.
+    static auto* const recent = new Recent<Descriptor>(kRecentDescriptors);
+    return recent->get(key(o, residual, free), [&] {
+      Descriptor made = any_descriptor(o, residual, free);
+      if (std::string_view(made.impl_info_str()).substr(0, 3) == "ref") throw Unsupported{};
+      return made;
+    });
   }
 
   std::unique_ptr<ConvolutionShape> shape;  // null: a product
@@ -81,6 +91,33 @@ struct FusedProblem {
   Cost cost;
 
  private:
+  // All that `any_descriptor` depends on.
+  std::vector<int64_t> key(const FusedOptions& o, Residual residual, bool free) const {
+    std::vector<int64_t> made = {team_size(), static_cast<int64_t>(residual), free, shape == nullptr};
+    const auto append = [&](const Dims& list) {
+      made.push_back(static_cast<int64_t>(list.size()));
+      made.insert(made.end(), list.begin(), list.end());
+    };
+    for (const MemoryDesc* tensor : {&data, &weight, &bias, &out}) {
+      append(tensor->get_dims());
+      append(tensor->get_ndims() == 0 ? Dims{} : tensor->get_strides());
+      made.push_back(static_cast<int64_t>(tensor->get_data_type()));
+    }
+    if (shape != nullptr) {
+      for (const Dims* list : {&shape->window.stride, &shape->window.dilate, &shape->window.pad, &shape->pad_end}) {
+        append(*list);
+      }
+      made.push_back(static_cast<int64_t>(shape->kind));
+    }
+    append(Dims(o.activation.begin(), o.activation.end()));
+    for (const double value : {o.alpha, o.beta}) {
+      int64_t bits = 0;
+      std::memcpy(&bits, &value, sizeof bits);
+      made.push_back(bits);
+    }
+    return made;
+  }
+
   Descriptor any_descriptor(const FusedOptions& o, Residual residual, bool free) const {
     const dnnl::primitive_attr attr = attributes(o, residual, out);
     const MemoryDesc w = free ? any_layout(weight) : weight;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from mx_core.kernels import TensorSpec
@@ -7,6 +7,7 @@ from mx_core.operator import Operator, Params
 from mx_symbol.graph.facts import Facts
 from mx_symbol.graph.gradient import Recipe
 from mx_symbol.graph.node import Entry, Node
+from mx_symbol.memory.plan import Placement, Step
 
 T = TypeVar("T")
 
@@ -18,6 +19,11 @@ class FlatGraph:
     def nodes(self) -> tuple[Node, ...]: ...
     @property
     def outside(self) -> list[Entry]: ...
+    @property
+    def kinds(self) -> list[Facts]: ...
+    @property
+    def variables(self) -> list[Node]: ...
+    def select(self, ask: Callable[[Facts], bool]) -> list[Node]: ...
     @property
     def n_entries(self) -> int: ...
     def number(self, entry: Entry) -> int: ...
@@ -57,9 +63,7 @@ def gradient(
     chained: int,
 ) -> tuple[list[Entry | None], list[Node]]: ...
 def topological_order(heads: Iterable[Node]) -> list[Node]: ...
-def scheduled(
-    order: list[Node], forward: frozenset[Node], times: dict[Node, int], mark: str
-) -> tuple[Node, ...]: ...
+def scheduled(graph: FlatGraph, forward: frozenset[Node], times: dict[Node, int], mark: str) -> FlatGraph: ...
 def replaced(
     heads: list[Entry], mapping: dict[Entry, Entry], copy: Callable[[Node, list[Entry]], Node]
 ) -> list[Entry]: ...
@@ -73,13 +77,66 @@ def fusion_groups(
     kernel: tuple[int, int, int],
     span: int,
     searched: int,
-) -> list[tuple[list[Node], list[tuple[int, int]], list[tuple[int, int]], tuple[int, ...]]]: ...
+) -> list[tuple[int, list[Node], list[Entry], list[Entry]]]: ...
 def duplicates(
     graph: FlatGraph, forward: frozenset[Node], ask: Callable[[Node], tuple[bool, bool]], group: str
 ) -> list[tuple[Node, Node]]: ...
-def place(
-    blocks: Sequence[tuple[int, int, int]], live: int, greedy_blocks: int, rounds: int
-) -> tuple[list[int], int]: ...
+def add_nodes(
+    program: Program,
+    schedule: FlatSchedule,
+    order: Sequence[int],
+    calls: list[Any],
+    microseconds: Sequence[float],
+    arrays: dict[Entry, int],
+    arena: int,
+    placements: dict[int, Placement],
+    adds: set[Entry],
+    item_size: Callable[[int], int],
+    is_train: bool,
+    mark: str,
+) -> None: ...
+
+class FlatSchedule:
+    """Threads: belongs to the one that compiles."""
+
+    def __init__(
+        self,
+        graph: FlatGraph,
+        specs: dict[Entry, TensorSpec],
+        kept: Iterable[Entry],
+        after: Sequence[tuple[int, ...]],
+    ) -> None: ...
+    @property
+    def values(self) -> dict[Entry, int]: ...
+    @property
+    def names(self) -> dict[int, str]: ...
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+    @property
+    def signatures(self) -> list[int]: ...
+    @property
+    def firsts(self) -> list[int]: ...
+    def touched(self, external: Collection[Entry]) -> list[Entry]: ...
+
+def longest_path(steps: Sequence[Step], microseconds: Sequence[float], n_forward: int | None) -> float: ...
+
+class Blocks:
+    """Threads: belongs to the one that compiles."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        sizes: Sequence[int],
+        external: Iterable[int],
+        hosts: dict[int, int],
+        may_take_over: Callable[[int, int], bool] | None = None,
+    ) -> None: ...
+    @property
+    def live(self) -> int: ...
+    @property
+    def in_arena(self) -> list[tuple[list[int], int, int, int]]: ...
+    def place(self, greedy_blocks: int, rounds: int) -> tuple[list[int], int]: ...
+    def placements(self, offsets: Sequence[int]) -> dict[int, Placement]: ...
 
 class Program:
     """Threads: one builds it; once sealed, any may bind it."""

@@ -10,6 +10,8 @@ from mx_core.context import cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
 from mx_symbol import AttrScope, sym
+from mx_symbol._core import FlatGraph
+from mx_symbol.graph import topological_order
 from mx_symbol.memory.check import check_plan
 from mx_symbol.passes.bound_graph import build
 from mx_symbol.runtime.devices import Devices
@@ -87,7 +89,8 @@ def test_head_gradients_are_taken_where_the_outputs_lie(grad_req, names):
     with AttrScope(ctx_group="two"):
         heads = sym.tanh(below, name="t").entries
     graph = build(heads, {"a": (2,)}, {"a": 0}, {"a": grad_req})
-    placed = Devices(heads, cpu(0), GROUPS).bound_with_copies(graph, {"a": cpu(1)})
+    whole = FlatGraph(topological_order(entry.node for entry in heads))
+    placed = Devices(whole, cpu(0), GROUPS).bound_with_copies(graph, {"a": cpu(1)})
     assert [node.name for node in placed.schedule] == names
 
 

@@ -118,27 +118,39 @@ def pack_weights(graph: Graph) -> Graph:
     if not graph.context.device_type.startswith("cpu"):
         return graph
     mapping: dict[Entry, Entry] = {}
+    known: dict[
+        tuple[KernelCall, bool, bool], tuple[PackParam, Params] | None
+    ] = {}  # networks repeat their layers
     for node in graph.find("_fused_Convolution", "_fused_FullyConnected"):
         weight = node.inputs[1]
         if node.params.packed or not (weight.node.is_variable or PREPARED in weight.node.attrs):
             continue
         assert node.op is not None
         outputs = graph.outputs_of(node)
-        call = _call(graph, node, outputs, graph.context)
-        described = _described(call)
-        size = described.packed_size()
-        if not size:
-            continue
         source = _channels_first(weight)
         sources = _before_scaling(graph, source)
-        order = described.packed_format()
-        params = PackParam(call, size, order, source is not weight, len(sources) > 1)
+        alike = (_call(graph, node, outputs, graph.context), source is not weight, len(sources) > 1)
+        if alike not in known:
+            known[alike] = _packing(*alike)
+        packing = known[alike]
+        if packing is None:
+            continue
+        params, layer_params = packing
         packed = graph.apply(PACK, sources, f"{weight.node.name}_packed", params, {PREPARED: "1"})[0]
         inputs = (node.inputs[0], packed, *node.inputs[2:])
-        packing = node.params.replace(packed=graph.specs[weight].shape)
-        made = graph.apply(node.op, inputs, node.name, packing, node.attrs)
+        made = graph.apply(node.op, inputs, node.name, layer_params, node.attrs)
         mapping.update(zip(outputs, made, strict=True))
     return graph.replace(mapping)
+
+
+def _packing(call: KernelCall, channels_first: bool, scaled: bool) -> tuple[PackParam, Params] | None:
+    """Parameters of the packing and of the layer that reads a packed weight; None where no primitive has an order."""
+    described = _described(call)
+    size = described.packed_size()
+    if not size:
+        return None
+    params = PackParam(call, size, described.packed_format(), channels_first, scaled)
+    return params, call.params.replace(packed=call.inputs[1].shape)
 
 
 def _channels_first(weight: Entry) -> Entry:

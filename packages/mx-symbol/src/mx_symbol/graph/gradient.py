@@ -57,7 +57,10 @@ class GradientGraph:
 
 
 def gradient_graph(
-    heads: Sequence[Entry], head_grads: Sequence[Entry | None], variables: Sequence[Node]
+    heads: Sequence[Entry],
+    head_grads: Sequence[Entry | None],
+    variables: Sequence[Node],
+    whole: FlatGraph | None = None,
 ) -> GradientGraph:
     """Gradients of Σ headᵢ · head_gradᵢ.
 
@@ -66,8 +69,9 @@ def gradient_graph(
     heads : outputs of the forward graph
     head_grads : one per head; None is zero
     variables : what to differentiate by
+    whole : all nodes that the heads need, inputs before users, where they are at hand
     """
-    graph = FlatGraph(topological_order(entry.node for entry in heads))
+    graph = FlatGraph(topological_order(entry.node for entry in heads)) if whole is None else whole
 
     def zeros(like: Entry) -> Node:
         return _made("zeros_like", (like,), like.node, "_zero_grad")

@@ -67,6 +67,11 @@ def open_shape(node: Node) -> PartialShape | None:
     return tuple(-1 if extent == 0 else extent for extent in shape)
 
 
+def open_nodes(graph: FlatGraph) -> list[Node]:
+    """The nodes of which `open_shape` tells something."""
+    return [node for node in graph.select(lambda facts: not facts.inputs) if open_shape(node) is not None]
+
+
 def _type_rule(
     node: Node, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
 ) -> tuple[Sequence[int | None], Sequence[int | None]]:
@@ -101,12 +106,11 @@ def shape_inference(
     ShapeError  contradiction; names operator, node, argument and both shapes
     """
     state = _inference(graph, _shape_rule, _merge_shapes, known)
-    for node in graph.nodes:
-        if node.is_variable:
-            shape = given.get(node.name)
-            if shape is None and "__shape__" in node.attrs:
-                shape = legacy_in(parse_shape(node.attrs["__shape__"], node.name))
-            state.assign(Entry(node), shape)
+    for node in graph.variables:
+        shape = given.get(node.name)
+        if shape is None and "__shape__" in node.attrs:
+            shape = legacy_in(parse_shape(node.attrs["__shape__"], node.name))
+        state.assign(Entry(node), shape)
     state.run()
     return state
 
@@ -127,7 +131,7 @@ def type_inference(
     DTypeError  contradiction; names operator, node, argument and both types
     """
     state = _inference(graph, _type_rule, _merge_types, known)
-    variables = [node for node in graph.nodes if node.is_variable]
+    variables = graph.variables
     for node in variables:
         code = given.get(node.name)
         if code is None and "__dtype__" in node.attrs:

@@ -67,6 +67,10 @@ class Graph:
     is_train : operators behave as in training
     times : the place in the schedule that a node asks for
     kernels : those that passes have asked for; the graphs that are made of this one share them
+
+    Parameters
+    ----------
+    whole : all nodes that the heads need, inputs before users, where they are at hand
     """
 
     def __init__(
@@ -78,13 +82,16 @@ class Graph:
         is_train: bool = False,
         times: dict[Node, int] | None = None,
         kernels: Kernels | None = None,
+        whole: FlatGraph | None = None,
     ) -> None:
         self.outputs = tuple(outputs)
         self.grads = tuple(grads)
         self.specs = specs
         self.context = context
         self.is_train = is_train
-        self.times = times if times is not None else self._topological_times()
+        if whole is not None:
+            self.whole = whole
+        self.times = {node: i for i, node in enumerate(self.whole.nodes)} if times is None else times
         self.kernels = Kernels() if kernels is None else kernels
 
     @property
@@ -98,24 +105,29 @@ class Graph:
         return frozenset(self.heads)
 
     @cached_property
+    def whole(self) -> FlatGraph:
+        """All nodes that the heads need in numbers, variables included, inputs before users."""
+        return FlatGraph(topological_order(entry.node for entry in self.heads))
+
+    @cached_property
     def forward(self) -> frozenset[Node]:
         """The nodes that the outputs need, variables included."""
+        if not self.grads:
+            return frozenset(self.whole.nodes)
         return frozenset(topological_order(entry.node for entry in self.outputs))
 
     @cached_property
     def variables(self) -> frozenset[Node]:
         """The variables that the heads need."""
-        order = topological_order(entry.node for entry in self.heads)
-        return frozenset([node for node in order if node.op is None])
+        return frozenset(self.whole.variables)
 
-    @cached_property
+    @property
     def nodes(self) -> tuple[Node, ...]:
         """Applications of operators in the order in which they run: forward, then backward.
 
         Nodes that passes made stand where the ones they replace stood, or just before their readers.
         """
-        order = topological_order(entry.node for entry in self.heads)
-        return _core.scheduled(order, self.forward, self.times, PREPARED)
+        return self.flat.nodes
 
     @cached_property
     def readers(self) -> dict[Entry, list[tuple[Node, int]]]:
@@ -133,23 +145,12 @@ class Graph:
     @cached_property
     def flat(self) -> FlatGraph:
         """The nodes in numbers."""
-        return FlatGraph(list(self.nodes))
-
-    @cached_property
-    def by_operator(self) -> dict[str, list[Node]]:
-        """The nodes of every operator, in order."""
-        table: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            assert node.op is not None
-            table.setdefault(node.op.name, []).append(node)
-        return table
+        return _core.scheduled(self.whole, self.forward, self.times, PREPARED)
 
     def find(self, *names: str) -> Iterator[Node]:
         """Applications of the operators of these names, in order."""
-        present = [self.by_operator[name] for name in dict.fromkeys(names) if name in self.by_operator]
-        if len(present) < 2:
-            return iter(present[0] if present else ())
-        return (node for node in self.nodes if node.op is not None and node.op.name in names)
+        wanted = frozenset(names)
+        return iter(self.flat.select(lambda facts: facts.op.name in wanted))
 
     def only_reader(self, entry: Entry) -> tuple[Node, int] | None:
         """The one node that reads an entry, if it is one and the entry is no head."""
@@ -224,9 +225,6 @@ class Graph:
         heads = _core.replaced(list(self.heads), dict(mapping), copy)
         n = len(self.outputs)
         return Graph(heads[:n], heads[n:], specs, self.context, self.is_train, times, self.kernels)
-
-    def _topological_times(self) -> dict[Node, int]:
-        return {node: i for i, node in enumerate(topological_order(e.node for e in self.heads))}
 
 
 #: parameters by operator and values: passes ask for the same again and again

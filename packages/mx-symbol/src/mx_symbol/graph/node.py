@@ -185,6 +185,7 @@ def auxiliary_variables(order: Iterable[Node]) -> set[Node]:
     return {
         node.inputs[i].node
         for node in order
-        for i in node.mutated
+        if node.op is not None
+        for i in node.facts.mutated
         if i < len(node.inputs) and node.inputs[i].node.is_variable
     }

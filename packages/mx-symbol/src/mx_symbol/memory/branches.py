@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mx_symbol._core import longest_path
 from mx_symbol.memory.order import Order
 from mx_symbol.memory.plan import Step
 
@@ -75,23 +76,8 @@ def may_pay(
     The kernels keep all cores busy as it is, or most steps wait for each other.
     """
     times = [_time(m, cores) for m in microseconds]
-    least = max(sum(microseconds) / cores, _longest_path(steps, times, n_forward))
+    least = max(sum(microseconds) / cores, longest_path(steps, times, n_forward))
     return cores > 1 and least < MARGIN * sum(times)
-
-
-def _longest_path(steps: Sequence[Step], times: Sequence[float], n_forward: int | None) -> float:
-    """What the steps take that wait for each other, however many run side by side."""
-    written: dict[int, float] = {}  # when each value is there
-    ends: list[float] = []
-    barrier = last = 0.0
-    for time, step in enumerate(steps):
-        if time == n_forward:
-            barrier = last
-        begin = max([written.get(v, 0.0) for v in step.reads] + [ends[t] for t in step.after], default=0.0)
-        ends.append(max(begin, barrier) + times[time])
-        written.update(dict.fromkeys(step.writes, ends[-1]))
-        last = max(last, ends[-1])
-    return last
 
 
 def _time(microseconds: float, threads: int) -> float:

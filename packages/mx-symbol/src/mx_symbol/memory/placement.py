@@ -25,8 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mx_symbol import _core
-from mx_symbol.memory.plan import MemoryPlan, Placement, Step
+from mx_symbol._core import Blocks
+from mx_symbol.memory.plan import MemoryPlan, Step
 
 #: offsets are multiples of this many bytes
 ALIGNMENT = 64
@@ -42,14 +42,12 @@ RANGES = 256
 class _Block:
     """Values that share memory one after the other."""
 
-    values: list[int]
     size: int
     birth: int
     death: int
+    first: int  # the steps that must run before the block is written, as bits
+    users: int  # the steps that touch it, as bits
     offset: int = 0
-    host: int = -1
-    first: int = 0  # the steps that must run before the block is written, as bits
-    users: int = 0  # the steps that touch it, as bits
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,10 @@ class DataFlow:
 
     before: Sequence[int]
     users: Sequence[int]
+
+    def may_take_over(self, value: int, time: int) -> bool:
+        """True when a value's other users have run before a step in every order."""
+        return not self.users[value] & ~(self.before[time] | 1 << time)
 
 
 def plan_memory(
@@ -83,153 +85,37 @@ def plan_memory(
     hosts : those of them whose memory may be used before they are written, and from which step on
     flow : given, values share memory only where data flow orders those who touch them
     """
-    deaths = _last_reads(steps, len(sizes))
-    blocks = _blocks(steps, sizes, external, hosts, deaths, flow)
-    planned = [block for block in blocks if block.host < 0]
-    live = _largest_live_set(planned, len(steps))
-    total = _place(planned, live, flow is not None)
-    placements = {}
-    for number, block in enumerate(blocks):
-        for value in block.values:
-            birth, death = deaths[value]
-            placements[value] = Placement(
-                value, number, block.offset, sizes[value], birth, max(birth, death), block.host
-            )
-    naive = sum(_aligned(sizes[value]) for value in placements)
-    return MemoryPlan(placements, total, naive, live)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _last_reads(steps: Sequence[Step], n_values: int) -> list[tuple[int, int]]:
-    """Per value the step that writes it and the last one that reads it (−1: none)."""
-    births, deaths = [-1] * n_values, [-1] * n_values
-    for time, step in enumerate(steps):
-        for value in step.writes:
-            births[value] = time
-        for value in step.reads:
-            deaths[value] = time
-    return list(zip(births, deaths, strict=True))
-
-
-def _blocks(
-    steps: Sequence[Step],
-    sizes: Sequence[int],
-    external: frozenset[int],
-    hosts: Mapping[int, int],
-    times: Sequence[tuple[int, int]],
-    flow: DataFlow | None,
-) -> list[_Block]:
-    """One block per value, except where an output takes over the block of an input.
-
-    A block that an external value takes over lies in its memory: nothing else does until then, because
-    an external value is written once.
-    """
-    blocks: list[_Block] = []
-    owner: dict[int, _Block] = {}
-    known: dict[int, dict[int, set[int]]] = {}  # by identity of the pairs, which steps that are alike share
-    for time, step in enumerate(steps):
-        taken: set[int] = set()
-        allowed = known.get(id(step.inplace))
-        if allowed is None:
-            allowed = known[id(step.inplace)] = _takers(step.inplace)
-        for position, value in enumerate(step.writes):
-            if value in external and value not in hosts:
-                continue
-            donor = _donor(step, position, allowed.get(position), sizes, times, time, owner, taken)
-            if donor is not None and flow is not None and not _all_before(flow, donor, time):
-                donor = None
-            if value in external:
-                if donor is not None and owner[donor].birth >= hosts[value]:
-                    taken.add(donor)
-                    owner[donor].host = value
-                continue
-            death = max(time, times[value][1])
-            if donor is None:
-                block = _Block([value], _aligned(sizes[value]), time, death)
-                block.first = 0 if flow is None else flow.before[time]
-                blocks.append(block)
-            else:
-                taken.add(donor)
-                block = owner[donor]
-                block.values.append(value)
-                block.death = death
-            if flow is not None:
-                block.users |= flow.users[value]
-            owner[value] = block
-    return blocks
-
-
-def _takers(pairs: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
-    """The inputs whose memory each output may take over."""
-    allowed: dict[int, set[int]] = {}
-    for i, o in pairs:
-        allowed.setdefault(o, set()).add(i)
-    return allowed
-
-
-def _all_before(flow: DataFlow, value: int, time: int) -> bool:
-    """True when a value's other users have run before a step in every order."""
-    return not flow.users[value] & ~(flow.before[time] | 1 << time)
-
-
-def _donor(
-    step: Step,
-    position: int,
-    allowed: set[int] | None,
-    sizes: Sequence[int],
-    times: Sequence[tuple[int, int]],
-    time: int,
-    owner: dict[int, _Block],
-    taken: set[int],
-) -> int | None:
-    """The one of the allowed inputs whose memory output `position` takes over, or None."""
-    if allowed is None:
-        return None
-    target = step.writes[position]
-    for i in sorted(allowed):
-        value = step.reads[i]
-        if (
-            value in owner
-            and value not in taken
-            and times[value][1] == time
-            and sizes[value] == sizes[target]
-            # another position that reads the same memory must tolerate the overwriting too
-            and all(j in allowed for j, other in enumerate(step.reads) if other == value)
-        ):
-            return value
-    return None
+    shared = Blocks(steps, sizes, external, dict(hosts), None if flow is None else flow.may_take_over)
+    if flow is None:
+        offsets, total = shared.place(max(GREEDY_LIMIT, 0), ROUNDS)
+    else:
+        offsets, total = _placed_by_flow(shared, flow)
+    placements = shared.placements(offsets)
+    naive = sum([-(-place.size // ALIGNMENT) * ALIGNMENT for place in placements.values()])
+    return MemoryPlan(placements, total, naive, shared.live)
 
 
 def _in_some_order(a: _Block, b: _Block) -> bool:
     return bool(a.users & ~b.first and b.users & ~a.first)
 
 
-def _place(blocks: Sequence[_Block], live: int, by_flow: bool) -> int:
-    """Gives every block an offset; returns the size of the arena, which is no less than `live`."""
-    if by_flow:
-        return _place_by_flow(blocks, live)
-    lives = [(block.birth, block.death, block.size) for block in blocks]
-    offsets, total = _core.place(lives, live, max(GREEDY_LIMIT, 0), ROUNDS)
-    for block, offset in zip(blocks, offsets, strict=True):
-        block.offset = offset
-    return total
-
-
-def _place_by_flow(blocks: Sequence[_Block], live: int) -> int:
+def _placed_by_flow(shared: Blocks, flow: DataFlow) -> tuple[list[int], int]:
+    """Offsets of the blocks, and the size of the arena."""
+    blocks: list[_Block] = []
+    for values, size, birth, death in shared.in_arena:
+        users = 0
+        for value in values:
+            users |= flow.users[value]
+        blocks.append(_Block(size, birth, death, flow.before[birth], users))
     best = _best_ordered_fit(blocks)
     offsets = [block.offset for block in blocks]
     if len(blocks) <= GREEDY_LIMIT:
         for total in _greedy_totals(blocks):
             if total < best:
                 best, offsets = total, [block.offset for block in blocks]
-            if best <= live:
+            if best <= shared.live:
                 break
-    for block, offset in zip(blocks, offsets, strict=True):
-        block.offset = offset
-    return best
+    return offsets, best
 
 
 def _greedy_totals(blocks: Sequence[_Block]) -> Iterator[int]:
@@ -289,15 +175,3 @@ def _greedy(order: Sequence[_Block]) -> int:
         placed.insert(index, block)
         total = max(total, offset + block.size)
     return total
-
-
-def _largest_live_set(blocks: Sequence[_Block], n_steps: int) -> int:
-    change = [0] * (n_steps + 1)
-    for block in blocks:
-        change[block.birth] += block.size
-        change[block.death + 1] -= block.size
-    largest = live = 0
-    for delta in change:
-        live += delta
-        largest = max(largest, live)
-    return largest

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mx_core.graph import PREPARED
-from mx_core.kernels import TensorSpec
+from mx_symbol._core import FlatGraph, FlatSchedule
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.branches import Branch, make_branches, may_pay, pays
@@ -39,6 +39,7 @@ class Schedule:
     Attributes
     ----------
     nodes : in the order in which they run
+    flat : the same in numbers
     n_forward : nodes of the forward part
     steps : the nodes as the planner sees them
     microseconds : about what each node takes
@@ -51,6 +52,7 @@ class Schedule:
     """
 
     nodes: tuple[Node, ...]
+    flat: FlatSchedule
     n_forward: int
     steps: tuple[Step, ...]
     microseconds: tuple[float, ...]
@@ -60,27 +62,6 @@ class Schedule:
     prepared: tuple[Entry, ...]
     plan: MemoryPlan
     branches: tuple[Branch, ...] = ()
-
-    def taking_over(self, time: int) -> frozenset[int]:
-        """The values written by a step that take over the memory of one that it reads."""
-        step, places = self.steps[time], self.plan.placements
-        if not step.inplace:
-            return frozenset()
-        ending = {
-            i: place
-            for i, value in enumerate(step.reads)
-            if (place := places.get(value)) is not None and place.death == time
-        }
-        found = set()
-        for i, o in step.inplace:
-            donor = ending.get(i)
-            if donor is None:
-                continue
-            value = step.writes[o]
-            place = places.get(value)
-            if donor.host == value if place is None else donor.storage == place.storage:
-                found.add(value)
-        return frozenset(found)
 
 
 def prepared_entries(nodes: Sequence[Node]) -> tuple[Entry, ...]:
@@ -103,41 +84,26 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     kept = {*graph.heads, *prepared}
     if with_backward:
         kept.update(graph.grads.values())
-    read: set[Entry] = set()
-    for node in nodes:
-        unread = node.facts.unread
-        read.update([e for i, e in enumerate(node.inputs) if i not in unread] if unread else node.inputs)
-    known: dict[int, int] = {}  # bytes by identity of what the graph holds
-    values: dict[Entry, int] = {}
-    sizes: list[int] = []
-    names: dict[int, str] = {}
-    for node in nodes:
-        for i, output in enumerate(node.facts.outputs):
-            entry = Entry(node, i)
-            if entry in read or entry in kept:
-                values[entry] = number = len(sizes)
-                names[number] = f"{node.name}_{output}"
-                spec = graph.specs[entry]
-                n_bytes = known.get(id(spec))
-                if n_bytes is None:
-                    n_bytes = known[id(spec)] = bytes_of(spec)
-                sizes.append(n_bytes)
+    flat_graph = FlatGraph(list(nodes))
+    flat = FlatSchedule(flat_graph, graph.specs, kept, _state_order(flat_graph))
+    values, steps = flat.values, flat.steps
+    specs = [graph.specs[entry] for entry in values]
+    n_bytes = {key: bytes_of(spec) for key, spec in {id(spec): spec for spec in specs}.items()}
+    sizes = [n_bytes[id(spec)] for spec in specs]
     external = frozenset(values[entry] for entry in kept if entry in values)
-    after = _state_order(nodes)
-    pairs: dict[object, tuple[tuple[int, int], ...]] = {}
-    steps = tuple([_step(node, values, after[time], pairs) for time, node in enumerate(nodes)])
     written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
     n_forward = graph.n_forward if with_backward else None
-    estimates = _estimates(nodes, graph.specs)
+    each = [microseconds(nodes[first], graph.specs) for first in flat.firsts]
+    estimates = tuple([each[signature] for signature in flat.signatures])
     takes = [0.0 if PREPARED in node.attrs else time for node, time in zip(nodes, estimates, strict=True)]
     planning = graph.planning
     order = Order(steps, n_forward) if _needs_order(planning, takes, steps, n_forward) else None
     flow = None
     if order is not None and planning.memory_mode == "most_parallel":
         flow = DataFlow(order.before, masks_of(users_of(steps, len(sizes))))
-    plan = replace(plan_memory(steps, sizes, external, hosts, flow), names=names, n_forward=n_forward)
+    plan = replace(plan_memory(steps, sizes, external, hosts, flow), names=flat.names, n_forward=n_forward)
     branches: tuple[Branch, ...] = ()
     if order is not None and planning.branches != "never" and planning.cores > 1:
         edges = reuse_edges(steps, plan, order)
@@ -149,21 +115,8 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
             plan = replace(plan, edges=edges)
     n_forward = min(graph.n_forward, len(nodes))
     return Schedule(
-        nodes, n_forward, steps, estimates, values, tuple(sizes), external, prepared, plan, branches
+        nodes, flat, n_forward, steps, estimates, values, tuple(sizes), external, prepared, plan, branches
     )
-
-
-def _estimates(nodes: Sequence[Node], specs: Mapping[Entry, TensorSpec]) -> tuple[float, ...]:
-    """What each node takes, microseconds; worked out once for nodes of one signature."""
-    known: dict[tuple[object, ...], float] = {}
-    found: list[float] = []
-    for node in nodes:
-        outputs = [specs[Entry(node, i)] for i in range(len(node.facts.outputs))]
-        signature = (node.facts, *[id(specs[entry]) for entry in node.inputs], *map(id, outputs))
-        if signature not in known:
-            known[signature] = microseconds(node, specs)
-        found.append(known[signature])
-    return tuple(found)
 
 
 def _needs_order(
@@ -179,15 +132,16 @@ def _needs_order(
     return may_pay(microseconds, planning.cores, steps, n_forward)
 
 
-def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+def _state_order(graph: FlatGraph) -> list[tuple[int, ...]]:
     """Per node the earlier ones that write a state it reads, or touch one that it writes."""
-    states = {node.inputs[i].node for node in nodes for i in node.facts.mutated}
+    changing = graph.select(lambda facts: bool(facts.mutated))
+    states = {node.inputs[i].node for node in changing for i in node.facts.mutated}
     if not states:
-        return [()] * len(nodes)
+        return [()] * len(graph.nodes)
     result: list[tuple[int, ...]] = []
     writers: dict[Node, int] = {}
     readers: dict[Node, list[int]] = {}
-    for time, node in enumerate(nodes):
+    for time, node in enumerate(graph.nodes):
         after: list[int] = []
         for i, entry in enumerate(node.inputs):
             state = entry.node
@@ -202,35 +156,3 @@ def _state_order(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
                 readers.setdefault(state, []).append(time)
         result.append(tuple(sorted({t for t in after if t != time})))
     return result
-
-
-def _step(
-    node: Node,
-    values: dict[Entry, int],
-    after: tuple[int, ...],
-    pairs: dict[object, tuple[tuple[int, int], ...]],
-) -> Step:
-    """A node in numbers; `pairs` has what may share memory in nodes that are alike."""
-    facts = node.facts
-    unread = facts.unread
-    reads: list[int] = []
-    positions: dict[int, int] = {}
-    for i, entry in enumerate(node.inputs):
-        value = values.get(entry)
-        if value is not None and i not in unread:
-            positions[i] = len(reads)
-            reads.append(value)
-    writes: list[int] = []
-    outputs: dict[int, int] = {}
-    for i in range(len(facts.outputs)):
-        value = values.get(Entry(node, i))
-        if value is not None:
-            outputs[i] = len(writes)
-            writes.append(value)
-    alike = (facts, tuple(positions), tuple(outputs))
-    inplace = pairs.get(alike)
-    if inplace is None:
-        inplace = pairs[alike] = tuple(
-            (positions[i], outputs[o]) for i, o in facts.inplace if i in positions and o in outputs
-        )
-    return Step(tuple(reads), tuple(writes), inplace, after)

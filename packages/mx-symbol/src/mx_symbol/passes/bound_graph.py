@@ -15,13 +15,13 @@ from mx_core.graph import PREPARED
 from mx_core.kernels import TensorSpec
 from mx_symbol._core import FlatGraph, Inference, specs_of
 from mx_symbol.graph import Entry, Node, auxiliary_variables, rewrite, topological_order
-from mx_symbol.graph.facts import spec_of
+from mx_symbol.graph.facts import Facts, spec_of
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.infer import (
     PartialShape,
     complete,
     legacy_out,
-    open_shape,
+    open_nodes,
     shape_inference,
     type_inference,
 )
@@ -66,23 +66,26 @@ class BoundGraph:
     kernels: Kernels = field(default_factory=Kernels)
 
 
-def variables_of(order: Sequence[Node]) -> tuple[dict[str, Node], dict[str, Node]]:
+def variables_of(graph: FlatGraph) -> tuple[dict[str, Node], dict[str, Node]]:
     """Arguments and auxiliary states by name.
 
     Raises
     ------
     MXNetError  two variables have one name
     """
-    aux = auxiliary_variables(order)
+    aux = auxiliary_variables(graph.select(_mutates))
     tables: tuple[dict[str, Node], dict[str, Node]] = ({}, {})
-    for node in order:
-        if node.is_variable:
-            if node.name in tables[0] or node.name in tables[1]:
-                raise MXNetError(
-                    f"[bind] two variables are named {node.name!r}; names of a bound graph are unique"
-                )
-            tables[node in aux][node.name] = node
+    for node in graph.variables:
+        if node.name in tables[0] or node.name in tables[1]:
+            raise MXNetError(
+                f"[bind] two variables are named {node.name!r}; names of a bound graph are unique"
+            )
+        tables[node in aux][node.name] = node
     return tables
+
+
+def _mutates(facts: Facts) -> bool:
+    return bool(facts.mutated)
 
 
 def build(
@@ -94,6 +97,7 @@ def build(
     passes: Passes | None = None,
     observe: Observer | None = None,
     planning: Planning | None = None,
+    whole: FlatGraph | None = None,
 ) -> BoundGraph:
     """Infers every shape and type, runs the passes of stage `graph` and adds the gradient graph.
 
@@ -105,61 +109,71 @@ def build(
     passes : which graph passes run; by default those that MX_PASSES says
     observe : sees the graph before and after every pass
     planning : of memory and branches; by default what the environment says
+    whole : the nodes of a graph that `closed_graph` made
 
     Raises
     ------
     ShapeError, DTypeError  contradiction, or something that cannot be inferred
     """
-    heads = closed_shapes(heads, shapes)
-    original = topological_order(entry.node for entry in heads)
-    arguments, auxiliaries = variables_of(original)
+    if whole is None:
+        heads, whole = closed_graph(heads, shapes)
+    arguments, auxiliaries = variables_of(whole)
     chosen = Passes.parse() if passes is None else passes
     place = Context("cpu") if context is None else context
     planned = Planning.parse(context=place) if planning is None else planning
-    specs = _specs(original, shapes, types)
-    before = Graph(heads, (), specs, place)
+    specs = _specs(whole, shapes, types)
+    before = Graph(heads, (), specs, place, whole=whole)
     after = run_stage(before, "graph", chosen, observe)
     heads = own_outputs(after, before.outputs)
-    order = topological_order(entry.node for entry in heads)
-    needed = set(order)
-    order += [node for node in original if node.is_variable and node not in needed]
-    forward = [node for node in order if node.op is not None]
+    if heads == after.outputs:
+        whole = after.whole
+    else:
+        whole = FlatGraph(topological_order(entry.node for entry in heads))
+    forward = [node for node in whole.nodes if node.op is not None]
     wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
     if not wanted:
         return BoundGraph(
             heads, tuple(forward), len(forward), arguments, auxiliaries, (), {}, {}, after.specs, chosen, planned
         )  # fmt: skip
     head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(heads))]
-    made = gradient_graph(heads, [Entry(n) for n in head_grads], [arguments[n] for n in wanted])
+    made = gradient_graph(heads, [Entry(n) for n in head_grads], [arguments[n] for n in wanted], whole)
     named = {name: entry for name, entry in zip(wanted, made.grads, strict=True) if entry is not None}
     reqs = {name: grad_req[name] for name in wanted}
     backward = made.nodes
     named, extra = own_gradients(heads, named, reqs, backward, arguments)
-    users = {entry.node for node in (*backward, *extra) for entry in node.inputs}
-    used = tuple(node if node in users else None for node in head_grads)
-    schedule = (*forward, *backward, *extra)
+    gradients = FlatGraph([*backward, *extra])
+    read = {entry.node for entry in gradients.outside}
+    used = tuple(node if node in read else None for node in head_grads)
     known = dict(after.specs)
     for node in (
         *arguments.values(),
         *auxiliaries.values(),
     ):  # a pass may have removed the last reader of one
         known.setdefault(Entry(node), specs[Entry(node)])
-    known.update((Entry(n), known[head]) for n, head in zip(head_grads, heads, strict=True) if n in users)
-    specs = known | _gradient_specs((*backward, *extra), known, named, arguments)
+    known.update((Entry(n), known[head]) for n, head in zip(head_grads, heads, strict=True) if n in read)
+    known.update(_gradient_specs(gradients, known, named, arguments))
+    schedule = (*forward, *gradients.nodes)
     return BoundGraph(
-        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, specs, chosen, planned
+        tuple(heads), schedule, len(forward), arguments, auxiliaries, used, named, reqs, known, chosen, planned
     )  # fmt: skip
 
 
-def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | None]) -> tuple[Entry, ...]:
-    """The graph in which `zeros((0, 3))` has the shape that its use tells; without one it is empty."""
-    order = topological_order(entry.node for entry in heads)
-    if all(open_shape(node) is None for node in order):
-        return tuple(heads)
-    known = shape_inference(FlatGraph(order), shapes)
+def closed_graph(
+    heads: Sequence[Entry], shapes: Mapping[str, PartialShape | None], whole: FlatGraph | None = None
+) -> tuple[tuple[Entry, ...], FlatGraph]:
+    """The graph in which `zeros((0, 3))` has the shape that its use tells, and its nodes; without one it is empty.
+
+    `whole` has the nodes of the given graph, where they are at hand.
+    """
+    if whole is None:
+        whole = FlatGraph(topological_order(entry.node for entry in heads))
+    open_ones = frozenset(open_nodes(whole))
+    if not open_ones:
+        return tuple(heads), whole
+    known = shape_inference(whole, shapes)
 
     def closed(node: Node, _: list[Entry]) -> list[Entry] | None:
-        if open_shape(node) is None:
+        if node not in open_ones:
             return None
         assert node.op is not None and node.params is not None
         shape = legacy_out(known.get(Entry(node)))
@@ -167,7 +181,8 @@ def closed_shapes(heads: Sequence[Entry], shapes: Mapping[str, PartialShape | No
         made.params = node.op.Param.parse({**node.params.attrs(), "shape": shape}, op=node.op.name)
         return [Entry(made)]
 
-    return tuple(rewrite(heads, closed))
+    made = tuple(rewrite(heads, closed))
+    return made, FlatGraph(topological_order(entry.node for entry in made))
 
 
 def optimized(
@@ -186,9 +201,10 @@ def optimized(
         after = run_stage(after, "inference", graph.passes, observe)
     after = run_stage(after, "program", graph.passes, observe)
     heads = own_outputs(after, before.outputs)
-    forward_nodes = set(topological_order(entry.node for entry in heads))
-    forward = [node for node in Graph(heads, (), after.specs, context, is_train, after.times).nodes]
-    backward = [node for node in after.nodes if node not in forward_nodes]
+    outputs = after
+    if heads != after.outputs or grads:
+        outputs = Graph(heads, (), after.specs, context, is_train, after.times)
+    forward, backward = outputs.nodes, [node for node in after.nodes if node not in outputs.forward]
     reqs = dict(graph.grad_req) if with_backward else {}
     named = dict(zip(graph.grads, after.grads, strict=True)) if with_backward else {}
     named, extra = own_gradients(heads, named, reqs, backward, graph.arguments)
@@ -228,13 +244,11 @@ def own_gradients(
 
     A zero gradient is written as zeros, and forgotten where it would be added.
     """
-    readers: dict[Entry, int] = {}
-    for node in backward:
-        for entry in node.inputs:
-            readers[entry] = readers.get(entry, 0) + 1
-    for entry, count in Counter(grads.values()).items():
-        if count > 1:  # all but one of these arguments will read it
-            readers[entry] = readers.get(entry, 0) + count - 1
+    read: set[Entry] = set()
+    if "add" in grad_req.values():
+        read.update(entry for node in backward for entry in node.inputs)
+        # Of several arguments with one gradient all but one will read it.
+        read.update(entry for entry, count in Counter(grads.values()).items() if count > 1)
     taken = set(heads)
     made = set(backward)
     result: dict[str, Entry] = {}
@@ -247,7 +261,7 @@ def own_gradients(
         if found is None:
             own = apply_plain("zeros_like", (Entry(arguments[name]),), f"{name}_zero_grad")
             extra.append(own.node)
-        elif found.node not in made or found in taken or (req == "add" and readers.get(found)):
+        elif found.node not in made or found in taken or (req == "add" and found in read):
             own = apply_plain("_copy", (found,), f"{name}_grad_copy")
             extra.append(own.node)
         else:
@@ -258,25 +272,23 @@ def own_gradients(
 
 
 def _specs(
-    order: Sequence[Node],
+    graph: FlatGraph,
     shapes: Mapping[str, PartialShape | None],
     types: Mapping[str, int | None],
 ) -> dict[Entry, TensorSpec]:
     """Shape and type of every entry of a forward graph."""
-    graph = FlatGraph(list(order))
     dims = shape_inference(graph, shapes)
-    for node in order:
-        if not node.inputs and open_shape(node) is not None:
-            p: Any = node.params
-            if not complete(dims.get(Entry(node))):
-                dims.assign(Entry(node), p.shape)
+    for node in open_nodes(graph):
+        p: Any = node.params
+        if not complete(dims.get(Entry(node))):
+            dims.assign(Entry(node), p.shape)
     dims.run()
-    refuse_unknown(order, dims)
+    refuse_unknown(graph, dims)
     return _complete(dims, type_inference(graph, types, FLOAT32))
 
 
 def _gradient_specs(
-    order: Sequence[Node],
+    graph: FlatGraph,
     specs: dict[Entry, TensorSpec],
     grads: Mapping[str, Entry],
     arguments: Mapping[str, Node],
@@ -285,7 +297,6 @@ def _gradient_specs(
 
     The gradient of an argument has its shape and type, whether or not the rules can tell.
     """
-    graph = FlatGraph(list(order))
     found = _forward_specs(graph, specs)
     if found is not None and all(found[entry] == specs[Entry(arguments[n])] for n, entry in grads.items()):
         return found
@@ -322,12 +333,12 @@ def _complete(dims: Inference[PartialShape], codes: Inference[int]) -> dict[Entr
     return specs_of(dims, codes, make)
 
 
-def refuse_unknown(order: Sequence[Node], dims: Inference[PartialShape]) -> None:
+def refuse_unknown(graph: FlatGraph, dims: Inference[PartialShape]) -> None:
     """ShapeError if the shape of a variable is not known."""
     unknown = [
         f"{node.name}: {legacy_out(dims.get(Entry(node)))}"
-        for node in order
-        if node.is_variable and not complete(dims.get(Entry(node)))
+        for node in graph.variables
+        if not complete(dims.get(Entry(node)))
     ]
     if unknown:
         raise ShapeError(

@@ -53,7 +53,7 @@ class _Region:
 
     def run(self) -> Graph:
         """The graph with its regions moved."""
-        if not any(name in self._graph.by_operator for name in ("Convolution", "_backward_Convolution")):
+        if not any(self._graph.find("Convolution", "_backward_Convolution")):
             return self._graph
         inside: dict[Entry, Entry] = {}  # what the region computes
         read = set(self._graph.head_set)  # outside of it

@@ -8,8 +8,9 @@ group and comes back. Forward and backward nodes stay apart, since they run apar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
@@ -35,10 +36,20 @@ _DOUBLE = frozenset((dtypes.code("float64"),))
 
 def fuse(graph: Graph) -> Graph:
     """Neighbouring elementwise operators of one shape become `_fused` nodes."""
-    kernels = _Kernels(graph)
+    known: dict[
+        int, FusedParams | None
+    ] = {}  # deep networks repeat themselves, so groups of one structure share it
     mapping: dict[Entry, Entry] = {}
     for group in _groups(graph):
-        mapping.update(kernels.fused(group))
+        if group.structure not in known:
+            known[group.structure] = _params(graph, group)
+        params = known[group.structure]
+        if params is None:
+            continue  # each alone may have a kernel where all together have none
+        last = group.members[-1]
+        attrs = {k: v for k, v in last.attrs.items() if k in ("__ctx_group__", PREPARED)}
+        made = graph.apply(FUSED, group.inputs, last.name, params, attrs)
+        mapping.update(zip(group.outputs, made, strict=True))
     return graph.replace(mapping)
 
 
@@ -47,17 +58,15 @@ class _Group(NamedTuple):
 
     Attributes
     ----------
+    structure : a number; groups that compute the same of values of the same shapes and types have the same
     members : in the order in which they run
     inputs, outputs : what they read from outside, and what is read of them outside
-    places : per output the number of the member and which of its outputs it is
-    wiring : what each input of each member is: `inputs` are numbered first, then the outputs of the members
     """
 
+    structure: int
     members: list[Node]
     inputs: list[Entry]
     outputs: list[Entry]
-    places: tuple[tuple[int, int], ...]
-    wiring: tuple[int, ...]
 
 
 def _groups(graph: Graph) -> Iterator[_Group]:
@@ -75,10 +84,7 @@ def _groups(graph: Graph) -> Iterator[_Group]:
         graph.flat, graph.specs, graph.forward, _values, kind, list(graph.heads),
         (MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES), MOST_SPAN, SEARCH_LIMIT,
     )  # fmt: skip
-    for members, inputs, outputs, wiring in found:
-        read = [members[member].inputs[index] for member, index in inputs]
-        written = [Entry(members[member], index) for member, index in outputs]
-        yield _Group(members, read, written, tuple(outputs), wiring)
+    return itertools.starmap(_Group, found)
 
 
 def _computed(graph: Graph, node: Node) -> object:
@@ -100,45 +106,21 @@ def _values(facts: Facts) -> int:
     return 0 if e is None else e.n_scalars + len(e.constants) + len(e.instructions) + len(e.outputs)
 
 
-class _Kernels:
-    """The fused operators of a graph. Deep networks repeat themselves, so groups of one structure share one."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._known: dict[Any, FusedParams | None] = {}
-
-    def fused(self, group: _Group) -> dict[Entry, Entry]:
-        """The entries of a group and those of the node that replaces it; empty where no kernel takes it."""
-        graph, last = self._graph, group.members[-1]
-        specs = graph.specs
-        read = tuple([id(specs[entry]) for entry in group.inputs])  # the graph holds the specs
-        # Equal for groups that compute the same of values of the same shapes and types.
-        key = (tuple([node.facts for node in group.members]), group.wiring, group.places, read)
-        if key not in self._known:
-            self._known[key] = self._params(group)
-        params = self._known[key]
-        if params is None:
-            return {}  # each alone may have a kernel where all together have none
-        attrs = {k: v for k, v in last.attrs.items() if k in ("__ctx_group__", PREPARED)}
-        made = graph.apply(FUSED, group.inputs, last.name, params, attrs)
-        return dict(zip(group.outputs, made, strict=True))
-
-    def _params(self, group: _Group) -> FusedParams | None:
-        """The parameters of the fused operator, or None without a kernel for it."""
-        graph = self._graph
-        members, inputs, outputs = group.members, group.inputs, group.outputs
-        scalars = [s for node in members if node.params is not None for s in node.params.scalars]
-        builder = Builder(len(inputs), len(scalars))
-        values = {entry: builder.input(i) for i, entry in enumerate(inputs)}
-        n_scalars = 0
-        for node in members:
-            n_scalars = _inline(graph, node, builder, values, n_scalars)
-        expression = builder.finish([values[entry] for entry in outputs])
-        types = [graph.specs[entry].dtype for entry in outputs]
-        names = [node.op.name for node in members if node.op is not None]
-        params = FusedParams(expression, scalars, types, names)
-        read, written = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
-        return params if graph.has_kernel(FUSED, params, read, written) else None
+def _params(graph: Graph, group: _Group) -> FusedParams | None:
+    """The parameters of the fused operator, or None without a kernel for it."""
+    members, inputs, outputs = group.members, group.inputs, group.outputs
+    scalars = [s for node in members if node.params is not None for s in node.params.scalars]
+    builder = Builder(len(inputs), len(scalars))
+    values = {entry: builder.input(i) for i, entry in enumerate(inputs)}
+    n_scalars = 0
+    for node in members:
+        n_scalars = _inline(graph, node, builder, values, n_scalars)
+    expression = builder.finish([values[entry] for entry in outputs])
+    types = [graph.specs[entry].dtype for entry in outputs]
+    names = [node.op.name for node in members if node.op is not None]
+    params = FusedParams(expression, scalars, types, names)
+    read, written = [graph.specs[entry] for entry in inputs], [graph.specs[entry] for entry in outputs]
+    return params if graph.has_kernel(FUSED, params, read, written) else None
 
 
 def _inline(graph: Graph, node: Node, builder: Builder, values: dict[Entry, Traced], n_scalars: int) -> int:

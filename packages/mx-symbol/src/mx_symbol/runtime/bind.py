@@ -10,17 +10,18 @@ from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import NDArray
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import PartialShape, check_names, legacy_in, shape_of
 from mx_symbol.graph.planning import Planning
 from mx_symbol.passes import Passes
-from mx_symbol.passes.bound_graph import BoundGraph, build, closed_shapes, variables_of
+from mx_symbol.passes.bound_graph import BoundGraph, build, closed_graph, variables_of
 from mx_symbol.runtime.arguments import Arrays, check_fits, named_arrays, named_gradients, requests_of
 from mx_symbol.runtime.devices import Devices
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.runtime.partitioned_executor import PartitionedExecutor, build_partitions
-from mx_symbol.runtime.partitions import is_dynamic
+from mx_symbol.runtime.partitions import has_dynamic, is_dynamic
 from mx_symbol.runtime.placed_executor import PlacedExecutor
 from mx_symbol.runtime.pool import Pool
 from mx_symbol.runtime.program import Arena
@@ -70,7 +71,8 @@ def bind(
     """
     place = _place(ctx)
     planning = _planning(place, memory_mode, branches, memory_budget)
-    arguments, auxiliaries = variables_of(symbol.nodes)
+    whole = FlatGraph(symbol.nodes)
+    arguments, auxiliaries = variables_of(whole)
     arg_table = named_arrays(args, list(arguments), "args")
     aux_table = named_arrays(aux_states if aux_states is not None else {}, list(auxiliaries), "aux_states")
     grads = named_gradients(args_grad, list(arguments))
@@ -78,7 +80,7 @@ def bind(
     requests = {n: r for n, r in requests.items() if grads.get(n) is not None and r != "null"}
     everything = {**arg_table, **aux_table}
     graph, devices = planned_graph(
-        symbol,
+        symbol, whole,
         {name: tuple(array.shape) for name, array in everything.items()},
         {name: dtypes.code(array.dtype) for name, array in everything.items()},
         requests, place, Passes.parse(passes), group2ctx or {},
@@ -131,12 +133,14 @@ def simple_bind(
     for name, stype in (stype_dict or {}).items():
         if stype != "default":
             raise MXNetError(f"[simple_bind] {name}: storage type {stype!r} cannot be bound")
-    arguments, _ = variables_of(symbol.nodes)
-    check_names(kwargs, symbol.list_inputs(), "simple_bind")
-    check_names(type_dict or {}, symbol.list_inputs(), "simple_bind")
+    whole = FlatGraph(symbol.nodes)
+    arguments, _ = variables_of(whole)
+    names = [node.name for node in whole.variables]
+    check_names(kwargs, names, "simple_bind")
+    check_names(type_dict or {}, names, "simple_bind")
     requests = requests_of(grad_req, list(arguments))
     graph, devices = planned_graph(
-        symbol,
+        symbol, whole,
         {name: legacy_in(shape_of(shape, f"simple_bind {name}")) for name, shape in kwargs.items()},
         {
             name: dtypes.code(kind, f"[simple_bind] type_dict {name}") for name, kind in (type_dict or {}).items()
@@ -173,6 +177,7 @@ def _place(ctx: Context | None) -> Context:
 
 def planned_graph(
     symbol: Symbol,
+    whole: FlatGraph,
     shapes: Mapping[str, PartialShape | None],
     types: Mapping[str, int | None],
     requests: Mapping[str, str],
@@ -183,11 +188,11 @@ def planned_graph(
     planning: Planning,
 ) -> tuple[BoundGraph, Devices | None]:
     """The graph to run, and where its nodes lie if it takes several programs."""
-    heads = closed_shapes(symbol.entries, shapes)
-    devices = Devices(heads, place, groups, arrays if groups else {})
-    if any(map(is_dynamic, symbol.nodes)):
+    heads, whole = closed_graph(symbol.entries, shapes, whole)
+    devices = Devices(whole, place, groups, arrays if groups else {})
+    if has_dynamic(whole):
         return build_partitions(heads, shapes, types, requests, devices, passes), devices
-    graph = build(heads, shapes, types, requests, place, passes, planning=planning)
+    graph = build(heads, shapes, types, requests, place, passes, planning=planning, whole=whole)
     return graph, devices if devices.several else None
 
 

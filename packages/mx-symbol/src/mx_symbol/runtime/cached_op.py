@@ -15,6 +15,7 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_ndarray import NDArray, autograd, nd
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
@@ -22,7 +23,7 @@ from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
-from mx_symbol.runtime.partitions import Partitions, is_dynamic
+from mx_symbol.runtime.partitions import Partitions, has_dynamic
 from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ class CachedOp:
         self._passes = passes
         Planning.parse(memory_mode, branches)  # says now when there is no such choice
         self._planning = (memory_mode, branches)
-        order = topological_order(e.node for e in self._heads)
-        arguments, auxiliaries = variables_of(order)
-        self._partitions = Partitions(self._heads, None, passes) if any(map(is_dynamic, order)) else None
+        graph = FlatGraph(topological_order(e.node for e in self._heads))
+        arguments, auxiliaries = variables_of(graph)
+        self._partitions = Partitions(self._heads, None, passes) if has_dynamic(graph) else None
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}

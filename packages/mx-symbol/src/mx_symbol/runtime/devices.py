@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from mx_core.context import Context, cpu
 from mx_core.operator import Operator, Params
-from mx_symbol.graph import Entry, Node, rewrite, topological_order
+from mx_symbol._core import FlatGraph
+from mx_symbol.graph import Entry, Node, rewrite
 from mx_symbol.graph.gradient import apply_plain
 from mx_symbol.passes.bound_graph import BoundGraph
 
@@ -42,7 +43,7 @@ class Devices:
 
     Parameters
     ----------
-    heads : outputs
+    graph : its nodes
     main : where everything runs that no group places
     groups : devices by name of a group
     arrays : devices of variables whose arrays are given
@@ -52,7 +53,7 @@ class Devices:
 
     def __init__(
         self,
-        heads: Sequence[Entry],
+        graph: FlatGraph,
         main: Context,
         groups: Mapping[str, Context],
         arrays: Mapping[str, Context] | None = None,
@@ -60,7 +61,9 @@ class Devices:
         self._main = main
         self._groups = dict(groups)
         self._places: dict[Node, Context] = {}
-        for node in topological_order(entry.node for entry in heads):
+        if not groups and not arrays and main.device_type.startswith("cpu"):
+            return  # which computes everything
+        for node in graph.nodes:
             given = (arrays or {}).get(node.name) if node.is_variable else None
             self._places[node] = self._group(node) if given is None else given
 

@@ -43,10 +43,10 @@ def build_partitions(
     """
     cut = devices.with_copies(heads)
     order = topological_order(entry.node for entry in cut)
-    arguments, auxiliaries = variables_of(order)
     graph = FlatGraph(order)
+    arguments, auxiliaries = variables_of(graph)
     dims, codes = shape_inference(graph, shapes), type_inference(graph, types, FLOAT32)
-    refuse_unknown(order, dims)
+    refuse_unknown(graph, dims)
     specs = {}
     for node in order:
         for i in range(node.num_outputs):
@@ -56,7 +56,7 @@ def build_partitions(
     wanted = [name for name in arguments if grad_req.get(name, "null") != "null"]
     head_grads = [Node(None, None, f"_head_grad_{i}") for i in range(len(cut))]
     variables = [arguments[name] for name in wanted]
-    made = gradient_graph(cut, [Entry(node) for node in head_grads], variables)
+    made = gradient_graph(cut, [Entry(node) for node in head_grads], variables, graph)
     users = {entry.node for node in made.nodes for entry in node.inputs}
     users |= {entry.node for entry in made.grads if entry is not None}
     forward = tuple(node for node in order if node.op is not None)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mx_core.context import Context
 from mx_ndarray import NDArray
 from mx_ndarray.operator_functions import function
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.passes import Passes
 from mx_symbol.runtime.devices import Devices, is_copy
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 def is_dynamic(node: Node) -> bool:
     """True when only running the node tells the shapes of its outputs."""
     return node.op is not None and node.op.dynamic_output
+
+
+def has_dynamic(graph: FlatGraph) -> bool:
+    """True for a graph with such a node."""
+    return any(facts.op.dynamic_output for facts in graph.kinds)
 
 
 @dataclass(frozen=True)

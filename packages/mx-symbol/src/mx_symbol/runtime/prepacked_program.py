@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.graph import PREPARED
-from mx_ndarray import NDArray, nd
+from mx_ndarray import NDArray
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.memory.parts import behind
 from mx_symbol.memory.plan import MemoryPlan
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
+from mx_symbol.runtime.joint_arrays import arrays_together
 from mx_symbol.runtime.prepacking import Prepack
 from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch
 
@@ -114,10 +114,8 @@ def _made(
 ) -> Prepack:
     graph = _computing(rest, front, tuple(wanted.values()))
     schedule = make_schedule(graph, False)
-    arrays = dict(variables)
-    for entry in graph.heads:
-        spec = graph.specs[entry]
-        arrays[entry] = nd.empty(spec.shape, where.context, dtypes.name(spec.dtype))
+    kept = arrays_together({entry: graph.specs[entry] for entry in graph.heads}, where.context)
+    arrays = {**variables, **kept}
     compiled = Compiler(graph, schedule, arrays, where.context).compile(where.calls, where.is_train)
     binding = compiled.bind(arrays, where.arena.reserve(compiled.arena_bytes))
     reads = [variables[e] for node in graph.schedule for e in node.inputs if e.node.is_variable]

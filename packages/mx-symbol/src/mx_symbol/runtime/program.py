@@ -18,9 +18,9 @@ from mx_symbol import _core
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory.schedule import Schedule
 from mx_symbol.passes.bound_graph import BoundGraph
+from mx_symbol.runtime.joint_arrays import arrays_together
 from mx_symbol.runtime.prepacking import PrepackCache
 
-_NULL, _WRITE, _INPLACE, _ADD = 0, 1, 2, 3
 _BULK = "MXNET_EXEC_BULK_EXEC"
 
 
@@ -124,8 +124,7 @@ class Compiled:
 
 def prepared_arrays(graph: BoundGraph, schedule: Schedule, context: Context) -> dict[Entry, NDArray]:
     """New arrays for what prepared nodes keep."""
-    specs = {entry: graph.specs[entry] for entry in schedule.prepared}
-    return {e: nd.empty(s.shape, context, dtypes.name(s.dtype)) for e, s in specs.items()}
+    return arrays_together({entry: graph.specs[entry] for entry in schedule.prepared}, context)
 
 
 def segment_limits(is_train: bool) -> tuple[int, int]:
@@ -172,96 +171,30 @@ class Compiler:
         self._schedule = schedule
         self._external = external
         self._program = native_program(context, "Executor")
-        self._numbers: dict[Entry, int] = {}
-        self._slots: dict[Entry, int] = {}
-        self._known: dict[tuple[object, ...], Any] = {}  # calls; the graph holds the specs
-        self._adds = {graph.grads[name] for name, req in graph.grad_req.items() if req == "add"}
-        self._in_arena = False
 
     def compile(self, calls: Calls, is_train: bool, ends: Sequence[int] | None = None) -> Compiled:
         """The sealed program: part 0 forward, part 1 backward, or parts that end before these nodes."""
-        for entry in self._used():
-            self._numbers[entry] = self._program.add_array()
-        self._hosts = {self._schedule.values.get(entry, -1): n for entry, n in self._numbers.items()}
-        total = self._schedule.plan.total_bytes if self._planned() else 0
-        self._arena = self._program.add_array(arena=True) if total else -1
-        branches = self._schedule.branches if ends is None else ()
-        n = len(self._schedule.nodes)
-        for time in (t for branch in branches for t in branch.steps) if branches else range(n):
-            self._add(time, self._schedule.nodes[time], calls, is_train)
-        n_forward = self._schedule.n_forward
-        parts = (n_forward, len(self._schedule.nodes)) if ends is None else ends
+        schedule, program = self._schedule, self._program
+        arrays = {entry: program.add_array() for entry in schedule.flat.touched(self._external)}
+        total = schedule.plan.total_bytes if self._planned() else 0
+        arena = program.add_array(arena=True) if total else -1
+        branches = schedule.branches if ends is None else ()
+        n, n_forward = len(schedule.nodes), schedule.n_forward
+        order = [t for branch in branches for t in branch.steps] if branches else range(n)
+        each = [calls.get(self._graph, schedule.nodes[first], is_train) for first in schedule.flat.firsts]
+        adds = {self._graph.grads[name] for name, req in self._graph.grad_req.items() if req == "add"}
+        _core.add_nodes(
+            program, schedule.flat, order, each, schedule.microseconds, arrays, arena, schedule.plan.placements, adds,
+            dtypes.itemsize, is_train, PREPARED,
+        )  # fmt: skip
+        parts = (n_forward, n) if ends is None else ends
         most = segment_limits(is_train)
         limits = [most[end > n_forward] for end in parts]
         borders = accumulate(len(branch.steps) for branch in branches)
-        self._program.seal(
+        program.seal(
             parts, limits, [(end, s.threads, s.after) for end, s in zip(borders, branches, strict=True)]
         )
-        return Compiled(self._program, tuple(self._numbers), total)
-
-    def _used(self) -> list[Entry]:
-        """External entries that the nodes touch, in order."""
-        external, used = self._external, dict[Entry, None]()
-        for node in self._schedule.nodes:
-            for entry in (*node.inputs, *[Entry(node, i) for i in range(len(node.facts.outputs))]):
-                if entry in external:
-                    used[entry] = None
-        return list(used)
+        return Compiled(program, tuple(arrays), total)
 
     def _planned(self) -> bool:
         return any(entry not in self._external for entry in self._schedule.values)
-
-    def _add(self, time: int, node: Node, calls: Calls, is_train: bool) -> None:
-        assert node.params is not None
-        facts = node.facts
-        outputs = [Entry(node, i) for i in range(len(facts.outputs))]
-        taking_over = self._schedule.taking_over(time)
-        self._program.add_node(
-            node.name,
-            self._call(node, outputs, calls, is_train),
-            [self._slot(entry) for entry in node.inputs],
-            [self._slot(entry) for entry in outputs],
-            [self._request(entry, taking_over) for entry in outputs],
-            sorted(facts.mutated),
-            sorted(facts.unread),
-            node.params.scalars,
-            is_train,
-            PREPARED in node.attrs,
-            self._schedule.microseconds[time],
-            time,
-        )
-
-    def _call(self, node: Node, outputs: Sequence[Entry], calls: Calls, is_train: bool) -> Any:
-        """The call of a node, looked up by identity: thousands of nodes have some dozens of signatures."""
-        specs = self._graph.specs
-        signature = (node.facts, *[id(specs[e]) for e in node.inputs], *[id(specs[e]) for e in outputs])
-        call = self._known.get(signature)
-        if call is None:
-            call = self._known[signature] = calls.get(self._graph, node, is_train)
-        return call
-
-    def _slot(self, entry: Entry) -> int:
-        slot = self._slots.get(entry)
-        if slot is None:
-            array, offset = self._place(entry)
-            spec = self._graph.specs[entry]
-            slot = self._slots[entry] = self._program.add_slot(
-                array, offset, spec.dtype, dtypes.itemsize(spec.dtype), spec.shape
-            )
-        return slot
-
-    def _place(self, entry: Entry) -> tuple[int, int]:
-        if entry in self._numbers:
-            return self._numbers[entry], 0
-        place = self._schedule.plan.placements.get(self._schedule.values.get(entry, -1))
-        if place is None or place.size == 0:
-            return -1, 0
-        return (self._arena, place.offset) if place.host < 0 else (self._hosts[place.host], 0)
-
-    def _request(self, entry: Entry, taking_over: Collection[int]) -> int:
-        value = self._schedule.values.get(entry)
-        if value is None:
-            return _NULL
-        if entry in self._external:
-            return _ADD if entry in self._adds else _WRITE
-        return _INPLACE if value in taking_over else _WRITE

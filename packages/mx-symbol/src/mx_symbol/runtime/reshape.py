@@ -9,6 +9,7 @@ from typing import Any
 from mx_core import dtypes
 from mx_core.errors import ShapeError
 from mx_ndarray import NDArray, nd
+from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import check_names, legacy_in, shape_of
@@ -31,7 +32,8 @@ def rebind(
     shapes = {name: legacy_in(shape_of(shape, f"reshape {name}")) for name, shape in kwargs.items()}
     everything = (*executor._args.items(), *executor._aux.items())
     graph, devices = planned_graph(
-        executor._symbol, shapes, types, requests, executor._context, old.passes, executor._groups,
+        executor._symbol, FlatGraph(executor._symbol.nodes), shapes, types, requests, executor._context, old.passes,
+        executor._groups,
         {name: array.context for name, array in everything}, old.planning,
     )  # fmt: skip
 
