@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from mx_core import dtypes
+from mx_core.cached import cached_property
 from mx_core.errors import FileFormatError
 from mx_core.expression.opcodes import Opcode, arity
 

@@ -7,9 +7,9 @@ import dataclasses
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Self, dataclass_transform
 
+from mx_core.cached import cached_property
 from mx_core.errors import ArgumentError
 from mx_core.operator.distinct import distinct, may_be_float
 from mx_core.operator.text import Shape as Shape

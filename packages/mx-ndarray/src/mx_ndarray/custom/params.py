@@ -6,9 +6,9 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, Self
 
+from mx_core.cached import cached_property
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_core.operator import Params, required

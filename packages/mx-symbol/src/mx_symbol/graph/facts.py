@@ -7,9 +7,10 @@ parameters alone is kept here, and so is what the inference rules gave for the s
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from mx_core.cached import cached_property
 from mx_core.kernels import TensorSpec
 from mx_core.operator import NoParams, Operator, gradient_of, infer_shapes, infer_types
 

@@ -8,10 +8,11 @@ with `replace` which entries they stand for; what is no longer needed is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from mx_core import operators
+from mx_core.cached import cached_property
 from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
