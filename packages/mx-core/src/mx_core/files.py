@@ -8,8 +8,8 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
         raise ValueError(f"[atomic_write] mode: expected 'w' or 'wb', got {mode!r}")
     named = os.fspath(path)
     with ExitStack() as cleanup:
-        with _naming(named):
+        with naming(named):
             target = _replaceable(named)
             if target is None:
                 handle = os.open(named, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY)
@@ -74,7 +74,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
             file.flush()
             if target is None:
                 return
-            with _naming(named):
+            with naming(named):
                 _synchronise(handle)
                 os.replace(draft.path, target)  # while it is locked: nobody takes it for stale
                 _synchronise_folder(target.parent)
@@ -85,9 +85,9 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
     """Drafts of several files that replace `path` and what depends on it (an index) when the block ends.
 
     The drafts lie in a folder of this process alone, next to `path`. When the block ends they are flushed to
-    disk, the old dependents are removed, and all are renamed, `path` first: a process killed in between
-    leaves `path` without its dependents, never next to those of another version. When the block raises, the
-    old files stay.
+    disk, the old dependents are set aside, and all are renamed, `path` first: a process killed in between
+    leaves `path` without its dependents, never next to those of another version. When the block raises, or
+    `path` cannot be renamed, the old files stay.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
     names = [os.fspath(name) for name in (path, *dependents)]
     targets = []
     for name in names:
-        with _naming(name):
+        with naming(name):
             target = _replaceable(name)
             if target is None:
                 raise OSError(errno.EINVAL, "not a regular file")
@@ -105,19 +105,20 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
         made = [folder / f"{number}{target.suffix}" for number, target in enumerate(targets)]
         yield made
         for name, draft, target in zip(names, made, targets, strict=True):
-            with _naming(name):
+            with naming(name):
                 handle = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     drafts.take_over(handle, target)
                     _synchronise(handle)
                 finally:
                     os.close(handle)
-        for target in targets[1:]:
-            target.unlink(missing_ok=True)
-        for parent in {target.parent for target in targets}:
-            _synchronise_folder(parent)
-        for name, draft, target in zip(names, made, targets, strict=True):
-            with _naming(name):
+        with _aside(targets[1:], folder, made[0]), naming(names[0]):
+            for parent in {target.parent for target in targets}:
+                _synchronise_folder(parent)
+            os.replace(made[0], targets[0])
+            _synchronise_folder(targets[0].parent)
+        for name, draft, target in zip(names[1:], made[1:], targets[1:], strict=True):
+            with naming(name):
                 os.replace(draft, target)
                 _synchronise_folder(target.parent)
 
@@ -149,6 +150,24 @@ def write_pieces(file: IO[bytes], data: Buffer) -> None:
             file.write(view[start : start + CHUNK])
 
 
+@contextmanager
+def _aside(targets: Sequence[Path], folder: Path, draft: Path) -> Iterator[None]:
+    """Files are in a folder of drafts when the block begins; if it raises before `draft` is renamed, they go back."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for number, target in enumerate(targets):
+            kept = folder / f"old{number}"
+            with suppress(FileNotFoundError):
+                os.replace(target, kept)
+                moved.append((kept, target))
+        yield
+    except BaseException:
+        if draft.exists():
+            for kept, target in moved:
+                os.replace(kept, target)
+        raise
+
+
 class _NamedFile(io.FileIO):
     """A file whose errors name it, and of which one call writes one piece."""
 
@@ -157,12 +176,12 @@ class _NamedFile(io.FileIO):
         self._path = path
 
     def write(self, data: Buffer, /) -> int:
-        with _naming(self._path), memoryview(data) as whole, whole.cast("B") as view:
+        with naming(self._path), memoryview(data) as whole, whole.cast("B") as view:
             return super().write(view[:CHUNK])
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Errors of the system name the file that was asked for, not none and not its draft."""
     try:
         yield

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
-from mx_core.files import atomic_write
+from mx_core.files import atomic_write, naming
 from mx_core.forks import ForkSafeLock
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
@@ -253,7 +253,8 @@ class MXIndexedRecordIO(MXRecordIO):
         index = os.fdopen(os.open(self.idx_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
         try:
             os.close(os.open(self.uri, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))  # may it be written?
-            index.truncate(0)
+            with naming(self.idx_path):
+                index.truncate(0)
         except BaseException:
             index.close()
             raise
@@ -266,7 +267,9 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             super().close()
             if index_file is not None and self.pid == os.getpid():
-                index_file.write("".join(self._unwritten).encode())
+                with naming(self.idx_path):
+                    index_file.write("".join(self._unwritten).encode())
+                    index_file.flush()
         finally:
             if index_file is not None:
                 index_file.close()
@@ -275,8 +278,9 @@ class MXIndexedRecordIO(MXRecordIO):
         with self._index_lock:
             lines, self._unwritten = self._unwritten, []
             super().flush()  # first, so that no entry points at nothing
-            self._index_file.write("".join(lines).encode())
-            self._index_file.flush()
+            with naming(self.idx_path):
+                self._index_file.write("".join(lines).encode())
+                self._index_file.flush()
 
     def seek(self, idx: Any) -> None:
         """Make the record of a key the next one to be read."""
