@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "mx_core/pybind_holder.hpp"
 #include "openmp.hpp"
 
 namespace mx::engine {
@@ -54,7 +55,9 @@ PYBIND11_MODULE(_core, module) {
   bind_table_tools(module);
   py::class_<PyEngine> engine(module, "Engine", py::module_local());
   engine
-      .def(py::init<const std::string&, bool, bool, bool, bool, int, int, int, int>(), py::arg("name"),
+      .def("__init__",
+           mx::init<std::unique_ptr<PyEngine>, const std::string&, bool, bool, bool, bool, int, int, int, int>(),
+           py::detail::is_new_style_constructor(), py::arg("name"),
            py::kw_only(), py::arg("naive") = false, py::arg("per_device") = true,
            py::arg("debug") = false, py::arg("sticky") = false, py::arg("workers") = 1,
            py::arg("priority_workers") = 4, py::arg("copy_workers") = 2, py::arg("python_workers") = 1)

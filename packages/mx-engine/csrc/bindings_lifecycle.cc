@@ -26,7 +26,7 @@ void interrupt_later() {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       PyErr_SetInterrupt();  // needs no GIL
     }).detach();
-  } catch (const std::system_error&) {  // no more threads
+  } catch (const std::exception&) {  // no more threads, no memory
     PyErr_SetInterrupt();
   }
 }

@@ -4,6 +4,7 @@
 #include "bindings.hpp"
 
 #include "mx_core/intern.hpp"
+#include "mx_core/pybind_holder.hpp"
 
 namespace mx::engine {
 namespace {
@@ -62,16 +63,17 @@ mx_failure* run_callable(void* argument, const mx_run_context*) {
   return failure;
 }
 
-// The `done` of an asynchronous operation.
+// The `done` of an asynchronous operation, from `begin` on.
 class Done {
  public:
-  Done(Engine* engine, mx_completion* pending) noexcept
-      : engine_(engine), pending_(pending) {}
+  explicit Done(Engine* engine) noexcept : engine_(engine) {}
   Done(const Done&) = delete;
   Done& operator=(const Done&) = delete;
   ~Done() {
+    if (pending_ == nullptr) return;
     finish(make_failure(MX_ERROR, "the operation was given up: done() was never called"));
   }
+  void begin(mx_completion* pending) noexcept { pending_ = pending; }
   // Whether this was the first call.
   bool finish(mx_failure* failure) {
     mx_completion* pending = std::exchange(pending_, nullptr);
@@ -101,7 +103,7 @@ class Done {
 
  private:
   Engine* const engine_;    // alive while the operation is pending
-  mx_completion* pending_;  // NULL once finished; guarded by the GIL
+  mx_completion* pending_ = nullptr;  // NULL before and after; guarded by the GIL
 };
 
 struct AsyncCallable {
@@ -115,18 +117,15 @@ void drop_async(void* argument) noexcept {
   delete async;
 }
 
-// A new `done`, or NULL with a Python exception set.
+// A new `done`, or NULL with a Python exception set: `pending` is still the caller's.
 PyObject* new_done(Engine* engine, mx_completion* pending) noexcept {
-  try {
-    return py::cast(new Done(engine, pending), py::return_value_policy::take_ownership)
-        .release()
-        .ptr();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_MemoryError, error.what());
-  }
-  return nullptr;
+  return protect([&] {
+    auto done = std::make_unique<Done>(engine);
+    Done* made = done.get();
+    py::object object = new_object(std::move(done));
+    made->begin(pending);
+    return object.release().ptr();
+  });
 }
 
 void start_callable(void* argument, const mx_run_context*, mx_completion* pending) {

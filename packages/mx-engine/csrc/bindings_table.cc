@@ -6,6 +6,8 @@
 
 #include "bindings.hpp"
 #include "measure.hpp"
+#include "mx_core/pybind_arguments.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "recorder.hpp"
 
 namespace mx::engine {
@@ -29,16 +31,9 @@ void attach(Recorder& recorder, const py::object& capsule) {
 
 int32_t set_bulk_size(const py::object& capsule, const py::object& size) {
   const mx_engine_api* table = table_of(capsule);
-  int overflow = 0;
-  const long n = PyLong_Check(size.ptr()) ? PyLong_AsLongAndOverflow(size.ptr(), &overflow) : 0;
-  if (!PyLong_Check(size.ptr()) || overflow != 0 || n > INT32_MAX || n < INT32_MIN) {
-    const std::string text = "[set_bulk_size] size: expected a whole number of 32 bits, got " +
-                             py::repr(size).cast<std::string>();
-    raise_status(MX_ERROR_VALUE, text.c_str());
-    throw py::error_already_set();
-  }
+  const auto n = whole_number<int32_t>("[set_bulk_size] size", size);
   const GilRelease nogil;  // ends the current bulk
-  return table->set_bulk_size(table->self, static_cast<int32_t>(n));
+  return table->set_bulk_size(table->self, n);
 }
 
 py::str text(const char* utf8) {
@@ -90,6 +85,10 @@ double measure_hand_over(const py::object& capsule, int rounds) {
   return hand_over(engine, std::max(1, rounds));
 }
 
+std::unique_ptr<Recorder> make_recorder(const py::object& capacity) {
+  return std::make_unique<Recorder>(whole_number<size_t>("[Recorder] capacity", capacity));
+}
+
 }  // namespace
 
 void bind_table_tools(py::module_& module) {
@@ -98,7 +97,7 @@ void bind_table_tools(py::module_& module) {
   module.def("hand_over", &measure_hand_over, py::arg("capsule"), py::arg("rounds"));
   module.def("set_bulk_size", &set_bulk_size, py::arg("capsule"), py::arg("size"));
   py::class_<Recorder>(module, "Recorder", py::module_local())
-      .def(py::init<size_t>(), py::arg("capacity"))
+      .def("__init__", mx::init(&make_recorder), py::detail::is_new_style_constructor(), py::arg("capacity"))
       .def("attach", &attach, py::arg("capsule"))
       .def("detach", &Recorder::detach, py::call_guard<GilRelease>())
       .def("events", &events)

@@ -3,6 +3,8 @@
 // Variables.
 #include "bindings.hpp"
 
+#include "mx_core/pybind_holder.hpp"
+
 namespace mx::engine {
 namespace {
 
@@ -34,7 +36,7 @@ void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
   engine
       .def("new_variable",
            [](const py::object& self) {
-             return std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get());
+             return new_object(std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get()));
            })
       .def("delete_variable", &delete_variable, py::arg("variable"), py::arg("deleter") = py::none())
       .def("variable_version",

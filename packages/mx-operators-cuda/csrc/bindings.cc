@@ -12,6 +12,7 @@
 #include "device_table.hpp"
 #include "gpu.hpp"
 #include "launch_plan.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "mx_core/python_storage.hpp"
 #include "storage_manager.hpp"
 
@@ -64,19 +65,20 @@ class PyStorage {
   py::capsule capsule() const { return capsule_of(manager_, manager_->table(), MX_STORAGE_CAPSULE); }
   const std::string& name() const noexcept { return name_; }
   Account& account(const py::object& context) {
-    return manager_->account(context.is_none() ? mx_context{manager_->type(), 0}
-                                               : context_of(context));
+    return manager_->account(context_argument("[StorageManager] ctx", context, {manager_->type(), 0}));
   }
   std::map<std::string, uint64_t> holders(const py::object& context) { return account(context).holders(); }
   // Address of a new block; for allocators of other libraries.
-  uintptr_t alloc(size_t bytes, const py::object& context) {
+  uintptr_t alloc(const py::object& nbytes, const py::object& context) {
+    const auto bytes = whole_number<size_t>("[StorageManager.alloc] nbytes", nbytes);
     mx_block block{};
     account(context).alloc(bytes, "foreign", &block);
     const auto address = reinterpret_cast<uintptr_t>(block.data);
     if (address != 0) foreign_[address] = block;
     return address;
   }
-  void free(uintptr_t address) {
+  void free(const py::object& place) {
+    const auto address = whole_number<uintptr_t>("[StorageManager.free] address", place);
     const auto found = foreign_.find(address);
     if (found == foreign_.end()) {
       throw Error(MX_ERROR_VALUE, "[" + name_ + "] there is no such block to free");
@@ -147,6 +149,19 @@ py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<P
   return py::reinterpret_steal<py::object>(made);
 }
 
+std::shared_ptr<Kernel> make_kernel(std::string name, const py::bytes& image) {
+  return std::make_shared<Kernel>(std::move(name), std::string(image));
+}
+
+std::shared_ptr<Product> make_product(const PyParameter& a, const PyParameter& b, const PyParameter& c, int32_t dtype,
+                                      std::pair<bool, bool> transposed, std::array<int64_t, 3> sizes,
+                                      std::array<int64_t, 3> rows, std::array<int64_t, 3> strides, int64_t batch,
+                                      bool add) {
+  return std::make_shared<Product>(Product{parameter(a), parameter(b), parameter(c), dtype, transposed.first,
+                                           transposed.second, sizes[0], sizes[1], sizes[2], rows[0], rows[1], rows[2],
+                                           strides[0], strides[1], strides[2], batch, add});
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, module) {
@@ -163,7 +178,7 @@ PYBIND11_MODULE(_native, module) {
       "(GPUs, driver version, why there is none).");
 
   py::class_<Device>(module, "Device", py::module_local())
-      .def(py::init<>())
+      .def("__init__", mx::init<std::unique_ptr<Device>>(), py::detail::is_new_style_constructor())
       .def_property_readonly("capsule", [](const Device&) { return Device::capsule(); })
       .def_property_readonly("name", [](const Device&) { return "CUDA"; })
       .def_static("model", &Device::model, py::arg("id"))
@@ -175,30 +190,21 @@ PYBIND11_MODULE(_native, module) {
   bind_storage_stats(module);
   py::class_<PyStorage> storage(module, "StorageManager", py::module_local());
   storage
-      .def(py::init<std::string, const std::string&, const std::string&, int>(), py::arg("name"),
+      .def("__init__", mx::init<std::unique_ptr<PyStorage>, std::string, const std::string&, const std::string&, int>(),
+           py::detail::is_new_style_constructor(), py::arg("name"),
            py::kw_only(), py::arg("device"), py::arg("pool") = "pooled", py::arg("reserve") = 0)
       .def("alloc", &PyStorage::alloc, py::arg("nbytes"), py::arg("ctx") = none)
       .def("free", &PyStorage::free, py::arg("address"));
   bind_accounts(storage);
 
   py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", py::module_local())
-      .def(py::init([](std::string name, const py::bytes& image) {
-             return std::make_shared<Kernel>(std::move(name), std::string(image));
-           }),
+      .def("__init__", mx::init(&make_kernel), py::detail::is_new_style_constructor(),
            py::arg("name"), py::arg("image"))
       .def_property_readonly("name", &Kernel::name);
 
   py::class_<Product, std::shared_ptr<Product>>(module, "Product", py::module_local())
-      .def(py::init([](const PyParameter& a, const PyParameter& b, const PyParameter& c,
-                       int32_t dtype, std::pair<bool, bool> transposed,
-                       std::array<int64_t, 3> sizes, std::array<int64_t, 3> rows,
-                       std::array<int64_t, 3> strides, int64_t batch, bool add) {
-             return std::make_shared<Product>(Product{
-                 parameter(a), parameter(b), parameter(c), dtype, transposed.first,
-                 transposed.second, sizes[0], sizes[1], sizes[2], rows[0], rows[1], rows[2],
-                 strides[0], strides[1], strides[2], batch, add});
-           }),
-           py::arg("a"), py::arg("b"), py::arg("c"), py::kw_only(), py::arg("dtype"),
+      .def("__init__", mx::init(&make_product), py::detail::is_new_style_constructor(), py::arg("a"),
+           py::arg("b"), py::arg("c"), py::kw_only(), py::arg("dtype"),
            py::arg("transposed"), py::arg("sizes"), py::arg("rows"), py::arg("strides"),
            py::arg("batch"), py::arg("add"));
   module.def("load_blas", &load_blas, py::arg("path"), "Loads cuBLAS, once per process.");

@@ -7,6 +7,7 @@
 
 #include "manager.hpp"
 #include "mx_core/intern.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "mx_core/python_storage.hpp"
 #include "random.hpp"
 #include "size_class.hpp"
@@ -17,7 +18,8 @@ namespace {
 namespace py = pybind11;
 
 // Tags must outlive the process's last statistics.
-const char* intern_tag(const std::optional<std::string>& text) {
+const char* intern_tag(const char* argument, const py::object& tag) {
+  const std::optional<std::string> text = text_or_none(argument, tag);
   return text.has_value() ? intern(text->c_str()) : nullptr;
 }
 
@@ -118,11 +120,12 @@ class PyManager {
   }
   const std::string& name() const noexcept { return name_; }
 
-  std::unique_ptr<Block> alloc(size_t bytes, const py::object& context,
-                               const std::optional<std::string>& tag) {
+  py::object alloc(const py::object& nbytes, const py::object& context, const py::object& tag) {
+    const auto bytes = whole_number<size_t>("[StorageManager.alloc] nbytes", nbytes);
+    const char* named = intern_tag("[StorageManager.alloc] tag", tag);
     mx_block block{};
-    account(context).alloc(bytes, intern_tag(tag), &block);
-    return std::make_unique<Block>(manager_, block);
+    account(context).alloc(bytes, named, &block);
+    return lent(block);
   }
   std::map<std::string, int64_t> holders(const py::object& context) {
     std::map<std::string, int64_t> held;
@@ -131,10 +134,12 @@ class PyManager {
   }
   Account& account(const py::object& context) {
     const int32_t none = manager_->shared_table() == nullptr ? MX_CPU : MX_CPU_SHARED;
-    return manager_->account(context_of(context, {none, 0}));
+    return manager_->account(context_argument("[StorageManager] ctx", context, {none, 0}));
   }
 
-  void listen(size_t capacity) { manager_->events().listen(capacity); }
+  void listen(const py::object& capacity) {
+    manager_->events().listen(whole_number<size_t>("[StorageManager.listen] capacity", capacity));
+  }
   uint64_t dropped() const { return manager_->events().dropped(); }
   void forget() { manager_->events().clear(); }
   // (time in ns, device type, device id, bytes, in use, pooled, tag)
@@ -149,20 +154,35 @@ class PyManager {
     return list;
   }
 
-  mx_segment segment(uintptr_t address) const {
+  mx_segment segment(const py::object& place) const {
+    const auto address = whole_number<uintptr_t>("[StorageManager.segment] address", place);
     mx_segment found{};
     mx_error error{};
     raise_unless_ok(shared().segment(shared().self, reinterpret_cast<void*>(address), &found, &error), error);
     return found;
   }
-  std::unique_ptr<Block> attach(int fd, uint64_t bytes, const std::optional<std::string>& tag) {
+  py::object attach(const py::object& descriptor, const py::object& nbytes, const py::object& tag) {
+    const int fd = whole_number<int>("[StorageManager.attach] fd", descriptor);
+    const auto bytes = whole_number<uint64_t>("[StorageManager.attach] nbytes", nbytes);
+    const char* named = intern_tag("[StorageManager.attach] tag", tag);
     mx_block block{};
     mx_error error{};
-    raise_unless_ok(shared().attach(shared().self, fd, bytes, intern_tag(tag), &block, &error), error);
-    return std::make_unique<Block>(manager_, block);
+    raise_unless_ok(shared().attach(shared().self, fd, bytes, named, &block, &error), error);
+    return lent(block);
   }
 
  private:
+  // Gives the memory back where there is none for its object.
+  py::object lent(const mx_block& block) {
+    std::unique_ptr<Block> made;
+    try {
+      made = std::make_unique<Block>(manager_, block);
+    } catch (...) {
+      manager_->table()->free(manager_->table()->self, &block);
+      throw;
+    }
+    return new_object(std::move(made));
+  }
   const mx_shared_api& shared() const {
     if (const mx_shared_api* table = manager_->shared_table()) return *table;
     throw Error(MX_ERROR_UNSUPPORTED, "[StorageManager] " + name_ + " has no memory shared between processes");
@@ -181,21 +201,35 @@ class PyRandom {
     return capsule_of(random_, random_->table(), MX_RESOURCE_CAPSULE);
   }
   const std::string& name() const noexcept { return name_; }
-  void seed(uint64_t seed, const py::object& context) {
+  void seed(const py::object& given, const py::object& context) {
+    const auto seed = whole_number<uint64_t>("[Random.seed] seed", given);
     if (context.is_none()) {
       random_->seed_all(seed);
     } else {
-      random_->seed(context_of(context), seed);
+      random_->seed(place(context), seed);
     }
   }
-  std::pair<uint64_t, uint64_t> reserve(uint64_t blocks, const py::object& context) {
-    return random_->reserve(context_of(context), blocks);
+  std::pair<uint64_t, uint64_t> reserve(const py::object& blocks, const py::object& context) {
+    return random_->reserve(place(context), whole_number<uint64_t>("[Random.reserve] blocks", blocks));
   }
 
  private:
+  static mx_context place(const py::object& context) { return context_argument("[Random] ctx", context, {MX_CPU, 0}); }
   const std::string name_;
   const std::shared_ptr<Random> random_ = std::make_shared<Random>();
 };
+
+std::unique_ptr<PyManager> make_manager(const py::object& name, const py::object& pool, const py::object& page_size,
+                                        const py::object& large_size, const py::object& linear_cutoff) {
+  return std::make_unique<PyManager>(text_of("[StorageManager] name", name), text_of("[StorageManager] pool", pool),
+                                     whole_number<size_t>("[StorageManager] page_size", page_size),
+                                     whole_number<size_t>("[StorageManager] large_size", large_size),
+                                     whole_number<uint32_t>("[StorageManager] linear_cutoff", linear_cutoff));
+}
+
+std::unique_ptr<PyRandom> make_random(const py::object& name) {
+  return std::make_unique<PyRandom>(text_of("[Random] name", name));
+}
 
 }  // namespace
 
@@ -222,7 +256,7 @@ PYBIND11_MODULE(_core, module) {
 
   py::class_<PyManager> manager(module, "StorageManager", py::module_local());
   manager
-      .def(py::init<std::string, const std::string&, size_t, size_t, uint32_t>(), py::arg("name"),
+      .def("__init__", mx::init(&make_manager), py::detail::is_new_style_constructor(), py::arg("name"),
            py::kw_only(), py::arg("pool") = "pooled", py::arg("page_size") = Rounding().page,
            py::arg("large_size") = Rounding().large, py::arg("linear_cutoff") = Rounding().cutoff)
       .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
@@ -237,7 +271,7 @@ PYBIND11_MODULE(_core, module) {
   bind_accounts(manager);
 
   py::class_<PyRandom>(module, "Random", py::module_local())
-      .def(py::init<std::string>(), py::arg("name"))
+      .def("__init__", mx::init(&make_random), py::detail::is_new_style_constructor(), py::arg("name"))
       .def_property_readonly("capsule", &PyRandom::capsule)
       .def_property_readonly("name", &PyRandom::name)
       .def("seed", &PyRandom::seed, py::arg("seed"), py::arg("ctx") = none)

@@ -69,6 +69,9 @@ EXPORT void allocations_begin(long allowed) {
   atomic_store(&counting, 1);
 }
 
+/* Whether the allocation that had to fail has been asked for. */
+EXPORT int allocations_failed(void) { return atomic_load(&before_failure) < 0; }
+
 /* Turns it off.  counted: allocations of the kernels, bytes of the largest; of oneDNN; of other extensions. */
 EXPORT void allocations_end(long* counted) {
   atomic_store(&counting, 0);

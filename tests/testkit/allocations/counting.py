@@ -38,6 +38,10 @@ class Counter:
         """Allocations of the kernels, bytes of the largest, allocations of oneDNN, bytes of its largest."""
         return self._counted()[:4]
 
+    def failed(self) -> bool:
+        """Whether one has failed since `fail`."""
+        return bool(self._library.allocations_failed())
+
     def failable(self) -> int:
         """Allocations of all native code of mx; ends counting."""
         kernels, _, _, _, extensions, _ = self._counted()

@@ -19,6 +19,9 @@ import numpy as np
 from counting import Counter
 
 import mx
+from mx_core import services
+from mx_engine._core import Recorder
+from mx_storage import Random, StorageManager
 
 FOLDER = tempfile.mkdtemp(prefix="mx-failures-")
 NET = mx.sym.Activation(
@@ -78,8 +81,28 @@ def dots() -> Any:
             mx.nd.softmax(mx.nd.dot(x, x.T))]  # fmt: skip
 
 
+def operations() -> Any:
+    engine, told = services.engine(), []
+    variable = engine.new_variable()
+    engine.push(lambda: told.append(1), writes=[variable])
+    for number in (2, 3):
+        engine.push_async(lambda done, number=number: (told.append(number), done()), writes=[variable])
+    engine.wait_for_variable(variable)
+    return [np.array(told)]
+
+
+def memory() -> Any:
+    manager = StorageManager("mine")
+    blocks = [manager.alloc(nbytes, tag="some") for nbytes in (10, 5000, 3 << 20)]
+    held = manager.holders().get("some", 0)
+    Random("mine").reserve(2)
+    Recorder(5).clear()
+    del blocks
+    return [np.array([held, manager.stats().bytes_in_use])]
+
+
 WORK: dict[str, Callable[[], Any]] = {
-    work.__name__: work for work in (bind, infer, save, load, symbol, record, dots)
+    work.__name__: work for work in (bind, infer, save, load, symbol, record, dots, operations, memory)
 }
 
 
@@ -106,12 +129,15 @@ def main(name: str, most: int) -> None:
             how = type(error).__name__
             del error
         finally:
+            failed = counter.failed()
             counter.failable()
         try:
             mx.nd.waitall()
         except (MemoryError, mx.MXNetError) as error:
             how = type(error).__name__
             del error
+        if not failed:
+            how = "not asked for"
         ended[how] = ended.get(how, 0) + 1
         for got, wanted in zip(values(work()), expected, strict=True):
             np.testing.assert_array_equal(got, wanted)

@@ -4,7 +4,7 @@
 // With pybind11.
 #pragma once
 
-#include "mx_core/pybind.hpp"
+#include "mx_core/pybind_arguments.hpp"
 
 #include <memory>
 
@@ -44,7 +44,10 @@ void bind_accounts(pybind11::class_<Manager, Options...>& bound) {
       .def("holders", &Manager::holders, context)
       .def("release_all", [](Manager& m, const object& c) { m.account(c).release(); }, context)
       .def("reset_peak", [](Manager& m, const object& c) { m.account(c).reset_peak(); }, context)
-      .def("set_limit", [](Manager& m, uint64_t n, const object& c) { m.account(c).set_limit(n); },
+      .def("set_limit",
+           [](Manager& m, const object& nbytes, const object& c) {
+             m.account(c).set_limit(whole_number<uint64_t>("[StorageManager.set_limit] nbytes", nbytes));
+           },
            pybind11::arg("nbytes"), context);
 }
 
