@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from testkit.fresh import run
+from testkit.fresh import run, sampled
 
 HEAD = """
 import sys, threading, time
@@ -70,6 +70,23 @@ for _ in range(2): threading.Thread(target=forever(work), daemon=True).start()
 time.sleep(float(sys.argv[1]))
 sys.exit(5)
 """
+
+
+IMPORTING = """
+import sys, threading, time
+def work():
+    import mx
+    mx.nd.Convolution(mx.nd.ones((1, 2, 8, 8)), mx.nd.ones((4, 2, 3, 3)), no_bias=True, kernel=(3, 3), num_filter=4).asnumpy()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[1]))
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("delay", sampled([round(0.03 * i, 2) for i in range(30)], 10))
+def test_a_thread_may_be_importing(delay: float) -> None:
+    done = run(IMPORTING, delay, timeout=100)
+    assert done.returncode == 5, (done.returncode, done.stderr)
 
 
 def cases() -> list[object]:

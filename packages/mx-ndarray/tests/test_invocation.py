@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,23 @@ def test_out_is_returned_and_written() -> None:
         nd.test_scaled(nd.array([1, 2]), out=nd.zeros((2,), dtype="int32"))
     with pytest.raises(ArgumentError, match="expected 1 arrays, got 2"):
         nd.test_reversed(nd.array([1, 2]), out=[out, out])
+
+
+@pytest.mark.timeout(60)
+def test_a_list_of_targets_may_change_while_the_call_waits(open_gate: threading.Event) -> None:
+    """The call waits without the interpreter's lock for a target whose shape is not known yet."""
+    out = [nd.test_positive(nd.test_gated(nd.ones((1000, 100))))]
+    results: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: results.append(nd.test_scaled(nd.ones((100_000,)), factor=3, out=out))
+    )
+    waiting.start()
+    time.sleep(0.3)
+    out.clear()
+    others = [nd.zeros((100_000,)) for _ in range(20)]  # where the target was, if that is gone
+    open_gate.set()
+    waiting.join()
+    assert results == [[]] and not any(other.asnumpy().any() for other in others)
 
 
 def test_hidden_outputs_are_not_returned() -> None:
