@@ -55,8 +55,10 @@ py::list topological_order(const py::iterable& heads) {
 // Copies the part of a graph in which entries are replaced; never recurses.
 class Replacement {
  public:
-  // `copy` is a function of (node, inputs) that makes the node that stands for another.
-  Replacement(const py::dict& mapping, const py::function& copy) : mapping_(mapping), copy_(copy) {}
+  // `copy` is a function of (node, inputs) that makes the node that stands for another.  `specs`: None, or a table to
+  // which its outputs are added as what those of the other are.
+  Replacement(const py::dict& mapping, const py::function& copy, const py::object& specs)
+      : mapping_(mapping), copy_(copy), specs_(specs) {}
 
   // The entry that stands for one of the old graph.
   py::object of(PyObject* head) {
@@ -133,17 +135,22 @@ class Replacement {
     if (!changed) return py::reinterpret_borrow<py::object>(open.node);
     py::list inputs;
     for (PyObject* entry : open.inputs) inputs.append(standing_for(entry));
-    return copy_(py::handle(open.node), inputs);
+    py::object made = copy_(py::handle(open.node), inputs);
+    if (specs_.is_none()) return made;
+    const size_t n = py::len(attribute(facts_of(open.node).ptr(), "outputs"));
+    for (size_t i = 0; i < n; ++i) specs_[make_entry(made.ptr(), i)] = specs_[make_entry(open.node, i)];
+    return made;
   }
 
   const py::dict& mapping_;
   const py::function& copy_;
+  const py::object& specs_;
   std::unordered_map<PyObject*, py::object> done_;  // null while it is open
   std::unordered_map<Place, PyObject*, PlaceHash> ends_;  // of chains of replacements; the mapping holds them
 };
 
-py::list replaced(const py::list& heads, const py::dict& mapping, const py::function& copy) {
-  Replacement replacement(mapping, copy);
+py::list replaced(const py::list& heads, const py::dict& mapping, const py::function& copy, const py::object& specs) {
+  Replacement replacement(mapping, copy, specs);
   py::list result;
   for (const py::handle head : heads) result.append(replacement.of(head.ptr()));
   return result;
@@ -268,6 +275,7 @@ void bind_graph(py::module_& module) {
              py::arg("graph"), py::arg("forward"), py::arg("times"), py::arg("mark"),
              "The nodes with an operator, each after its inputs: forward first, of it those with the mark, by time.");
   module.def("replaced", &replaced, py::arg("heads"), py::arg("mapping"), py::arg("copy"),
+             py::arg("specs") = py::none(),
              "Heads of a graph in which entries are replaced; copy(node, inputs) makes nodes that read others then.");
   module.def("duplicates", &duplicates, py::arg("graph"), py::arg("forward"), py::arg("ask"), py::arg("group"),
              "Pairs (node, earlier node that computes the same) of a schedule.");

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 
+#include "common/clones.hpp"
 #include "common/parallel.hpp"
+#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {
 
 // Elements that are moved together: a line of the cache in each row, or one per point of the window.
 constexpr int64_t kTile = 16;
+// Elements of every filter that are transposed together, so that they are scaled in the nearest cache.
+constexpr int64_t kRows = 64;
 // Elements that a thread scales at a time.
 constexpr int64_t kGrain = 16 << 10;
 
@@ -24,6 +28,36 @@ std::vector<int64_t> offsets(const Dims& extents, const Dims& strides) {
     found = std::move(finer);
   }
   return found;
+}
+
+// Rows of a matrix, each element multiplied by that of its column.
+MX_CLONES void scale_columns(float* to, int64_t stride, int64_t n_rows, const float* scale, int64_t n) {
+  for (int64_t i = 0; i < n_rows; ++i)
+    for (int64_t column = 0; column < n; ++column) to[i * stride + column] *= scale[column];
+}
+
+// The first `there` filters of a block that is a transposition.
+void transpose_block(const FilterBlocks& blocks, const float* rows, const float* scale, int64_t there, float* out) {
+  const auto n = static_cast<int64_t>(blocks.moves.size());
+  for (int64_t i = 0; i < n; i += kRows) {
+    const int64_t n_rows = std::min(kRows, n - i);
+    float* to = out + i * blocks.stride;
+    loops().transpose32(to, blocks.stride, rows + i, n, n_rows, there);
+    if (scale != nullptr) scale_columns(to, blocks.stride, n_rows, scale, there);
+    for (int64_t row = 0; row < n_rows; ++row) {
+      std::fill(to + row * blocks.stride + there, to + row * blocks.stride + blocks.width, 0.f);
+    }
+  }
+}
+
+// The distance at which the elements of a filter lie, if they come in the order in which the rows have them; else 0.
+int64_t stride_of(const std::vector<FilterBlocks::Move>& moves) {
+  const int64_t stride = moves.size() > 1 ? moves[1].to : 0;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    if (moves[i].from != place || moves[i].to != place * stride) return 0;
+  }
+  return stride;
 }
 
 bool is_float32(const MemoryDesc& desc) {
@@ -41,7 +75,7 @@ std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDe
   const std::vector<int64_t> from = offsets(extents, rows.get_strides()), to = offsets(extents, packed.get_strides());
   const auto n = static_cast<int64_t>(from.size());
   if (n == 0 || rows.get_strides()[0] != n || *std::max_element(from.begin(), from.end()) != n - 1) return std::nullopt;
-  FilterBlocks made{extents[0], widths[0], packed.get_strides()[0], {}};
+  FilterBlocks made{extents[0], widths[0], packed.get_strides()[0], {}, 0};
   made.moves.reserve(from.size());
   const int64_t channels = extents[1], taps = n / channels;
   for (int64_t first = 0; first < channels; first += kTile) {
@@ -52,6 +86,7 @@ std::optional<FilterBlocks> filter_blocks(const MemoryDesc& rows, const MemoryDe
       }
     }
   }
+  made.stride = stride_of(made.moves);
   return made;
 }
 
@@ -62,6 +97,10 @@ void pack_filters(const FilterBlocks& blocks, const float* rows, const float* sc
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block * blocks.width, there = std::min(blocks.width, blocks.filters - first);
       float* out = packed + block * blocks.step;
+      if (blocks.stride > 0) {
+        transpose_block(blocks, rows + first * n, scale == nullptr ? nullptr : scale + first, there, out);
+        continue;
+      }
       for (int64_t tile = 0; tile < n; tile += kTile) {
         const int64_t last = std::min(n, tile + kTile);
         for (int64_t filter = 0; filter < there; ++filter) {

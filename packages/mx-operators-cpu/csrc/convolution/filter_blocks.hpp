@@ -17,6 +17,7 @@ struct FilterBlocks {
   };
   int64_t filters, width, step;
   std::vector<Move> moves;  // of every element of a filter, those together that share lines of the cache
+  int64_t stride;           // element i goes to i * stride: a matrix is transposed; 0: not so
 };
 
 // How filters in rows of memory get into a packed layout of oneDNN's; nothing where that is none of such blocks.

@@ -65,7 +65,10 @@ def gradient(
 def topological_order(heads: Iterable[Node]) -> list[Node]: ...
 def scheduled(graph: FlatGraph, forward: frozenset[Node], times: dict[Node, int], mark: str) -> FlatGraph: ...
 def replaced(
-    heads: list[Entry], mapping: dict[Entry, Entry], copy: Callable[[Node, list[Entry]], Node]
+    heads: list[Entry],
+    mapping: dict[Entry, Entry],
+    copy: Callable[[Node, list[Entry]], Node],
+    specs: dict[Entry, TensorSpec] | None = None,
 ) -> list[Entry]: ...
 def fusion_groups(
     graph: FlatGraph,

@@ -217,13 +217,11 @@ class Graph:
 
         def copy(node: Node, inputs: list[Entry]) -> Node:
             made = node.copy(inputs)
-            for i in range(len(node.facts.outputs)):
-                specs[Entry(made, i)] = specs[Entry(node, i)]
             if node in times:
                 times[made] = times[node]
             return made
 
-        heads = _core.replaced(list(self.heads), dict(mapping), copy)
+        heads = _core.replaced(list(self.heads), dict(mapping), copy, specs)
         n = len(self.outputs)
         return Graph(heads[:n], heads[n:], specs, self.context, self.is_train, times, self.kernels)
 

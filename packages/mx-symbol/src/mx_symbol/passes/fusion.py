@@ -48,8 +48,11 @@ def fuse(graph: Graph) -> Graph:
             continue  # each alone may have a kernel where all together have none
         last = group.members[-1]
         attrs = {k: v for k, v in last.attrs.items() if k in ("__ctx_group__", PREPARED)}
-        made = graph.apply(FUSED, group.inputs, last.name, params, attrs)
-        mapping.update(zip(group.outputs, made, strict=True))
+        read = [mapping.get(entry, entry) for entry in group.inputs]  # of the nodes that are there already
+        made = Node(FUSED, params, last.name, attrs, read)
+        for i, entry in enumerate(group.outputs):
+            mapping[entry] = new = Entry(made, i)
+            graph.specs[new] = graph.specs[entry]
     return graph.replace(mapping)
 
 
