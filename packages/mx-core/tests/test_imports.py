@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,35 @@ def test_what_a_package_raises_is_raised(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match="on purpose"):
         import_by_name("broken_outer.part")
+
+
+def package(folder: Path, name: str) -> None:
+    """A package whose module `heavy` notes each time that it runs."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(
+        "from mx_core.imports import lazy\nRUNS = []\n"
+        f"__getattr__, __dir__, __all__ = lazy(__name__, {{'{name}.heavy': ['first', 'second']}}, ['part'])\n"
+    )
+    (folder / name / "heavy.py").write_text(f"import {name}\n{name}.RUNS.append(1)\nfirst, second = 1, 2\n")
+    (folder / name / "part.py").write_text("")
+
+
+def test_lazy_names_are_imported_once_and_when_they_are_first_used(tmp_path, monkeypatch):
+    package(tmp_path, "lazy_once")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = import_by_name("lazy_once")
+    assert made.__all__ == ["first", "part", "second"] and {"first", "part", "RUNS"} <= set(dir(made))
+    assert made.RUNS == [] and "lazy_once.part" not in sys.modules
+    assert (made.first, made.second, made.first) == (1, 2, 1) and made.RUNS == [1]
+    assert vars(made)["first"] == 1, "found without __getattr__ from now on"
+    assert made.part is sys.modules["lazy_once.part"]
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error(tmp_path, monkeypatch):
+    package(tmp_path, "lazy_missing")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = import_by_name("lazy_missing")
+    with pytest.raises(AttributeError, match="module 'lazy_missing' has no attribute 'third'"):
+        made.third
+    with pytest.raises(ImportError, match="third"):
+        exec("from lazy_missing import third")

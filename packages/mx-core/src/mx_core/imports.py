@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 
 def import_by_name(name: str) -> ModuleType:
@@ -22,3 +25,48 @@ def import_by_name(name: str) -> ModuleType:
     for end in range(1, len(parts)):
         import_module(".".join(parts[:end]))
     return import_module(name)
+
+
+def lazy(
+    module: str, homes: Mapping[str, Iterable[str]], submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module that imports its public names when they are first used.
+
+    A name is bound in the module once it is imported, so that `__getattr__` is called once for each. Threads: any.
+
+    Parameters
+    ----------
+    module : str
+        `__name__` of the module.
+    homes : mapping of str to names
+        The full name of a module to what is taken from it.
+    submodules : names
+        Modules in the package `module`.
+
+    Example
+    -------
+    ```
+    if TYPE_CHECKING:
+        from acme.engines import Engine as Engine
+
+    __getattr__, __dir__, __all__ = lazy(__name__, {"acme.engines": ["Engine"]}, ["tools"])
+    ```
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+    public = sorted({*home_of, *submodules})
+
+    def attribute(name: str) -> Any:
+        if name not in public:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found: Any
+        if name in home_of:
+            found = getattr(import_by_name(home_of[name]), name)
+        else:
+            found = import_by_name(f"{module}.{name}")
+        vars(sys.modules[module])[name] = found
+        return found
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *public})
+
+    return attribute, names, public

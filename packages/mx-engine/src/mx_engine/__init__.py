@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import mx_core  # noqa: F401  first, since it refuses sub-interpreters, where native parts would hang
+from mx_core.imports import lazy  # mx_core first: it refuses sub-interpreters, where native parts would hang
 
 if TYPE_CHECKING:
-    from mx_engine._core import Completion, Engine, Variable
-    from mx_engine.engines import create
+    from mx_engine._core import Completion as Completion
+    from mx_engine._core import Engine as Engine
+    from mx_engine._core import Variable as Variable
+    from mx_engine.engines import create as create
 
-__all__ = ["Completion", "Engine", "Variable", "create"]
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> Any:
-    """The public names, imported at first use so that importing the package costs nothing."""
-    if name not in __all__:
-        raise AttributeError(f"module 'mx_engine' has no attribute {name!r}")
-    from mx_engine import _core, engines
-
-    return getattr(engines if name == "create" else _core, name)
+__getattr__, __dir__, __all__ = lazy(
+    __name__, {"mx_engine._core": ["Completion", "Engine", "Variable"], "mx_engine.engines": ["create"]}
+)

@@ -7,19 +7,8 @@ Submodules: `recordio`, `io` (iterators), `image`, `im2rec`, `codecs`. They are 
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from mx_core.imports import lazy
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("codecs", "im2rec", "image", "io", "recordio")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"mx_io.{name}")
-    raise AttributeError(f"module 'mx_io' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted((*globals(), *_SUBMODULES))
+__getattr__, __dir__, __all__ = lazy(__name__, {}, ["codecs", "im2rec", "image", "io", "recordio"])

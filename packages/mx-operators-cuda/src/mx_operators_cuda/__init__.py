@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mx_core.imports import lazy
 
 if TYPE_CHECKING:
     from mx_operators_cuda.cupy_memory import CupyMemory as CupyMemory
@@ -13,16 +15,13 @@ if TYPE_CHECKING:
     from mx_operators_cuda.nvrtc import compile_kernel as compile_kernel
 
 __version__ = "0.1.0"
-_HOME = {
-    "CupyMemory": "cupy_memory", "Launch": "launch", "compile_kernel": "nvrtc", "generate": "elementwise",
-    "kernel": "elementwise",
-}  # fmt: skip
-__all__ = ["CupyMemory", "Launch", "compile_kernel", "generate", "kernel"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "mx_operators_cuda.cupy_memory": ["CupyMemory"],
+        "mx_operators_cuda.elementwise": ["generate", "kernel"],
+        "mx_operators_cuda.launch": ["Launch"],
+        "mx_operators_cuda.nvrtc": ["compile_kernel"],
+    },
+)

@@ -3,40 +3,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+from mx_core.imports import lazy
+
+if TYPE_CHECKING:
+    from mx_symbol.runtime.cached_op import CachedOp as CachedOp
+    from mx_symbol.runtime.executor import Executor as Executor
+    from mx_symbol.serialization.json_reader import load as load
+    from mx_symbol.serialization.json_reader import load_json as load_json
+    from mx_symbol.symbol import Group as Group
+    from mx_symbol.symbol import Symbol as Symbol
+    from mx_symbol.symbol import Variable as Variable
+    from mx_symbol.symbol import var as var
+    from mx_symbol.symbol.attribute import AttrScope as AttrScope
+    from mx_symbol.symbol.naming import NameManager as NameManager
+    from mx_symbol.symbol.naming import Prefix as Prefix
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    "AttrScope": "mx_symbol.symbol.attribute",
-    "CachedOp": "mx_symbol.runtime.cached_op",
-    "Executor": "mx_symbol.runtime.executor",
-    "Group": "mx_symbol.symbol",
-    "NameManager": "mx_symbol.symbol.naming",
-    "Prefix": "mx_symbol.symbol.naming",
-    "Symbol": "mx_symbol.symbol",
-    "Variable": "mx_symbol.symbol",
-    "load": "mx_symbol.serialization.json_reader",
-    "load_json": "mx_symbol.serialization.json_reader",
-    "var": "mx_symbol.symbol",
-}
-__all__ = [
-    "AttrScope", "CachedOp", "Executor", "Group", "NameManager", "Prefix", "Symbol", "Variable",
-    "load", "load_json", "sym", "var",
-]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name == "sym":
-        return importlib.import_module("mx_symbol.sym")
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "mx_symbol.runtime.cached_op": ["CachedOp"],
+        "mx_symbol.runtime.executor": ["Executor"],
+        "mx_symbol.serialization.json_reader": ["load", "load_json"],
+        "mx_symbol.symbol": ["Group", "Symbol", "Variable", "var"],
+        "mx_symbol.symbol.attribute": ["AttrScope"],
+        "mx_symbol.symbol.naming": ["NameManager", "Prefix"],
+    },
+    ["sym"],
+)

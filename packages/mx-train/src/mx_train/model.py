@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mx_core.errors import FileFormatError
+from mx_core.imports import lazy
 from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 
@@ -79,8 +79,5 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], d
     return sym.load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
 
 
-def __getattr__(name: str) -> Any:
-    """`FeedForward`, which needs modules, which need this module."""
-    if name != "FeedForward":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module("mx_train.feed_forward").FeedForward
+#: modules need this one, and FeedForward needs modules
+__getattr__, __dir__ = lazy(__name__, {"mx_train.feed_forward": ["FeedForward"]})[:2]

@@ -8,10 +8,10 @@ is asked for; the error says which distribution brings it.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from mx_core import lifecycle as _lifecycle  # noqa: F401  handlers of exit, before those of the program
+from mx_core.imports import import_by_name as _import_by_name
 
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     import mx_kvstore as _mx_kvstore
@@ -157,7 +157,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'mx' has no attribute {name!r}{hint}")
     module, _, attribute = place.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = _import_by_name(module)
     except ModuleNotFoundError as error:
         package = module.split(".")[0]
         if error.name != package:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mx_core.imports import lazy as _lazy
 from mx_ndarray.custom import Custom as Custom
 from mx_ndarray.custom import CustomOp as CustomOp
 from mx_ndarray.custom import CustomOpProp as CustomOpProp
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from mx_symbol.symbol.python_operators import NumpyOp as NumpyOp
     from mx_symbol.symbol.python_operators import PythonOp as PythonOp
 
-_OLDER = ("NDArrayOp", "NumpyOp", "PythonOp")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _OLDER:
-        return getattr(importlib.import_module("mx_symbol.symbol.python_operators"), name)
-    raise AttributeError(f"module 'mx.operator' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_OLDER})
+__getattr__, __dir__ = _lazy(
+    __name__, {"mx_symbol.symbol.python_operators": ["NDArrayOp", "NumpyOp", "PythonOp"]}
+)[:2]

@@ -12,62 +12,41 @@ Needs NumPy; pytest is only needed to run the classes.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mx_core.imports import lazy
 
 if TYPE_CHECKING:
-    from mx_core.testing.codec import CodecContract
-    from mx_core.testing.data_iter import DataIterContract
-    from mx_core.testing.device import FakeDevice
-    from mx_core.testing.device_contract import DeviceContract
-    from mx_core.testing.engine import EngineContract
-    from mx_core.testing.expect import raises, within
-    from mx_core.testing.kernel import check_kernel
-    from mx_core.testing.kvstore import KVStoreContract
-    from mx_core.testing.operator import check_operator
-    from mx_core.testing.plan import run_plan
-    from mx_core.testing.random import RandomContract
-    from mx_core.testing.storage import StorageContract
-    from mx_core.testing.storage_shared import SharedStorageContract
+    from mx_core.testing.codec import CodecContract as CodecContract
+    from mx_core.testing.data_iter import DataIterContract as DataIterContract
+    from mx_core.testing.device import FakeDevice as FakeDevice
+    from mx_core.testing.device_contract import DeviceContract as DeviceContract
+    from mx_core.testing.engine import EngineContract as EngineContract
+    from mx_core.testing.expect import raises as raises
+    from mx_core.testing.expect import within as within
+    from mx_core.testing.kernel import check_kernel as check_kernel
+    from mx_core.testing.kvstore import KVStoreContract as KVStoreContract
+    from mx_core.testing.operator import check_operator as check_operator
+    from mx_core.testing.plan import run_plan as run_plan
+    from mx_core.testing.random import RandomContract as RandomContract
+    from mx_core.testing.storage import StorageContract as StorageContract
+    from mx_core.testing.storage_shared import SharedStorageContract as SharedStorageContract
 
-_HOMES = {
-    "CodecContract": "codec",
-    "DataIterContract": "data_iter",
-    "DeviceContract": "device_contract",
-    "EngineContract": "engine",
-    "FakeDevice": "device",
-    "KVStoreContract": "kvstore",
-    "RandomContract": "random",
-    "SharedStorageContract": "storage_shared",
-    "StorageContract": "storage",
-    "check_kernel": "kernel",
-    "check_operator": "operator",
-    "raises": "expect",
-    "run_plan": "plan",
-    "within": "expect",
-}
-
-__all__ = [
-    "CodecContract",
-    "DataIterContract",
-    "DeviceContract",
-    "EngineContract",
-    "FakeDevice",
-    "KVStoreContract",
-    "RandomContract",
-    "SharedStorageContract",
-    "StorageContract",
-    "check_kernel",
-    "check_operator",
-    "raises",
-    "run_plan",
-    "within",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "mx_core.testing.codec": ["CodecContract"],
+        "mx_core.testing.data_iter": ["DataIterContract"],
+        "mx_core.testing.device": ["FakeDevice"],
+        "mx_core.testing.device_contract": ["DeviceContract"],
+        "mx_core.testing.engine": ["EngineContract"],
+        "mx_core.testing.expect": ["raises", "within"],
+        "mx_core.testing.kernel": ["check_kernel"],
+        "mx_core.testing.kvstore": ["KVStoreContract"],
+        "mx_core.testing.operator": ["check_operator"],
+        "mx_core.testing.plan": ["run_plan"],
+        "mx_core.testing.random": ["RandomContract"],
+        "mx_core.testing.storage": ["StorageContract"],
+        "mx_core.testing.storage_shared": ["SharedStorageContract"],
+    },
+)

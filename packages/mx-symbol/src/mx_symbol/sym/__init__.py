@@ -4,11 +4,6 @@
 Functions are made when they are first asked for, from the operators' declarations.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from mx_symbol.serialization.json_reader import fromjson as fromjson
 from mx_symbol.serialization.json_reader import load as load
 from mx_symbol.serialization.json_reader import load_json as load_json
@@ -28,23 +23,9 @@ from mx_symbol.symbol.creation import linspace as linspace
 from mx_symbol.symbol.creation import ones as ones
 from mx_symbol.symbol.creation import split_v2 as split_v2
 from mx_symbol.symbol.creation import zeros as zeros
-from mx_symbol.symbol.namespaces import SUBSPACES, find, names
+from mx_symbol.symbol.namespaces import Lookup, namespace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    def __getattr__(name: str) -> Callable[..., Symbol]: ...
-
-else:
-
-    def __getattr__(name: str) -> Any:
-        if name in SUBSPACES:
-            return importlib.import_module(f"{__name__}.{name}")
-        return find(__name__, "", name)
-
+__getattr__: Lookup
+__getattr__, __dir__ = namespace(__name__, "", vars())
 
 pow = power
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *SUBSPACES, *names("")})

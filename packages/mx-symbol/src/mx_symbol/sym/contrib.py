@@ -1,25 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of the operators in the namespace `sym.contrib`, made when first asked for."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 from mx_symbol.symbol.composites import rand_zipfian as rand_zipfian
-from mx_symbol.symbol.namespaces import find, names
+from mx_symbol.symbol.namespaces import Lookup, namespace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mx_symbol.symbol import Symbol
-
-    def __getattr__(name: str) -> Callable[..., Symbol]: ...
-
-else:
-
-    def __getattr__(name: str) -> Any:
-        return find(__name__, "contrib", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*names("contrib"), "rand_zipfian"})
+__getattr__: Lookup
+__getattr__, __dir__ = namespace(__name__, "contrib", ("rand_zipfian",))

@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_symbol.symbol import Symbol
-from mx_symbol.symbol.namespaces import find, names
+from mx_symbol.symbol.namespaces import Lookup, namespace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    def __getattr__(name: str) -> Callable[..., Symbol]: ...
-
-else:
-
-    def __getattr__(name: str) -> Any:
-        return find(__name__, "random", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*names("random"), *_DISTRIBUTIONS, "randn"})
+__getattr__: Lookup
+__getattr__, __dir__ = namespace(
+    __name__,
+    "random",
+    (
+        "uniform", "normal", "randn", "gamma", "poisson", "exponential", "randint", "negative_binomial",
+        "generalized_negative_binomial", "multinomial", "shuffle",
+    ),
+)  # fmt: skip
 
 
 def _draw(
@@ -123,9 +119,3 @@ def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     from mx_symbol.symbol.functions import call
 
     return call("_shuffle", data, **kwargs)
-
-
-_DISTRIBUTIONS = (
-    "uniform", "normal", "gamma", "poisson", "exponential", "randint", "negative_binomial",
-    "generalized_negative_binomial", "multinomial", "shuffle",
-)  # fmt: skip

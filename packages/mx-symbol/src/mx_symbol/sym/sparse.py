@@ -1,24 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of the operators in the namespace `sym.sparse`, made when first asked for."""
 
-from __future__ import annotations
+from mx_symbol.symbol.namespaces import Lookup, namespace
 
-from typing import TYPE_CHECKING, Any
-
-from mx_symbol.symbol.namespaces import find, names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mx_symbol.symbol import Symbol
-
-    def __getattr__(name: str) -> Callable[..., Symbol]: ...
-
-else:
-
-    def __getattr__(name: str) -> Any:
-        return find(__name__, "sparse", name)
-
-
-def __dir__() -> list[str]:
-    return names("sparse")
+__getattr__: Lookup
+__getattr__, __dir__ = namespace(__name__, "sparse")

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from mx_core import operators
 from mx_core.errors import UnknownOperatorError
+from mx_core.imports import import_by_name
 
 if TYPE_CHECKING:
     from mx_symbol.symbol import Symbol
 
+#: `__getattr__` of a namespace: the function of an operator by its name
+Lookup = Callable[[str], "Callable[..., Symbol]"]
 SUBSPACES = ("contrib", "linalg", "image", "sparse", "random", "op", "_internal")
 #: prefix of the operators of a namespace; `op` and `sym` itself have the public ones
 _PREFIXES = {
@@ -48,3 +51,24 @@ def names(space: str) -> list[str]:
     if space == "_internal":
         return [name for name in operators.names() if name.startswith("_")]
     return [name[len(prefix) :] for name in operators.names() if name.startswith(prefix)]
+
+
+def namespace(module: str, space: str, own: Iterable[str] = ()) -> tuple[Lookup, Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers the functions of a namespace.
+
+    Parameters
+    ----------
+    module : the module's name
+    space : its key among the namespaces
+    own : what else the module has
+    """
+
+    def attribute(name: str) -> Any:
+        if space == "" and name in SUBSPACES:
+            return import_by_name(f"{module}.{name}")
+        return find(module, space, name)
+
+    def offered() -> list[str]:
+        return sorted({*names(space), *own, *(SUBSPACES if space == "" else ())})
+
+    return attribute, offered

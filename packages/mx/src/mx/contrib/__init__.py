@@ -3,14 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from mx_core.imports import lazy
 
-if TYPE_CHECKING:
-    from mx.contrib import amp as amp
-
-
-def __getattr__(name: str) -> Any:
-    if name == "amp":
-        return importlib.import_module("mx.contrib.amp")
-    raise AttributeError(f"module 'mx.contrib' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy(__name__, {}, ["amp"])
