@@ -121,10 +121,10 @@ def test_what_is_wrong_is_found(kind: type[FakeDevice], found: str) -> None:
 
 
 def test_mx_plugins_check_runs_it(device: Context) -> None:
-    from mx_core.testing.plugin import _CHECKS
+    from mx_core.testing.plugin import CHECKS
 
     entry = plugins.registry("devices").get(device_plugin.NAME)
-    check: Callable[..., Any] = _CHECKS["devices"]
+    check: Callable[..., Any] = CHECKS["devices"]
     results = {result.check: result for result in check(entry)}
     assert results["a stream waits for another"].error is None
     assert all(result.error is None and result.unchecked is None for result in results.values()), results

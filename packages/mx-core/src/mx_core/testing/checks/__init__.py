@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mx plugins check` tries of each kind of contribution."""

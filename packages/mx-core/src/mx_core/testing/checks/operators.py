@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of operators, kernels, kernel generators and graph passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mx_core import operators, plugins, services
+from mx_core.errors import MXNetError
+from mx_core.operator.declaration import Operator
+from mx_core.operator.simple import Elementwise
+from mx_core.plugins.registries import Entry
+from mx_core.testing.case import Case
+from mx_core.testing.checks.result import Result, attempt, check_target, name_of, optional
+from mx_core.testing.examples import Search, example, search
+from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
+
+
+def check_operator(entry: Entry) -> Iterator[Result]:
+    """Its signature, inference, parameters, reference and gradient."""
+    op = operators.find(entry.name)
+    if op is None:
+        (fault, *_) = [f.error for f in plugins.faults(entry.plugin) if f.entry == entry] or [
+            "it is set aside"
+        ]
+        yield Result(name_of(entry), "can be made", fault)
+        return
+    yield attempt(name_of(entry), "has a signature", op.signature)
+    found = search(op)
+    if found.case is None:
+        yield _without_example(entry, found)
+        return
+    case = found.case
+    where = ", ".join(map(str, case.specs))
+    yield attempt(name_of(entry), f"inference is stable on {where}", partial(check_inference, case))
+    yield attempt(name_of(entry), "parameters survive their text form", partial(check_parameters, case))
+    reference = attempt(
+        name_of(entry), "the reference gives what is inferred", partial(check_reference, case)
+    )
+    yield reference
+    if reference.error is None:
+        yield _check_its_gradient(entry, case)
+
+
+def _without_example(entry: Entry, found: Search) -> Result:
+    """A failure where the operator raises whatever it is given, else what was not found out."""
+    what = "the reference runs"
+    if found.failure is not None:
+        last = f"{type(found.failure).__name__}: {found.failure}"
+        return Result(name_of(entry), what, f"it raises whatever inference accepts; the last was {last}")
+    last = f"; the last were refused: {found.refusal}" if found.refusal is not None and not found.runs else ""
+    none = "no shapes and parameters were found with which it gives finite values"
+    return Result(name_of(entry), what, None, f"{none}{last}; call check_operator in your tests")
+
+
+def _check_its_gradient(entry: Entry, case: Case) -> Result:
+    what = "the gradient is that of the reference"
+    if case.op.is_loss or case.op.is_random or case.op.dynamic_output:
+        return Result(name_of(entry), what, None, "a loss, a random operator or one of dynamic shape")
+    results = case.reference()
+    try:
+        compared = check_gradient(case, results, rtol=1e-4, atol=1e-6, kinks=True)
+    except NotImplementedError as error:
+        return Result(name_of(entry), what, None, str(error))
+    except Exception as error:
+        return Result(name_of(entry), what, f"{type(error).__name__}: {error}")
+    return Result(name_of(entry), what, None, None if compared else "there is none: it is zero")
+
+
+def check_kernel(entry: Entry) -> Iterator[Result]:
+    """It equals the operator's reference."""
+    op = operators.find(entry.value.op)
+    device = entry.value.device
+    if op is None:
+        yield Result(name_of(entry), "has an operator", f"there is no operator {entry.value.op!r}")
+        return
+    if device not in ("cpu", *services.DEVICE_INSTALL, *plugins.registry("devices").names()):
+        yield Result(name_of(entry), "has a device", f"there is no device type {device!r}")
+        return
+    if device != "cpu" and not _is_present(device):
+        yield Result(name_of(entry), "can be imported", None, f"there is no {device} here")
+        return
+    yield from check_target(entry)
+    what = f"{op.name} equals the reference"
+    if device != "cpu":
+        yield Result(name_of(entry), what, None, f"kernels for {device} are checked by tests on it")
+        return
+    case = example(op)
+    if case is None and not _is_self_explanatory(op):
+        yield Result(name_of(entry), what, None, "no example was found; call check_kernel in your tests")
+        return
+    yield _equals_reference(entry, op, entry.value.variant, case)
+
+
+def _is_present(device: str) -> bool:
+    try:
+        return services.device_count(device) > 0
+    except MXNetError:
+        return False
+
+
+def check_generator(entry: Entry) -> Iterator[Result]:
+    """Every elementwise operator that needs no explanation, through the generator."""
+    yield from check_target(entry)
+    for name in operators.names() if entry.value.device == "cpu" else ():
+        op = operators.get(name)
+        if name == op.name and _is_self_explanatory(op):
+            yield _equals_reference(entry, op, entry.value.name, may_decline=True)
+
+
+def _equals_reference(
+    entry: Entry, op: Operator, variant: str, case: Case | None = None, may_decline: bool = False
+) -> Result:
+    from mx_core.testing.kernel import check_kernel
+
+    what = f"{op.name} equals the reference"
+    try:
+        if _is_self_explanatory(op) or case is None:
+            low, high = _domain(op)
+            done = check_kernel(op, variant=variant, low=low, high=high, may_decline=True)
+        else:
+            done = check_kernel(
+                op, case.params.attrs_all(), list(case.inputs), variant=variant, may_decline=True
+            )
+    except Exception as error:
+        return Result(name_of(entry), what, f"{type(error).__name__}: {error}")
+    declined = None if done or may_decline else "the kernel declines the example in every type"
+    return Result(name_of(entry), what, None, declined)
+
+
+def _domain(op: Operator) -> tuple[float, float]:
+    """An interval on which the operator is defined and smooth, as far as one can guess."""
+    from mx_core.testing.case import make_case
+
+    for low, high in ((0.2, 0.8), (1.2, 1.8), (-0.8, -0.2)):
+        if all(np.isfinite(x).all() for x in make_case(op, low=low, high=high).reference()):
+            return low, high
+    return 0.2, 0.8
+
+
+def check_pass(entry: Entry) -> Iterator[Result]:
+    """Sample graphs give the same with it."""
+    yield from check_target(entry)
+    symbols = optional("mx_symbol")
+    if symbols is None or operators.find("FullyConnected") is None:
+        yield Result(name_of(entry), "graphs", None, "mx-symbol or mx-operators is not installed")
+        return
+    if entry.name in import_module("mx_symbol.passes").OPTIONAL:
+        yield Result(name_of(entry), "graphs", None, "it changes results, and runs when it is named only")
+        return
+    from mx_core.testing.graph_pass import check_graph_pass
+
+    yield attempt(
+        name_of(entry), "sample graphs give the same with it", partial(check_graph_pass, entry.name)
+    )
+
+
+def _is_self_explanatory(op: Any) -> bool:
+    """An operator that can be tried without knowing shapes or parameters."""
+    return (
+        isinstance(op, Elementwise)
+        and op.variadic is None
+        and not any(info.required for info in op.Param.fields())
+    )

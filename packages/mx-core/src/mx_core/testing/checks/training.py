@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of codecs, iterators, stores, optimizers and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from mx_core.plugins import specs
+from mx_core.plugins.registries import Entry
+from mx_core.testing.checks.result import (
+    Result,
+    attempt,
+    check_target,
+    made_plainly,
+    name_of,
+    optional,
+    run_contract,
+    run_made,
+)
+
+#: what is checked of what training uses
+_TRAINED = {
+    "optimizers": "it updates a weight",
+    "metrics": "it takes labels and predictions, and gives finite numbers",
+}
+
+
+def check_codec(entry: Entry) -> Iterator[Result]:
+    """The contract of codecs, or of one that only reads what can be tried without a sample."""
+    from mx_core.testing.codec import CodecContract
+
+    class Contract(CodecContract):
+        tolerance = 16  # whether it is lossless is not registered
+
+        def make_codec(self) -> specs.CodecSpec:
+            codec: specs.CodecSpec = entry.value
+            return codec
+
+    subject = name_of(entry)
+    if entry.value.encode is not None:
+        yield from run_contract(Contract(), subject)
+        return
+    for head in (b"", bytes(64)):
+        yield attempt(subject, f"sniff answers to {len(head)} bytes", partial(entry.value.sniff, head))
+    yield attempt(subject, "decode can be imported", partial(specs.resolve, entry.value.decode))
+    cure = "it writes none of its images; derive from CodecContract in your tests and give it a sample"
+    yield Result(subject, "decoding", None, cure)
+
+
+def check_iterator(entry: Entry) -> Iterator[Result]:
+    """The contract of iterators."""
+    from mx_core.testing.data_iter import DataIterContract
+
+    imported = list(check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
+    _, result = made_plainly(entry, "contract of iterators", "derive from DataIterContract in your tests")
+    if result is not None:
+        yield result
+        return
+
+    class Contract(DataIterContract):
+        def make_iter(self) -> Any:
+            return entry.value.make()
+
+    yield from run_contract(Contract(), name_of(entry))
+
+
+def check_store(entry: Entry) -> Iterator[Result]:
+    """The contract of stores."""
+    from mx_core.testing.kvstore import KVStoreContract
+
+    imported = list(check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
+    arrays = optional("mx_ndarray")
+    if arrays is None:
+        yield Result(name_of(entry), "contract of stores", None, "mx-ndarray is not installed")
+        return
+
+    class Contract(KVStoreContract):
+        def make_store(self) -> Any:
+            return entry.value.make(entry.name)
+
+        def array(self, values: Any) -> Any:
+            return arrays.nd.array(values)
+
+    yield from run_made(Contract(), partial(entry.value.make, entry.name), name_of(entry))
+
+
+def check_trained(entry: Entry) -> Iterator[Result]:
+    """An optimizer or a metric."""
+    from mx_core.testing import training
+
+    imported = list(check_target(entry))
+    yield from imported
+    if any(result.error for result in imported):
+        return
+    what, function = _TRAINED[entry.kind], getattr(training, f"check_{entry.kind.removesuffix('s')}")
+    arrays = optional("mx_ndarray")
+    if arrays is None:
+        yield Result(name_of(entry), what, None, "mx-ndarray is not installed")
+        return
+    made, result = made_plainly(entry, what, "call mx_core.testing.training in your tests")
+    if result is not None:
+        yield result
+        return
+    try:
+        function(made, arrays.nd.array)
+    except training.Unsuited as error:
+        yield Result(name_of(entry), what, None, f"it refuses made-up arrays: {error}")
+    except Exception as error:
+        yield Result(name_of(entry), what, f"{type(error).__name__}: {error}")
+    else:
+        yield Result(name_of(entry), what)
