@@ -3,15 +3,13 @@
 // Arrays: a row-major, contiguous, typed window on a chunk.
 #pragma once
 
-#include <vector>
+#include <atomic>
 
 #include "chunk.hpp"
 #include "mx_core/invoke.h"
 #include "shape.hpp"
 
 namespace mx::nd {
-
-enum class StorageType : int32_t { kDefault = 0, kRowSparse = 1, kCsr = 2 };
 
 // A typed piece of a chunk.
 struct Buffer {
@@ -46,7 +44,6 @@ struct mx_array final : mx::nd::Counted {
   mx_context context() const noexcept { return data_.chunk->context(); }
   int32_t dtype() const noexcept { return data_.dtype; }
   size_t offset() const noexcept { return data_.offset; }
-  mx::nd::StorageType storage_type() const noexcept { return storage_type_; }
   bool pending() const noexcept { return pending_.load(std::memory_order_acquire); }
   // Meaningless while pending.
   const Shape& shape() const noexcept { return shape_; }
@@ -77,9 +74,7 @@ struct mx_array final : mx::nd::Counted {
   mx_array() = default;
   ~mx_array() = default;
 
-  mx::nd::Buffer data_;                      // dense: all of it; sparse: the values
-  std::vector<mx::nd::Buffer> auxiliary_;    // sparse: indices, or indptr and indices
-  mx::nd::StorageType storage_type_ = mx::nd::StorageType::kDefault;
+  mx::nd::Buffer data_;
   std::atomic<bool> pending_{false};
   Shape shape_;
 };
