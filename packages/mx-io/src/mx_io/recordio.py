@@ -7,9 +7,9 @@ Imports mx_core and NumPy only, so record files can be handled without the rest 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_core.files import atomic_write, naming
@@ -76,7 +76,7 @@ class MXRecordIO:
             raise ArgumentError(f"[{type(self).__name__}] flag: expected 'r' or 'w', got {self.flag!r}")
         self.writable = self.flag == "w"
         make = _core.RecordWriter if self.writable else _core.RecordReader
-        self._record: Any = make(os.fsencode(self.uri))
+        self._record: _core.RecordReader | _core.RecordWriter | None = make(os.fsencode(self.uri))
         self.pid = os.getpid()
         self.is_open = True
 
@@ -86,7 +86,7 @@ class MXRecordIO:
             return
         self.is_open = False
         record, self._record = self._record, None
-        if self.writable:
+        if isinstance(record, _core.RecordWriter):
             record.close()
 
     def reset(self) -> None:
@@ -102,24 +102,21 @@ class MXRecordIO:
         FileFormatError
             The file is damaged or ends in the middle of a record; names the byte.
         """
-        payload: bytes | None = self._reader().read()
-        return payload
+        return self._reader().read()
 
     def read_batch(self, offsets: Sequence[int]) -> list[bytes]:
         """The payloads of the records at the given byte offsets, read without the GIL.
 
         The sequential position stays where it is; several threads may read at once.
         """
-        payloads: list[bytes] = self._open_reader().read_batch(offsets)
-        return payloads
+        return self._open_reader().read_batch(offsets)
 
     def offsets(self, part_index: int = 0, num_parts: int = 1) -> list[int]:
         """Byte offsets of the records of one of `num_parts` equal byte ranges of the file.
 
         Every record belongs to exactly one part, and a part is found without reading the others.
         """
-        found: list[int] = self._open_reader().offsets(part_index, num_parts)
-        return found
+        return self._open_reader().offsets(part_index, num_parts)
 
     def write(self, buf: BytesLike) -> None:
         """Append a record of fewer than 2**29 bytes."""
@@ -129,35 +126,36 @@ class MXRecordIO:
         """Writes a record; returns its offset."""
         writer = self._writer()
         try:
-            offset: int = writer.write(buf)
+            return writer.write(buf)
         except TypeError:
             given = repr(buf)[:60]
             raise DTypeError(
                 f"[{type(self).__name__}] {self.uri}: expected bytes or another buffer, got {given}"
             ) from None
-        return offset
 
     def flush(self) -> None:
         """Hand everything written so far to the operating system."""
         self._writer().flush()
 
-    def _open_reader(self) -> Any:
-        if self.writable or not self.is_open:
+    def _open_reader(self) -> _core.RecordReader:
+        record = self._record
+        if not isinstance(record, _core.RecordReader):
             raise MXNetError(
                 f"[{type(self).__name__}] {self.uri}: expected a file open for reading, got {self._state()}"
             )
-        return self._record
+        return record
 
-    def _reader(self) -> Any:
+    def _reader(self) -> _core.RecordReader:
         """The open reader, at a position of this process: a forked child begins at the first record."""
         record = self._open_reader()
         if self.pid == os.getpid():
             return record
         self.reset()
-        return self._record
+        return self._open_reader()
 
-    def _writer(self) -> Any:
-        if not self.writable or not self.is_open:
+    def _writer(self) -> _core.RecordWriter:
+        record = self._record
+        if not isinstance(record, _core.RecordWriter):
             raise MXNetError(
                 f"[{type(self).__name__}] {self.uri}: expected a file open for writing, got {self._state()}"
             )
@@ -166,7 +164,7 @@ class MXRecordIO:
                 f"[{type(self).__name__}] {self.uri}: Forbidden operation in multiple processes: "
                 f"opened for writing by process {self.pid}, used by {os.getpid()}"
             )
-        return self._record
+        return record
 
     def _state(self) -> str:
         return f"one open with flag {self.flag!r}" if self.is_open else "a closed one"
@@ -224,12 +222,14 @@ class MXIndexedRecordIO(MXRecordIO):
     perhaps not of all: `build_index` makes a new one.
     """
 
-    def __init__(self, idx_path: Path, uri: Path, flag: str, key_type: Callable[[str], Any] = int) -> None:
+    def __init__(
+        self, idx_path: Path, uri: Path, flag: str, key_type: Callable[[Any], Hashable] = int
+    ) -> None:
         self.idx_path = os.fspath(idx_path)
         self.key_type = key_type
-        self.idx: dict[Any, int] = {}
-        self.keys: list[Any] = []
-        self._index_file: Any = None
+        self.idx: dict[Hashable, int] = {}
+        self.keys: list[Hashable] = []
+        self._index_file: BinaryIO | None = None
         self._unwritten: list[str] = []
         self._index_lock = ForkSafeLock()
         super().__init__(uri, flag)
@@ -248,7 +248,7 @@ class MXIndexedRecordIO(MXRecordIO):
             self.idx = read_index(self.idx_path, self.key_type)
             self.keys = list(self.idx)
 
-    def _emptied_index(self) -> Any:
+    def _emptied_index(self) -> BinaryIO:
         """The index file, emptied before its records are: a process killed here leaves no wrong entry."""
         index = os.fdopen(os.open(self.idx_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
         try:
@@ -278,29 +278,28 @@ class MXIndexedRecordIO(MXRecordIO):
         with self._index_lock:
             lines, self._unwritten = self._unwritten, []
             super().flush()  # first, so that no entry points at nothing
+            assert self._index_file is not None  # as of every writer that is open
             with naming(self.idx_path):
                 self._index_file.write("".join(lines).encode())
                 self._index_file.flush()
 
-    def seek(self, idx: Any) -> None:
+    def seek(self, idx: Hashable) -> None:
         """Make the record of a key the next one to be read."""
         self._reader().seek(self._offset(idx))
 
     def tell(self) -> int:
         """Byte offset of the next record, to be written or read."""
-        position: int = (self._writer() if self.writable else self._reader()).tell()
-        return position
+        return (self._writer() if self.writable else self._reader()).tell()
 
-    def read_idx(self, idx: Any) -> bytes:
+    def read_idx(self, idx: Hashable) -> bytes:
         """The payload of the record of a key; `read` then goes on with the record behind it."""
-        payload: bytes = self._reader().read_at(self._offset(idx))
-        return payload
+        return self._reader().read_at(self._offset(idx))
 
-    def read_keys(self, keys: Iterable[Any]) -> list[bytes]:
+    def read_keys(self, keys: Iterable[Hashable]) -> list[bytes]:
         """The payloads of several keys, read in one call without the GIL."""
         return self.read_batch([self._offset(key) for key in keys])
 
-    def write_idx(self, idx: Any, buf: BytesLike) -> None:
+    def write_idx(self, idx: Hashable, buf: BytesLike) -> None:
         """Append a record under a key; a key used twice finds the later record."""
         key = self.key_type(idx)
         text = str(key)
@@ -316,7 +315,7 @@ class MXIndexedRecordIO(MXRecordIO):
         if len(self._unwritten) >= _INDEX_ENTRIES:
             self.flush()
 
-    def _offset(self, key: Any) -> int:
+    def _offset(self, key: Hashable) -> int:
         try:
             return self.idx[key]
         except KeyError:
