@@ -18,7 +18,7 @@ TEST_TOOLS = (
     "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox", "cosmic-ray>=8.4",
     "coverage>=7.6",
 )  # fmt: skip
-TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "types-tqdm", "nox", "pytest>=8", "coverage>=7")
+TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "nox", "pytest>=8", "coverage>=7")
 DOCS_TOOLS = ("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
 
 

@@ -69,7 +69,7 @@ def train_symbol(train: Any, validation: Any, epochs: int, prefix: Path) -> tupl
         train, eval_data=validation, eval_metric=["acc", "ce"], validation_metric="acc", kvstore="local",
         optimizer="adam", optimizer_params={"learning_rate": RATE, "lr_scheduler": schedule, "wd": 1e-4},
         initializer=mx.init.Xavier(),
-        batch_end_callback=[speed.batch, mx.callback.ProgressBar(batches, batch_size=BATCH)],
+        batch_end_callback=speed.batch,
         epoch_end_callback=speed.epoch, eval_end_callback=remember, num_epoch=epochs,
     )  # fmt: skip
     module.save_checkpoint(str(prefix), epochs)

@@ -26,6 +26,21 @@ def test_endings_decide() -> None:
         filled(made, "mystery", (4,))
 
 
+def test_a_subclass_may_say_what_each_ending_gets() -> None:
+    class Own(init.Initializer):
+        def _init_gamma(self, name: str, arr: nd.NDArray) -> None:
+            arr[:] = 2.0
+
+        def _init_beta(self, name: str, arr: nd.NDArray) -> None:
+            arr[:] = 3.0
+
+        def _init_default(self, name: str, arr: nd.NDArray) -> None:
+            arr[:] = 4.0
+
+    found = [filled(Own(), name, (1,)).item() for name in ("a_gamma", "a_beta", "mystery", "a_bias", "a_max")]
+    assert found == [2.0, 3.0, 4.0, 0.0, 1.0]
+
+
 @pytest.mark.parametrize("kind", ["uniform", "gaussian"])
 def test_xavier_variance(kind: str) -> None:
     values = filled(init.Xavier(kind, "in", 3), "c_weight", (64, 32, 3, 3))

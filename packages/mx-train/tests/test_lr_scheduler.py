@@ -1,21 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import logging
 import math
+from typing import Any
 
 import pytest
 
 from mx_core.errors import ArgumentError
 from mx_train import lr_scheduler as lrs
+from mx_train import optimizer
+from testkit.oracle import ORACLE
+
+CASES = json.loads((ORACLE / "training" / "schedules.json").read_text())
 
 
-def test_factor_drops_after_every_step() -> None:
-    schedule = lrs.FactorScheduler(step=10, factor=0.5, base_lr=1.0, stop_factor_lr=0.2)
-    assert [schedule(n) for n in (1, 10, 11, 20, 21, 31, 1000)] == [1, 1, 0.5, 0.5, 0.25, 0.2, 0.2]
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_rates_and_attributes_are_those_of_mxnet(case: dict[str, Any]) -> None:
+    schedule = getattr(lrs, case["name"])(**case["arguments"])
+    if "learning_rate" in case:
+        optimizer.create("sgd", learning_rate=case["learning_rate"], lr_scheduler=schedule)
+    rates = [[schedule(update), schedule.base_lr] for update in case["updates"]]
+    assert rates == [pytest.approx(pair, rel=1e-12) for pair in case["rates"]]
+    assert vars(schedule) == {
+        name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+        for name, value in case["attributes"].items()
+    }
 
 
-def test_multi_factor_drops_when_a_step_is_passed() -> None:
-    schedule = lrs.MultiFactorScheduler(step=[5, 8], factor=0.1, base_lr=1.0)
-    assert [round(schedule(n), 6) for n in (5, 6, 8, 9)] == [1, 0.1, 0.1, 0.01]
+def test_a_program_may_set_the_rate_between_updates() -> None:
+    schedule = lrs.FactorScheduler(step=10, factor=0.5, base_lr=1.0)
+    assert schedule(11) == schedule.base_lr == 0.5
+    schedule.base_lr = 0.3
+    assert [schedule(n) for n in (12, 20, 21)] == [0.3, 0.3, 0.15]
 
 
 def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,6 +58,12 @@ def test_falling_schedules_go_from_base_to_final(kind: type) -> None:
     assert values[0] == 1.0 and values[-1] == pytest.approx(0.1)
     assert all(b <= a for a, b in zip(values, values[1:], strict=False))
     assert lrs.CosineScheduler(100, 1.0)(50) == pytest.approx((1 + math.cos(math.pi / 2)) / 2)
+
+
+@pytest.mark.parametrize("kind", [lrs.PolyScheduler, lrs.CosineScheduler])
+def test_training_that_goes_on_after_the_last_update_has_the_final_rate(kind: type) -> None:
+    assert kind(100, base_lr=1.0, final_lr=0.1)(101) == 0.1, "MXNet starts again with base_lr"
+    assert kind(10, base_lr=1.0, final_lr=0.1, warmup_steps=10)(10) == 0.1
 
 
 def test_warm_up_rises_to_the_base() -> None:

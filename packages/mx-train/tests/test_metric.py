@@ -29,6 +29,12 @@ def test_values(name: object, expected: float) -> None:
     assert made.get()[1] == pytest.approx(expected, rel=1e-5)
 
 
+def test_f1_takes_labels_of_minus_one() -> None:
+    made = metric.create("f1")
+    made.update([nd.array([1, -1, -1])], [nd.array([[0.1, 0.9]] * 3)])
+    assert made.get()[1] == pytest.approx(0.5), "two false alarms, as in MXNet"
+
+
 def test_regression_values() -> None:
     label, pred = nd.array([1.0, 2.0]), nd.array([[2.0], [4.0]])
     for name, expected in (("mae", 1.5), ("mse", 2.5), ("rmse", math.sqrt(2.5))):

@@ -56,6 +56,33 @@ def test_two_contexts_give_what_one_gives() -> None:
         np.testing.assert_allclose(a[1].asnumpy(), b[1].asnumpy(), rtol=1e-3, atol=1e-4)
 
 
+def test_a_metric_that_names_an_output_is_right_where_the_last_batch_is_padded() -> None:
+    net = network()
+    features = sym.BlockGrad(net.get_internals()["fc1_output"], name="features")
+    module = Module(sym.Group([net, features]))
+    x, y = problem(50)
+    data = io.NDArrayIter(x, y, 20)
+    module.bind(data.provide_data, data.provide_label, for_training=False)
+    module.init_params(initializer.Xavier())
+    accuracy = metric.Accuracy(output_names=["softmax_output"], label_names=["softmax_label"])
+    ((_, score),) = module.score(data, accuracy)
+    assert score == pytest.approx(np.mean(module.predict(data)[0].asnumpy().argmax(1) == y))
+
+
+def test_score_takes_batches_that_have_data_and_labels_only() -> None:
+    class Batches(list):
+        def reset(self) -> None:
+            pass
+
+    batch = namedtuple("batch", ["data", "label"])
+    x, y = problem(40)
+    module = Module(network())
+    module.bind([("data", (20, 8))], [("softmax_label", (20,))], for_training=False)
+    module.init_params(initializer.Xavier())
+    given = Batches(batch([nd.array(x[i : i + 20])], [nd.array(y[i : i + 20])]) for i in (0, 20))
+    assert module.score(given, "acc")[0][0] == "accuracy"
+
+
 def test_score_and_predict_leave_padding_out() -> None:
     module, data = fitted()
     assert module.predict(data).shape == (300, 3)
@@ -282,9 +309,7 @@ def test_input_gradients() -> None:
     assert grad.shape == (4, 8) and (grad.asnumpy() != 0).any()
 
 
-def test_callbacks_see_every_batch(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_callbacks_see_every_batch(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[tuple[int, int]] = []
     with caplog.at_level(logging.INFO):
         fitted(
@@ -294,31 +319,6 @@ def test_callbacks_see_every_batch(
         )  # fmt: skip
     assert seen == [(e, b) for e in range(8) for b in range(10)]
     assert "samples/sec" in caplog.text and "Train-accuracy" in caplog.text
-
-
-def test_the_speed_is_told_every_so_many_batches_of_an_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    told = callback.Speedometer(30, 2)
-    with caplog.at_level(logging.INFO):
-        for epoch in range(2):
-            for batch in range(5):
-                told(model.BatchEndParam(epoch, batch, None, {}))
-    assert [line.split("\t")[0] for line in caplog.messages] == [
-        f"Iter[{epoch}] Batch [{batch}]" for epoch in range(2) for batch in (2, 4)
-    ], "the clock of an epoch begins with its first batch"
-
-
-@pytest.mark.parametrize(("auto_reset", "first"), [(True, (0, 2)), (False, (0, 0))])
-def test_the_speed_names_the_batches_of_the_metric(
-    auto_reset: bool, first: tuple[int, int], caplog: pytest.LogCaptureFixture
-) -> None:
-    told, accuracy = callback.Speedometer(30, 2, auto_reset=auto_reset), metric.create("acc")
-    with caplog.at_level(logging.INFO):
-        for batch in range(5):
-            accuracy.update([nd.array([0, 1])], [nd.array([[0.9, 0.1], [0.8, 0.2]])])
-            told(model.BatchEndParam(0, batch, accuracy, {}))
-    starts = [line.split("\t")[0] for line in caplog.messages]
-    assert starts == [f"Epoch[0] Batch [{a}-{b}]" for a, b in zip(first, (2, 4), strict=True)]
-    assert all(line.endswith("samples/sec\taccuracy=0.500000") for line in caplog.messages)
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:

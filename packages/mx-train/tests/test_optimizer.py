@@ -33,6 +33,35 @@ def test_steps_are_those_recorded_from_mxnet(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(weight.asnumpy().ravel(), case["weight"], rtol=2e-5, atol=1e-6)
 
 
+def tree(state: Any) -> Any:
+    """A state as it is recorded: nested lists, with the type of each array before its values."""
+    if isinstance(state, nd.NDArray):
+        return [np.dtype(state.dtype).name, state.asnumpy().ravel().tolist()]
+    return [tree(part) for part in state] if isinstance(state, (list, tuple)) else state
+
+
+def assert_close(found: Any, recorded: Any) -> None:
+    if isinstance(recorded, list) and recorded and isinstance(recorded[0], float):
+        np.testing.assert_allclose(found, recorded, rtol=2e-3, atol=2e-3)
+    elif isinstance(recorded, list):
+        assert len(found) == len(recorded)
+        for a, b in zip(found, recorded, strict=True):
+            assert_close(a, b)
+    else:
+        assert found == recorded
+
+
+@pytest.mark.parametrize("case", RECORDED["mixed"], ids=lambda c: f"{c['optimizer']} {c['settings']}")
+def test_states_of_float16_weights_are_ordered_as_in_mxnet(case: dict[str, Any]) -> None:
+    settings = {**case["settings"], "multi_precision": True}
+    made = optimizer.create(case["optimizer"], param_idx2name={0: "w_weight"}, **settings)
+    updater, weight = optimizer.get_updater(made), nd.array(RECORDED["start"], dtype="float16")
+    for gradient in RECORDED["gradients"]:
+        updater(0, nd.array(gradient, dtype="float16"), weight)
+    np.testing.assert_allclose(weight.asnumpy().ravel(), case["weight"], rtol=2e-3)
+    assert_close(tree(updater.states[0]), case["state"])
+
+
 def test_langevin_dynamics_draw_from_the_posterior() -> None:
     """Of a standard normal, whose gradient is the position."""
     updater = optimizer.get_updater(optimizer.SGLD(learning_rate=0.1))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import cpu
 from mx_io.io import NDArrayIter
 from mx_ndarray import nd
 from mx_symbol import sym
@@ -70,3 +71,20 @@ def test_fit(case: dict[str, Any]) -> None:
         full = NDArrayIter(x[: 2 * BATCH], y[: 2 * BATCH], BATCH)
         score = [value for _, value in module.score(full, ["acc", "ce"])]
         np.testing.assert_allclose(score, recorded[f"{case['id']}/score"], 1e-3, 1e-4)
+
+
+def test_a_training_on_two_devices_goes_on_from_a_checkpoint_of_mxnet() -> None:
+    """Its optimizer's states are under names, since the KVStore had the optimizer."""
+    rng = np.random.RandomState(5)
+    x = rng.uniform(-1, 1, (2 * BATCH, 6)).astype(np.float32)
+    y = rng.randint(0, CLASSES, 2 * BATCH).astype(np.float32)
+    module = Module.load(str(DATA / "two_devices"), 1, load_optimizer_states=True, context=[cpu(0), cpu(1)])
+    module.fit(
+        NDArrayIter(x, y, BATCH), begin_epoch=1, num_epoch=2, optimizer="sgd", kvstore="local",
+        optimizer_params={"learning_rate": 0.1, "momentum": 0.9},
+    )  # fmt: skip
+    found, _ = module.get_params()
+    for name, value in nd.load(str(DATA / "two_devices-0002.params")).items():
+        np.testing.assert_allclose(
+            found[name[4:]].asnumpy(), value.asnumpy(), rtol=1e-4, atol=1e-6, err_msg=name
+        )

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records where training ends in Apache MXNet 1.9.1. Runs under Python 3.8; README.md says how.
 
-python training.py             runs the cases of `fits.json` and `optimizers.json` anew
+python training.py             runs the cases of `fits.json`, `optimizers.json` and `schedules.json` anew
 python training.py --check     compares with what is recorded, and changes nothing
 """
 
 import json
 import os
 import sys
+import tempfile
 
 os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
@@ -76,28 +77,99 @@ def steps(case, recorded):
     return [float(f"{value:.8g}") for value in weight.asnumpy().ravel()]
 
 
+def tree(state):
+    """A state as nested lists, with the type of each array before its values."""
+    if isinstance(state, mx.nd.NDArray):
+        return [str(np.dtype(state.dtype)), [float(f"{value:.8g}") for value in state.asnumpy().ravel()]]
+    return [tree(part) for part in state] if isinstance(state, (list, tuple)) else state
+
+
+def mixed_steps(case, recorded):
+    """The float16 weight after a step for each gradient, and what the optimizer keeps of it."""
+    settings = dict(case["settings"], multi_precision=True)
+    made = mx.optimizer.create(case["optimizer"], param_idx2name={0: "w_weight"}, **settings)
+    updater, weight = mx.optimizer.get_updater(made), mx.nd.array(recorded["start"], dtype="float16")
+    for gradient in recorded["gradients"]:
+        updater(0, mx.nd.array(gradient, dtype="float16"), weight)
+    return dict(case, weight=weight.asnumpy().ravel().tolist(), state=tree(updater.states[0]))
+
+
+def two_devices(folder):
+    """Checkpoints after each epoch of a training on two devices; their states are under names."""
+    rng, shape = np.random.RandomState(5), (6,)
+    x = rng.uniform(-1, 1, (2 * BATCH,) + shape).astype(np.float32)
+    y = rng.randint(0, CLASSES, 2 * BATCH).astype(np.float32)
+    net = network(False)
+    shapes, _, _ = net.infer_shape(data=(BATCH,) + shape)
+    first = {
+        name: mx.nd.array(rng.uniform(-0.5, 0.5, extents))
+        for name, extents in zip(net.list_arguments(), shapes)
+        if name not in ("data", "softmax_label")
+    }
+    module = mx.mod.Module(net, context=[mx.cpu(0), mx.cpu(1)])
+    saved = mx.callback.module_checkpoint(module, os.path.join(folder, "two_devices"), 1, True)
+    module.fit(
+        mx.io.NDArrayIter(x, y, BATCH), num_epoch=2, optimizer="sgd", kvstore="local", arg_params=first,
+        optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, epoch_end_callback=saved,
+    )  # fmt: skip
+    return parameters(folder)
+
+
+def parameters(folder):
+    """Those of the checkpoints of `two_devices`."""
+    ends = (mx.nd.load(os.path.join(folder, f"two_devices-000{epoch}.params")) for epoch in (1, 2))
+    return [{name: value.asnumpy() for name, value in params.items()} for params in ends]
+
+
+def schedule(case):
+    """The rates of a schedule, with its base_lr after each, and its attributes in the end."""
+    made = getattr(mx.lr_scheduler, case["name"])(**case["arguments"])
+    if "learning_rate" in case:
+        mx.optimizer.create("sgd", learning_rate=case["learning_rate"], lr_scheduler=made)
+    rates = [[made(update), made.base_lr] for update in case["updates"]]
+    return dict(case, rates=rates, attributes=vars(made))
+
+
+def read(name):
+    """What is recorded under a name."""
+    with open(os.path.join(DATA, name)) as file:
+        return json.load(file)
+
+
+def write(name, rows, head="", tail=""):
+    """Records cases, one on a line."""
+    with open(os.path.join(DATA, name), "w") as file:
+        file.write("{}[\n{}\n]{}\n".format(head, ",\n".join(json.dumps(row) for row in rows), tail))
+
+
 def main():
     check = sys.argv[1:] == ["--check"]
-    with open(os.path.join(DATA, "fits.json")) as file:
-        cases = json.load(file)
-    fits = {}
+    cases, fits = read("fits.json"), {}
     for case in cases:
         fits.update(fit(case))
     with np.load(os.path.join(DATA, "fits.npz")) as file:
         lines = differences(dict(file), fits, 1e-5)
-    path = os.path.join(DATA, "optimizers.json")
-    with open(path) as file:
-        recorded = json.load(file)
+    recorded = read("optimizers.json")
     made = [dict(case, weight=steps(case, recorded)) for case in recorded["cases"]]
     lines += differences(recorded["cases"], made, 1e-6)
-    print("\n".join(lines) or f"{len(cases)} fits and {len(made)} optimizers: as recorded")
+    mixed = [mixed_steps(case, recorded) for case in recorded["mixed"]]
+    lines += differences(recorded["mixed"], mixed, 1e-3)
+    known = read("schedules.json")
+    schedules = [schedule(case) for case in known]
+    lines += differences(known, schedules, 1e-12)
+    counts = f"{len(cases)} fits, {len(made)} optimizers and {len(schedules)} schedules"
+    with tempfile.TemporaryDirectory() as folder:
+        lines += differences(parameters(DATA), two_devices(folder), 1e-5)
+    print("\n".join(lines) or f"{counts}: as recorded")
     if check:
         sys.exit(bool(lines))
     np.savez_compressed(os.path.join(DATA, "fits.npz"), **fits)
-    with open(path, "w") as file:
-        rows = ",\n".join(json.dumps(case) for case in made)
-        start, gradients = json.dumps(recorded["start"]), json.dumps(recorded["gradients"])
-        file.write(f'{{\n"start": {start},\n"gradients": {gradients},\n"cases": [\n{rows}\n]\n}}\n')
+    start, gradients = json.dumps(recorded["start"]), json.dumps(recorded["gradients"])
+    head = f'{{\n"start": {start},\n"gradients": {gradients},\n"cases": '
+    rows = ",\n".join(json.dumps(case) for case in mixed)
+    write("optimizers.json", made, head, f',\n"mixed": [\n{rows}\n]\n}}')
+    two_devices(DATA)
+    write("schedules.json", schedules)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,20 +31,22 @@ class Speedometer:
         self.batch_size = batch_size
         self.frequent = frequent
         self.auto_reset = auto_reset
-        self._since: float | None = None
-        self._last = 0
+        self.init = False
+        self.tic = 0.0
+        self.last_count = 0
 
     def __call__(self, param: model.BatchEndParam) -> None:
         """After each batch."""
-        if param.nbatch < self._last:
-            self._since = None
-        self._last = param.nbatch
-        if self._since is None:
-            self._since = time.perf_counter()
+        if param.nbatch < self.last_count:
+            self.init = False
+        self.last_count = param.nbatch
+        if not self.init:
+            self.init = True
+            self.tic = time.perf_counter()
             return
         if param.nbatch % self.frequent:
             return
-        speed = self.frequent * self.batch_size / max(time.perf_counter() - self._since, 1e-9)
+        speed = self.frequent * self.batch_size / max(time.perf_counter() - self.tic, 1e-9)
         epoch, batch, metric = param.epoch, param.nbatch, param.eval_metric
         if metric is None:
             logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", epoch, batch, speed)
@@ -55,11 +58,11 @@ class Speedometer:
             logging.info(
                 "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec%s", epoch, first, batch, speed, shown
             )
-        self._since = time.perf_counter()
+        self.tic = time.perf_counter()
 
 
 class ProgressBar:
-    """A bar per epoch with samples per second and the metric.
+    """Logs after each batch, as a bar and in percent, how many batches of the epoch came before it.
 
     Threads: one at a time.
 
@@ -67,39 +70,19 @@ class ProgressBar:
     ----------
     total : int
         Batches per epoch.
-    batch_size : int, optional
-        Samples per batch; with it the bar counts samples.
+    length : int
+        Characters of a full bar.
     """
 
-    def __init__(self, total: int, length: int = 80, batch_size: int = 1) -> None:
+    def __init__(self, total: int, length: int = 80) -> None:
         self.total = total
-        self.batch_size = batch_size
-        self.length = length
-        self._bar: Any = None
-        self._epoch: int | None = None
+        self.bar_len = length
 
     def __call__(self, param: model.BatchEndParam) -> None:
         """After each batch."""
-        if self._bar is None or param.epoch != self._epoch:
-            self._open(param.epoch)
-        if param.eval_metric is not None:
-            values = {name: f"{value:.4f}" for name, value in param.eval_metric.get_name_value()}
-            self._bar.set_postfix(values, refresh=False)
-        self._bar.update(self.batch_size)
-        if param.nbatch + 1 >= self.total:
-            self._bar.close()
-            self._bar = None
-
-    def _open(self, epoch: int) -> None:
-        from tqdm.auto import tqdm
-
-        if self._bar is not None:
-            self._bar.close()
-        self._epoch = epoch
-        unit = " images" if self.batch_size > 1 else " batches"
-        self._bar = tqdm(
-            total=self.total * self.batch_size, desc=f"epoch {epoch}", unit=unit, ncols=self.length + 20
-        )
+        filled = round(self.bar_len * param.nbatch / self.total)
+        bar = "=" * filled + "-" * (self.bar_len - filled)
+        logging.info("[%s] %d%%\r", bar, math.ceil(100.0 * param.nbatch / self.total))
 
 
 class LogValidationMetricsCallback:

@@ -15,10 +15,12 @@ from mx_io.io import DataBatch, NDArrayIter, ResizeIter
 from mx_ndarray import NDArray
 from mx_symbol.symbol import Symbol
 from mx_train import metric as metrics
-from mx_train.initializer import Initializer, Uniform
+from mx_train.arguments import Callbacks, Filler, Logger, Metric, OptimizerLike, Store
+from mx_train.initializer import Uniform
 from mx_train.model import BatchEndParam, load_checkpoint, save_checkpoint
 from mx_train.module.base_module import as_list
 from mx_train.module.module import Module
+from mx_train.monitor import Monitor
 
 
 class FeedForward:
@@ -57,8 +59,8 @@ class FeedForward:
         ctx: Context | Sequence[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: Any = "sgd",
-        initializer: Initializer | None = None,
+        optimizer: OptimizerLike = "sgd",
+        initializer: Filler | None = None,
         numpy_batch_size: int = 128,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
@@ -123,10 +125,10 @@ class FeedForward:
         first, second = (np.asarray(part) if isinstance(part, list) else part for part in data)
         return self._iterator(first, second, is_train=False)
 
-    def _module(self, data: Any, logger: Any = None) -> Module:
+    def _module(self, data: Any, logger: Logger | None = None) -> Module:
         arguments = self.symbol.list_arguments()
         labels = [desc[0] for desc in data.provide_label or () if desc[0] in arguments]
-        more = {} if logger is None else {"logger": logger}
+        more: dict[str, Any] = {} if logger is None else {"logger": logger}
         return Module(self.symbol, [d[0] for d in data.provide_data], labels, context=self.ctx, **more)
 
     def _predicting(self, data: Any) -> Module:
@@ -144,15 +146,15 @@ class FeedForward:
         X: Any,
         y: Any = None,
         eval_data: Any = None,
-        eval_metric: Any = "acc",
-        epoch_end_callback: Any = None,
-        batch_end_callback: Any = None,
-        kvstore: Any = "local",
-        logger: Any = None,
+        eval_metric: Metric = "acc",
+        epoch_end_callback: Callbacks = None,
+        batch_end_callback: Callbacks = None,
+        kvstore: Store = "local",
+        logger: Logger | None = None,
         work_load_list: Sequence[float] | None = None,
-        monitor: Any = None,
-        eval_end_callback: Any = None,
-        eval_batch_end_callback: Any = None,
+        monitor: Monitor | None = None,
+        eval_end_callback: Callbacks = None,
+        eval_batch_end_callback: Callbacks = None,
     ) -> None:
         """Trains; blocks.
 
@@ -231,9 +233,9 @@ class FeedForward:
     def score(
         self,
         X: Any,
-        eval_metric: Any = "acc",
+        eval_metric: Metric = "acc",
         num_batch: int | None = None,
-        batch_end_callback: Any = None,
+        batch_end_callback: Callbacks = None,
         reset: bool = True,
     ) -> Any:
         """The value of a metric over an iterator with labels; a list of values for a composite.
@@ -258,7 +260,9 @@ class FeedForward:
         save_checkpoint(prefix, number, self.symbol, self.arg_params, self.aux_params or {}, remove_amp_cast)
 
     @staticmethod
-    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+    def load(
+        prefix: str, epoch: int, ctx: Context | Sequence[Context] | None = None, **kwargs: Any
+    ) -> FeedForward:
         """A model from a checkpoint; training goes on behind it."""
         symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(
@@ -270,20 +274,20 @@ class FeedForward:
         symbol: Symbol,
         X: Any,
         y: Any = None,
-        ctx: Any = None,
+        ctx: Context | Sequence[Context] | None = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
-        optimizer: Any = "sgd",
-        initializer: Initializer | None = None,
+        optimizer: OptimizerLike = "sgd",
+        initializer: Filler | None = None,
         eval_data: Any = None,
-        eval_metric: Any = "acc",
-        epoch_end_callback: Any = None,
-        batch_end_callback: Any = None,
-        kvstore: Any = "local",
-        logger: Any = None,
+        eval_metric: Metric = "acc",
+        epoch_end_callback: Callbacks = None,
+        batch_end_callback: Callbacks = None,
+        kvstore: Store = "local",
+        logger: Logger | None = None,
         work_load_list: Sequence[float] | None = None,
-        eval_end_callback: Any = None,
-        eval_batch_end_callback: Any = None,
+        eval_end_callback: Callbacks = None,
+        eval_batch_end_callback: Callbacks = None,
         **kwargs: Any,
     ) -> FeedForward:
         """A trained model; arguments as of the class and of `fit`."""

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from mx_core.errors import ArgumentError
 
+_CHANGE = "Update[%d]: Change learning rate to %0.5e"
+_LAST_CHANGE = "Update[%d]: now learning rate arrived at %0.5e, will not change in the future"
+
 
 class LRScheduler:
     """Maps the number of updates to a learning rate; this one warms up and then stays.
@@ -60,27 +63,12 @@ class LRScheduler:
         return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self.base_lr
 
 
-class _Dropping(LRScheduler):
-    """A rate that drops; each drop is logged when it is first met."""
+class FactorScheduler(LRScheduler):
+    """The rate is multiplied by `factor` after every `step` updates, down to `stop_factor_lr`.
 
-    _told = 0
-
-    def _dropped(self, drops: int, num_update: int) -> float:
-        """The rate after so many drops."""
-        for drop in range(self._told + 1, drops + 1):
-            self._tell(drop, num_update)
-        self._told = max(self._told, drops)
-        return self._after(drops)
-
-    def _tell(self, drop: int, num_update: int) -> None:
-        logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self._after(drop))
-
-    def _after(self, drops: int) -> float:
-        raise NotImplementedError
-
-
-class FactorScheduler(_Dropping):
-    """The rate is multiplied by `factor` every `step` updates, down to `stop_factor_lr`; changes are logged."""
+    Each change is logged. `base_lr` is the rate now and `count` the update of the last change. A program may set
+    them between updates.
+    """
 
     def __init__(
         self,
@@ -100,29 +88,29 @@ class FactorScheduler(_Dropping):
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
+        self.count = 0
 
     def __call__(self, num_update: int) -> float:
-        """base_lr · factor^⌊(num_update − 1) / step⌋."""
+        """The rate of update `num_update`: the first base_lr · factor^⌊(num_update − 1) / step⌋."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        return self._dropped(max(num_update - 1, 0) // self.step, num_update)
-
-    def _tell(self, drop: int, num_update: int) -> None:
-        if self.base_lr * self.factor**drop < self.stop_factor_lr:
-            logging.info(
-                "Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
-                num_update,
-                self.stop_factor_lr,
-            )
-        else:
-            super()._tell(drop, num_update)
-
-    def _after(self, drops: int) -> float:
-        return max(self.base_lr * self.factor**drops, self.stop_factor_lr)
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                logging.info(_LAST_CHANGE, num_update, self.base_lr)
+            else:
+                logging.info(_CHANGE, num_update, self.base_lr)
+        return self.base_lr
 
 
-class MultiFactorScheduler(_Dropping):
-    """The rate is multiplied by `factor` when each of the given updates is passed; changes are logged."""
+class MultiFactorScheduler(LRScheduler):
+    """The rate is multiplied by `factor` when each of the given updates is passed.
+
+    Each change is logged. `base_lr` is the rate now, `cur_step_ind` the number of changes so far, and `count` the
+    update of the last one.
+    """
 
     def __init__(
         self,
@@ -140,19 +128,29 @@ class MultiFactorScheduler(_Dropping):
             raise ArgumentError(f"[MultiFactorScheduler] factor: expected at most 1, got {factor}")
         self.step = list(step)
         self.factor = factor
+        self.cur_step_ind = 0
+        self.count = 0
 
     def __call__(self, num_update: int) -> float:
-        """base_lr · factor^(steps passed)."""
+        """The rate of update `num_update`: the first base_lr · factor^(steps passed)."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        return self._dropped(sum(num_update > s for s in self.step), num_update)
-
-    def _after(self, drops: int) -> float:
-        return self.base_lr * self.factor**drops
+        for step in self.step[self.cur_step_ind :]:
+            if num_update <= step:
+                break
+            self.count = step
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+            logging.info(_CHANGE, num_update, self.base_lr)
+        return self.base_lr
 
 
 class _Falling(LRScheduler):
-    """From base_lr to final_lr over max_update updates."""
+    """From base_lr to final_lr over max_update updates.
+
+    `base_lr` is the rate now. The schedule is computed from `base_lr_orig`, the rate that it was made with. The
+    `learning_rate` of an optimizer does not change it.
+    """
 
     def __init__(
         self,
@@ -166,20 +164,24 @@ class _Falling(LRScheduler):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if max_update < 1:
             raise ArgumentError(f"[{type(self).__name__}] max_update: expected at least 1, got {max_update}")
+        self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr
+        self.max_steps = max_update - warmup_steps
 
-    def _share(self, left: float) -> float:
+    def _share(self, done: float) -> float:
         raise NotImplementedError
 
     def __call__(self, num_update: int) -> float:
-        """Rate of update `num_update`."""
+        """The rate of update `num_update`; final_lr from max_update on."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        if num_update >= self.max_update:
-            return self.final_lr
-        left = 1 - (num_update - self.warmup_steps) / (self.max_update - self.warmup_steps)
-        return self.final_lr + (self.base_lr - self.final_lr) * self._share(left)
+        if num_update < self.max_update:
+            share = self._share((num_update - self.warmup_steps) / self.max_steps)
+            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * share
+        else:
+            self.base_lr = self.final_lr
+        return self.base_lr
 
 
 class PolyScheduler(_Falling):
@@ -198,8 +200,8 @@ class PolyScheduler(_Falling):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.power = pwr
 
-    def _share(self, left: float) -> float:
-        return float(left**self.power)
+    def _share(self, done: float) -> float:
+        return float((1 - done) ** self.power)
 
 
 class CosineScheduler(_Falling):
@@ -208,5 +210,5 @@ class CosineScheduler(_Falling):
     Source: Loshchilov and Hutter, SGDR, ICLR 2017, equation 5 without restarts.
     """
 
-    def _share(self, left: float) -> float:
-        return (1 + math.cos(math.pi * (1 - left))) / 2
+    def _share(self, done: float) -> float:
+        return (1 + math.cos(math.pi * done)) / 2

@@ -88,7 +88,8 @@ class F1(EvalMetric):
             y, p = _classes(label, pred, 1)
             if y.size and y.max() > 1:
                 raise ArgumentError(f"[F1] expected labels 0 and 1, got {int(y.max())}")
-            counts = np.array([(y & p).sum(), (p & ~y & 1).sum(), (y & ~p & 1).sum()], np.float64)
+            y, p = y == 1, p == 1  # labels may also be -1 and 1
+            counts = np.array([(y & p).sum(), (p & ~y).sum(), (y & ~p).sum()], np.float64)
             self._counts += counts
             if self.average == "macro":
                 self._add(_f1(counts), 1)

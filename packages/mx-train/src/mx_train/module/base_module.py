@@ -5,18 +5,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError, MXNetError
-from mx_io.io import DataBatch, DataDesc
+from mx_io.io import DataBatch, DataDesc, DataIter
 from mx_ndarray import NDArray, nd
+from mx_symbol.symbol import Symbol
 from mx_train import metric as metrics
 from mx_train import model
-from mx_train.initializer import Initializer, Uniform
+from mx_train.arguments import (
+    Callback,
+    Callbacks,
+    Filler,
+    Gradients,
+    Logger,
+    Metric,
+    OptimizerLike,
+    Settings,
+    Shapes,
+    Store,
+)
+from mx_train.initializer import Uniform
+from mx_train.metric import EvalMetric
 from mx_train.model import BatchEndParam
-
-Callback = Callable[..., Any]
+from mx_train.monitor import Monitor
 
 
 def as_list(value: Any) -> list[Any]:
@@ -29,19 +42,18 @@ def as_list(value: Any) -> list[Any]:
 class BaseModule:
     """What every module can do, in terms of bind, forward, backward, update. Threads: one at a time."""
 
-    def __init__(self, logger: Any = logging) -> None:
+    def __init__(self, logger: Logger = logging) -> None:
         self.logger = logger
         self.binded = False
         self.for_training = False
         self.inputs_need_grad = False
         self.params_initialized = False
         self.optimizer_initialized = False
-        self._symbol: Any = None
 
     @property
-    def symbol(self) -> Any:
-        """The symbol."""
-        return self._symbol
+    def symbol(self) -> Symbol | None:
+        """The symbol; None where the module has none."""
+        return None
 
     # ---- one batch ----
 
@@ -54,7 +66,7 @@ class BaseModule:
         """Computes outputs; asynchronous."""
         raise NotImplementedError
 
-    def backward(self, out_grads: Sequence[NDArray] | None = None) -> None:
+    def backward(self, out_grads: Gradients = None) -> None:
         """Computes gradients; asynchronous."""
         raise NotImplementedError
 
@@ -62,24 +74,30 @@ class BaseModule:
         """Applies the optimizer; asynchronous."""
         raise NotImplementedError
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last forward; of each context apart without merge_multi_context."""
         raise NotImplementedError
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients with respect to the data."""
         raise NotImplementedError
 
-    def get_states(self, merge_multi_context: bool = True) -> Any:
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States that one batch hands to the next; none by default."""
         return []
 
-    def set_states(self, states: Any = None, value: float | None = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[NDArray] | Sequence[Sequence[NDArray]] | None = None,
+        value: float | None = None,
+    ) -> None:
         """Sets such states; by default there are none."""
         if states or value is not None:
             raise ArgumentError(f"[{type(self).__name__}] has no states")
 
-    def update_metric(self, eval_metric: Any, labels: Sequence[NDArray], pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
+    ) -> None:
         """Adds the last forward to a metric."""
         raise NotImplementedError
 
@@ -90,11 +108,11 @@ class BaseModule:
 
     def score(
         self,
-        eval_data: Any,
-        eval_metric: Any,
+        eval_data: DataIter,
+        eval_metric: Metric,
         num_batch: int | None = None,
-        batch_end_callback: Any = None,
-        score_end_callback: Any = None,
+        batch_end_callback: Callbacks = None,
+        score_end_callback: Callbacks = None,
         reset: bool = True,
         epoch: int = 0,
         sparse_row_id_fn: Callback | None = None,
@@ -125,17 +143,21 @@ class BaseModule:
         result: list[tuple[str, float]] = eval_metric.get_global_name_value()
         return result
 
-    def _metric_without_pad(self, eval_metric: Any, batch: DataBatch) -> None:
-        pad = batch.pad or 0
+    def _metric_without_pad(self, eval_metric: EvalMetric, batch: DataBatch) -> None:
+        pad = getattr(batch, "pad", 0) or 0  # batches of scripts may have data and labels only
         if not pad:
             self.update_metric(eval_metric, batch.label or [])
             return
         outputs = [o[: o.shape[0] - pad] for o in self.get_outputs()]
-        eval_metric.update([x[: x.shape[0] - pad] for x in batch.label or ()], outputs)
+        labels = [x[: x.shape[0] - pad] for x in batch.label or ()]
+        names = [description.name for description in self.label_shapes or ()]
+        eval_metric.update_dict(
+            dict(zip(names, labels, strict=False)), dict(zip(self.output_names, outputs, strict=True))
+        )
 
     def iter_predict(
         self,
-        eval_data: Any,
+        eval_data: DataIter,
         num_batch: int | None = None,
         reset: bool = True,
         sparse_row_id_fn: Callback | None = None,
@@ -153,7 +175,7 @@ class BaseModule:
 
     def predict(
         self,
-        eval_data: Any,
+        eval_data: DataIter,
         num_batch: int | None = None,
         merge_batches: bool = True,
         reset: bool = True,
@@ -184,17 +206,17 @@ class BaseModule:
 
     def fit(
         self,
-        train_data: Any,
-        eval_data: Any = None,
-        eval_metric: Any = "acc",
-        epoch_end_callback: Any = None,
-        batch_end_callback: Any = None,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
-        eval_end_callback: Any = None,
-        eval_batch_end_callback: Any = None,
-        initializer: Any = None,
+        train_data: DataIter,
+        eval_data: DataIter | None = None,
+        eval_metric: Metric = "acc",
+        epoch_end_callback: Callbacks = None,
+        batch_end_callback: Callbacks = None,
+        kvstore: Store = "local",
+        optimizer: OptimizerLike = "sgd",
+        optimizer_params: Settings = (("learning_rate", 0.01),),
+        eval_end_callback: Callbacks = None,
+        eval_batch_end_callback: Callbacks = None,
+        initializer: Filler | None = None,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -202,8 +224,8 @@ class BaseModule:
         force_init: bool = False,
         begin_epoch: int = 0,
         num_epoch: int | None = None,
-        validation_metric: Any = None,
-        monitor: Any = None,
+        validation_metric: Metric | None = None,
+        monitor: Monitor | None = None,
         sparse_row_id_fn: Callback | None = None,
     ) -> None:
         """Trains; blocks.
@@ -222,10 +244,11 @@ class BaseModule:
         """
         if num_epoch is None:
             raise ArgumentError("[Module.fit] num_epoch: say how many epochs to train")
-        if not hasattr(train_data, "provide_data"):
+        described: Any = train_data  # which scripts may make without our DataIter
+        if not hasattr(described, "provide_data"):
             raise ArgumentError(f"[Module.fit] train_data: expected a DataIter, got {train_data!r}")
         self.bind(
-            data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
+            data_shapes=described.provide_data, label_shapes=described.provide_label,
             for_training=True, force_rebind=force_rebind,
         )  # fmt: skip
         if monitor is not None:
@@ -251,7 +274,14 @@ class BaseModule:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
-    def _fit_epoch(self, epoch: int, data: Any, metric: Any, callbacks: list[Callback], monitor: Any) -> None:
+    def _fit_epoch(
+        self,
+        epoch: int,
+        data: DataIter,
+        metric: EvalMetric,
+        callbacks: list[Callback],
+        monitor: Monitor | None,
+    ) -> None:
         started = time.perf_counter()
         metric.reset()
         for nbatch, batch in enumerate(data):
@@ -259,7 +289,7 @@ class BaseModule:
                 monitor.tic()
             self.forward_backward(batch)
             self.update()
-            self.update_metric(metric, batch.label)
+            self.update_metric(metric, batch.label or [])
             if monitor is not None:
                 monitor.toc_print()
             param = BatchEndParam(epoch, nbatch, metric, locals())
@@ -273,12 +303,12 @@ class BaseModule:
 
     def bind(
         self,
-        data_shapes: Any,
-        label_shapes: Any = None,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
         """Allocates executors."""
@@ -286,7 +316,7 @@ class BaseModule:
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),
+        initializer: Filler | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -298,9 +328,9 @@ class BaseModule:
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: OptimizerLike = "sgd",
+        optimizer_params: Settings = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """Connects optimizer and KVStore."""
@@ -340,7 +370,7 @@ class BaseModule:
         """Copies of arguments and auxiliary states on the host."""
         raise NotImplementedError
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every output."""
         raise NotImplementedError
 

@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from mx_core import Context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
+from mx_symbol.symbol import Symbol
 from mx_train import model
-from mx_train.initializer import Initializer, Uniform
+from mx_train.arguments import Callback, Filler, Gradients, Logger, OptimizerLike, Settings, Shapes, Store
+from mx_train.initializer import Uniform
+from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule
 from mx_train.module.module import Module
+from mx_train.monitor import Monitor
 
 #: from a bucket key to (symbol, data names, label names)
-SymbolMaker = Callable[[Any], tuple[Any, Sequence[str], Sequence[str] | None]]
+SymbolMaker = Callable[[Any], tuple[Symbol, Sequence[str], Sequence[str] | None]]
 
 
 class BucketingModule(BaseModule):
@@ -44,8 +48,8 @@ class BucketingModule(BaseModule):
     def __init__(
         self,
         sym_gen: SymbolMaker,
-        default_bucket_key: Any = None,
-        logger: Any = logging,
+        default_bucket_key: Hashable = None,
+        logger: Logger = logging,
         context: Context | Sequence[Context] | None = None,
         work_load_list: Sequence[float] | None = None,
         fixed_param_names: Sequence[str] | None = None,
@@ -62,17 +66,17 @@ class BucketingModule(BaseModule):
             "context": context, "work_load_list": work_load_list, "fixed_param_names": fixed_param_names,
             "state_names": state_names, "group2ctxs": group2ctxs, "compression_params": compression_params,
         }  # fmt: skip
-        self._buckets: dict[Any, Module] = {}
+        self._buckets: dict[Hashable, Module] = {}
         self._curr_module: Module | None = None
-        self._curr_bucket_key: Any = None
+        self._curr_bucket_key: Hashable = None
         self._grad_req: Any = "write"
-        self._monitor: Any = None
+        self._monitor: Monitor | None = None
         self._given: tuple[dict[str, NDArray], dict[str, NDArray]] | None = None
         self._new_module(default_bucket_key)  # a mistake in its names shows here
 
     @staticmethod
     def load(
-        prefix: str, epoch: int, sym_gen: SymbolMaker, default_bucket_key: Any, **kwargs: Any
+        prefix: str, epoch: int, sym_gen: SymbolMaker, default_bucket_key: Hashable, **kwargs: Any
     ) -> BucketingModule:
         """A module with the parameters of a checkpoint; bind it before use.
 
@@ -88,9 +92,9 @@ class BucketingModule(BaseModule):
 
     @staticmethod
     def load_dict(
-        sym_dict: Mapping[Any, Any] | None = None,
+        sym_dict: Mapping[Hashable, Symbol] | None = None,
         sym_gen: SymbolMaker | None = None,
-        default_bucket_key: Any = None,
+        default_bucket_key: Hashable = None,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         **kwargs: Any,
@@ -101,7 +105,7 @@ class BucketingModule(BaseModule):
         make = sym_gen
         symbols = dict(sym_dict or {})
 
-        def from_dict(key: Any) -> tuple[Any, Sequence[str], Sequence[str] | None]:
+        def from_dict(key: Hashable) -> tuple[Symbol, Sequence[str], Sequence[str] | None]:
             symbol, data, label = make(key)
             return symbols.get(key, symbol), data, label
 
@@ -122,7 +126,7 @@ class BucketingModule(BaseModule):
     # ---- properties ----
 
     @property
-    def symbol(self) -> Any:
+    def symbol(self) -> Symbol:
         """Of the present bucket."""
         return self._current().symbol
 
@@ -167,7 +171,7 @@ class BucketingModule(BaseModule):
 
     # ---- buckets ----
 
-    def _new_module(self, key: Any) -> Module:
+    def _new_module(self, key: Hashable) -> Module:
         made = self._sym_gen(key)
         if not isinstance(made, tuple) or len(made) != 3:
             raise ArgumentError(
@@ -178,12 +182,12 @@ class BucketingModule(BaseModule):
 
     def bind(
         self,
-        data_shapes: Any,
-        label_shapes: Any = None,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
         """Binds the default bucket; the others are bound when a batch of theirs comes.
@@ -217,7 +221,9 @@ class BucketingModule(BaseModule):
         if self._monitor is not None:
             module.install_monitor(self._monitor)
 
-    def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
+    def switch_bucket(
+        self, bucket_key: Hashable, data_shapes: Shapes | None, label_shapes: Shapes | None = None
+    ) -> None:
         """Makes a bucket the present one; a new one is bound for these shapes."""
         default = self._buckets.get(self._default_bucket_key)
         if default is None:
@@ -240,7 +246,7 @@ class BucketingModule(BaseModule):
             self._buckets[bucket_key] = module
         self._curr_module, self._curr_bucket_key = module, bucket_key
 
-    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Callback | None = None) -> None:
         """Binds the bucket of a batch ahead of time; the present one stays."""
         self._require()
         present = self._curr_bucket_key
@@ -251,7 +257,7 @@ class BucketingModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),
+        initializer: Filler | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -278,19 +284,23 @@ class BucketingModule(BaseModule):
         module._stale = True  # another bucket may have trained what they share
         return module.get_params()
 
-    def get_states(self, merge_multi_context: bool = True) -> Any:
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States of the present bucket; see `Module.get_states`."""
         return self._current().get_states(merge_multi_context)
 
-    def set_states(self, states: Any = None, value: float | None = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[NDArray] | Sequence[Sequence[NDArray]] | None = None,
+        value: float | None = None,
+    ) -> None:
         """Sets states of the present bucket; see `Module.set_states`."""
         self._current().set_states(states, value)
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: OptimizerLike = "sgd",
+        optimizer_params: Settings = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """One optimizer and KVStore for all buckets."""
@@ -324,7 +334,7 @@ class BucketingModule(BaseModule):
             self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current().forward(data_batch, is_train)
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Gradients = None) -> None:
         """Gradients of the last forward; asynchronous."""
         self._current().backward(out_grads)
 
@@ -333,19 +343,21 @@ class BucketingModule(BaseModule):
         self._require(params=True, optimizer=True)
         self._current().update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last forward."""
         return self._current().get_outputs(merge_multi_context)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients by the data; bind with inputs_need_grad."""
         return self._current().get_input_grads(merge_multi_context)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
+    ) -> None:
         """Adds the last forward to a metric."""
         self._current().update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every bucket, those to come included."""
         self._require()
         self._monitor = mon

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mx_core import Context
 from mx_core.errors import ArgumentError, ShapeError
 from mx_io.io import DataDesc
 from mx_ndarray import NDArray, nd
+from mx_symbol.runtime.executor import Executor
+from mx_symbol.symbol import Symbol
 
 
 class ExecutorGroup:
@@ -41,7 +42,7 @@ class ExecutorGroup:
 
     def __init__(
         self,
-        symbol: Any,
+        symbol: Symbol,
         contexts: Sequence[Context],
         data_shapes: Sequence[DataDesc],
         label_shapes: Sequence[DataDesc],
@@ -58,7 +59,7 @@ class ExecutorGroup:
         self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in arguments]
         layouts = [output.attr("__layout__") for output in symbol]
         self._output_axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
-        self.execs: list[Any] = []
+        self.execs: list[Executor] = []
         for i, (context, part) in enumerate(zip(self.contexts, self.slices, strict=True)):
             shapes = {d.name: self._part_shape(d, part) for d in self._inputs}
             types = {d.name: d.dtype for d in self._inputs}

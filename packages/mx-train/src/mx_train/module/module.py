@@ -12,11 +12,15 @@ from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_io.io import DataBatch, DataDesc
 from mx_kvstore import KVStoreBase
 from mx_ndarray import NDArray, nd
+from mx_symbol.symbol import Symbol
 from mx_train import model
-from mx_train.initializer import InitDesc, Initializer, Uniform
+from mx_train.arguments import Filler, Gradients, Logger, Settings, Shapes
+from mx_train.initializer import InitDesc, Uniform
+from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list
 from mx_train.module.executor_group import ExecutorGroup
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for
+from mx_train.monitor import Monitor
 from mx_train.optimizer import Optimizer, Updater, create
 
 _DEFAULT_LABELS = ("softmax_label",)
@@ -47,10 +51,10 @@ class Module(BaseModule):
 
     def __init__(
         self,
-        symbol: Any,
+        symbol: Symbol,
         data_names: Sequence[str] = ("data",),
         label_names: Sequence[str] | None = _DEFAULT_LABELS,
-        logger: Any = logging,
+        logger: Logger = logging,
         context: Context | Sequence[Context] | None = None,
         work_load_list: Sequence[float] | None = None,
         fixed_param_names: Sequence[str] | None = None,
@@ -124,6 +128,11 @@ class Module(BaseModule):
     # ---- properties ----
 
     @property
+    def symbol(self) -> Symbol:
+        """The symbol."""
+        return self._symbol
+
+    @property
     def data_names(self) -> list[str]:
         """Names of the inputs."""
         return self._data_names
@@ -153,7 +162,7 @@ class Module(BaseModule):
         """Names and shapes of the outputs."""
         shapes = {d.name: d.shape for d in (*self.data_shapes, *self.label_shapes)}
         _, outputs, _ = self._symbol.infer_shape(**shapes)
-        return list(zip(self.output_names, outputs, strict=True))
+        return list(zip(self.output_names, outputs or (), strict=True))
 
     @property
     def _data_shapes(self) -> list[DataDesc] | None:
@@ -173,12 +182,12 @@ class Module(BaseModule):
 
     def bind(
         self,
-        data_shapes: Any,
-        label_shapes: Any = None,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
         """Allocates executors for batches of these shapes.
@@ -204,6 +213,8 @@ class Module(BaseModule):
             )
         label = self._labels(label_shapes)
         self._reqs = self._requests(grad_req, for_training, inputs_need_grad)
+        if shared_module is not None and not isinstance(shared_module, Module):
+            raise ArgumentError(f"[Module] shared_module: expected a Module, got {shared_module!r}")
         shared = shared_module._exec_group if shared_module is not None else None
         self._exec_group = self._new_group(data, label, shared)
         self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
@@ -217,7 +228,7 @@ class Module(BaseModule):
                 self._exec_group, self.binded = None, False
                 raise
 
-    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+    def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
         """Takes other batch shapes; parameters stay where they are.
 
         Raises
@@ -228,7 +239,7 @@ class Module(BaseModule):
         data = [_desc(d) for d in data_shapes]
         label = self._labels(label_shapes)
         shapes, _, _ = self._symbol.infer_shape(**{d.name: d.shape for d in (*data, *label)})
-        for name, shape in zip(self._symbol.list_arguments(), shapes, strict=True):
+        for name, shape in zip(self._symbol.list_arguments(), shapes or (), strict=True):
             if name in self._param_names and shape != group.execs[0].arg_dict[name].shape:
                 raise ShapeError(
                     f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has "
@@ -236,7 +247,7 @@ class Module(BaseModule):
                 )
         self._exec_group = self._new_group(data, label, group)
 
-    def _labels(self, label_shapes: Any) -> list[DataDesc]:
+    def _labels(self, label_shapes: Shapes | None) -> list[DataDesc]:
         """Of the labels offered, those that the symbol has; a misspelt one is an error."""
         offered = [_desc(d) for d in label_shapes or ()]
         names = [d.name for d in offered]
@@ -279,7 +290,7 @@ class Module(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),
+        initializer: Filler | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -362,7 +373,7 @@ class Module(BaseModule):
         self,
         kvstore: str | KVStoreBase | None = "local",
         optimizer: str | Optimizer = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        optimizer_params: Settings = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """Connects optimizer and KVStore.
@@ -387,7 +398,7 @@ class Module(BaseModule):
             settings = {"rescale_grad": rescaling(group.batch_size, store), **dict(optimizer_params)}
             optimizer = create(optimizer, sym=self._symbol, param_idx2name=by_index, **settings)
         elif not optimizer.idx2name:
-            optimizer.idx2name = by_index
+            optimizer.idx2name = dict(by_index.items())
         weights = dict(zip(by_index, group.arrays(names, "arg_dict"), strict=True))
         self._optimization = Optimization(optimizer, store, weights, self._compression)
         self.optimizer_initialized = True
@@ -472,13 +483,13 @@ class Module(BaseModule):
         group.load(data_batch.data, labels)
         group.forward(self.for_training if is_train is None else is_train)
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Gradients = None) -> None:
         """Computes gradients of the last forward; asynchronous."""
         self._require(params=True)
         self._bound().backward(as_list(out_grads) or None)
         self._stale = True
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last forward.
 
         Parameters
@@ -489,7 +500,7 @@ class Module(BaseModule):
         group = self._bound()
         return group.outputs() if merge_multi_context else group.separate_outputs()
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients with respect to data; bind with inputs_need_grad. Parameters as of `get_outputs`."""
         if not self.inputs_need_grad:
             raise ArgumentError("[Module] bind with inputs_need_grad=True")
@@ -498,14 +509,18 @@ class Module(BaseModule):
             return group.input_grads()
         return group.arrays([d.name for d in group.data_shapes], "grad_dict")
 
-    def get_states(self, merge_multi_context: bool = True) -> Any:
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """The arguments in `state_names`. Parameters as of `get_outputs`."""
         group = self._bound()
         if merge_multi_context:
             return group.joined_arrays(self._state_names)
         return group.arrays(self._state_names, "arg_dict")
 
-    def set_states(self, states: Any = None, value: float | None = None) -> None:
+    def set_states(
+        self,
+        states: Sequence[NDArray] | Sequence[Sequence[NDArray]] | None = None,
+        value: float | None = None,
+    ) -> None:
         """Sets the arguments in `state_names`.
 
         Parameters
@@ -532,7 +547,9 @@ class Module(BaseModule):
             for source, target in zip(as_list(given), each, strict=True):
                 source.copyto(target)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
+    ) -> None:
         """Adds the last forward to a metric; waits for it.
 
         Parameters
@@ -548,13 +565,13 @@ class Module(BaseModule):
             outputs = dict(zip(self.output_names, (each[i] for each in separate), strict=True))
             eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every output of every executor."""
         for executor in self._bound().execs:
             mon.install(executor)
 
 
-def _desc(description: Any) -> DataDesc:
+def _desc(description: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
     return description if isinstance(description, DataDesc) else DataDesc(*description)
 
 

@@ -10,8 +10,11 @@ from typing import Any
 from mx_core.errors import ArgumentError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray
-from mx_train.initializer import Initializer, Uniform
+from mx_train.arguments import Filler, Gradients, Logger, OptimizerLike, Settings, Shapes, Store
+from mx_train.initializer import Uniform
+from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule
+from mx_train.monitor import Monitor
 
 
 class PythonModule(BaseModule):
@@ -27,7 +30,7 @@ class PythonModule(BaseModule):
         data_names: Sequence[str],
         label_names: Sequence[str] | None,
         output_names: Sequence[str],
-        logger: Any = logging,
+        logger: Logger = logging,
     ) -> None:
         super().__init__(logger)
         self._data_names = list(data_names)
@@ -69,12 +72,12 @@ class PythonModule(BaseModule):
 
     def bind(
         self,
-        data_shapes: Any,
-        label_shapes: Any = None,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
         """Takes note of the shapes.
@@ -105,7 +108,7 @@ class PythonModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),
+        initializer: Filler | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -121,9 +124,9 @@ class PythonModule(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: OptimizerLike = "sgd",
+        optimizer_params: Settings = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """Nothing to optimize."""
@@ -132,14 +135,16 @@ class PythonModule(BaseModule):
     def update(self) -> None:
         """Nothing to update."""
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
+    ) -> None:
         """Adds outputs and labels, for a module that takes labels."""
         if self._label_shapes:
             if pre_sliced:
                 raise ArgumentError(f"[{type(self).__name__}] pre_sliced: there is one context")
             eval_metric.update(labels, self.get_outputs())
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """Nothing a monitor could see."""
 
 
@@ -161,7 +166,7 @@ class PythonLossModule(PythonModule):
         name: str = "pyloss",
         data_names: Sequence[str] = ("data",),
         label_names: Sequence[str] = ("softmax_label",),
-        logger: Any = logging,
+        logger: Logger = logging,
         grad_func: Callable[[NDArray, NDArray], Any] | None = None,
     ) -> None:
         super().__init__(data_names, label_names, [f"{name}_output"], logger)
@@ -183,11 +188,11 @@ class PythonLossModule(PythonModule):
             labels = getattr(data_batch, "label", None)
             self._labels = labels[0] if labels else None
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """The scores."""
         return [self._scores] if merge_multi_context else [[self._scores]]
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Gradients = None) -> None:
         """Computes the gradient.
 
         Raises
@@ -209,6 +214,6 @@ class PythonLossModule(PythonModule):
         grad = self._grad_func(scores, labels)
         return grad if isinstance(grad, NDArray) else nd.array(grad)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """The gradient by the scores."""
         return [self._scores_grad] if merge_multi_context else [[self._scores_grad]]

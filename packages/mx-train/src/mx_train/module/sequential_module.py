@@ -10,8 +10,11 @@ from typing import Any, ClassVar, Self
 from mx_core.errors import ArgumentError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray
-from mx_train.initializer import Initializer, Uniform
+from mx_train.arguments import Filler, Gradients, Logger, OptimizerLike, Settings, Shapes, Store
+from mx_train.initializer import Uniform
+from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule
+from mx_train.monitor import Monitor
 
 
 class SequentialModule(BaseModule):
@@ -27,11 +30,11 @@ class SequentialModule(BaseModule):
     META_TAKE_LABELS: ClassVar[str] = "take_labels"
     META_AUTO_WIRING: ClassVar[str] = "auto_wiring"
 
-    def __init__(self, logger: Any = logging) -> None:
+    def __init__(self, logger: Logger = logging) -> None:
         super().__init__(logger)
         self._modules: list[BaseModule] = []
         self._metas: list[dict[str, bool]] = []
-        self._label_shapes: Any = None
+        self._label_shapes: Shapes | None = None
 
     def add(self, module: BaseModule, **kwargs: bool) -> Self:
         """Appends a module.
@@ -84,7 +87,7 @@ class SequentialModule(BaseModule):
     def label_shapes(self) -> list[DataDesc]:
         """As bound."""
         self._require()
-        return list(self._label_shapes or ())
+        return [d if isinstance(d, DataDesc) else DataDesc(*d) for d in self._label_shapes or ()]
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -102,12 +105,12 @@ class SequentialModule(BaseModule):
 
     def bind(
         self,
-        data_shapes: Any,
-        label_shapes: Any = None,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Any = None,
+        shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
         """Binds the modules in order, each to the output shapes of the one before.
@@ -146,7 +149,7 @@ class SequentialModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Initializer | None = Uniform(0.01),
+        initializer: Filler | None = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -189,9 +192,9 @@ class SequentialModule(BaseModule):
 
     def init_optimizer(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
+        kvstore: Store = "local",
+        optimizer: OptimizerLike = "sgd",
+        optimizer_params: Settings = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
         """One for each module."""
@@ -215,7 +218,7 @@ class SequentialModule(BaseModule):
             if i + 1 < len(self._modules):
                 data = module.get_outputs()
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Gradients = None) -> None:
         """Runs the chain backwards; asynchronous."""
         self._require(params=True)
         for i in reversed(range(len(self._modules))):
@@ -229,23 +232,25 @@ class SequentialModule(BaseModule):
         for module in self._modules:
             module.update()
 
-    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Of the last module."""
         self._require(params=True)
         return self._modules[-1].get_outputs(merge_multi_context)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Of the first module."""
         self._require(params=True)
         return self._modules[0].get_input_grads(merge_multi_context)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+    def update_metric(
+        self, eval_metric: EvalMetric, labels: Sequence[NDArray], pre_sliced: bool = False
+    ) -> None:
         """Adds the last forward of the modules that take labels."""
         self._require(params=True)
         for module in self._labelled():
             module.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    def install_monitor(self, mon: Monitor) -> None:
         """In every module."""
         self._require()
         for module in self._modules:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from mx_ndarray import NDArray, nd
-from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
+from mx_train.optimizer.optimizer import Index, Optimizer, State, zeros_like
 
 
 class Adam(Optimizer):
@@ -28,11 +28,11 @@ class Adam(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """Mean and variance."""
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator; the bias correction is in the rate."""
         common = self._common(index)
         t = self._index_update_count[index]
@@ -63,14 +63,14 @@ class RMSProp(Optimizer):
         self.gamma1, self.gamma2, self.epsilon = gamma1, gamma2, epsilon
         self.centered, self.clip_weights = centered, clip_weights
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """n, and with centered mean and delta."""
         return tuple(zeros_like(weight) for _ in range(3 if self.centered else 1))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index) | {"gamma1": self.gamma1, "epsilon": self.epsilon}
-        if self.clip_weights is not None:
+        if self.clip_weights:  # as in MXNet, 0 is no limit
             common["clip_weights"] = self.clip_weights
         if self.centered:
             nd.rmspropalex_update(weight, grad, *self._kept(state), out=weight, gamma2=self.gamma2, **common)
@@ -90,11 +90,11 @@ class Ftrl(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1, self.beta = lamda1, beta
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """z and n."""
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
         nd.ftrl_update(
@@ -112,11 +112,11 @@ class AdaGrad(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The sum of squares."""
         return zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._scaled(grad, common)
@@ -137,11 +137,11 @@ class AdaDelta(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.rho, self.epsilon = rho, epsilon
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """Squares of gradients and of steps."""
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
         squares, steps = self._kept(state)
@@ -164,11 +164,11 @@ class Adamax(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2 = beta1, beta2
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """Mean, and the decaying maximum."""
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._decayed(grad, weight, common)
@@ -197,14 +197,14 @@ class Nadam(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.schedule_decay = beta1, beta2, epsilon, schedule_decay
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """Mean and variance."""
         return zeros_like(weight), zeros_like(weight)
 
     def _momentum(self, t: int) -> float:
         return float(self.beta1 * (1 - 0.5 * 0.96 ** (t * self.schedule_decay)))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
         t = self._index_update_count[index]
@@ -236,11 +236,11 @@ class FTML(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """d, v and z."""
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
         if "clip_gradient" in common:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from mx_ndarray import NDArray, nd, random
-from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
+from mx_train.optimizer.optimizer import Index, Optimizer, State, zeros_like
 
 
 class _WithMomentum(Optimizer):
@@ -16,7 +16,7 @@ class _WithMomentum(Optimizer):
         self._expect_number("momentum", momentum)
         self.momentum = momentum
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The momentum, if there is one."""
         return zeros_like(weight) if self.momentum else None
 
@@ -34,6 +34,8 @@ class SGD(_WithMomentum):
         0.01 by default.
     """
 
+    _copy_is_last = True
+
     def __init__(
         self,
         momentum: float = 0.0,
@@ -46,7 +48,7 @@ class SGD(_WithMomentum):
         super().__init__(momentum, learning_rate=learning_rate, multi_precision=multi_precision, **kwargs)
         self.lazy_update = lazy_update
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
         if state is None:
@@ -58,7 +60,9 @@ class SGD(_WithMomentum):
 class NAG(_WithMomentum):
     """Nesterov's accelerated gradient."""
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    _copy_is_last = True
+
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
         if state is None:
@@ -79,7 +83,7 @@ class Signum(_WithMomentum):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.wd_lh = wd_lh
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         common = self._common(index)
         if state is None:
@@ -102,11 +106,11 @@ class DCASGD(_WithMomentum):
         super().__init__(momentum, learning_rate=learning_rate, **kwargs)
         self.lamda = lamda
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The momentum, if there is one, and the weight before the last step."""
         return super().create_state(index, weight), weight.copy()
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators."""
         common = self._common(index)
         g = self._scaled(grad, common)
@@ -125,7 +129,7 @@ class SGLD(Optimizer):
     Source: Welling and Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
     """
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators and one draw."""
         common = self._common(index)
         noise = random.normal(

@@ -10,7 +10,7 @@ from typing import Any
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd
 from mx_train.optimizer.gradient_descent import SGD
-from mx_train.optimizer.optimizer import State
+from mx_train.optimizer.optimizer import Index, State
 
 #: how far the rate has grown after a share of the warm-up
 _GROWTH: dict[str, Callable[[float], float]] = {
@@ -50,6 +50,8 @@ class LBSGD(SGD):
         Accepted as in MXNet; not used.
     """
 
+    _copy_is_last = False
+
     def __init__(
         self,
         momentum: float = 0.0,
@@ -69,10 +71,10 @@ class LBSGD(SGD):
         self.warmup_updates = warmup_epochs * updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
-        self._gathered: dict[Any, NDArray] = {}
-        self._counts: dict[Any, int] = {}
+        self._gathered: dict[Index, NDArray] = {}
+        self._counts: dict[Index, int] = {}
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """A step with every `batch_scale`-th gradient; the others are added up."""
         common = self._common(index)
         count = self._counts[index] = self._counts.get(index, self.init_updates) + 1
@@ -103,7 +105,7 @@ class LBSGD(SGD):
         squares = nd.sum(weight * weight), nd.sum(grad * grad)
         ratio = nd.sqrt(squares[0] / (squares[1] + common["wd"] * squares[0] + 1e-18))
         rate = common["lr"] * nd.clip(ratio, 0.01, 100.0)
-        step = rate * (self._scaled(grad, common) + common["wd"] * weight)
+        step = rate * (self._scaled(grad, common, zero_limits=False) + common["wd"] * weight)
         if state is not None:
             state[:] = self.momentum * state - step
             weight += state

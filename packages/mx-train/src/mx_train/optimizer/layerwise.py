@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mx_ndarray import NDArray, nd
-from mx_train.optimizer.optimizer import Optimizer, State, zeros_like
+from mx_train.optimizer.optimizer import Index, Optimizer, State, zeros_like
 
 
 class LAMB(Optimizer):
@@ -39,11 +39,11 @@ class LAMB(Optimizer):
         bounds = {"lower_bound": lower_bound, "upper_bound": upper_bound}
         self._bounds = {name: value for name, value in bounds.items() if value is not None}
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """Mean and variance."""
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Two operators around two norms."""
         common = self._common(index)
         rate = common.pop("lr")
@@ -72,6 +72,8 @@ class LARS(Optimizer):
     Source: You, Gitman and Ginsburg, Large Batch Training of Convolutional Networks, 2017.
     """
 
+    _copy_is_last = True
+
     def __init__(
         self,
         momentum: float = 0.0,
@@ -86,16 +88,16 @@ class LARS(Optimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum, self.eta, self.eps = momentum, eta, eps
         self.momentum_correction, self.lazy_update = momentum_correction, lazy_update
-        self._last_rates: dict[Any, float] = {}
+        self._last_rates: dict[Index, float] = {}
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """The momentum, if there is one."""
         return zeros_like(weight) if self.momentum else None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators and two norms."""
         common = self._common(index)
-        rate, g = common["lr"], self._scaled(grad, common)
+        rate, g = common["lr"], self._scaled(grad, common, zero_limits=False)
         step = rate * (g + common["wd"] * weight)
         if not str(self.idx2name.get(index, index)).endswith(("gamma", "beta", "bias")):
             step = step * self._ratio(weight, grad * common["rescale_grad"], common["wd"])

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mx_core import Context
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
+from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
-State = Any  # None, an NDArray, or a tuple of them
+#: None, an NDArray, or a tuple of them; each optimizer knows which
+State = Any
+#: what a parameter is called in an optimizer: its place among the parameters, or its name
+Index = int | str
 #: types in which a small step is lost beside a weight
 _SHORT_TYPES = ("float16", "bfloat16")
 
@@ -49,19 +54,21 @@ class Optimizer:
     """
 
     opt_registry: ClassVar[Named[Optimizer]] = Named("optimizers", "optimizer")
+    #: whether the float32 copy of a weight comes after the state, as MXNet has it in files
+    _copy_is_last: ClassVar[bool] = False
 
     def __init__(
         self,
         rescale_grad: float = 1.0,
-        param_idx2name: Mapping[int, str] | None = None,
+        param_idx2name: Mapping[Index, str] | None = None,
         wd: float = 0.0,
         clip_gradient: float | None = None,
         learning_rate: float | None = None,
         lr_scheduler: LRScheduler | None = None,
-        sym: Any = None,
+        sym: Symbol | None = None,
         begin_num_update: int = 0,
         multi_precision: bool = False,
-        param_dict: Mapping[int, Any] | None = None,
+        param_dict: Mapping[Index, Any] | None = None,
         aggregate_num: int | None = None,
         use_fused_step: bool | None = None,
         **kwargs: Any,
@@ -83,12 +90,12 @@ class Optimizer:
         self.multi_precision = multi_precision
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
-        self._index_update_count: dict[Any, int] = {}
-        self.idx2name = dict(param_idx2name or {})
+        self._index_update_count: dict[Index, int] = {}
+        self.idx2name: dict[Index, str] = dict(param_idx2name or {})
         self.param_dict = param_dict or {}
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
-        self.lr_mult: dict[Any, float] = {}
-        self.wd_mult: dict[Any, float] = {}
+        self.lr_mult: dict[Index, float] = {}
+        self.wd_mult: dict[Index, float] = {}
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -104,25 +111,26 @@ class Optimizer:
 
     # ---- what subclasses define ----
 
-    def create_state(self, index: Any, weight: NDArray) -> State:
+    def create_state(self, index: Index, weight: NDArray) -> State:
         """What is kept between updates of one parameter."""
         return None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Changes `weight` (and `state`) in place; asynchronous."""
         raise NotImplementedError
 
-    def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
         """As create_state; with multi_precision also a float32 copy of a float16 or bfloat16 weight."""
         if self._keeps_copy(weight):
             copy = weight.astype(np.float32)
-            return copy, self.create_state(index, copy)
+            state = self.create_state(index, copy)
+            return (state, copy) if self._copy_is_last else (copy, state)
         return self.create_state(index, weight)
 
-    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+    def update_multi_precision(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """As update, on the float32 copy where there is one."""
         if self._keeps_copy(weight):
-            copy, inner = state
+            inner, copy = state if self._copy_is_last else reversed(state)
             self.update(index, copy, grad.astype(np.float32), inner)
             weight[:] = copy.astype(weight.dtype)
         else:
@@ -160,52 +168,55 @@ class Optimizer:
             raise UserWarning("LRScheduler of the optimizer has already been defined.")
         self.lr = lr
 
-    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+    def set_lr_mult(self, args_lr_mult: Mapping[Index, float]) -> None:
         """Factors of the rate by parameter name or index, above the symbol's own."""
         self.lr_mult = self._symbol_mult("__lr_mult__") | dict(args_lr_mult)
 
-    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+    def set_wd_mult(self, args_wd_mult: Mapping[Index, float]) -> None:
         """Factors of the decay; 0 for names that do not end in _weight or _gamma."""
         self.wd_mult = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
         self.wd_mult |= self._symbol_mult("__wd_mult__") | dict(args_wd_mult)
 
-    def _symbol_mult(self, key: str) -> dict[Any, float]:
+    def _symbol_mult(self, key: str) -> dict[Index, float]:
         if not self.sym_info:
             return {}
         attributes, arguments = self.sym_info
         return {n: float(attributes[n][key]) for n in arguments if key in attributes.get(n, {})}
 
-    def _update_count(self, index: Any) -> None:
+    def _update_count(self, index: Index | Sequence[Index]) -> None:
         for i in index if isinstance(index, (list, tuple)) else (index,):
             count = self._index_update_count.get(i, self.begin_num_update) + 1
             self._index_update_count[i] = count
             self.num_update = max(self.num_update, count)
 
-    def _mult(self, index: Any, table: Mapping[Any, float], attribute: str) -> float:
+    def _mult(self, index: Index, table: Mapping[Index, float], attribute: str) -> float:
         if index in self.param_dict:
             return float(getattr(self.param_dict[index], attribute))
         if index in table:
             return table[index]
         return table.get(self.idx2name.get(index, index), 1.0)
 
-    def _get_lr(self, index: Any) -> float:
+    def _get_lr(self, index: Index) -> float:
         return self.learning_rate * self._mult(index, self.lr_mult, "lr_mult")
 
-    def _get_wd(self, index: Any) -> float:
+    def _get_wd(self, index: Index) -> float:
         return self.wd * self._mult(index, self.wd_mult, "wd_mult")
 
-    def _common(self, index: Any) -> dict[str, float]:
+    def _common(self, index: Index) -> dict[str, float]:
         """Counts the update; rate, decay, scale and limit for an update operator."""
         self._update_count(index)
         made = {"lr": self._get_lr(index), "wd": self._get_wd(index), "rescale_grad": self.rescale_grad}
-        if self.clip_gradient is not None:
+        if self.clip_gradient:  # as in MXNet, 0 is no limit where one operator does the update
             made["clip_gradient"] = self.clip_gradient
         return made
 
-    def _scaled(self, grad: NDArray, common: Mapping[str, float]) -> NDArray:
-        """The gradient, scaled and limited."""
+    def _scaled(self, grad: NDArray, common: Mapping[str, float], zero_limits: bool = True) -> NDArray:
+        """The gradient, scaled and limited; a limit of 0 is one for some optimizers of MXNet, and none for others."""
         g: NDArray = grad * common["rescale_grad"]
-        return g if self.clip_gradient is None else nd.clip(g, -self.clip_gradient, self.clip_gradient)
+        if self.clip_gradient is None or (not self.clip_gradient and not zero_limits):
+            return g
+        limited: NDArray = nd.clip(g, -self.clip_gradient, self.clip_gradient)
+        return limited
 
     def _decayed(
         self, grad: NDArray, weight: NDArray, common: Mapping[str, float], decay_first: bool = True
@@ -233,18 +244,27 @@ class Updater:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.states: dict[Any, State] = {}
-        self.states_synced: dict[Any, bool] = {}
+        self.states: dict[Index, State] = {}
+        self.states_synced: dict[Index, bool] = {}
 
-    def __call__(self, index: Any, grad: NDArray, weight: NDArray) -> None:
+    def __call__(self, index: Index, grad: NDArray, weight: NDArray) -> None:
         """Updates `weight` in place; asynchronous."""
-        if index not in self.states:
+        if index not in self.states and not self._take_named(index):
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
         elif not self.states_synced.get(index, True):
             self.states[index] = _to_context(self.states[index], weight.context)
             self.states_synced[index] = True
         self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def _take_named(self, index: Index) -> bool:
+        """The state under the parameter's name, as MXNet has it in files of trainings on several devices."""
+        name = self.optimizer.idx2name.get(index)
+        if name is None or name not in self.states:
+            return False
+        self.states[index] = self.states.pop(name)
+        self.states_synced[index] = self.states_synced.pop(name, True)
+        return True
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
@@ -278,7 +298,7 @@ class Updater:
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
-    def _take_counts(self, settings: Any) -> None:
+    def _take_counts(self, settings: object) -> None:
         """The number of updates of an optimizer that was saved with the states."""
         counts = settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
         if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
@@ -286,7 +306,7 @@ class Updater:
             self.optimizer.num_update = max([self.optimizer.num_update, *counts.values()])
 
 
-def _to_context(state: State, context: Any) -> State:
+def _to_context(state: State, context: Context) -> State:
     if isinstance(state, NDArray):
         return state.as_in_context(context)
     if isinstance(state, (tuple, list)):

@@ -132,8 +132,8 @@ class BidirectionalCell(_Combined):
         forth, back = (arranged(length, way, layout, merge) for way in (forth, back))
         after = [forth_states, back_states]
         if merge:
-            turned = sym.reverse(back, axis=time_axis(layout))
-            return sym.Concat(forth, turned, dim=2, name=f"{self._output_prefix}out"), after
+            flipped = sym.reverse(back, axis=time_axis(layout))
+            return sym.Concat(forth, flipped, dim=2, name=f"{self._output_prefix}out"), after
         outputs = [
             sym.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}")
             for i, (a, b) in enumerate(zip(forth, back[::-1], strict=True))

@@ -13,7 +13,8 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 from mx_symbol.symbol import Symbol
-from mx_train.initializer import GATES, FusedRNN
+from mx_train.initializer import FusedRNN
+from mx_train.initializer.recurrent import GATES
 from mx_train.rnn.basic import GRUCell, LSTMCell, RNNCell
 from mx_train.rnn.cell import BaseRNNCell, RNNParams, Weights
 from mx_train.rnn.combined import BidirectionalCell, SequentialRNNCell

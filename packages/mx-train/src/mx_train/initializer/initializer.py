@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of initializers, which choose by the ending of a name; how they are found."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import ArgumentError
+from mx_ndarray import NDArray
+from mx_train.registry import Named
+
+_family: Named[Initializer] = Named("initializers", "initializer")
+register = _family.register
+
+
+class InitDesc(str):
+    """Name of a parameter, with the attributes of its variable.
+
+    Threads: any; it never changes.
+
+    Attributes
+    ----------
+    attrs : mapping of str to str
+        `__init__` names an initializer of its own.
+    global_init : Initializer or None
+        What applies when the attributes say nothing.
+    """
+
+    attrs: Mapping[str, str]
+    global_init: Initializer | None
+
+    def __new__(
+        cls, name: str, attrs: Mapping[str, str] | None = None, global_init: Initializer | None = None
+    ) -> InitDesc:
+        """A str with attributes."""
+        made = super().__new__(cls, name)
+        made.attrs = attrs or {}
+        made.global_init = global_init
+        return made
+
+
+class Initializer:
+    """Fills arrays by the ending of their names.
+
+    bias, beta, running and moving means get 0; gamma and variances 1. A subclass defines `_init_weight`, and may define
+    `_init_bias`, `_init_gamma`, `_init_beta`, and `_init_default` for names with other endings.
+
+    Threads: any; two must not fill one array.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = kwargs
+        self._verbose = False
+        self._print: Callable[[NDArray], Any] = _mean_norm
+
+    def set_verbosity(
+        self, verbose: bool = False, print_func: Callable[[NDArray], Any] | None = None
+    ) -> Initializer:
+        """Whether every array that is filled is logged.
+
+        Parameters
+        ----------
+        print_func : callable, optional
+            From an array to what the log shows; by default the root of the mean square.
+        """
+        self._verbose, self._print = verbose, print_func or _mean_norm
+        return self
+
+    def dumps(self) -> str:
+        """JSON `[name, arguments]`, as the attribute `__init__` holds it."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+    def __call__(self, desc: str, arr: NDArray) -> None:
+        """Fills `arr`, whose parameter is called `desc`.
+
+        Raises
+        ------
+        ArgumentError  the name has none of the known endings
+        """
+        own = getattr(desc, "attrs", {}).get("__init__", "")
+        used: Initializer = getattr(desc, "global_init", None) or self
+        if own:
+            used = create(own)
+            used._init_weight(desc, arr)
+        else:
+            used._by_name(desc, arr)
+        if self._verbose:
+            logging.info("Initialized %s as %s: %s", desc, type(used).__name__.lower(), self._print(arr))
+
+    def _by_name(self, name: str, arr: NDArray) -> None:
+        for ending, method in (
+            ("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma),
+            ("beta", self._init_beta), ("min", self._init_zero), ("max", self._init_one),
+            ("mean", self._init_zero), ("moving_inv_var", self._init_zero), ("var", self._init_one),
+            ("moving_avg", self._init_zero),
+        ):  # fmt: skip
+            if name.endswith(ending):
+                method(name, arr)
+                return
+        self._init_default(name, arr)
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        raise NotImplementedError
+
+    def _init_bias(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
+
+    def _init_gamma(self, name: str, arr: NDArray) -> None:
+        arr[:] = 1.0
+
+    def _init_beta(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
+
+    def _init_default(self, name: str, arr: NDArray) -> None:
+        raise ArgumentError(
+            f"[{type(self).__name__}] {name!r} ends in none of weight, bias, gamma, beta, mean, var; "
+            "name it so, give the variable an init=…, or use initializer.Mixed"
+        )
+
+    def _init_zero(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
+
+    def _init_one(self, name: str, arr: NDArray) -> None:
+        arr[:] = 1.0
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._kwargs == self._kwargs
+
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
+
+
+def create(name: str | Initializer, **kwargs: Any) -> Initializer:
+    """An initializer by name, or as JSON that `dumps` wrote."""
+    if isinstance(name, str) and name.startswith("["):
+        found, arguments = json.loads(name)
+        return _family.create(found, **arguments)
+    return _family.create(name, **kwargs)
+
+
+def _mean_norm(arr: NDArray) -> float:
+    return float(np.sqrt(np.square(arr.asnumpy().astype(np.float64)).mean()))
