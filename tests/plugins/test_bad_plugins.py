@@ -6,15 +6,13 @@ The default run takes every twelfth, the nightly one all.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import mx_core
+from testkit import fresh
 from testkit.bad_plugins import BAD, FAILING, NATIVE, install
 
 pytestmark = pytest.mark.timeout(300)
@@ -37,12 +35,6 @@ print("all is well")
 """
 
 
-def names(kinds: dict[str, Any]) -> list[Any]:
-    return [
-        name if i % 12 == 0 else pytest.param(name, marks=pytest.mark.slow) for i, name in enumerate(kinds)
-    ]
-
-
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("native")
@@ -52,17 +44,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "native.so"
 
 
-def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    defaults = {"MX_ENGINE_TYPE": "", "MX_STRICT_PLUGINS": "", "PYTHONPATH": str(folder)}
-    environment = dict(os.environ) | defaults | variables
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+def run(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return fresh.run(program, *arguments, timeout=200, **where(folder), **variables)
+
+
+def where(folder: Path) -> dict[str, str]:
+    return {"MX_STRICT_PLUGINS": "", "PYTHONPATH": str(folder)}
 
 
 def prepare(folder: Path, source: str, request: pytest.FixtureRequest, *more: str) -> None:
@@ -71,16 +58,16 @@ def prepare(folder: Path, source: str, request: pytest.FixtureRequest, *more: st
         (folder / "native.so").symlink_to(request.getfixturevalue("library"))
 
 
-@pytest.mark.parametrize("name", names(BAD))
+@pytest.mark.parametrize("name", fresh.sampled(BAD, 12))
 def test_the_rest_works_and_it_is_said(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     bad = BAD[name]
     prepare(tmp_path, bad.source, request, bad.requires, bad.group)
-    done = run(tmp_path, "-c", PROGRAM)
+    done = run(tmp_path, PROGRAM, MX_ENGINE_TYPE="")
     assert done.returncode == 0 and "all is well" in done.stdout, done.stderr
     assert bad.said in done.stderr
     if bad.said:
         assert "'aaa'" in done.stderr and "acme-bad 1.0" in done.stderr
-    listed = run(tmp_path, "-m", "mx_core.cli", "plugins")
+    listed = fresh.mx("plugins", MX_ENGINE_TYPE="", **where(tmp_path))
     assert listed.returncode in (0, 1) and "aaa" in listed.stdout, listed.stderr
     if bad.checked is not None:
         limit = "import mx_core.testing.guard as g; g.check_guarded.__defaults__ = (20.0,); "
@@ -88,7 +75,7 @@ def test_the_rest_works_and_it_is_said(name: str, tmp_path: Path, request: pytes
             limit
             + "import sys; sys.argv = ['mx', 'plugins', 'check', 'aaa']; from mx_core.cli import main; main()"
         )
-        checked = run(tmp_path, "-c", code)
+        checked = run(tmp_path, code, MX_ENGINE_TYPE="")
         assert checked.returncode == 1 and bad.checked in checked.stdout, checked.stdout + checked.stderr
 
 
@@ -111,13 +98,13 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("action", ["default", "error"])
 def test_an_inference_that_does_not_return_is_told_and_can_be_ended(action: str, tmp_path: Path) -> None:
     install(tmp_path, BAD["endless_inference"].source)
-    done = run(tmp_path, "-c", ENDLESS, action)
+    done = run(tmp_path, ENDLESS, action, MX_ENGINE_TYPE="")
     assert done.returncode == 0 and "ended by Ctrl-C [0.]" in done.stdout, done.stderr
     told = "operator 'acme_endless' of plug-in 'aaa' (acme-bad 1.0): infer_shape has not returned for"
     assert done.stderr.count(told) == 1 and "now at" in done.stderr and "acme_bad.py:" in done.stderr
 
 
-@pytest.mark.parametrize("name", names(FAILING))
+@pytest.mark.parametrize("name", fresh.sampled(FAILING, 12))
 def test_a_kernel_that_fails_in_its_run_is_named(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -125,5 +112,5 @@ def test_a_kernel_that_fails_in_its_run_is_named(
     prepare(tmp_path, source, request)
     for engine in ("", "NaiveEngine"):
         program = "import mx; mx.nd.tanh(mx.nd.ones((3,))).wait_to_read()"
-        done = run(tmp_path, "-c", program, MX_ENGINE_TYPE=engine)
+        done = run(tmp_path, program, MX_ENGINE_TYPE=engine)
         assert done.returncode == 1 and message in done.stderr, (done.returncode, done.stderr)

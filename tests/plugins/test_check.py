@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from testkit import fresh
 
 
 def check(name: str) -> list[str]:
-    command = [sys.executable, "-m", "mx_core.cli", "plugins", "check", name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = fresh.mx("plugins", "check", name)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 

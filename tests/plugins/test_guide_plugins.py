@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from testkit import fresh
 from testkit.bad_plugins import install
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "write_a_store_iterator_or_codec.md"
@@ -22,22 +20,10 @@ def shown(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *arguments: str, **variables: str) -> str:
-    environment = dict(os.environ, PYTHONPATH=str(folder)) | variables
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_they_pass(shown: Path) -> None:
-    lines = run(shown, "-m", "mx_core.cli", "plugins", "check", "aaa").splitlines()
+    done = fresh.mx("plugins", "check", "aaa", timeout=300, PYTHONPATH=str(shown))
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
     for subject in (
         "engines 'CountingEngine'",
         "kvstores 'summing'",
@@ -50,7 +36,9 @@ def test_they_pass(shown: Path) -> None:
 
 def test_the_engine_runs_arrays_when_it_is_chosen(shown: Path) -> None:
     program = "import mx; print((mx.nd.ones(2) + 1).asnumpy().tolist())\nfrom mx_core import services\nprint(services.engine().name)"
-    printed = run(shown, "-c", program, MX_ENGINE_TYPE="CountingEngine").splitlines()
+    done = fresh.run(program, PYTHONPATH=str(shown), MX_ENGINE_TYPE="CountingEngine")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
     assert printed[-2:] == ["[2.0, 2.0]", "CountingEngine"]
 
 
@@ -65,10 +53,7 @@ def mx_register_engines(registry):
 
 def test_an_engine_without_its_methods_is_one_failure(tmp_path: Path) -> None:
     install(tmp_path, BARE)
-    done = subprocess.run(
-        [sys.executable, "-m", "mx_core.cli", "plugins", "check", "aaa"],
-        env=dict(os.environ, PYTHONPATH=str(tmp_path)), capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+    done = fresh.mx("plugins", "check", "aaa", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     (failed,) = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     assert "can be made" in failed

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -86,6 +88,9 @@ class Imports:
         parts = path.relative_to(self.root.parent).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 
+    def _is_own(self, module: str | None) -> TypeGuard[str]:
+        return module is not None and module.split(".")[0] == self.root.name
+
     def _of(self, path: Path) -> Iterator[tuple[str, bool]]:
         """Modules, and whether they are imported only when a function is called."""
 
@@ -93,7 +98,7 @@ class Imports:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
                     continue
-                if isinstance(child, ast.ImportFrom) and not child.level and child.module:
+                if isinstance(child, ast.ImportFrom) and not child.level and self._is_own(child.module):
                     folder = self.root.parent.joinpath(*child.module.split("."))
                     for alias in child.names:
                         inner = f"{child.module}.{alias.name}"
@@ -102,7 +107,8 @@ class Imports:
                 elif isinstance(child, ast.Import):
                     for alias in child.names:
                         yield alias.name, late
-                yield from visit(child, late or isinstance(child, ast.FunctionDef | ast.Lambda))
+                elif not isinstance(child, ast.expr):
+                    yield from visit(child, late or isinstance(child, ast.FunctionDef))
 
         return (
             (name, late) for name, late in visit(ast.parse(path.read_text()), False) if name in self.files
@@ -128,14 +134,20 @@ class Imports:
         }
 
 
+@cache
+def imports(package: Path) -> Imports:
+    """Those of a package, whose files are parsed once."""
+    return Imports(package)
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_files_load_each_other_in_one_direction(package: Path) -> None:
-    list(TopologicalSorter(Imports(package).loading).static_order())  # raises CycleError
+    list(TopologicalSorter(imports(package).loading).static_order())  # raises CycleError
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_late_imports_within_circles_are_those_with_a_reason(package: Path) -> None:
-    assert Imports(package).circular() == {pair for pair in LATE if pair[0].split(".")[0] == package.name}
+    assert imports(package).circular() == {pair for pair in LATE if pair[0].split(".")[0] == package.name}
 
 
 def test_a_circle_is_found(tmp_path: Path) -> None:

@@ -252,6 +252,28 @@ def test_no_text_installs_one_of_our_names_from_an_index() -> None:
     assert found == []
 
 
+def test_the_readme_counts_the_networks_of_the_table() -> None:
+    counts = (
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    )
+    table = text_of(DOCS / "reference" / "performance.md").partition("<!-- end of summary -->")[2]
+    table = table.partition("| network, batch")[2].partition("\n\n")[0]
+    networks = {re.split("[,/]", row)[0] for row in re.findall(r"^\| ([^|*]+?[,/] ?\d[^|]*)\|", table, re.M)}
+    assert f"compares {counts[len(networks)]} networks" in text_of(ROOT / "README.md"), networks
+
+
 @pytest.mark.parametrize("path", PAGES, ids=identifier)
 def test_lines_of_prose_have_at_most_120_columns(path: Path) -> None:
     prose = re.sub(r"^( *)```.*?^ *```$", "", text_of(path), flags=re.S | re.M)

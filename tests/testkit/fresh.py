@@ -12,14 +12,24 @@ from typing import Any
 import pytest
 
 
+def python(*arguments: object, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python with arguments and environment variables; a run that does not end is an error."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=os.environ | environment, capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
 def run(
     program: str, *arguments: object, timeout: float = 120, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program with arguments and environment variables; one that does not end is an error."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | environment, capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
+    """The same of a program."""
+    return python("-c", program, *arguments, timeout=timeout, **environment)
+
+
+def mx(*arguments: object, timeout: float = 200, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same of the command `mx`."""
+    return python("-m", "mx_core.cli", *arguments, timeout=timeout, **environment)
 
 
 def sampled(cases: Iterable[Any], step: int) -> list[Any]:
