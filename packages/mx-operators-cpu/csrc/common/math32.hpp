@@ -6,38 +6,12 @@
 // Software Manual for the Elementary Functions, 1980. Errors are below 3 ulp (see the tests).
 #pragma once
 
-#include <cstdint>
-
-#include "common/clones.hpp"
+#include "common/exponents.hpp"
 
 namespace mx::cpu {
 
-MX_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-MX_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-MX_INLINE double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
-MX_INLINE uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
-
 constexpr float kInf = __builtin_inff();
 constexpr float kNan = __builtin_nanf("");
-constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-
-MX_INLINE float copy_sign(float magnitude, float sign) {
-  return float_of((bits_of(magnitude) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
-}
-MX_INLINE float absolute(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
-MX_INLINE float power_of_two(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
-
-// x = n ln2 + r with |r| <= ln2 / 2.
-struct Reduced {
-  int32_t n;
-  float r;
-};
-MX_INLINE Reduced reduce_ln2(float x) {
-  const float shifted = x * 1.44269504f + kMagic;
-  const float n = shifted - kMagic;
-  const float r = (x - n * 0.693145752f) - n * 1.42860677e-06f;
-  return {static_cast<int32_t>(bits_of(shifted)) - static_cast<int32_t>(bits_of(kMagic)), r};
-}
 
 // Polynomials are evaluated in pairs (Estrin's scheme): short chains keep the units busy.
 
@@ -53,7 +27,7 @@ MX_INLINE float expm1_reduced(float r) {
 MX_INLINE float exp32(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
-  const Reduced reduced = reduce_ln2(x);
+  const Reduced<float> reduced = reduce_ln2(x);
   const int32_t half = reduced.n >> 1;  // two factors: the result may be subnormal
   const float y = 1.0f + expm1_reduced(reduced.r);
   return y * power_of_two(half) * power_of_two(reduced.n - half);
@@ -63,7 +37,7 @@ MX_INLINE float expm1_32(float x) {
   const float original = x;
   x = x > 89.0f ? 89.0f : x;
   x = x < -20.0f ? -20.0f : x;
-  const Reduced reduced = reduce_ln2(x);
+  const Reduced<float> reduced = reduce_ln2(x);
   const float scale = power_of_two(reduced.n - 1);
   const float y = 2.0f * (scale * expm1_reduced(reduced.r) + (scale - 0.5f));
   return original == 0.0f ? original : y;
@@ -123,7 +97,7 @@ MX_INLINE float log1p_32(float x) {
 // expm1(t) / (expm1(t) + 2) with t = 2|x|: 1 from 10 on, so the reduction needs no limits.
 MX_INLINE float tanh32(float x) {
   const float magnitude = absolute(x);
-  const Reduced reduced = reduce_ln2(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
+  const Reduced<float> reduced = reduce_ln2(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
   const float scale = power_of_two(reduced.n);
   const float t = scale * expm1_reduced(reduced.r) + (scale - 1.0f);
   return copy_sign(t / (t + 2.0f), x);
@@ -132,7 +106,7 @@ MX_INLINE float tanh32(float x) {
 MX_INLINE float sigmoid32(float x) {
   float t = -x > 89.0f ? 89.0f : -x;
   t = t < -87.0f ? -87.0f : t;
-  const Reduced reduced = reduce_ln2(t);
+  const Reduced<float> reduced = reduce_ln2(t);
   const float half = (1.0f + expm1_reduced(reduced.r)) * power_of_two(reduced.n - 1);
   return 1.0f / (2.0f * half + 1.0f);
 }
@@ -159,7 +133,7 @@ MX_INLINE float erf32(float x) {
   const float g = 0.0040134103f * s - 0.024812823f;
   const float h = 1.2330709e-05f * s - 0.00038478975f;
   const float q = ((h * s2 + g) * s2 + e) * s2 + d + 6.6276033e-07f * (s2 * s2) * (s2 * s2);
-  const Reduced reduced = reduce_ln2(-q);  // not below -17: one factor will do
+  const Reduced<float> reduced = reduce_ln2(-q);  // not below -17: one factor will do
   const float scale = power_of_two(reduced.n);
   const float large = copy_sign(1.0f - (scale * expm1_reduced(reduced.r) + scale), x);
   return t < 0.921875f || x != x ? small : large;

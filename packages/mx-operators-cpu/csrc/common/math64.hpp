@@ -8,22 +8,6 @@
 
 namespace mx::cpu {
 
-constexpr double kMagic64 = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
-
-MX_INLINE double power_of_two(int64_t n) { return double_of(static_cast<uint64_t>(n + 1023) << 52); }
-
-// x = n ln2 + r with |r| <= ln2 / 2.
-struct Reduced64 {
-  int64_t n;
-  double r;
-};
-MX_INLINE Reduced64 reduce_ln2(double x) {
-  const double shifted = x * 1.4426950408889634 + kMagic64;
-  const double n = shifted - kMagic64;
-  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-  return {static_cast<int64_t>(bits_of(shifted) - bits_of(kMagic64)), r};
-}
-
 // exp(r) - 1 on the reduced range.
 MX_INLINE double expm1_reduced(double r) {
   const double r2 = r * r, r4 = r2 * r2;
@@ -39,7 +23,7 @@ MX_INLINE double expm1_reduced(double r) {
 MX_INLINE double exp64(double x) {
   x = x > 710.0 ? 710.0 : x;
   x = x < -746.0 ? -746.0 : x;
-  const Reduced64 reduced = reduce_ln2(x);
+  const Reduced<double> reduced = reduce_ln2(x);
   // Two factors: the result may be subnormal.  Shifted as a positive number, which every instruction set can.
   const auto half = static_cast<int64_t>(static_cast<uint64_t>(reduced.n + 2048) >> 1) - 1024;
   return (1.0 + expm1_reduced(reduced.r)) * power_of_two(half) * power_of_two(reduced.n - half);
@@ -47,11 +31,11 @@ MX_INLINE double exp64(double x) {
 
 // expm1(t) / (expm1(t) + 2) with t = 2|x|: 1 from 20 on, so the reduction needs no limits.
 MX_INLINE double tanh64(double x) {
-  const double magnitude = double_of(bits_of(x) & 0x7fffffffffffffffu);
-  const Reduced64 reduced = reduce_ln2(2.0 * (magnitude > 20.0 ? 20.0 : magnitude));
+  const double magnitude = absolute(x);
+  const Reduced<double> reduced = reduce_ln2(2.0 * (magnitude > 20.0 ? 20.0 : magnitude));
   const double scale = power_of_two(reduced.n);
   const double t = scale * expm1_reduced(reduced.r) + (scale - 1.0);
-  return double_of(bits_of(t / (t + 2.0)) | (bits_of(x) & 0x8000000000000000u));
+  return copy_sign(t / (t + 2.0), x);
 }
 
 MX_INLINE double sigmoid64(double x) { return 1.0 / (1.0 + exp64(-x)); }
@@ -66,7 +50,7 @@ MX_INLINE double horner(double x, double sum, More... more) {
 // erfc(t) exp(t^2) is a polynomial in 1 / (t + 3) from 1 to 6, where erf is 1.  Both are Chebyshev interpolations made
 // for this file.
 MX_INLINE double erf64(double x) {
-  const double t = double_of(bits_of(x) & 0x7fffffffffffffffu), z = x * x;
+  const double t = absolute(x), z = x * x;
   const double small = x * horner(z, -7.7958988270021422e-10, 1.3720064546777686e-08, -1.6208483801871706e-07,
                                   1.6447424703317362e-06, -1.4924736907419660e-05, 1.2055294904839708e-04,
                                   -8.5483259753896921e-04, 5.2239776071164227e-03, -2.6866170643237770e-02,
@@ -78,9 +62,9 @@ MX_INLINE double erf64(double x) {
                           1.9563583197781741e-05, 3.3160296057928385e-04, 2.4793146970862531e-03,
                           1.2713147695691918e-02, 4.9698445403394136e-02, 1.5436117429436918e-01,
                           2.0798329133342887e-01);
-  const Reduced64 reduced = reduce_ln2(-s * s);  // not below -36: one factor will do
+  const Reduced<double> reduced = reduce_ln2(-s * s);  // not below -36: one factor will do
   const double tail = (1.0 + expm1_reduced(reduced.r)) * power_of_two(reduced.n) * q;
-  const double large = double_of(bits_of(1.0 - tail) | (bits_of(x) & 0x8000000000000000u));
+  const double large = copy_sign(1.0 - tail, x);
   return t < 1.0 || x != x ? small : large;
 }
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "convolution/bfloat16_windows.hpp"
+#include "convolution/onednn_windows.hpp"
 #include "convolution/convolution.hpp"
 #include "onednn/primitive_program.hpp"
 

@@ -42,9 +42,9 @@ py::object plan(const Recurrent& r) {
 void bind_rnn(py::module_& m) {
   py::class_<Recurrent>(m, "RecurrentStack", py::module_local())
       .def("__init__", mx::init(&make_recurrent), py::detail::is_new_style_constructor(), py::arg("inputs"),
-           py::arg("outputs"), py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"), py::arg("units"), py::arg("state_outputs"), py::arg("dropout"),
-           py::arg("has_mask"), py::arg("is_train"), py::arg("random_blocks"), py::arg("has_lengths"),
-           py::arg("packed") = false)
+           py::arg("outputs"), py::kw_only(), py::arg("mode"), py::arg("layers"), py::arg("directions"),
+           py::arg("units"), py::arg("state_outputs"), py::arg("dropout"), py::arg("has_mask"), py::arg("is_train"),
+           py::arg("random_blocks"), py::arg("has_lengths"), py::arg("packed") = false)
       .def("forward", &plan<rnn>)
       .def("backward", &plan<rnn_backward>)
       .def("packed",

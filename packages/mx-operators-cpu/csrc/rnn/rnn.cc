@@ -101,7 +101,8 @@ class Rnn final : public Plan {
     }
   }
 
-  // Where the gates of the `some` steps from `done` on lie, in running order; `reserve`: nullptr where they are not kept.
+  // Where the gates of the `some` steps from `done` on lie, in running order; `reserve`: nullptr where they are not
+  // kept.
   struct Chunk {
     int64_t first;  // step
     Wide<T>* gates;   // of that step

@@ -16,126 +16,100 @@ from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import Operator, ReferenceContext, gradient_of, infer_shapes
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
+#: of what is computed in a type
+TOLERANCES = {"float32": {"rtol": 1e-3, "atol": 1e-4}, "float64": {"rtol": 1e-11, "atol": 1e-11}}
+both_types = pytest.mark.parametrize("dtype", TOLERANCES)
 
 
-def _inputs(rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ...]) -> list[np.ndarray]:
+def _inputs(
+    rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ...], dtype: str = "float32"
+) -> list[np.ndarray]:
     op = operators.get("RNN")
     p = op.Param.parse(attrs, op="RNN")
     shapes, _ = infer_shapes(op, p, [data, *[None] * (len(op.inputs(p)) - 1)])
     scales = (1.0, 0.4, 1.0, 1.0)
     made = [
-        (scale * rng.standard_normal(shape)).astype(np.float32)
+        (scale * rng.standard_normal(shape)).astype(dtype)
         for scale, shape in zip(scales, shapes[: 4 if p.mode == "lstm" else 3], strict=False)
     ]
     if p.use_sequence_length:
-        made.append(np.arange(data[1], dtype=np.float32) % (data[0] + 1))
+        made.append(np.arange(data[1], dtype=dtype) % (data[0] + 1))
         made[0][np.arange(data[0])[:, None] >= made[-1]] = np.nan
     return made
 
 
+@both_types
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (3, False, 0.0), (2, True, 0.4)])
 def test_all_stacks(
-    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float
+    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float, dtype: str
 ) -> None:
     attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
              "bidirectional": bidirectional}  # fmt: skip
-    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 3, 6)), rtol=1e-3, atol=1e-4)
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 3, 6), dtype), **TOLERANCES[dtype])
 
 
+@both_types
 @pytest.mark.parametrize("mode", MODES)
-def test_extents_of_one(rng: np.random.Generator, mode: str) -> None:
+def test_extents_of_one(rng: np.random.Generator, mode: str, dtype: str) -> None:
     attrs = {"mode": mode, "state_size": 1, "num_layers": 2, "bidirectional": True}
-    plans.verify("RNN", attrs, _inputs(rng, attrs, (1, 1, 1)), rtol=1e-3, atol=1e-4)
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (1, 1, 1), dtype), **TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("mode", ["lstm", "gru"])
-def test_teams_and_steps_in_several_chunks(rng: np.random.Generator, mode: str) -> None:
-    attrs = {"mode": mode, "state_size": 160, "num_layers": 2, "bidirectional": True, "state_outputs": True}
-    inputs = _inputs(rng, attrs, (35, 56, 9))
+@pytest.mark.parametrize(
+    ("dtype", "layers", "bidirectional", "units", "batch", "tolerance"),
+    [("float32", 2, True, 160, 56, TOLERANCES["float32"]),
+     ("float64", 1, False, 157, 57, {"rtol": 1e-10, "atol": 1e-10})],
+)  # fmt: skip
+def test_teams_and_steps_in_several_chunks(
+    rng: np.random.Generator, mode: str, dtype: str, layers: int, bidirectional: bool, units: int, batch: int,
+    tolerance: dict[str, float],
+) -> None:  # fmt: skip
+    attrs = {"mode": mode, "state_size": units, "num_layers": layers, "bidirectional": bidirectional,
+             "state_outputs": True}  # fmt: skip
+    inputs = _inputs(rng, attrs, (35, batch, 9), dtype)
     inputs[1] *= 0.2
-    plans.verify("RNN", attrs, inputs, rtol=1e-3, atol=1e-4)
+    plans.verify("RNN", attrs, inputs, **tolerance)
 
 
-def test_dropout_is_not_applied_outside_training(rng: np.random.Generator) -> None:
+@both_types
+def test_dropout_is_not_applied_outside_training(rng: np.random.Generator, dtype: str) -> None:
     attrs = {"mode": "gru", "state_size": 4, "num_layers": 2, "p": 0.5}
-    plans.verify("RNN", attrs, _inputs(rng, attrs, (3, 2, 5)), is_train=False, rtol=1e-3, atol=1e-4)
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (3, 2, 5), dtype), is_train=False, **TOLERANCES[dtype])
 
 
-def test_large_inputs_saturate(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "scale", "tolerance"), [("float32", 1e4, {}), ("float64", 1e6, TOLERANCES["float64"])]
+)
+def test_large_inputs_saturate(
+    rng: np.random.Generator, dtype: str, scale: float, tolerance: dict[str, float]
+) -> None:
     attrs = {"mode": "lstm", "state_size": 20, "num_layers": 1}
-    inputs = _inputs(rng, attrs, (5, 2, 3))
-    inputs[0] *= 1e4
-    plans.verify("RNN", attrs, inputs, gradient=False)
+    inputs = _inputs(rng, attrs, (5, 2, 3), dtype)
+    inputs[0] *= scale
+    plans.verify("RNN", attrs, inputs, gradient=False, **tolerance)
 
 
+@both_types
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (2, False, 0.4), (3, True, 0.0)])
 def test_padded_sequences(
-    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float
+    rng: np.random.Generator, mode: str, bidirectional: bool, layers: int, states: bool, p: float, dtype: str
 ) -> None:
     attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
              "bidirectional": bidirectional, "use_sequence_length": True}  # fmt: skip
-    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 6, 3)), rtol=1e-3, atol=1e-4)
+    plans.verify("RNN", attrs, _inputs(rng, attrs, (4, 6, 3), dtype), **TOLERANCES[dtype])
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float64", "uint8"])
-def test_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
+@both_types
+@pytest.mark.parametrize("lengths_type", ["int32", "int64", "float32", "float64", "uint8"])
+def test_lengths_of_other_types(rng: np.random.Generator, lengths_type: str, dtype: str) -> None:
     attrs = {"mode": "gru", "state_size": 3, "num_layers": 2, "use_sequence_length": True}
-    *inputs, lengths = _inputs(rng, attrs, (4, 6, 3))
-    plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-3, atol=1e-4)
-
-
-def _doubles(rng: np.random.Generator, attrs: dict[str, Any], data: tuple[int, ...]) -> list[np.ndarray]:
-    return [x.astype(np.float64) for x in _inputs(rng, attrs, data)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("lengths", [False, True])
-@pytest.mark.parametrize(("layers", "states", "p"), [(1, True, 0.0), (2, False, 0.4), (3, True, 0.0)])
-def test_float64(
-    rng: np.random.Generator,
-    mode: str,
-    bidirectional: bool,
-    lengths: bool,
-    layers: int,
-    states: bool,
-    p: float,
-) -> None:
-    attrs = {"mode": mode, "state_size": 5, "num_layers": layers, "state_outputs": states, "p": p,
-             "bidirectional": bidirectional, "use_sequence_length": lengths}  # fmt: skip
-    plans.verify("RNN", attrs, _doubles(rng, attrs, (4, 6, 3)), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_float64_extents_of_one(rng: np.random.Generator, mode: str) -> None:
-    attrs = {"mode": mode, "state_size": 1, "num_layers": 2, "bidirectional": True}
-    plans.verify("RNN", attrs, _doubles(rng, attrs, (1, 1, 1)), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("mode", ["lstm", "gru"])
-def test_float64_teams_and_steps_in_several_chunks(rng: np.random.Generator, mode: str) -> None:
-    attrs = {"mode": mode, "state_size": 157, "num_layers": 1, "bidirectional": False, "state_outputs": True}
-    inputs = _doubles(rng, attrs, (35, 57, 9))
-    inputs[1] *= 0.2
-    plans.verify("RNN", attrs, inputs, rtol=1e-10, atol=1e-10)
-
-
-def test_float64_saturates(rng: np.random.Generator) -> None:
-    attrs = {"mode": "lstm", "state_size": 20, "num_layers": 1}
-    inputs = _doubles(rng, attrs, (5, 2, 3))
-    inputs[0] *= 1e6
-    plans.verify("RNN", attrs, inputs, gradient=False, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
-def test_float64_with_lengths_of_other_types(rng: np.random.Generator, dtype: str) -> None:
-    attrs = {"mode": "gru", "state_size": 3, "num_layers": 2, "use_sequence_length": True}
-    *inputs, lengths = _doubles(rng, attrs, (4, 6, 3))
-    plans.verify("RNN", attrs, [*inputs, lengths.astype(dtype)], rtol=1e-11, atol=1e-11)
+    *inputs, lengths = _inputs(rng, attrs, (4, 6, 3), dtype)
+    plans.verify("RNN", attrs, [*inputs, lengths.astype(lengths_type)], **TOLERANCES[dtype])
 
 
 def _distance(got: np.ndarray, expected: np.ndarray) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in bfloat16 against float64 references, where oneDNN's own bfloat16 kernels are wrong."""
+"""Convolutions against float64 references, where oneDNN's own kernels are wrong."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from mx_core import operators
+from mx_core import dtypes, operators
 from mx_core.operator import ReferenceContext, gradient_of
 
 Shape = tuple[int, ...]
@@ -98,7 +98,7 @@ def _weight(name: str, data: Shape, attrs: dict[str, Any]) -> Shape:
     ],
 )
 @pytest.mark.parametrize("no_bias", [False, True])
-def test_windows_that_are_computed_in_float32(
+def test_bfloat16_windows_that_are_computed_in_float32(
     name: str, data: Shape, attrs: dict[str, Any], no_bias: bool
 ) -> None:
     judge(name, {**attrs, "no_bias": no_bias}, data, _weight(name, data, attrs))
@@ -118,7 +118,9 @@ def test_windows_that_are_computed_in_float32(
         max_size=2,
     ),
 )
-def test_any_window(name: str, batch: int, channels: int, filters: int, axes: list[tuple[int, ...]]) -> None:
+def test_any_bfloat16_window(
+    name: str, batch: int, channels: int, filters: int, axes: list[tuple[int, ...]]
+) -> None:
     attrs = {
         key: tuple(axis[i] for axis in axes)
         for i, key in enumerate(("kernel", "stride", "pad", "dilate"), start=1)
@@ -137,3 +139,41 @@ def test_any_window(name: str, batch: int, channels: int, filters: int, axes: li
         data,
         _weight(name, data, {**attrs, "num_filter": filters}),
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("channels", "filters", "sizes", "kernel", "stride", "pad"),
+    [
+        (32, 48, (3, 3, 2), (5, 4, 3), (2, 1, 3), (3, 2, 2)),
+        (48, 1, (4, 6, 4), (5, 2, 3), (2, 4, 4), (3, 0, 4)),
+        (17, 32, (4, 5, 5), (5, 2, 2), (3, 2, 3), (4, 1, 1)),
+        (32, 1, (4, 6, 3), (4, 5, 3), (2, 1, 2), (3, 0, 0)),
+    ],
+)
+def test_filters_of_windows_padded_deeply(
+    rng: np.random.Generator, channels: int, filters: int, sizes: tuple[int, ...], kernel: tuple[int, ...],
+    stride: tuple[int, ...], pad: tuple[int, ...], dtype: str,
+) -> None:  # fmt: skip
+    """Gradients that oneDNN's kernels for AVX-512 leave unwritten, or write beyond their memory."""
+    op = operators.get("Convolution")
+    p = op.Param.parse(
+        {"kernel": kernel, "stride": stride, "pad": pad, "num_filter": filters, "no_bias": True}, op=op.name
+    )
+    kind = dtypes.numpy_dtype(dtypes.code(dtype))
+    data = rng.uniform(-1, 1, (3, channels, *sizes)).astype(kind).astype(np.float64)
+    weight = rng.uniform(-1, 1, (filters, channels, *kernel)).astype(kind).astype(np.float64)
+    context = ReferenceContext(True, ())
+    (out,) = op.reference(p, [data, weight], context)
+    head = rng.uniform(-1, 1, out.shape).astype(kind).astype(np.float64)
+    backward = operators.get("_backward_Convolution")
+    expected = backward.reference(p, [head, data, weight], context)
+    inputs = [x.astype(kind) for x in (head, data, weight)]
+    outputs = [np.zeros(x.shape, kind) for x in (data, weight)]
+    plan = plans.prepare(backward, p, inputs, outputs)
+    assert plan is not None
+    for req in ([1, 1], [0, 1]):
+        plans.run(plan, inputs, outputs, req)
+        for got, want in zip(outputs, expected, strict=True):
+            near = {"float32": 1e-5, "bfloat16": 1e-2}[dtype] * np.abs(want).max()
+            np.testing.assert_allclose(got.astype(np.float64), want, 0, near)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convolution/bfloat16_windows.hpp"
+#include "convolution/onednn_windows.hpp"
 
 #include <algorithm>
 
