@@ -36,7 +36,7 @@ def _sweep(settings: dict[str, str], seed: int, count: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["all", "avx2"])
+@pytest.mark.parametrize("name", ["all", "avx2", "sse"])
 def test_a_sample_of_calls(name: str) -> None:
     result = _sweep(SETS[name], 1, 60)
     assert " 0 wrong" in result, result
@@ -48,6 +48,34 @@ def test_a_sample_of_calls(name: str) -> None:
 def test_many_calls(name: str, seed: int) -> None:
     result = _sweep(SETS[name], 100 + seed, 1500)
     assert " 0 wrong" in result, result
+
+
+CLONES = """
+import numpy as np
+from mx_core import _native, cpu, operators
+from mx_core.kernels import TensorSpec, prepare
+op, x = operators.get("softmax"), np.random.default_rng(3).standard_normal((50, 1001))
+p, specs = op.Param.parse({}), [TensorSpec(x.shape, 1)]
+y = np.zeros_like(x)
+_native.run_plan(prepare(op, p, specs, specs, cpu()).plan, [x], [y], [1], scalars=p.scalars)
+np.testing.assert_allclose(y, np.exp(x) / np.exp(x).sum(1, keepdims=True), 1e-13)
+print(hash(y.tobytes()))
+"""
+
+
+def test_each_instruction_set_has_functions_of_its_own() -> None:
+    """They add in another order, with other roundings."""
+    found = []
+    for name in ("avx512", "avx2", "baseline"):
+        done = subprocess.run(
+            [sys.executable, "-c", CLONES], env=os.environ | {"MX_VECTOR_ISA": name, "PYTHONHASHSEED": "0"},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if "[MX_VECTOR_ISA]" in done.stderr:
+            continue
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+    assert len(set(found)) == len(found) > 0
 
 
 PREPARE = """

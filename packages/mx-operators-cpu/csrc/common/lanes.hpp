@@ -8,12 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#if defined(__x86_64__)
-#define MX_AVX512 __attribute__((target("avx512f")))  // to be called only where the processor has it
-#else
-#define MX_AVX512
-#endif
-#define MX_AVX512_INLINE MX_AVX512 inline __attribute__((always_inline))
+#include "common/clones.hpp"
+
+#define MX_AVX512 MX_TARGET("avx512f")  // to be called only where `uses_avx512`
+#define MX_AVX512_INLINE MX_AVX512 MX_INLINE
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed: every helper is inlined
 
@@ -38,12 +36,6 @@ MX_AVX512_INLINE Lanes load(const float* p) { return *reinterpret_cast<const Lan
 MX_AVX512_INLINE void store(float* p, Lanes v) { *reinterpret_cast<LanesInMemory*>(p) = v; }
 MX_AVX512_INLINE Lanes spread(float x) { return x - Lanes{}; }
 
-inline bool processor_has_avx512() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
-}
+inline bool uses_avx512() { return instruction_set() == InstructionSet::avx512; }
 
 }  // namespace mx::cpu

@@ -11,18 +11,12 @@ namespace mx::cpu {
 namespace {
 
 template <class T>
-MX_INLINE void add(T* __restrict to, const T* __restrict from, int64_t n, int64_t stride) {
+MX_INLINE void add_row(T* __restrict to, const T* __restrict from, int64_t n, int64_t stride) {
   if (stride == 1) {
     for (int64_t i = 0; i < n; ++i) to[i] += from[i];
   } else {
     for (int64_t i = 0; i < n; ++i) to[i * stride] += from[i];
   }
-}
-MX_CLONES void add_row(float* __restrict to, const float* __restrict from, int64_t n, int64_t stride) {
-  add(to, from, n, stride);
-}
-MX_CLONES void add_row(double* __restrict to, const double* __restrict from, int64_t n, int64_t stride) {
-  add(to, from, n, stride);
 }
 
 // Windows first .. first + count - 1 meet the image with their element `tap`, the first one at `start`.
@@ -72,9 +66,11 @@ class ColumnsToImage final : public TypedPlan<ColumnsToImage> {
           if (x.count == 0) continue;
           for (int64_t i = 0; i < z.count; ++i)
             for (int64_t j = 0; j < y.count; ++j)
-              add_row(image + ((z.start + i * depth.stride) * height.image + y.start + j * height.stride) * width.image + x.start,
-                      columns + ((z.first + i) * height.windows() + y.first + j) * width.windows() + x.first, x.count,
-                      width.stride);
+              best_clone<add_row<T>>(
+                  image + ((z.start + i * depth.stride) * height.image + y.start + j * height.stride) * width.image +
+                      x.start,
+                  columns + ((z.first + i) * height.windows() + y.first + j) * width.windows() + x.first, x.count,
+                  width.stride);
         }
   }
 

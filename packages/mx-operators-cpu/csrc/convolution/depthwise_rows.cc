@@ -21,8 +21,8 @@ MX_INLINE void for_taps(const ConvolutionAxis& axis, const Body& body) {
   }
 }
 
-MX_CLONES void gather_row(const ConvolutionAxis& axis, double* __restrict small, const double* __restrict large,
-                          const double* weight) {
+MX_CLONES(void, gather_row, (const ConvolutionAxis& axis, double* __restrict small, const double* __restrict large,
+                             const double* weight), (axis, small, large, weight)) {
   for_taps(axis, [&](int64_t k, int64_t begin, int64_t end, int64_t first) MX_INLINE_LAMBDA {
     const double w = weight[k];
     const double* from = large + first;
@@ -31,8 +31,8 @@ MX_CLONES void gather_row(const ConvolutionAxis& axis, double* __restrict small,
   });
 }
 
-MX_CLONES void scatter_row(const ConvolutionAxis& axis, const double* __restrict small, double* __restrict large,
-                           const double* weight) {
+MX_CLONES(void, scatter_row, (const ConvolutionAxis& axis, const double* __restrict small, double* __restrict large,
+                              const double* weight), (axis, small, large, weight)) {
   for_taps(axis, [&](int64_t k, int64_t begin, int64_t end, int64_t first) MX_INLINE_LAMBDA {
     const double w = weight[k];
     double* to = large + first;
@@ -41,7 +41,8 @@ MX_CLONES void scatter_row(const ConvolutionAxis& axis, const double* __restrict
   });
 }
 
-MX_CLONES void add_products(const ConvolutionAxis& axis, const double* small, const double* large, double* sums) {
+MX_CLONES(void, add_products, (const ConvolutionAxis& axis, const double* small, const double* large, double* sums),
+          (axis, small, large, sums)) {
   for_taps(axis, [&](int64_t k, int64_t begin, int64_t end, int64_t first) MX_INLINE_LAMBDA {
     const double* from = large + first;
     double sum = 0;

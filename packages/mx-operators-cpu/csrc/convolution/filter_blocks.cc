@@ -31,7 +31,8 @@ std::vector<int64_t> offsets(const Dims& extents, const Dims& strides) {
 }
 
 // Rows of a matrix, each element multiplied by that of its column.
-MX_CLONES void scale_columns(float* to, int64_t stride, int64_t n_rows, const float* scale, int64_t n) {
+MX_CLONES(void, scale_columns, (float* to, int64_t stride, int64_t n_rows, const float* scale, int64_t n),
+          (to, stride, n_rows, scale, n)) {
   for (int64_t i = 0; i < n_rows; ++i)
     for (int64_t column = 0; column < n; ++column) to[i * stride + column] *= scale[column];
 }

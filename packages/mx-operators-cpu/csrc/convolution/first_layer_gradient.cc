@@ -16,7 +16,7 @@ constexpr int64_t kMostSums = 1 << 16;  // floats: they stay in a core's own cac
 }  // namespace
 
 bool suits(const ImageProblem& p) {
-  return processor_has_avx512() && p.channels <= kMostChannels && p.filters % kLanes == 0 &&
+  return uses_avx512() && p.channels <= kMostChannels && p.filters % kLanes == 0 &&
          p.taps() * p.filters <= kMostSums;
 }
 

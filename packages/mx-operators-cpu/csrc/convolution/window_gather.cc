@@ -102,8 +102,8 @@ void find_pieces(const Gather& g, const WindowSource& s, const PositionRun* runs
   }
 }
 
-MX_CLONES void copy_pieces(double* __restrict to, const double* __restrict channel, const Piece* pieces, int64_t n,
-                           int64_t stride) {
+MX_CLONES(void, copy_pieces, (double* __restrict to, const double* __restrict channel, const Piece* pieces, int64_t n,
+                              int64_t stride), (to, channel, pieces, n, stride)) {
   for (const Piece* p = pieces; p < pieces + n; ++p) {
     double* line = to + p->line;
     const double* from = channel + p->offset;
@@ -119,8 +119,8 @@ template <int64_t Width>
 MX_INLINE void copy_lines(double* to, const double* from, int64_t rows, int64_t to_step, int64_t from_step) {
   for (int64_t k = 0; k < rows; ++k) __builtin_memcpy(to + k * to_step, from + k * from_step, Width * sizeof(double));
 }
-MX_CLONES void copy_whole(double* to, const double* from, int64_t width, int64_t rows, int64_t to_step,
-                          int64_t from_step) {
+MX_CLONES(void, copy_whole, (double* to, const double* from, int64_t width, int64_t rows, int64_t to_step,
+                             int64_t from_step), (to, from, width, rows, to_step, from_step)) {
   if (width == 24) return copy_lines<24>(to, from, rows, to_step, from_step);
   if (width == 12) return copy_lines<12>(to, from, rows, to_step, from_step);
   for (int64_t k = 0; k < rows; ++k)

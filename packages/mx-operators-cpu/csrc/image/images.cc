@@ -22,7 +22,8 @@ MX_INLINE void plane_of(float* __restrict to, const float* __restrict from, int6
   const int64_t step = Channels > 0 ? Channels : channels;
   for (int64_t i = 0; i < n; ++i) to[i] = from[i * step] / 255.0f;
 }
-MX_CLONES void scaled_plane(float* __restrict to, const float* __restrict from, int64_t channels, int64_t n) {
+MX_CLONES(void, scaled_plane, (float* __restrict to, const float* __restrict from, int64_t channels, int64_t n),
+          (to, from, channels, n)) {
   channels == 3 ? plane_of<3>(to, from, 3, n) : channels == 1 ? plane_of<1>(to, from, 1, n) : plane_of<0>(to, from, channels, n);
 }
 

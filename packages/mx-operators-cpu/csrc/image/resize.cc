@@ -62,24 +62,15 @@ MX_INLINE void mix_pixels(T* to, const T* from, const Entries<T>& columns, int64
 }
 
 template <class T>
-MX_INLINE void mix_fours(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
+MX_INLINE void mix_color(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
   columns.each == 2   ? mix_pixels<T, 2>(to, from, columns, channels)
   : columns.each == 4 ? mix_pixels<T, 4>(to, from, columns, channels)
                       : mix_pixels<T, 0>(to, from, columns, channels);
 }
-MX_CLONES void mix_color(int32_t* to, const int32_t* from, const Entries<int32_t>& columns, int64_t channels) {
-  mix_fours(to, from, columns, channels);
-}
-MX_CLONES void mix_color(float* to, const float* from, const Entries<float>& columns, int64_t channels) {
-  mix_fours(to, from, columns, channels);
-}
-MX_CLONES void mix_color(double* to, const double* from, const Entries<double>& columns, int64_t channels) {
-  mix_fours(to, from, columns, channels);
-}
 
 template <class T>
 void mix_columns(T* to, const T* from, const Entries<T>& columns, int64_t channels) {
-  if (channels == 3 || channels == 4) return mix_color(to, from, columns, channels);
+  if (channels == 3 || channels == 4) return best_clone<mix_color<T>>(to, from, columns, channels);
   for (size_t j = 0; j + 1 < columns.begins.size(); ++j, to += channels)
     for (int64_t c = 0; c < channels; ++c) {
       T sum = T(0);
@@ -90,19 +81,10 @@ void mix_columns(T* to, const T* from, const Entries<T>& columns, int64_t channe
 }
 
 template <class T, class Sum>
-MX_INLINE void add(Sum* __restrict sums, const T* __restrict row, T weight, int64_t n) {
+MX_INLINE void add_row(Sum* __restrict sums, const T* __restrict row, T weight, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<Sum>(row[i]) * static_cast<Sum>(weight);
 }
-MX_CLONES void add_row(float* __restrict sums, const float* __restrict row, float weight, int64_t n) {
-  add(sums, row, weight, n);
-}
-MX_CLONES void add_row(double* __restrict sums, const double* __restrict row, double weight, int64_t n) {
-  add(sums, row, weight, n);
-}
-MX_CLONES void add_row(int64_t* __restrict sums, const int32_t* __restrict row, int32_t weight, int64_t n) {
-  add(sums, row, weight, n);
-}
-MX_CLONES void round_pixels(int64_t* sums, int64_t n) {
+MX_CLONES(void, round_pixels, (int64_t* sums, int64_t n), (sums, n)) {
   constexpr int64_t half = int64_t{1} << (2 * kBits - 1);
   for (int64_t i = 0; i < n; ++i) sums[i] = std::clamp<int64_t>((sums[i] + half) >> (2 * kBits), 0, 255);
 }
@@ -187,7 +169,7 @@ class ImageResizePlan final : public Plan {
     for (int64_t e = down.begins[static_cast<size_t>(row)]; e < down.begins[static_cast<size_t>(row) + 1]; ++e) {
       const T* from = mixed + down.places[static_cast<size_t>(e)];
       const T weight = down.weights[static_cast<size_t>(e)];
-      add_row(sums, from, weight, n);
+      best_clone<add_row<T, Sum>>(sums, from, weight, n);
     }
     round(sums, n);
     constexpr Compute kind = ComputeOf<Sum>::code;

@@ -18,7 +18,7 @@
 namespace mx::cpu {
 namespace {
 
-MX_CLONES void clip(int64_t* index, size_t n, int64_t last) {
+MX_CLONES(void, clip, (int64_t* index, size_t n, int64_t last), (index, n, last)) {
   for (size_t i = 0; i < n; ++i) {
     const int64_t above = index[i] < 0 ? 0 : index[i];
     index[i] = above > last ? last : above;

@@ -95,7 +95,7 @@ Copy simplify(const Move& given, size_t item) {
 }
 
 // Every second element, of 4 bytes.
-MX_CLONES void every_second(uint32_t* o, const uint32_t* x, int64_t n) {
+MX_CLONES(void, every_second, (uint32_t* o, const uint32_t* x, int64_t n), (o, x, n)) {
   for (int64_t i = 0; i < n; ++i) o[i] = x[2 * i];
 }
 

@@ -48,8 +48,9 @@ MX_INLINE double emit_one(double sum, double emitted, int64_t& lost) {
 }
 
 // One step forward for labels (blanks) [begin, end).
-MX_CLONES void step_labels(double* to, const double* label, const double* blank, const double* advance,
-                           const double* emitted, int64_t begin, int64_t end, int64_t& lost) {
+MX_CLONES(void, step_labels, (double* to, const double* label, const double* blank, const double* advance,
+                              const double* emitted, int64_t begin, int64_t end, int64_t& lost),
+          (to, label, blank, advance, emitted, begin, end, lost)) {
   int64_t any = 0;
   if (begin == 0 && end > 0) to[0] = emit_one(label[0] + blank[0], emitted[0], any);
   for (int64_t u = std::max<int64_t>(begin, 1); u < end; ++u)
@@ -57,8 +58,8 @@ MX_CLONES void step_labels(double* to, const double* label, const double* blank,
   lost |= any;
 }
 
-MX_CLONES void step_blanks(double* to, const double* label, const double* blank, double emitted, int64_t begin,
-                           int64_t end, int64_t& lost) {
+MX_CLONES(void, step_blanks, (double* to, const double* label, const double* blank, double emitted, int64_t begin,
+                              int64_t end, int64_t& lost), (to, label, blank, emitted, begin, end, lost)) {
   int64_t any = 0;
   if (begin == 0 && end > 0) to[0] = emit_one(blank[0], emitted, any);
   for (int64_t u = std::max<int64_t>(begin, 1); u < end; ++u)
@@ -66,8 +67,8 @@ MX_CLONES void step_blanks(double* to, const double* label, const double* blank,
   lost |= any;
 }
 
-MX_CLONES void emit_back(double* to, const double* x, const double* emitted, int64_t stride, int64_t n,
-                         int64_t& lost) {
+MX_CLONES(void, emit_back, (double* to, const double* x, const double* emitted, int64_t stride, int64_t n,
+                            int64_t& lost), (to, x, emitted, stride, n, lost)) {
   int64_t any = 0;
   if (stride == 0) {
     for (int64_t u = 0; u < n; ++u) to[u] = emit_one(x[u], emitted[0], any);
@@ -77,7 +78,7 @@ MX_CLONES void emit_back(double* to, const double* x, const double* emitted, int
   lost |= any;
 }
 
-MX_CLONES double total_of(const double* x, int64_t n) {
+MX_CLONES(double, total_of, (const double* x, int64_t n), (x, n)) {
   constexpr int64_t kLanes = 8;
   double part[kLanes] = {};
   int64_t i = 0;
@@ -87,7 +88,7 @@ MX_CLONES double total_of(const double* x, int64_t n) {
   return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
 }
 
-MX_CLONES void scale(double* x, int64_t n, double factor) {
+MX_CLONES(void, scale, (double* x, int64_t n, double factor), (x, n, factor)) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
@@ -120,15 +121,15 @@ double run_forward(const Path& p) {
 }
 
 // The backward variables of step t from those of t + 1, times what was emitted there.
-MX_CLONES void step_back(const double* z_label, const double* z_blank, const double* advance, int64_t labels,
-                         double* label, double* blank) {
+MX_CLONES(void, step_back, (const double* z_label, const double* z_blank, const double* advance, int64_t labels,
+                            double* label, double* blank), (z_label, z_blank, advance, labels, label, blank)) {
   for (int64_t u = 0; u + 1 < labels; ++u) label[u] = z_label[u] + z_blank[u + 1] + advance[u + 1] * z_label[u + 1];
   if (labels > 0) label[labels - 1] = z_label[labels - 1] + z_blank[labels];
   for (int64_t u = 0; u < labels; ++u) blank[u] = z_blank[u] + z_label[u];
   blank[labels] = z_blank[labels];
 }
 
-MX_CLONES void multiply(double* x, const double* factors, int64_t n) {
+MX_CLONES(void, multiply, (double* x, const double* factors, int64_t n), (x, factors, n)) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factors[i];
 }
 

@@ -55,8 +55,8 @@ MX_INLINE void pack_lines(T* panel, int64_t width, const T* from, int64_t line_s
   for (; i < lines; ++i)
     for (int64_t k = 0; k < depth; ++k) panel[k * width + i] = from[i * line_step + k];
 }
-MX_CLONES void pack_along_depth(float* panel, int64_t width, const float* from, int64_t line_step, int64_t lines,
-                                int64_t depth) {
+MX_CLONES(void, pack_along_depth, (float* panel, int64_t width, const float* from, int64_t line_step, int64_t lines,
+                                   int64_t depth), (panel, width, from, line_step, lines, depth)) {
   pack_lines(panel, width, from, line_step, lines, depth);
 }
 
@@ -71,21 +71,24 @@ MX_INLINE void put(T* to, const T* sums, int64_t n, bool add, T start, const T* 
   if (per_column == nullptr) return;
   for (int64_t j = 0; j < n; ++j) to[j] += per_column[j];
 }
-MX_CLONES void put_row(double* to, const double* sums, int64_t n, bool add, double start, const double* per_column) {
+MX_CLONES(void, put_row, (double* to, const double* sums, int64_t n, bool add, double start,
+                          const double* per_column), (to, sums, n, add, start, per_column)) {
   put(to, sums, n, add, start, per_column);
 }
-MX_CLONES void put_row(float* to, const float* sums, int64_t n, bool add, float start, const float* per_column) {
+MX_CLONES(void, put_row, (float* to, const float* sums, int64_t n, bool add, float start, const float* per_column),
+          (to, sums, n, add, start, per_column)) {
   put(to, sums, n, add, start, per_column);
 }
 
 }  // namespace
 
-MX_CLONES void pack_along_depth(double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
-                                int64_t depth) {
+MX_CLONES(void, pack_along_depth, (double* panel, int64_t width, const double* from, int64_t line_step, int64_t lines,
+                                   int64_t depth), (panel, width, from, line_step, lines, depth)) {
   pack_lines(panel, width, from, line_step, lines, depth);
 }
 
-MX_CLONES void pack_squares(double* panel, int64_t width, const double* const from[4], int64_t first, int64_t depth) {
+MX_CLONES(void, pack_squares, (double* panel, int64_t width, const double* const from[4], int64_t first,
+                               int64_t depth), (panel, width, from, first, depth)) {
   for (int64_t k = 0; k < depth; k += kSquare)
     transpose_square(panel + k * width, width,
                      [=](int64_t i) MX_INLINE_LAMBDA { return from[i] + first + k; });

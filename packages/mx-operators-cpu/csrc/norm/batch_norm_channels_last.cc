@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchNorm on memory whose channels are last: every thread goes through rows of its own, twice.
+// BatchNorm on memory whose channels are last: rows are summed in parts, which do not depend on the number of
+// threads.
 #include "norm/batch_norm.hpp"
 #include "norm/channel_rows.hpp"
 #include "norm/channel_loops.hpp"
@@ -10,32 +11,26 @@
 namespace mx::cpu {
 namespace {
 
-constexpr int64_t kLeastRows = 32;  // that are worth sums of their own
+constexpr int64_t kPartRows = 128;  // at least
+constexpr int64_t kMostParts = 32;
 
-// How many threads sum up rows.
-int sharers(int64_t rows, int threads) {
-  return static_cast<int>(std::clamp<int64_t>(rows / kLeastRows, 1, threads));
-}
-
-// Per thread two sums per channel, of as many rows as it saw.
+// Two sums per channel and part.
 class Sums {
  public:
-  Sums(Sections& sections, int threads, int64_t channels)
-      : channels_(channels), rows_(sections.add<double>(threads)),
-        values_(sections.add<double>(2 * threads * channels)) {}
+  Sums(Sections& sections, int64_t parts, int64_t channels)
+      : channels_(channels), values_(sections.add<double>(2 * parts * channels)) {}
 
-  struct Share {
-    double *rows, *first, *second;
+  struct Part {
+    double *first, *second;
   };
-  Share of(void* scratch, int thread) const {
-    auto* memory = static_cast<char*>(scratch);
-    double* first = reinterpret_cast<double*>(memory + values_) + 2 * thread * channels_;
-    return {reinterpret_cast<double*>(memory + rows_) + thread, first, first + channels_};
+  Part of(void* scratch, int64_t part) const {
+    double* first = reinterpret_cast<double*>(static_cast<char*>(scratch) + values_) + 2 * part * channels_;
+    return {first, first + channels_};
   }
 
  private:
   int64_t channels_;
-  size_t rows_, values_;
+  size_t values_;
 };
 
 // `count` vectors of floats, one per channel, behind the sums.
@@ -57,27 +52,26 @@ class RowsPlan : public Plan {
  protected:
   RowsPlan(const Signature& s, const BatchNormOptions& o, const Spec& data, int64_t vectors)
       : Plan(s, bandwidth_cost(s)), o_(o), v_(data.shape, o.axis), rows_(v_.outer), channels_(v_.length),
-        sharers_(sharers(rows_, threads())), sums_(sections_, sharers_, channels_),
+        parts_(std::clamp<int64_t>(rows_ / kPartRows, 1, kMostParts)), sums_(sections_, parts_, channels_),
         vectors_(sections_, vectors, channels_) {
     add_scratch(sections_.bytes());
   }
 
-  // Runs body(first row, rows, share) on the shares of the rows; those that nobody had count no rows.
+  // The first row of a part.
+  int64_t row(int64_t part) const { return rows_ * part / parts_; }
+
+  // Runs body(first row, rows, sums) on the parts of the rows.
   template <class Body>
   void sum(void* scratch, const Body& body) const {
-    for (int thread = 0; thread < sharers_; ++thread) *sums_.of(scratch, thread).rows = 0;
-    const auto run = [&](int64_t begin, int64_t end, int thread) {
-      const Sums::Share mine = sums_.of(scratch, thread);
-      *mine.rows = static_cast<double>(end - begin);
-      body(begin, end - begin, mine);
-    };
-    parallel_shares(rows_, run, sharers_);
+    parallel_for(parts_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) body(row(p), row(p + 1) - row(p), sums_.of(scratch, p));
+    });
   }
 
   const BatchNormOptions o_;
   const AxisView v_;
   const int64_t rows_, channels_;
-  const int sharers_;
+  const int64_t parts_;
   Sections sections_;
   const Sums sums_;
   const Vectors vectors_;
@@ -99,7 +93,7 @@ class RowsBatchNorm final : public RowsPlan {
     void* scratch = call.context.scratch[0];
     float *mean = vectors_.of(scratch, 0), *scale = vectors_.of(scratch, 1);
     if (o_.use_batch_stats) {
-      const Sums::Share total = moments(call, scratch);
+      const Sums::Part total = moments(call, scratch);
       for (int64_t c = 0; c < channels_; ++c) {
         mean[c] = static_cast<float>(total.first[c]);
         const auto variance = static_cast<float>(total.second[c] / static_cast<double>(rows_));
@@ -112,17 +106,16 @@ class RowsBatchNorm final : public RowsPlan {
     if (call.wanted(0)) normalize(call, mean, scale);
   }
 
-  Sums::Share moments(const Call& call, void* scratch) const {
-    sum(scratch, [&](int64_t first, int64_t n, const Sums::Share& mine) {
-      row_moments(call.input<T>(0) + first * channels_, n, channels_, mine.first, mine.second);
+  Sums::Part moments(const Call& call, void* scratch) const {
+    sum(scratch, [&](int64_t first, int64_t n, const Sums::Part& part) {
+      row_moments(call.input<T>(0) + first * channels_, n, channels_, part.first, part.second);
     });
-    const Sums::Share total = sums_.of(scratch, 0);
-    for (int thread = 1; thread < sharers_; ++thread) {
-      const Sums::Share more = sums_.of(scratch, thread);
-      if (*more.rows == 0) continue;
+    const Sums::Part total = sums_.of(scratch, 0);
+    for (int64_t p = 1; p < parts_; ++p) {
+      const Sums::Part more = sums_.of(scratch, p);
+      const auto seen = static_cast<double>(row(p)), n = static_cast<double>(row(p + 1) - row(p));
       for (int64_t c = 0; c < channels_; ++c)
-        join_moments(*total.rows, *more.rows, more.first[c], more.second[c], total.first + c, total.second + c);
-      *total.rows += *more.rows;
+        join_moments(seen, n, more.first[c], more.second[c], total.first + c, total.second + c);
     }
     return total;
   }
@@ -157,18 +150,17 @@ class RowsBatchNormBackward final : public RowsPlan {
   void execute(const Call& call) const override {
     void* scratch = call.context.scratch[0];
     const float* mean = call.input<float>(3);
-    sum(scratch, [&](int64_t first, int64_t n, const Sums::Share& mine) {
+    sum(scratch, [&](int64_t first, int64_t n, const Sums::Part& part) {
       const int64_t at = first * channels_;
-      row_gradient_sums(call.input<T>(0) + at, call.input<T>(1) + at, mean, n, channels_, mine.first, mine.second);
+      row_gradient_sums(call.input<T>(0) + at, call.input<T>(1) + at, mean, n, channels_, part.first, part.second);
     });
     float *a = vectors_.of(scratch, 0), *b = vectors_.of(scratch, 1), *c = vectors_.of(scratch, 2);
     for (int64_t i = 0; i < channels_; ++i) {
       double total = 0, moment = 0;
-      for (int thread = 0; thread < sharers_; ++thread) {
-        const Sums::Share share = sums_.of(scratch, thread);
-        if (*share.rows == 0) continue;
-        total += share.first[i];
-        moment += share.second[i];
+      for (int64_t p = 0; p < parts_; ++p) {
+        const Sums::Part part = sums_.of(scratch, p);
+        total += part.first[i];
+        moment += part.second[i];
       }
       const Coefficients<float> k = finish_channel_gradient<float>(o_, call, i, static_cast<double>(rows_), total, moment);
       a[i] = k.a;

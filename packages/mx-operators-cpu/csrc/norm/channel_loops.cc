@@ -151,21 +151,6 @@ MX_INLINE void for_rows(const Block& b, const Body& body, const Flush& flush) {
   }
 }
 
-MX_CLONES void run_scaled_gradient(const float* g, const float* x, const float* gamma, float mean, float scale,
-                                   int64_t n, float* gamma_grad, float* beta_grad, float* total, float* moment) {
-  float t = 0, m = 0;
-#pragma omp simd reduction(+ : t, m)
-  for (int64_t i = 0; i < n; ++i) {
-    const float scaled = g[i] * gamma[i], centred = x[i] - mean;
-    gamma_grad[i] += g[i] * centred * scale;
-    beta_grad[i] += g[i];
-    t += scaled;
-    m += scaled * centred;
-  }
-  *total = t;
-  *moment = m;
-}
-
 // The same for either type, over runs of elements.
 
 template <class T>
@@ -255,7 +240,7 @@ MX_INLINE double dot_of(const T* a, const T* b, int64_t n) {
 
 }  // namespace
 
-MX_CLONES void sums(const float* x, const Block& b, double* result) {
+MX_CLONES(void, sums, (const float* x, const Block& b, double* result), (x, b, result)) {
   if (b.inner > 1) return run_sums(x, b, result);
   std::fill_n(result, b.channels, 0.0);
   float partial[kBlockChannels] = {};
@@ -273,7 +258,8 @@ MX_CLONES void sums(const float* x, const Block& b, double* result) {
       });
 }
 
-MX_CLONES void squared_deviations(const float* x, const float* mean, const Block& b, double* result) {
+MX_CLONES(void, squared_deviations, (const float* x, const float* mean, const Block& b, double* result),
+          (x, mean, b, result)) {
   if (b.inner > 1) return run_squared_deviations(x, mean, b, result);
   std::fill_n(result, b.channels, 0.0);
   float partial[kBlockChannels] = {};
@@ -294,13 +280,13 @@ MX_CLONES void squared_deviations(const float* x, const float* mean, const Block
       });
 }
 
-MX_CLONES void gradient_sums(const float* g, const float* x, const float* mean, const Block& b, double* totals,
-                             double* moments) {
+MX_CLONES(void, gradient_sums, (const float* g, const float* x, const float* mean, const Block& b, double* totals,
+                                double* moments), (g, x, mean, b, totals, moments)) {
   run_gradient_sums(g, x, mean, b, totals, moments);
 }
 
-MX_CLONES void normalize(const float* x, const float* mean, const float* scale, const float* shift, float* y,
-                         const Block& b, bool add) {
+MX_CLONES(void, normalize, (const float* x, const float* mean, const float* scale, const float* shift, float* y,
+                            const Block& b, bool add), (x, mean, scale, shift, y, b, add)) {
   if (b.inner > 1) return normalize_runs(x, mean, scale, shift, y, b, add);
   for (int64_t r = 0; r < b.rows; ++r, x += b.step, y += b.step) {
     if (add) {
@@ -313,8 +299,8 @@ MX_CLONES void normalize(const float* x, const float* mean, const float* scale, 
   }
 }
 
-MX_CLONES void normalize_past_caches(const float* x, const float* mean, const float* scale, const float* shift,
-                                     float* y, const Block& b) {
+MX_CLONES(void, normalize_past_caches, (const float* x, const float* mean, const float* scale, const float* shift,
+                                        float* y, const Block& b), (x, mean, scale, shift, y, b)) {
   constexpr int64_t kAhead = 1024;  // elements: pages end before the processor has recognised the stream
   if (b.inner > 1) {
     for_runs(b, [&](int64_t c, int64_t at, int64_t n) MX_INLINE_LAMBDA {
@@ -340,70 +326,39 @@ MX_CLONES void normalize_past_caches(const float* x, const float* mean, const fl
         [&](int64_t i) MX_INLINE_LAMBDA { return (x[i] - mean[i]) * scale[i] + shift[i]; });
 }
 
-MX_CLONES void fill_past_caches(float* y, float value, int64_t n) {
+MX_CLONES(void, fill_past_caches, (float* y, float value, int64_t n), (y, value, n)) {
   write_past_caches(
       y, n, [&](int64_t) MX_INLINE_LAMBDA { return Lanes{} + value; }, [&](int64_t) MX_INLINE_LAMBDA { return value; });
 }
 
-MX_CLONES void combine(const float* g, const float* x, const float* mean, const float* a, const float* b,
-                       const float* c, float* y, const Block& block, bool add) {
+MX_CLONES(void, combine, (const float* g, const float* x, const float* mean, const float* a, const float* b,
+                          const float* c, float* y, const Block& block, bool add),
+          (g, x, mean, a, b, c, y, block, add)) {
   combine_runs(g, x, mean, a, b, c, y, block, add);
 }
 
 // Runs of BFloat16.
 
-MX_CLONES void sums(const BFloat16* x, const Block& b, double* result) { run_sums(x, b, result); }
-MX_CLONES void squared_deviations(const BFloat16* x, const float* mean, const Block& b, double* result) {
+MX_CLONES(void, sums, (const BFloat16* x, const Block& b, double* result), (x, b, result)) { run_sums(x, b, result); }
+MX_CLONES(void, squared_deviations, (const BFloat16* x, const float* mean, const Block& b, double* result),
+          (x, mean, b, result)) {
   run_squared_deviations(x, mean, b, result);
 }
-MX_CLONES void gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, const Block& b, double* totals,
-                             double* moments) {
+MX_CLONES(void, gradient_sums, (const BFloat16* g, const BFloat16* x, const float* mean, const Block& b,
+                                double* totals, double* moments), (g, x, mean, b, totals, moments)) {
   run_gradient_sums(g, x, mean, b, totals, moments);
 }
-MX_CLONES void normalize(const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
-                         const Block& b, bool add) {
+MX_CLONES(void, normalize, (const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
+                            const Block& b, bool add), (x, mean, scale, shift, y, b, add)) {
   normalize_runs(x, mean, scale, shift, y, b, add);
 }
-MX_CLONES void combine(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
-                       const float* c, BFloat16* y, const Block& block, bool add) {
+MX_CLONES(void, combine, (const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
+                          const float* c, BFloat16* y, const Block& block, bool add),
+          (g, x, mean, a, b, c, y, block, add)) {
   combine_runs(g, x, mean, a, b, c, y, block, add);
 }
 
-MX_CLONES double dot(const float* a, const float* b, int64_t n) { return dot_of(a, b, n); }
-MX_CLONES double dot(const BFloat16* a, const BFloat16* b, int64_t n) { return dot_of(a, b, n); }
-
-MX_CLONES void normalize_scaled(const float* x, float mean, float scale, const float* gamma, const float* beta,
-                                float* y, int64_t n, bool add) {
-  if (add) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += (x[i] - mean) * scale * gamma[i] + beta[i];
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
-  }
-}
-
-void scaled_gradient_sums(const float* g, const float* x, const float* gamma, float mean, float scale, int64_t n,
-                          float* gamma_grad, float* beta_grad, double* total, double* moment) {
-  *total = *moment = 0;
-  for (int64_t i = 0; i < n; i += kRun) {
-    float t, m;
-    run_scaled_gradient(g + i, x + i, gamma + i, mean, scale, std::min(kRun, n - i), gamma_grad + i, beta_grad + i,
-                        &t, &m);
-    *total += t;
-    *moment += m;
-  }
-}
-
-MX_CLONES void combine_scaled(const float* g, const float* x, const float* gamma, float mean, float a, float b,
-                              float c, float* y, int64_t n, bool add) {
-  if (add) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += a * gamma[i] * g[i] + (b * (x[i] - mean) + c);
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = a * gamma[i] * g[i] + (b * (x[i] - mean) + c);
-  }
-}
+MX_CLONES(double, dot, (const float* a, const float* b, int64_t n), (a, b, n)) { return dot_of(a, b, n); }
+MX_CLONES(double, dot, (const BFloat16* a, const BFloat16* b, int64_t n), (a, b, n)) { return dot_of(a, b, n); }
 
 }  // namespace mx::cpu

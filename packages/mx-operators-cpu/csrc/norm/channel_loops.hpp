@@ -32,7 +32,8 @@ inline int64_t block_channels(int64_t inner) {
   return fitting < 1 ? 1 : fitting < kBlockChannels ? fitting : kBlockChannels;
 }
 
-// The parameters below are per channel of the block. Whole rows of channels: channel_rows.hpp.
+// The parameters below are per channel of the block. Whole rows of channels: channel_rows.hpp; parameters per element:
+// scaled_rows.hpp.
 
 void sums(const float* x, const Block& block, double* result);
 void sums(const BFloat16* x, const Block& block, double* result);
@@ -64,19 +65,6 @@ void fill_past_caches(float* y, float value, int64_t n);
 double dot(const float* a, const float* b, int64_t n);
 double dot(const BFloat16* a, const BFloat16* b, int64_t n);
 
-// One run with gamma (and beta) per element.
-
-// y = (x - mean) * scale * gamma + beta, or y += that.
-void normalize_scaled(const float* x, float mean, float scale, const float* gamma, const float* beta, float* y,
-                      int64_t n, bool add);
-// gamma_grad += g * (x - mean) * scale and beta_grad += g per element; the sums of g * gamma and of
-// g * gamma * (x - mean).
-void scaled_gradient_sums(const float* g, const float* x, const float* gamma, float mean, float scale, int64_t n,
-                          float* gamma_grad, float* beta_grad, double* total, double* moment);
-// y = a * gamma * g + b * (x - mean) + c, or y += that.
-void combine_scaled(const float* g, const float* x, const float* gamma, float mean, float a, float b, float c,
-                    float* y, int64_t n, bool add);
-
 // The like in double.
 
 void sums(const double* x, const Block& block, double* result);
@@ -87,12 +75,6 @@ void normalize(const double* x, const double* mean, const double* scale, const d
                const Block& block, bool add);
 void combine(const double* g, const double* x, const double* mean, const double* a, const double* b, const double* c,
              double* y, const Block& block, bool add);
-void normalize_scaled(const double* x, double mean, double scale, const double* gamma, const double* beta, double* y,
-                      int64_t n, bool add);
-void scaled_gradient_sums(const double* g, const double* x, const double* gamma, double mean, double scale, int64_t n,
-                          double* gamma_grad, double* beta_grad, double* total, double* moment);
-void combine_scaled(const double* g, const double* x, const double* gamma, double mean, double a, double b, double c,
-                    double* y, int64_t n, bool add);
 
 // What statistics of elements are: float, but of doubles.
 template <class T>

@@ -84,48 +84,55 @@ MX_INLINE void write_rows(T* y, int64_t rows, int64_t channels, bool add, const 
   }
 }
 
+template <class T>
+MX_INLINE void normalize_all(const T* x, const float* mean, const float* scale, const float* shift, T* y, int64_t rows,
+                             int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t c) MX_INLINE_LAMBDA {
+    return (get(x + at, c) - mean[c]) * scale[c] + shift[c];
+  });
+}
+
+template <class T>
+MX_INLINE void combine_all(const T* g, const T* x, const float* mean, const float* a, const float* b, const float* c,
+                           T* y, int64_t rows, int64_t channels, bool add) {
+  write_rows(y, rows, channels, add, [&](int64_t at, int64_t k) MX_INLINE_LAMBDA {
+    return a[k] * get(g + at, k) + (b[k] * (get(x + at, k) - mean[k]) + c[k]);
+  });
+}
+
 }  // namespace
 
-MX_CLONES void row_moments(const float* x, int64_t rows, int64_t channels, double* mean, double* squares) {
-  moments_of(x, rows, channels, mean, squares);
-}
-MX_CLONES void row_moments(const BFloat16* x, int64_t rows, int64_t channels, double* mean, double* squares) {
-  moments_of(x, rows, channels, mean, squares);
+template <class T>
+void row_moments(const T* x, int64_t rows, int64_t channels, double* mean, double* squares) {
+  best_clone<moments_of<T>>(x, rows, channels, mean, squares);
 }
 
-MX_CLONES void row_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t channels,
-                                 double* totals, double* moments) {
-  gradient_sums_of(g, x, mean, rows, channels, totals, moments);
-}
-MX_CLONES void row_gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, int64_t rows,
-                                 int64_t channels, double* totals, double* moments) {
-  gradient_sums_of(g, x, mean, rows, channels, totals, moments);
+template <class T>
+void row_gradient_sums(const T* g, const T* x, const float* mean, int64_t rows, int64_t channels, double* totals,
+                       double* moments) {
+  best_clone<gradient_sums_of<T>>(g, x, mean, rows, channels, totals, moments);
 }
 
-MX_CLONES void normalize_rows(const float* x, const float* mean, const float* scale, const float* shift, float* y,
-                              int64_t rows, int64_t channels, bool add) {
-  write_rows(y, rows, channels, add, [&](int64_t at, int64_t c) MX_INLINE_LAMBDA {
-    return (get(x + at, c) - mean[c]) * scale[c] + shift[c];
-  });
-}
-MX_CLONES void normalize_rows(const BFloat16* x, const float* mean, const float* scale, const float* shift,
-                              BFloat16* y, int64_t rows, int64_t channels, bool add) {
-  write_rows(y, rows, channels, add, [&](int64_t at, int64_t c) MX_INLINE_LAMBDA {
-    return (get(x + at, c) - mean[c]) * scale[c] + shift[c];
-  });
+template <class T>
+void normalize_rows(const T* x, const float* mean, const float* scale, const float* shift, T* y, int64_t rows,
+                    int64_t channels, bool add) {
+  best_clone<normalize_all<T>>(x, mean, scale, shift, y, rows, channels, add);
 }
 
-MX_CLONES void combine_rows(const float* g, const float* x, const float* mean, const float* a, const float* b,
-                            const float* c, float* y, int64_t rows, int64_t channels, bool add) {
-  write_rows(y, rows, channels, add, [&](int64_t at, int64_t k) MX_INLINE_LAMBDA {
-    return a[k] * get(g + at, k) + (b[k] * (get(x + at, k) - mean[k]) + c[k]);
-  });
+template <class T>
+void combine_rows(const T* g, const T* x, const float* mean, const float* a, const float* b, const float* c, T* y,
+                  int64_t rows, int64_t channels, bool add) {
+  best_clone<combine_all<T>>(g, x, mean, a, b, c, y, rows, channels, add);
 }
-MX_CLONES void combine_rows(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
-                            const float* c, BFloat16* y, int64_t rows, int64_t channels, bool add) {
-  write_rows(y, rows, channels, add, [&](int64_t at, int64_t k) MX_INLINE_LAMBDA {
-    return a[k] * get(g + at, k) + (b[k] * (get(x + at, k) - mean[k]) + c[k]);
-  });
-}
+
+#define MX_ROWS_OF(T)                                                                                                 \
+  template void row_moments(const T*, int64_t, int64_t, double*, double*);                                            \
+  template void row_gradient_sums(const T*, const T*, const float*, int64_t, int64_t, double*, double*);              \
+  template void normalize_rows(const T*, const float*, const float*, const float*, T*, int64_t, int64_t, bool);       \
+  template void combine_rows(const T*, const T*, const float*, const float*, const float*, const float*, T*, int64_t, \
+                             int64_t, bool);
+MX_ROWS_OF(float)
+MX_ROWS_OF(BFloat16)
+#undef MX_ROWS_OF
 
 }  // namespace mx::cpu

@@ -14,31 +14,30 @@ namespace mx::cpu {
 // Algorithms for Computing the Sample Variance, 1983, equation 2.1).
 inline void join_moments(double seen, double more, double more_mean, double more_squares, double* mean,
                          double* squares) {
-  const double apart = more_mean - *mean, all = seen + more;
-  *mean += apart * more / all;
-  *squares += more_squares + apart * apart * seen * more / all;
+  const double apart = more_mean - *mean, share = more / (seen + more);
+  *mean += apart * share;
+  *squares += more_squares + apart * apart * (seen * share);
 }
 
+// Of float and of BFloat16:
+
 // Means, and sums of squared deviations from them.
-void row_moments(const float* x, int64_t rows, int64_t channels, double* mean, double* squares);
-void row_moments(const BFloat16* x, int64_t rows, int64_t channels, double* mean, double* squares);
+template <class T>
+void row_moments(const T* x, int64_t rows, int64_t channels, double* mean, double* squares);
 
 // Sums of g, and of g * (x - mean).
-void row_gradient_sums(const float* g, const float* x, const float* mean, int64_t rows, int64_t channels,
-                       double* totals, double* moments);
-void row_gradient_sums(const BFloat16* g, const BFloat16* x, const float* mean, int64_t rows, int64_t channels,
-                       double* totals, double* moments);
+template <class T>
+void row_gradient_sums(const T* g, const T* x, const float* mean, int64_t rows, int64_t channels, double* totals,
+                       double* moments);
 
 // y = (x - mean) * scale + shift, or y += that.
-void normalize_rows(const float* x, const float* mean, const float* scale, const float* shift, float* y, int64_t rows,
+template <class T>
+void normalize_rows(const T* x, const float* mean, const float* scale, const float* shift, T* y, int64_t rows,
                     int64_t channels, bool add);
-void normalize_rows(const BFloat16* x, const float* mean, const float* scale, const float* shift, BFloat16* y,
-                    int64_t rows, int64_t channels, bool add);
 
 // y = a * g + b * (x - mean) + c, or y += that.
-void combine_rows(const float* g, const float* x, const float* mean, const float* a, const float* b, const float* c,
-                  float* y, int64_t rows, int64_t channels, bool add);
-void combine_rows(const BFloat16* g, const BFloat16* x, const float* mean, const float* a, const float* b,
-                  const float* c, BFloat16* y, int64_t rows, int64_t channels, bool add);
+template <class T>
+void combine_rows(const T* g, const T* x, const float* mean, const float* a, const float* b, const float* c, T* y,
+                  int64_t rows, int64_t channels, bool add);
 
 }  // namespace mx::cpu

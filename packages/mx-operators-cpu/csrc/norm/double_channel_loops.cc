@@ -47,58 +47,33 @@ MX_INLINE void write_terms(const Block& b, double* y, bool add, const Term& term
 
 }  // namespace
 
-MX_CLONES void sums(const double* x, const Block& b, double* result) {
+MX_CLONES(void, sums, (const double* x, const Block& b, double* result), (x, b, result)) {
   sum_terms(b, result, [=](int64_t, int64_t i) MX_INLINE_LAMBDA { return x[i]; });
 }
 
-MX_CLONES void squared_deviations(const double* x, const double* mean, const Block& b, double* result) {
+MX_CLONES(void, squared_deviations, (const double* x, const double* mean, const Block& b, double* result),
+          (x, mean, b, result)) {
   sum_terms(b, result, [=](int64_t c, int64_t i) MX_INLINE_LAMBDA { return (x[i] - mean[c]) * (x[i] - mean[c]); });
 }
 
-MX_CLONES void gradient_sums(const double* g, const double* x, const double* mean, const Block& b, double* totals,
-                             double* moments) {
+MX_CLONES(void, gradient_sums, (const double* g, const double* x, const double* mean, const Block& b, double* totals,
+                                double* moments), (g, x, mean, b, totals, moments)) {
   sum_terms(b, totals, [=](int64_t, int64_t i) MX_INLINE_LAMBDA { return g[i]; });
   sum_terms(b, moments, [=](int64_t c, int64_t i) MX_INLINE_LAMBDA { return g[i] * (x[i] - mean[c]); });
 }
 
-MX_CLONES void normalize(const double* x, const double* mean, const double* scale, const double* shift, double* y,
-                         const Block& b, bool add) {
+MX_CLONES(void, normalize, (const double* x, const double* mean, const double* scale, const double* shift, double* y,
+                            const Block& b, bool add), (x, mean, scale, shift, y, b, add)) {
   write_terms(b, y, add,
               [=](int64_t c, int64_t i) MX_INLINE_LAMBDA { return (x[i] - mean[c]) * scale[c] + shift[c]; });
 }
 
-MX_CLONES void combine(const double* g, const double* x, const double* mean, const double* a, const double* b,
-                       const double* c, double* y, const Block& block, bool add) {
+MX_CLONES(void, combine, (const double* g, const double* x, const double* mean, const double* a, const double* b,
+                          const double* c, double* y, const Block& block, bool add),
+          (g, x, mean, a, b, c, y, block, add)) {
   write_terms(block, y, add, [=](int64_t k, int64_t i) MX_INLINE_LAMBDA {
     return a[k] * g[i] + (b[k] * (x[i] - mean[k]) + c[k]);
   });
-}
-
-MX_CLONES void normalize_scaled(const double* x, double mean, double scale, const double* gamma, const double* beta,
-                                double* y, int64_t n, bool add) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i] + (add ? y[i] : 0.0);
-}
-
-MX_CLONES void scaled_gradient_sums(const double* g, const double* x, const double* gamma, double mean, double scale,
-                                    int64_t n, double* gamma_grad, double* beta_grad, double* total, double* moment) {
-  double t = 0, m = 0;
-#pragma omp simd reduction(+ : t, m)
-  for (int64_t i = 0; i < n; ++i) {
-    const double scaled = g[i] * gamma[i], centred = x[i] - mean;
-    gamma_grad[i] += g[i] * centred * scale;
-    beta_grad[i] += g[i];
-    t += scaled;
-    m += scaled * centred;
-  }
-  *total = t;
-  *moment = m;
-}
-
-MX_CLONES void combine_scaled(const double* g, const double* x, const double* gamma, double mean, double a, double b,
-                              double c, double* y, int64_t n, bool add) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = a * gamma[i] * g[i] + (b * (x[i] - mean) + c) + (add ? y[i] : 0.0);
 }
 
 }  // namespace mx::cpu

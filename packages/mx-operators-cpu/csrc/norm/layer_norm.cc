@@ -9,10 +9,15 @@
 #include "common/bfloat16.hpp"
 #include "norm/norm.hpp"
 #include "norm/channel_loops.hpp"
+#include "norm/scaled_rows.hpp"
 #include "common/float_types.hpp"
 
 namespace mx::cpu {
 namespace {
+
+// Gradients of parameters are summed over parts of the rows, which do not depend on the number of threads.
+constexpr int64_t kPartRows = 16;   // at least
+constexpr int64_t kMostParts = 64;
 
 template <class T>
 void store(T* target, T value, bool add) {
@@ -131,7 +136,6 @@ class LowLayerNorm final : public Plan {
     convert(y, to, n);
   }
 
-
   const AxisView v_;
   const double eps_;
 };
@@ -140,37 +144,42 @@ template <class T>
 class LayerNormBackward final : public Plan {
  public:
   LayerNormBackward(const Signature& s, const LayerNormOptions& o)
-      : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis) {
+      : Plan(counted(s, 5, 3), bandwidth_cost(s)), v_(s.inputs[1].shape, o.axis),
+        parts_(std::clamp<int64_t>(v_.outer / kPartRows, 1, kMostParts)) {
     const int64_t n = s.inputs[1].size(), rows = v_.outer * v_.inner;
     require_sizes(s.inputs, {n, n, v_.length, rows, rows});
     require_sizes(s.outputs, {n, v_.length, v_.length});
-    // Per thread: gradients of gamma and beta so far.
-    add_scratch(static_cast<size_t>(threads()) * 2 * static_cast<size_t>(v_.length) * sizeof(T));
+    // Per part: gradients of gamma and beta.
+    add_scratch(static_cast<size_t>(parts_ * 2 * v_.length) * sizeof(T));
   }
 
  private:
   void execute(const Call& call) const override {
     const int64_t n = v_.length;
     auto* partial = static_cast<T*>(call.context.scratch[0]);
-    std::fill_n(partial, threads() * 2 * n, T(0));
-    parallel_shares(v_.outer, [&](int64_t begin, int64_t end, int thread) {
-      T *gamma_grad = partial + thread * 2 * n, *beta_grad = gamma_grad + n;
-      for (int64_t o = begin; o < end; ++o) {
-        if (v_.inner == 1) {
-          row(call, o, gamma_grad, beta_grad);
-        } else {
-          for (int64_t i = 0; i < v_.inner; ++i) strided(call, o, i, gamma_grad, beta_grad);
-        }
-      }
+    std::fill_n(partial, parts_ * 2 * n, T(0));
+    parallel_for(parts_, 1, [&](int64_t first, int64_t last) {
+      for (int64_t p = first; p < last; ++p) part(call, p, partial + p * 2 * n);
     });
     for (int64_t l = 0; l < n; ++l) {
       T gamma_grad = 0, beta_grad = 0;
-      for (int t = 0; t < threads(); ++t) {
-        gamma_grad += partial[t * 2 * n + l];
-        beta_grad += partial[t * 2 * n + n + l];
+      for (int64_t p = 0; p < parts_; ++p) {
+        gamma_grad += partial[p * 2 * n + l];
+        beta_grad += partial[p * 2 * n + n + l];
       }
       if (call.wanted(1)) store(call.output<T>(1) + l, gamma_grad, call.adds(1));
       if (call.wanted(2)) store(call.output<T>(2) + l, beta_grad, call.adds(2));
+    }
+  }
+
+  void part(const Call& call, int64_t p, T* gamma_grad) const {
+    T* beta_grad = gamma_grad + v_.length;
+    for (int64_t o = v_.outer * p / parts_; o < v_.outer * (p + 1) / parts_; ++o) {
+      if (v_.inner == 1) {
+        row(call, o, gamma_grad, beta_grad);
+      } else {
+        for (int64_t i = 0; i < v_.inner; ++i) strided(call, o, i, gamma_grad, beta_grad);
+      }
     }
   }
 
@@ -210,6 +219,7 @@ class LayerNormBackward final : public Plan {
   }
 
   const AxisView v_;
+  const int64_t parts_;
 };
 
 }  // namespace

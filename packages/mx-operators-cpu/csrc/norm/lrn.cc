@@ -14,7 +14,7 @@ namespace mx::cpu {
 namespace {
 
 // sums += a * b
-MX_CLONES void add_products(const float* a, const float* b, float* sums, int64_t n) {
+MX_CLONES(void, add_products, (const float* a, const float* b, float* sums, int64_t n), (a, b, sums, n)) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sums[i] += a[i] * b[i];
 }

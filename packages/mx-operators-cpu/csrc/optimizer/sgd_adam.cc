@@ -42,13 +42,13 @@ MX_INLINE float clipped(float x, const Numbers& s) {
   return x > s.high ? s.high : x;
 }
 
-MX_CLONES void sgd(float* to, const float* w, const float* g, const Numbers& s, int64_t n) {
+MX_CLONES(void, sgd, (float* to, const float* w, const float* g, const Numbers& s, int64_t n), (to, w, g, s, n)) {
   MX_SAME_PLACE
   for (int64_t i = 0; i < n; ++i) to[i] = w[i] - s.rate * (clipped(g[i] * s.scale, s) + s.decay * w[i]);
 }
 
-MX_CLONES void momentum(float* to, const float* w, const float* g,
-                        float* state, const Numbers& s, int64_t n) {
+MX_CLONES(void, momentum, (float* to, const float* w, const float* g, float* state, const Numbers& s, int64_t n),
+          (to, w, g, state, s, n)) {
   MX_SAME_PLACE
   for (int64_t i = 0; i < n; ++i) {
     state[i] = s.beta1 * state[i] - s.rate * (clipped(g[i] * s.scale, s) + s.decay * w[i]);
@@ -62,15 +62,15 @@ MX_INLINE float moment_ratio(float g, float& mean, float& variance, const Number
   return s.rate * mean / (std::sqrt(variance) + s.epsilon);
 }
 
-MX_CLONES void adam(float* to, const float* w, const float* g, float* mean,
-                    float* variance, const Numbers& s, int64_t n) {
+MX_CLONES(void, adam, (float* to, const float* w, const float* g, float* mean, float* variance, const Numbers& s,
+                       int64_t n), (to, w, g, mean, variance, s, n)) {
   MX_SAME_PLACE
   for (int64_t i = 0; i < n; ++i)
     to[i] = w[i] - moment_ratio(clipped(g[i] * s.scale + s.decay * w[i], s), mean[i], variance[i], s);
 }
 
-MX_CLONES void adamw(float* to, const float* w, const float* g, float* mean,
-                     float* variance, const Numbers& s, int64_t n) {
+MX_CLONES(void, adamw, (float* to, const float* w, const float* g, float* mean, float* variance, const Numbers& s,
+                        int64_t n), (to, w, g, mean, variance, s, n)) {
   MX_SAME_PLACE
   for (int64_t i = 0; i < n; ++i)
     to[i] = w[i] - s.eta * (moment_ratio(clipped(g[i] * s.scale, s), mean[i], variance[i], s) + s.decay * w[i]);

@@ -59,31 +59,25 @@ MX_INLINE void seconds(const Body& body, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) body(i, 2 * i);
 }
-MX_CLONES void all_neighbours(const TakeLargest& body, int64_t n) { neighbours(body, n); }
-MX_CLONES void all_neighbours(const TakeSum& body, int64_t n) { neighbours(body, n); }
-MX_CLONES void all_neighbours(const AddShare& body, int64_t n) { neighbours(body, n); }
-MX_CLONES void all_neighbours(const AddToFirst& body, int64_t n) { neighbours(body, n); }
-MX_CLONES void all_seconds(const TakeLargest& body, int64_t n) { seconds(body, n); }
-MX_CLONES void all_seconds(const TakeSum& body, int64_t n) { seconds(body, n); }
 
 // Of the baseline: gathers and scatters are slower than single elements.
 template <class Body>
 void strided(const Body& body, int64_t stride, int64_t n) {
-  if (stride == 1) return all_neighbours(body, n);
+  if (stride == 1) return best_clone<neighbours<Body>>(body, n);
   if constexpr (std::is_same_v<Body, TakeLargest> || std::is_same_v<Body, TakeSum>)
-    if (stride == 2) return all_seconds(body, n);
+    if (stride == 2) return best_clone<seconds<Body>>(body, n);
   for (int64_t i = 0; i < n; ++i) body(i, i * stride);
 }
 
-MX_CLONES double largest_of(const double* x, int64_t n, double best) {
+MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, best)) {
 #pragma omp simd reduction(max : best)
   for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
   return best;
 }
 
 // y = x / (count * counts), or y += that.
-MX_CLONES void put_means(const double* x, double count, const double* counts, int64_t step, double* y, int64_t n,
-                         bool add) {
+MX_CLONES(void, put_means, (const double* x, double count, const double* counts, int64_t step, double* y, int64_t n,
+                            bool add), (x, count, counts, step, y, n, add)) {
   for (int64_t i = 0; i < n; ++i) {
     const double value = x[i] / (count * counts[i * step]);
     y[i] = add ? y[i] + value : value;

@@ -64,7 +64,7 @@ MX_INLINE double cosine_of_turns(double v) {
 }
 
 // A uniform number in [0, 1) of each pair of words at `first` of its block.
-MX_CLONES void uniforms(const uint32_t* words, int64_t first, double* to, int64_t n) {
+MX_CLONES(void, uniforms, (const uint32_t* words, int64_t first, double* to, int64_t n), (words, first, to, n)) {
   for (int64_t i = 0; i < n; ++i) {  // 53 bits in two parts: conversions of 32 bits are in every instruction set
     const uint32_t low = words[4 * i + first], high = words[4 * i + first + 1];
     const auto upper = static_cast<int32_t>(high >> 6), lower = static_cast<int32_t>((high & 63) << 21 | low >> 11);
@@ -73,12 +73,13 @@ MX_CLONES void uniforms(const uint32_t* words, int64_t first, double* to, int64_
 }
 
 // u: of the radius, then the normal number.
-MX_CLONES void normals(double* u, const double* turn, int64_t n) {
+MX_CLONES(void, normals, (double* u, const double* turn, int64_t n), (u, turn, n)) {
   for (int64_t i = 0; i < n; ++i)
     u[i] = __builtin_sqrt(-2 * logarithm(u[i] + 0x1p-53)) * cosine_of_turns(turn[i]);
 }
 
-MX_CLONES void accept(const double* normal, const double* uniform, double d, double c, double* values, int64_t n) {
+MX_CLONES(void, accept, (const double* normal, const double* uniform, double d, double c, double* values, int64_t n),
+          (normal, uniform, d, c, values, n)) {
   for (int64_t i = 0; i < n; ++i) {
     const double x = normal[i], root = 1 + c * x, v = root * root * root, square = x * x;
     const bool surely = (v > 0) & (uniform[i] < 1 - 0.0331 * square * square);

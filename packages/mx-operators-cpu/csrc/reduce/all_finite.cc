@@ -27,23 +27,17 @@ MX_INLINE bool finite_bits(const void* data, int64_t n, Bits exponent) {
   return found == 0;
 }
 
-MX_CLONES bool finite16(const void* data, int64_t n) { return finite_bits<uint16_t>(data, n, 0x7c00); }
-MX_CLONES bool finite_bfloat(const void* data, int64_t n) { return finite_bits<uint16_t>(data, n, 0x7f80); }
-MX_CLONES bool finite32(const void* data, int64_t n) { return finite_bits<uint32_t>(data, n, 0x7f800000); }
-MX_CLONES bool finite64(const void* data, int64_t n) {
-  return finite_bits<uint64_t>(data, n, 0x7ff0000000000000);
-}
 
 bool finite(int dtype, const char* data, int64_t n) {
   switch (dtype) {
     case MX_FLOAT16:
-      return finite16(data, n);
+      return best_clone<finite_bits<uint16_t>>(data, n, 0x7c00);
     case MX_BFLOAT16:
-      return finite_bfloat(data, n);
+      return best_clone<finite_bits<uint16_t>>(data, n, 0x7f80);
     case MX_FLOAT32:
-      return finite32(data, n);
+      return best_clone<finite_bits<uint32_t>>(data, n, 0x7f800000);
     case MX_FLOAT64:
-      return finite64(data, n);
+      return best_clone<finite_bits<uint64_t>>(data, n, 0x7ff0000000000000);
     default:
       return true;
   }

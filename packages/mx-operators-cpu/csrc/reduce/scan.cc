@@ -48,7 +48,8 @@ template <class T, class Sum>
 MX_INLINE void add_columns(T* __restrict to, const T* __restrict from, Sum* __restrict sums, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(sums[i] += static_cast<Sum>(from[i]));
 }
-MX_CLONES void add_float(float* __restrict to, const float* __restrict from, double* __restrict sums, int64_t n) {
+MX_CLONES(void, add_float, (float* __restrict to, const float* __restrict from, double* __restrict sums, int64_t n),
+          (to, from, sums, n)) {
   add_columns(to, from, sums, n);
 }
 template <class T, class Sum>

@@ -19,7 +19,7 @@ MX_INLINE float sigmoid(float x) { return 0.5f * tanh32(0.5f * x) + 0.5f; }
 MX_INLINE double sigmoid(double x) { return sigmoid64(x); }
 
 template <class T>
-MX_CLONES void lstm_row(int64_t n, const T* r, const T* b, const T* gates, const T* c_before, T* c,
+MX_INLINE void lstm_row(int64_t n, const T* r, const T* b, const T* gates, const T* c_before, T* c,
                         T* kept, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -38,7 +38,7 @@ MX_CLONES void lstm_row(int64_t n, const T* r, const T* b, const T* gates, const
 }
 
 template <class T>
-MX_CLONES void gru_row(int64_t n, const T* r, const T* b, const T* gates, const T* h_before,
+MX_INLINE void gru_row(int64_t n, const T* r, const T* b, const T* gates, const T* h_before,
                        T* kept, T* value, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -55,13 +55,13 @@ MX_CLONES void gru_row(int64_t n, const T* r, const T* b, const T* gates, const 
 }
 
 template <class T>
-MX_CLONES void tanh_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
+MX_INLINE void tanh_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) h[j] = y[j] = tangent(a[j] + r[j] + b[j]);
 }
 
 template <class T>
-MX_CLONES void relu_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
+MX_INLINE void relu_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* y) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const T x = a[j] + r[j] + b[j];
@@ -70,7 +70,7 @@ MX_CLONES void relu_row(int64_t n, const T* r, const T* b, const T* a, T* h, T* 
 }
 
 template <class T>
-MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_before, const T* head,
+MX_INLINE void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_before, const T* head,
                              const Wide<T>* dh, Wide<T>* dc, T* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -86,7 +86,7 @@ MX_CLONES void lstm_row_back(int64_t n, const T* gates, const T* c, const T* c_b
 }
 
 template <class T>
-MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, Wide<T>* dh,
+MX_INLINE void gru_row_back(int64_t n, const T* gates, const T* value, const T* h_before, const T* head, Wide<T>* dh,
                             T* d, T* d_r) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
@@ -106,19 +106,19 @@ MX_CLONES void gru_row_back(int64_t n, const T* gates, const T* value, const T* 
 }
 
 template <class T>
-MX_CLONES void tanh_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
+MX_INLINE void tanh_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) put(d, j, (dh[j] + get(head, j)) * (1 - get(y, j) * get(y, j)));
 }
 
 template <class T>
-MX_CLONES void relu_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
+MX_INLINE void relu_row_back(int64_t n, const T* y, const T* head, const Wide<T>* dh, T* d) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) put(d, j, get(y, j) > Wide<T>(0) ? dh[j] + get(head, j) : Wide<T>(0));
 }
 
 template <class T>
-MX_CLONES void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
+MX_INLINE void multiply_run(const T* x, const T* mask, T* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) put(y, i, get(x, i) * get(mask, i));
 }
@@ -132,15 +132,15 @@ void cell_forward(RnnMode mode, const CellForward<T>& s) {
     T *h = s.h + row * n, *y = s.output + row * s.output_stride;
     switch (mode) {
       case RnnMode::lstm:
-        lstm_row(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
-                 s.value + row * n, s.kept + row * 4 * n, h, y);
+        best_clone<lstm_row<T>>(n, s.recurrent + row * 4 * n, s.bias, s.gates + row * 4 * n, s.state_before + row * n,
+                                s.value + row * n, s.kept + row * 4 * n, h, y);
         break;
       case RnnMode::gru:
-        gru_row(n, s.recurrent + row * 3 * n, s.bias, s.gates + row * 3 * n, s.state_before + row * n,
-                s.kept + row * 3 * n, s.value + row * n, h, y);
+        best_clone<gru_row<T>>(n, s.recurrent + row * 3 * n, s.bias, s.gates + row * 3 * n, s.state_before + row * n,
+                               s.kept + row * 3 * n, s.value + row * n, h, y);
         break;
-      case RnnMode::tanh: tanh_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
-      case RnnMode::relu: relu_row(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
+      case RnnMode::tanh: best_clone<tanh_row<T>>(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
+      case RnnMode::relu: best_clone<relu_row<T>>(n, s.recurrent + row * n, s.bias, s.gates + row * n, h, y); break;
     }
   }
 }
@@ -153,13 +153,13 @@ void cell_forward(RnnMode mode, const CellForward<BFloat16>& s) {
     float *r = s.recurrent + row * gates * n, *g = s.gates + row * gates * n, *state = s.state + row * n;
     float *shown = r, *value = state;
     switch (mode) {
-      case RnnMode::lstm: lstm_row(n, r, s.bias, g, s.state_before + row * n, state, g, r, r); break;
+      case RnnMode::lstm: best_clone<lstm_row<float>>(n, r, s.bias, g, s.state_before + row * n, state, g, r, r); break;
       case RnnMode::gru:
         shown = state, value = r + 2 * n;
-        gru_row(n, r, s.bias, g, s.state_before + row * n, g, value, state, state);
+        best_clone<gru_row<float>>(n, r, s.bias, g, s.state_before + row * n, g, value, state, state);
         break;
-      case RnnMode::tanh: tanh_row(n, r, s.bias, g, r, r); break;
-      case RnnMode::relu: relu_row(n, r, s.bias, g, r, r); break;
+      case RnnMode::tanh: best_clone<tanh_row<float>>(n, r, s.bias, g, r, r); break;
+      case RnnMode::relu: best_clone<relu_row<float>>(n, r, s.bias, g, r, r); break;
     }
     BFloat16* h = s.h + row * n;
     round(shown, h, n);
@@ -178,22 +178,23 @@ void cell_backward(RnnMode mode, const CellBackward<T>& s) {
     Wide<T>* dh = s.dh + row * n;
     switch (mode) {
       case RnnMode::lstm:
-        lstm_row_back(n, s.gates + row * 4 * n, s.value + row * n, s.c_before + row * n, head, dh, s.dc + row * n,
-                      s.d_gates + row * 4 * n);
+        best_clone<lstm_row_back<T>>(n, s.gates + row * 4 * n, s.value + row * n, s.c_before + row * n, head, dh,
+                                     s.dc + row * n, s.d_gates + row * 4 * n);
         break;
       case RnnMode::gru:
-        gru_row_back(n, s.gates + row * 3 * n, s.value + row * n, s.h_before + row * s.h_before_stride, head, dh,
-                     s.d_gates + row * 3 * n, s.d_recurrent + row * 3 * n);
+        best_clone<gru_row_back<T>>(n, s.gates + row * 3 * n, s.value + row * n,
+                                    s.h_before + row * s.h_before_stride, head, dh,
+                                    s.d_gates + row * 3 * n, s.d_recurrent + row * 3 * n);
         break;
-      case RnnMode::tanh: tanh_row_back(n, y, head, dh, s.d_gates + row * n); break;
-      case RnnMode::relu: relu_row_back(n, y, head, dh, s.d_gates + row * n); break;
+      case RnnMode::tanh: best_clone<tanh_row_back<T>>(n, y, head, dh, s.d_gates + row * n); break;
+      case RnnMode::relu: best_clone<relu_row_back<T>>(n, y, head, dh, s.d_gates + row * n); break;
     }
   }
 }
 
 template <class T>
 void multiply(const T* x, const T* mask, T* y, int64_t n) {
-  multiply_run(x, mask, y, n);
+  best_clone<multiply_run<T>>(x, mask, y, n);
 }
 
 template <class T>

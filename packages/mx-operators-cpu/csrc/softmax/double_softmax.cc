@@ -10,6 +10,7 @@
 #include "common/clones.hpp"
 #include "common/float_types.hpp"
 #include "common/math64.hpp"
+#include "softmax/softmax_rows.hpp"
 
 namespace mx::cpu {
 namespace {
@@ -20,21 +21,15 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // One softmax: `length` numbers.  Exponents are (x - top) / temperature, where top is the x with the largest one: its
 // own is then 0 however large it is, with and without fused multiplications.
 
-MX_CLONES double row_most(const double* x, int64_t length) {
-  double most = -kInfinity;
-#pragma omp simd reduction(max : most)
-  for (int64_t i = 0; i < length; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
-
-MX_CLONES double row_least(const double* x, int64_t length) {
+MX_CLONES(double, row_least, (const double* x, int64_t length), (x, length)) {
   double least = kInfinity;
 #pragma omp simd reduction(min : least)
   for (int64_t i = 0; i < length; ++i) least = x[i] < least ? x[i] : least;
   return least;
 }
 
-MX_CLONES double row_powers(const double* x, double* y, int64_t length, double temperature, double top) {
+MX_CLONES(double, row_powers, (const double* x, double* y, int64_t length, double temperature, double top),
+          (x, y, length, temperature, top)) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) {
@@ -44,29 +39,27 @@ MX_CLONES double row_powers(const double* x, double* y, int64_t length, double t
   return sum;
 }
 
-MX_CLONES double row_power_sum(const double* x, int64_t length, double temperature, double top) {
+MX_CLONES(double, row_power_sum, (const double* x, int64_t length, double temperature, double top),
+          (x, length, temperature, top)) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) sum += exp64((x[i] - top) / temperature);
   return sum;
 }
 
-MX_CLONES void row_logarithms(const double* x, double* y, int64_t length, double temperature, double top, double sum) {
+MX_CLONES(void, row_logarithms, (const double* x, double* y, int64_t length, double temperature, double top,
+                                 double sum), (x, y, length, temperature, top, sum)) {
   for (int64_t i = 0; i < length; ++i) y[i] = (x[i] - top) / temperature - sum;
 }
 
-MX_CLONES void row_scale(double* y, int64_t length, double factor) {
-  for (int64_t i = 0; i < length; ++i) y[i] *= factor;
-}
-
-MX_CLONES double row_sum(const double* g, int64_t length) {
+MX_CLONES(double, row_sum, (const double* g, int64_t length), (g, length)) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) sum += g[i];
   return sum;
 }
 
-MX_CLONES double row_product_sum(const double* g, const double* y, int64_t length) {
+MX_CLONES(double, row_product_sum, (const double* g, const double* y, int64_t length), (g, y, length)) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) sum += g[i] * y[i];
@@ -74,16 +67,16 @@ MX_CLONES double row_product_sum(const double* g, const double* y, int64_t lengt
 }
 
 // d = (g - along * weight) / temperature: of softmax y weighs both, of its logarithm exp(y) the sum alone.
-MX_CLONES void row_gradient(const double* g, const double* y, double* d, int64_t length, double along,
-                            double temperature, bool logarithm) {
+MX_CLONES(void, row_gradient, (const double* g, const double* y, double* d, int64_t length, double along,
+                               double temperature, bool logarithm), (g, y, d, length, along, temperature, logarithm)) {
   if (logarithm) for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - exp64(y[i]) * along) / temperature;
   else for (int64_t i = 0; i < length; ++i) d[i] = (g[i] - along) * y[i] / temperature;
 }
 
 // n softmaxes side by side, their numbers `step` apart.
 
-MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step, int64_t n, double temperature,
-                       bool logarithm) {
+MX_CLONES(void, columns, (const double* x, double* y, int64_t length, int64_t step, int64_t n, double temperature,
+                          bool logarithm), (x, y, length, step, n, temperature, logarithm)) {
   double top[kColumns], sum[kColumns];
   std::copy_n(x, n, top);
   std::fill_n(sum, n, 0.0);
@@ -109,8 +102,9 @@ MX_CLONES void columns(const double* x, double* y, int64_t length, int64_t step,
     for (int64_t i = 0; i < n; ++i) y[l * step + i] *= sum[i];
 }
 
-MX_CLONES void column_gradients(const double* g, const double* y, double* d, int64_t length, int64_t step, int64_t n,
-                                double temperature, bool logarithm) {
+MX_CLONES(void, column_gradients, (const double* g, const double* y, double* d, int64_t length, int64_t step,
+                                   int64_t n, double temperature, bool logarithm),
+          (g, y, d, length, step, n, temperature, logarithm)) {
   double along[kColumns];
   std::fill_n(along, n, 0.0);
   for (int64_t l = 0; l < length; ++l) {
@@ -159,11 +153,12 @@ class DoubleSoftmax final : public Plan {
   bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
 
   void forward(const double* x, double* y) const {
-    const double top = temperature_ < 0 ? row_least(x, v_.length) : row_most(x, v_.length);
+    const double top = temperature_ < 0 ? row_least(x, v_.length) : largest(x, v_.length);
     if (logarithm_) {
       row_logarithms(x, y, v_.length, temperature_, top, std::log(row_power_sum(x, v_.length, temperature_, top)));
     } else {
-      row_scale(y, v_.length, 1 / row_powers(x, y, v_.length, temperature_, top));
+      const double sum = row_powers(x, y, v_.length, temperature_, top);
+      scale(y, 1 / sum, v_.length);
     }
   }
 
@@ -178,6 +173,27 @@ class DoubleSoftmax final : public Plan {
 };
 
 }  // namespace
+
+MX_CLONES(double, largest, (const double* x, int64_t n), (x, n)) {
+  double most = -kInfinity;
+#pragma omp simd reduction(max : most)
+  for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+  return most;
+}
+
+MX_CLONES(double, powers, (const double* x, double top, double factor, double* y, int64_t n), (x, top, factor, y, n)) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = exp64((x[i] - top) * factor);
+    sum += y[i];
+  }
+  return sum;
+}
+
+MX_CLONES(void, scale, (double* y, double factor, int64_t n), (y, factor, n)) {
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
 
 PlanPtr double_softmax(const Signature& s, const SoftmaxOptions& options) {
   return std::make_unique<DoubleSoftmax>(s, options, false);

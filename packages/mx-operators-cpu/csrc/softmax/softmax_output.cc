@@ -44,21 +44,6 @@ MX_INLINE void difference(const T* y, const T* label, T scale, T* grad, bool add
   }
 }
 
-#define MX_OF_EACH_TYPE(T)                                                                                            \
-  MX_CLONES void all_less(const T* y, T spread, T scale, T* grad, bool adds, int64_t n) {                             \
-    less(y, spread, scale, grad, adds, n);                                                                            \
-  }                                                                                                                   \
-  MX_CLONES void all_less_unless(const T* y, T spread, T scale, const T* label, T ignore_label, bool use_ignore,      \
-                                 T* grad, bool adds, int64_t n) {                                                     \
-    less_unless(y, spread, scale, label, ignore_label, use_ignore, grad, adds, n);                                    \
-  }                                                                                                                   \
-  MX_CLONES void all_differences(const T* y, const T* label, T scale, T* grad, bool adds, int64_t n) {                \
-    difference(y, label, scale, grad, adds, n);                                                                       \
-  }
-MX_OF_EACH_TYPE(float)
-MX_OF_EACH_TYPE(double)
-#undef MX_OF_EACH_TYPE
-
 template <class T>
 class SoftmaxOutputBackward final : public Plan {
  public:
@@ -86,7 +71,8 @@ class SoftmaxOutputBackward final : public Plan {
       const int64_t size = o_.classes * o_.inner;
       for (int64_t r = begin; r < end; ++r) {
         if (o_.label_is_distribution) {
-          all_differences(output + r * size, label + r * size, scale, grad + r * size, call.adds(0), size);
+          best_clone<difference<T>>(output + r * size, label + r * size, scale, grad + r * size, call.adds(0),
+                                    size);
         } else {
           row({scale, ignore_label, o_.use_ignore, call.adds(0)}, label + r * o_.inner, output + r * size,
               grad + r * size);
@@ -109,11 +95,11 @@ class SoftmaxOutputBackward final : public Plan {
         if (!s.adds) std::fill_n(grad, o_.classes, T(0));
         return;
       }
-      all_less(y, spread, s.scale, grad, s.adds, o_.classes);
+      best_clone<less<T>>(y, spread, s.scale, grad, s.adds, o_.classes);
     } else {
       for (int64_t k = 0; k < o_.classes; ++k)
-        all_less_unless(y + k * o_.inner, spread, s.scale, label, s.ignore_label, s.use_ignore, grad + k * o_.inner, s.adds,
-                    o_.inner);
+        best_clone<less_unless<T>>(y + k * o_.inner, spread, s.scale, label, s.ignore_label, s.use_ignore,
+                                    grad + k * o_.inner, s.adds, o_.inner);
     }
     for (int64_t i = 0; i < o_.inner; ++i) {
       if (ignored(label[i], s.ignore_label)) continue;

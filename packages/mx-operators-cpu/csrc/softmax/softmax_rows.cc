@@ -14,14 +14,14 @@ namespace {
 
 }  // namespace
 
-MX_CLONES float largest(const float* x, int64_t n) {
+MX_CLONES(float, largest, (const float* x, int64_t n), (x, n)) {
   float top = -kInf;
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
   return top;
 }
 
-MX_CLONES float powers(const float* x, float top, float factor, float* y, int64_t n) {
+MX_CLONES(float, powers, (const float* x, float top, float factor, float* y, int64_t n), (x, top, factor, y, n)) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
@@ -31,14 +31,14 @@ MX_CLONES float powers(const float* x, float top, float factor, float* y, int64_
   return sum;
 }
 
-MX_CLONES float power_sum(const float* x, float top, float factor, int64_t n) {
+MX_CLONES(float, power_sum, (const float* x, float top, float factor, int64_t n), (x, top, factor, n)) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += exp32((x[i] - top) * factor);
   return sum;
 }
 
-MX_CLONES void scale(float* y, float factor, int64_t n) {
+MX_CLONES(void, scale, (float* y, float factor, int64_t n), (y, factor, n)) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
@@ -46,31 +46,34 @@ MX_CLONES void scale(float* y, float factor, int64_t n) {
 namespace {
 
 // y = (x - top) * factor - shift
-MX_CLONES void shifted(const float* x, float top, float factor, float shift, float* y, int64_t n) {
+MX_CLONES(void, shifted, (const float* x, float top, float factor, float shift, float* y, int64_t n),
+          (x, top, factor, shift, y, n)) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - shift;
 }
 
-MX_CLONES float product_sum(const float* a, const float* b, int64_t n) {
+MX_CLONES(float, product_sum, (const float* a, const float* b, int64_t n), (a, b, n)) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
 }
 
-MX_CLONES float plain_sum(const float* a, int64_t n) {
+MX_CLONES(float, plain_sum, (const float* a, int64_t n), (a, n)) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += a[i];
   return sum;
 }
 
-MX_CLONES void softmax_gradient(const float* g, const float* y, float along, float factor, float* d, int64_t n) {
+MX_CLONES(void, softmax_gradient, (const float* g, const float* y, float along, float factor, float* d, int64_t n),
+          (g, y, along, factor, d, n)) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - along) * y[i] * factor;
 }
 
-MX_CLONES void log_softmax_gradient(const float* g, const float* y, float total, float factor, float* d, int64_t n) {
+MX_CLONES(void, log_softmax_gradient, (const float* g, const float* y, float total, float factor, float* d,
+                                       int64_t n), (g, y, total, factor, d, n)) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - exp32(y[i]) * total) * factor;
 }

@@ -16,6 +16,10 @@ float powers(const float* x, float top, float factor, float* y, int64_t n);
 float power_sum(const float* x, float top, float factor, int64_t n);
 void scale(float* y, float factor, int64_t n);
 
+double largest(const double* x, int64_t n);
+double powers(const double* x, double top, double factor, double* y, int64_t n);
+void scale(double* y, double factor, int64_t n);
+
 constexpr int64_t kRun = 2048;  // floats summed in float lanes before they enter a double
 
 // The sum of part(begin, length) over a row.

@@ -48,27 +48,13 @@ template <class T, class Key>
 MX_INLINE void write_keys(Key* keys, const T* values, bool ascending, int64_t n) {
   for (int64_t i = 0; i < n; ++i) keys[i] = key_of(values[i], ascending);
 }
-MX_CLONES void keys_of(uint32_t* keys, const float* values, bool ascending, int64_t n) {
-  write_keys(keys, values, ascending, n);
-}
-MX_CLONES void keys_of(uint64_t* keys, const double* values, bool ascending, int64_t n) {
-  write_keys(keys, values, ascending, n);
-}
-MX_CLONES void keys_of(uint32_t* keys, const int32_t* values, bool ascending, int64_t n) {
-  write_keys(keys, values, ascending, n);
-}
-MX_CLONES void keys_of(uint64_t* keys, const int64_t* values, bool ascending, int64_t n) {
-  write_keys(keys, values, ascending, n);
-}
 
 template <class Key>
-MX_INLINE bool below(const Key* keys, Key bound, int64_t n) {
+MX_INLINE bool any_below(const Key* keys, Key bound, int64_t n) {
   Key found = 0;
   for (int64_t i = 0; i < n; ++i) found |= keys[i] < bound ? 1 : 0;
   return found != 0;
 }
-MX_CLONES bool any_below(const uint32_t* keys, uint32_t bound, int64_t n) { return below(keys, bound, n); }
-MX_CLONES bool any_below(const uint64_t* keys, uint64_t bound, int64_t n) { return below(keys, bound, n); }
 
 // A key and a position, ordered by both: short keys are packed into one word.
 struct Packed {
@@ -134,7 +120,7 @@ void make_keys(int dtype, const char* from, int64_t stride, int64_t first, int64
   }
   T values[kChunk];
   loops().load[dtype][type](values, data, static_cast<size_t>(n));
-  keys_of(keys, values, ascending, n);
+  best_clone<write_keys<T, Key>>(keys, values, ascending, n);
   // Loaded as int64, large unsigned numbers have come out negative.
   if (dtype == MX_UINT64)
     for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(keys[i] ^ static_cast<Key>(kSign64));
@@ -187,7 +173,7 @@ void rank_as(int dtype, const char* from, int64_t stride, int64_t n, int64_t k, 
       make_keys<T, Key>(dtype, from, stride, first, some, ascending, keys);
       for (int64_t block = 0; block < some; block += kBlock) {
         const int64_t end = std::min(block + kBlock, some);
-        if (best.full() && !any_below(keys + block, best.worst(), end - block)) continue;
+        if (best.full() && !best_clone<any_below<Key>>(keys + block, best.worst(), end - block)) continue;
         for (int64_t i = block; i < end; ++i) best.offer(keys[i], first + i);
       }
     });

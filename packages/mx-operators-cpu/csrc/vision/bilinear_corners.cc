@@ -13,7 +13,8 @@ MX_INLINE void gather(T* to, const T* image, const Corners<T>& corners, int64_t 
             corners.weight[2][i] * image[corners.place[2][i]] + corners.weight[3][i] * image[corners.place[3][i]];
 }
 
-MX_CLONES void gather_float(float* __restrict to, const float* image, const Corners<float>& corners, int64_t n) {
+MX_CLONES(void, gather_float, (float* __restrict to, const float* image, const Corners<float>& corners, int64_t n),
+          (to, image, corners, n)) {
   gather(to, image, corners, n);
 }
 

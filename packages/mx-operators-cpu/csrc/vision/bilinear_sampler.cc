@@ -43,8 +43,8 @@ MX_INLINE void find(Corners<T>& made, const T* x, const T* y, int64_t n, int64_t
   }
 }
 
-MX_CLONES void find_float(Corners<float>& made, const float* x, const float* y, int64_t n, int64_t height,
-                          int64_t width, bool derivatives) {
+MX_CLONES(void, find_float, (Corners<float>& made, const float* x, const float* y, int64_t n, int64_t height,
+                             int64_t width, bool derivatives), (made, x, y, n, height, width, derivatives)) {
   derivatives ? find(made, x, y, n, height, width, true) : find(made, x, y, n, height, width, false);
 }
 void find_points(Corners<float>& made, const float* x, const float* y, int64_t n, int64_t height, int64_t width,

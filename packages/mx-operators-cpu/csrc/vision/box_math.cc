@@ -19,12 +19,14 @@ MX_INLINE void overlaps_of(T* __restrict to, const Box<T>& box, const T* x0, con
   }
 }
 
-MX_ROUNDED_CLONES void overlaps_float(float* to, const Box<float>& box, const float* x0, const float* y0,
-                                      const float* x1, const float* y1, const float* areas, int64_t n) {
+MX_ROUNDED_CLONES(void, overlaps_float, (float* to, const Box<float>& box, const float* x0, const float* y0,
+                                         const float* x1, const float* y1, const float* areas, int64_t n),
+                  (to, box, x0, y0, x1, y1, areas, n)) {
   overlaps_of(to, box, x0, y0, x1, y1, areas, n);
 }
-MX_ROUNDED_CLONES void overlaps_double(double* to, const Box<double>& box, const double* x0, const double* y0,
-                                       const double* x1, const double* y1, const double* areas, int64_t n) {
+MX_ROUNDED_CLONES(void, overlaps_double, (double* to, const Box<double>& box, const double* x0, const double* y0,
+                                          const double* x1, const double* y1, const double* areas, int64_t n),
+                  (to, box, x0, y0, x1, y1, areas, n)) {
   overlaps_of(to, box, x0, y0, x1, y1, areas, n);
 }
 

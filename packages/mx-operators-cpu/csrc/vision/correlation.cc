@@ -24,8 +24,8 @@ MX_INLINE void meet(T* __restrict to, const T* a, const T* b, int64_t n, int64_t
     for (int64_t i = 0; i < n; ++i) to[i] += std::fabs(a[i * stride] - b[i * stride]);
   }
 }
-MX_CLONES void meet_rows(float* __restrict to, const float* a, const float* b, int64_t n, int64_t stride,
-                         bool multiply) {
+MX_CLONES(void, meet_rows, (float* __restrict to, const float* a, const float* b, int64_t n, int64_t stride,
+                            bool multiply), (to, a, b, n, stride, multiply)) {
   meet(to, a, b, n, stride, multiply);
 }
 void meet_rows(double* __restrict to, const double* a, const double* b, int64_t n, int64_t stride, bool multiply) {
@@ -46,8 +46,9 @@ MX_INLINE void part(T* __restrict to, const T* share, const T* own, const T* oth
     for (int64_t i = 0; i < n; ++i) to[i * stride] += other[i * stride] >= own[i * stride] ? -share[i] : share[i];
   }
 }
-MX_CLONES void part_rows(float* __restrict to, const float* share, const float* own, const float* other, int64_t n,
-                         int64_t stride, bool multiply, bool first) {
+MX_CLONES(void, part_rows, (float* __restrict to, const float* share, const float* own, const float* other, int64_t n,
+                            int64_t stride, bool multiply, bool first),
+          (to, share, own, other, n, stride, multiply, first)) {
   part(to, share, own, other, n, stride, multiply, first);
 }
 void part_rows(double* __restrict to, const double* share, const double* own, const double* other, int64_t n,

@@ -85,8 +85,9 @@ constexpr int64_t kChannels = 64;  // a row of the map and its bins stay in the 
 constexpr int64_t kSparse = 4;     // elements of a row per used one, above which rows are not brought along whole
 
 // to[b][c] = sum of weights[e] * from[places[e] - first][c] over the entries of bin b.
-MX_CLONES void mix_channels(const float* from, const int64_t* begins, const int64_t* places, int64_t first,
-                            const float* weights, int64_t bins, float* to, int64_t n) {
+MX_CLONES(void, mix_channels, (const float* from, const int64_t* begins, const int64_t* places, int64_t first,
+                               const float* weights, int64_t bins, float* to, int64_t n),
+          (from, begins, places, first, weights, bins, to, n)) {
   for (int64_t b = 0; b < bins; ++b, to += n) {
     for (int64_t c = 0; c < n; ++c) to[c] = 0;
     for (int64_t e = begins[b]; e < begins[b + 1]; ++e) {

@@ -183,7 +183,7 @@ void what_pays() {
 }  // namespace
 
 int main() {
-  if (!processor_has_avx512()) {
+  if (!uses_avx512()) {
     std::puts("skipped: the processor has no AVX-512");
     return 0;
   }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalisations against their references."""
 
+from typing import Any
+
 import numpy as np
 import plans
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from mx_core import dtypes, operators
 from mx_core.context import cpu
 from mx_core.kernels import TensorSpec, prepare
-from mx_core.operator import gradient_of, infer_shapes, infer_types
+from mx_core.operator import Operator, gradient_of, infer_shapes, infer_types
 from mx_operators_cpu.library import native
 
 
@@ -73,12 +75,63 @@ def test_group_norm(rng: np.random.Generator, name: str, groups: int, shape: tup
     plans.verify(name, {"num_groups": groups} if name == "GroupNorm" else {}, inputs)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    ("name", "shape", "parameters"),
+    [("LayerNorm", (331, 300), 2), ("GroupNorm", (40, 4, 1500), 2), ("BatchNorm", (5, 8, 3000), 4),
+     ("BatchNorm", (3001, 40), 4)],
+)  # fmt: skip
+def test_any_number_of_threads_gives_the_same_bits(
+    rng: np.random.Generator, name: str, shape: tuple[int, ...], parameters: int, dtype: str
+) -> None:
+    op = operators.get(name)
+    p = op.Param.parse({"num_groups": 4} if name == "GroupNorm" else {}, op=name)
+    kind = dtypes.numpy_dtype(dtypes.code(dtype))
+    types = infer_types(op, p, [dtypes.code(dtype)] + [None] * parameters)
+    shapes = infer_shapes(op, p, [shape] + [None] * parameters)
+    inputs = [
+        (1 + rng.random(s)).astype(dtypes.numpy_dtype(t)) for s, t in zip(shapes[0], types[0], strict=True)
+    ]
+    outputs = [np.zeros(s, dtypes.numpy_dtype(t)) for s, t in zip(shapes[1], types[1], strict=True)]
+    results = _on_threads(op, p, inputs, outputs)
+    arrays = {"out_grad": [rng.standard_normal(shape).astype(kind)], "input": inputs, "output": results}
+    (node,) = gradient_of(op, p).nodes
+    kept = [arrays[e.kind][e.index] for e in node.inputs]
+    backward = operators.get(node.op)
+    shapes = infer_shapes(backward, node.params, [x.shape for x in kept])
+    types = infer_types(backward, node.params, [dtypes.code(x.dtype) for x in kept])
+    grads = [np.zeros(s, dtypes.numpy_dtype(t)) for s, t in zip(shapes[1], types[1], strict=True)]
+    _on_threads(backward, node.params, kept, grads)
+
+
+def _on_threads(
+    op: Operator, p: Any, inputs: list[np.ndarray], outputs: list[np.ndarray]
+) -> list[np.ndarray]:
+    """What a plan gives on one thread; as on others."""
+    specs = [[TensorSpec(x.shape, dtypes.code(x.dtype)) for x in arrays] for arrays in (inputs, outputs)]
+    made = prepare(op, p, *specs, cpu(), True)
+    assert made.plan is not None
+    found = []
+    for threads in (1, 2, 3, 5):
+        given, got = [x.copy() for x in inputs], [x.copy() for x in outputs]
+        plans.run(made.plan, given, got, threads=threads, scalars=p.scalars)
+        found.append(got)
+    for others in found[1:]:
+        for a, b in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+    return found[0]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-13)])
 @pytest.mark.parametrize("shape", [(2, 7, 9, 8), (1, 2, 3), (2, 5)])
 @pytest.mark.parametrize(
     "attrs", [{"nsize": 3}, {"nsize": 5, "alpha": 0.5, "beta": 0.6, "knorm": 1}, {"nsize": 1}]
 )
-def test_lrn(rng: np.random.Generator, attrs: dict, shape: tuple[int, ...]) -> None:
-    plans.verify("LRN", attrs, [rng.standard_normal(shape).astype(np.float32)])
+def test_lrn(
+    rng: np.random.Generator, attrs: dict, shape: tuple[int, ...], dtype: str, tolerance: float
+) -> None:
+    data = rng.standard_normal(shape).astype(dtype)
+    plans.verify("LRN", attrs, [data], rtol=10 * tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("shape", [(), (7,)])

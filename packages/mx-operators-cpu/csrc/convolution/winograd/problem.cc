@@ -27,7 +27,7 @@ constexpr int64_t kMostFilterPoints = 1 << 25;
 }  // namespace
 
 bool possible(const WinogradProblem& p) {
-  return processor_has_avx512() && p.channels % kLanes == 0 && p.filters % kLanes == 0 && p.channels > 0 &&
+  return uses_avx512() && p.channels % kLanes == 0 && p.filters % kLanes == 0 && p.channels > 0 &&
          p.filters > 0 && p.tiles() > 0 && std::max(p.channels, p.filters) <= kMostChannels &&
          p.channels <= kMostFilterPoints / kPoints / p.filters;
 }
