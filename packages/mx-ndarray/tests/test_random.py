@@ -52,6 +52,24 @@ def test_shapes_types_and_targets() -> None:
         random.uniform(nd.zeros((2,)), 3)
 
 
+@pytest.mark.parametrize("scale", [-3, 0, 0.0, float("nan"), float("inf")])
+def test_a_mean_that_is_not_above_zero_is_named(scale: float) -> None:
+    with pytest.raises(ArgumentError, match=rf"scale: expected a finite number above 0, got {scale}$"):
+        random.exponential(scale)
+
+
+def test_means_in_an_array_that_are_not_above_zero_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"got -0.25 = 1 / -4\n"):
+        random.exponential(nd.array([2.0, -4.0])).asnumpy()
+
+
+def test_probabilities_that_are_none() -> None:
+    with pytest.raises(ArgumentError, match="probabilities ≥ 0, got -1 in row 1"):
+        random.multinomial(nd.array([[1.0, 2.0], [2.0, -1.0]])).asnumpy()
+    with pytest.raises(ArgumentError, match="sum > 0 of probabilities in row 0"):
+        random.multinomial(nd.zeros((3,))).asnumpy()
+
+
 def test_the_same_functions_under_nd() -> None:
     assert nd.random.uniform is random.uniform
     assert sorted(nd.random.shuffle(nd.arange(5)).asnumpy().tolist()) == [0, 1, 2, 3, 4]

@@ -8,6 +8,7 @@ arrays whatever the number of threads. Each function takes numbers, which give o
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from mx_core import plugins, services
@@ -121,7 +122,9 @@ def exponential(
     scale: Number = 1, shape: ShapeLike = None, dtype: Any = None,
     ctx: Context | None = None, out: NDArray | None = None, **kwargs: Any,
 ) -> NDArray:  # fmt: skip
-    """Exponential with mean `scale`."""
+    """Exponential with mean `scale`, above 0."""
+    if not isinstance(scale, NDArray) and not 0 < scale < inf:
+        raise ArgumentError(f"[random.exponential] scale: expected a finite number above 0, got {scale!r}")
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
@@ -154,7 +157,12 @@ def multinomial(
     data: NDArray, shape: ShapeLike = None, get_prob: bool = False,
     out: NDArray | list[NDArray] | None = None, dtype: Any = "int32", **kwargs: Any,
 ) -> NDArray | list[NDArray]:  # fmt: skip
-    """Indices drawn with the probabilities in the last axis of `data`; with `get_prob`, also their logarithms."""
+    """Indices drawn with the probabilities in the last axis of `data`; with `get_prob`, also their logarithms.
+
+    Raises
+    ------
+    ArgumentError  later, as of any operator: a probability is negative or not finite, or all of a row are 0
+    """
     settings = {**kwargs, "get_prob": get_prob, "dtype": dtype}
     if shape is not None:
         settings["shape"] = shape

@@ -202,7 +202,12 @@ class VariatePlan final : public Plan {
     throw Error(MX_ERROR_VALUE, "[" + o_.op + "] " + bounds_[i].name + ": expected finite numbers " +
                                     (bounds_[i].included ? "≥ " : "> ") + shown(bounds_[i].low) +
                                     (std::isinf(bounds_[i].high) ? "" : ", ≤ " + shown(bounds_[i].high)) + ", got " +
-                                    shown(x));
+                                    got(x));
+  }
+
+  // Means of exponential numbers are given more often than rates.
+  std::string got(double x) const {
+    return shown(x) + (o_.variate == Variate::kExponential && x != 0 ? " = 1 / " + shown(1 / x) : "");
   }
 
   double parameter(const Call& call, size_t i, int64_t element) const {
@@ -275,16 +280,26 @@ class MultinomialPlan final : public Plan {
         loops().load[dtype][F64](weights.data(), call.input(0) + static_cast<size_t>(row * classes_) * item_size(dtype),
                                  weights.size());
         double sum = 0;
+        bool fine = true;
         for (size_t k = 0; k < weights.size(); ++k) {
-          if (weights[k] < 0) weights[k] = 0;
+          fine = fine && weights[k] >= 0;
           sums[k] = sum += weights[k];
         }
+        if (!fine || !(sum > 0) || std::isinf(sum)) refuse(weights, row);
         draw(call, row, weights, sums);
       }
     });
   }
 
  private:
+  [[noreturn]] static void refuse(Span<double> weights, int64_t row) {
+    const std::string begin = "[_sample_multinomial] data: expected ", end = " in row " + std::to_string(row);
+    for (size_t k = 0; k < weights.size(); ++k)
+      if (!(weights[k] >= 0) || std::isinf(weights[k]))
+        throw Error(MX_ERROR_VALUE, begin + "finite probabilities ≥ 0, got " + shown(weights[k]) + end);
+    throw Error(MX_ERROR_VALUE, begin + "a finite sum > 0 of probabilities" + end);
+  }
+
   void draw(const Call& call, int64_t row, Span<double> weights, Span<double> sums) const {
     for (int64_t start = row * each_; start < (row + 1) * each_; start += kChunk) {
       const int64_t n = std::min(kChunk, (row + 1) * each_ - start);

@@ -191,13 +191,18 @@ void draws_do_not_depend_on_threads() {
 }
 
 void classes_stay_inside() {
-  std::vector<double> weights = {0, 0, 0, 1, 2, 3, std::nan(""), 1, 1, 1e308, 1e308, 1e308};
+  std::vector<double> weights = {0, 0, 1, 1, 2, 3, 5e-324, 0, 0, 1e307, 1e307, 1e307};
   std::vector<int64_t> found(4 * 1000);
   std::vector<double> logarithms(found.size());
   const auto plan = shared(make_multinomial_plan({Spec({4, 3}, MX_FLOAT64)},
                                                  {Spec({4, 1000}, MX_INT64), Spec({4, 1000}, MX_FLOAT64)}, 1000));
   CHECK(run(plan, {tensor(weights, MX_FLOAT64)}, {tensor(found, MX_INT64), tensor(logarithms, MX_FLOAT64)}) == MX_OK);
   for (int64_t i : found) CHECK(i >= 0 && i < 3);
+  for (double wrong : {-1.0, double(std::nan("")), HUGE_VAL}) {
+    weights[7] = wrong;
+    CHECK(run(plan, {tensor(weights, MX_FLOAT64)}, {tensor(found, MX_INT64), tensor(logarithms, MX_FLOAT64)}) ==
+          MX_ERROR_VALUE);
+  }
 }
 
 void progressions_of_every_type() {

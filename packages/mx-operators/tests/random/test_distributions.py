@@ -99,6 +99,9 @@ def test_an_element_depends_on_its_counter_alone(run: Any) -> None:
         ("_sample_normal", [np.zeros(2), np.array([1.0, -1.0])], {}),
         ("_sample_negative_binomial", [np.ones(1), np.array([1.5])], {}),
         ("_sample_gamma", [np.array([np.inf]), np.ones(1)], {}),
+        ("_sample_multinomial", [np.zeros((1, 3))], {}),
+        ("_sample_multinomial", [np.array([2.0, -1.0])], {}),
+        ("_sample_multinomial", [np.array([[0.5, np.nan]])], {"get_prob": True}),
     ],
 )
 def test_parameters_outside_their_domain(

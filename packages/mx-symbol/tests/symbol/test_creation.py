@@ -59,6 +59,8 @@ def test_distributions_take_numbers_or_symbols_but_not_both():
     with pytest.raises(ArgumentError, match="low, high"):
         sym.random.uniform(sym.Variable("a"), 1)
     assert "uniform" in dir(sym.random)
+    with pytest.raises(ArgumentError, match="scale: expected a finite number above 0, got -3$"):
+        sym.random.exponential(-3)
 
 
 def test_histograms_count_between_edges():

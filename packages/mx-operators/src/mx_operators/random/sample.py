@@ -35,6 +35,10 @@ class Sample(Operator[SampleParam]):
     #: name of a parameter: its bounds, and whether the lower one belongs to it
     bounds: ClassVar[dict[str, tuple[float, float, bool]]] = {}
 
+    def shown(self, value: float) -> str:
+        """A parameter, for errors."""
+        return f"{value:g}"
+
     def infer_shape(self, p: SampleParam, s: Shapes) -> None:
         s.unify(self.arguments)
         given = s.get(self.arguments[0])
@@ -54,7 +58,8 @@ class Sample(Operator[SampleParam]):
             low, high, included = self.bounds.get(name, (-np.inf, np.inf, False))
             fine = ((value >= low) if included else (value > low)) & (value <= high) & np.isfinite(value)
             sign = "≥" if included else ">"
-            check(self.name, bool(fine.all()), f"{name}: expected finite numbers {sign} {low:g}, ≤ {high:g}")
+            got = "" if fine.all() else f", got {self.shown(value[~fine][0])}"
+            check(self.name, not got, f"{name}: expected finite numbers {sign} {low:g}, ≤ {high:g}{got}")
         each = prod(p.shape)
         stream = Stream(ctx.random_key, ctx.random_offset, inputs[0].size * each)
         drawn = type(self).numbers(stream, *(value.repeat(each) for value in values))
@@ -105,6 +110,10 @@ class SampleExponential(Sample):
     arguments = ("lam",)
     numbers = staticmethod(_exponential)
     bounds = {"lam": (0, np.inf, False)}
+
+    def shown(self, value: float) -> str:
+        """The rate, and the mean: functions of the front ends take that."""
+        return f"{value:g} = 1 / {1 / value:g}" if value else "0"
 
 
 class SampleGamma(Sample):

@@ -9,7 +9,19 @@ from math import prod
 import numpy as np
 
 from mx_core import dtypes, philox
-from mx_core.operator import Arrays, NoParams, Operator, Params, ReferenceContext, Shape, Shapes, Types, opt
+from mx_core.operator import (
+    Array,
+    Arrays,
+    NoParams,
+    Operator,
+    Params,
+    ReferenceContext,
+    Shape,
+    Shapes,
+    Types,
+    opt,
+)
+from mx_operators.random.draw import check
 
 
 class Shuffle(Operator):
@@ -43,7 +55,8 @@ class MultinomialParam(Params):
 class SampleMultinomial(Operator[MultinomialParam]):
     """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis.
 
-    Each is taken over the sum of its row; what is below 0 counts as 0.
+    Each is taken over the sum of its row.  Where a probability is negative or not finite, or a row has no sum, the
+    execution fails.
     """
 
     name = "_sample_multinomial"
@@ -75,12 +88,14 @@ class SampleMultinomial(Operator[MultinomialParam]):
         return (prod(output_shapes[0]) + 1) // 2
 
     def reference(self, p: MultinomialParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        rows = np.maximum(inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64), 0)
+        rows = inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.float64)
+        self._check(rows)
         each = max(prod(p.shape), 1) if p.shape else 1
         u = philox.uniform(ctx.random_key, ctx.random_offset, len(rows) * each, np.float64)
         u = u.reshape(len(rows), each)
         total = np.cumsum(rows, 1)
-        index = np.stack([np.searchsorted(c, v * c[-1], "right") for c, v in zip(total, u, strict=True)])
+        found = [np.searchsorted(c, v * c[-1], "right") for c, v in zip(total, u, strict=True)]
+        index = np.reshape(found, (len(rows), each)).astype(np.intp)
         index = np.minimum(index, rows.shape[1] - 1)
         shape = (*inputs[0].shape[:-1], *p.shape) or (1,)
         samples = index.reshape(shape).astype(dtypes.numpy_dtype(dtypes.code(p.dtype)))
@@ -89,3 +104,12 @@ class SampleMultinomial(Operator[MultinomialParam]):
         with np.errstate(divide="ignore"):
             prob = np.log(np.take_along_axis(rows, index, 1)).reshape(shape)
         return samples, prob.astype(inputs[0].dtype)
+
+    def _check(self, rows: Array) -> None:
+        for row, weights in enumerate(rows):
+            wrong = weights[~((weights >= 0) & np.isfinite(weights))]
+            got = f"got {wrong[0]:g} in row {row}" if wrong.size else ""
+            check(self.name, not wrong.size, f"data: expected finite probabilities ≥ 0, {got}")
+            total = float(weights.sum())
+            fine = 0 < total < np.inf
+            check(self.name, fine, f"data: expected a finite sum > 0 of probabilities in row {row}")

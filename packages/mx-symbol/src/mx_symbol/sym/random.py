@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from mx_core.errors import ArgumentError
@@ -74,7 +75,9 @@ def poisson(
 def exponential(
     scale: Any = 1, shape: Sequence[int] | int | None = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
-    """Exponential with mean `scale`."""
+    """Exponential with mean `scale`, above 0."""
+    if not isinstance(scale, Symbol) and not 0 < scale < inf:
+        raise ArgumentError(f"[random.exponential] scale: expected a finite number above 0, got {scale!r}")
     rate = 1.0 / scale
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 
