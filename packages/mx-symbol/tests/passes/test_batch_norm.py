@@ -99,3 +99,14 @@ def test_statistics_that_are_read_keep_the_operator():
     x = sym.BatchNorm(sym.Variable("data"), output_mean_var=True, name="bn")
     executor = filled(sym.Group([x[0], x[1]]).simple_bind(data=(2, 3)))
     assert "BatchNorm" in [n.op.name for n in executor.nodes(False)]
+
+
+def test_without_eps_nothing_is_folded():
+    """A scale of 1 / 0 times weights of both signs is NaN where the operator gives infinities."""
+    x = sym.Convolution(sym.Variable("data"), kernel=(2, 2), num_filter=3, no_bias=True, name="conv")
+    net = sym.BatchNorm(x, eps=0, fix_gamma=False, name="bn")
+    folded, plain = (filled(net.simple_bind(passes=p, data=(1, 2, 5, 5))) for p in ("all", "none"))
+    for executor in (folded, plain):
+        executor.aux_dict["bn_moving_var"][0:1] = 0
+    np.testing.assert_array_equal(folded.forward()[0].asnumpy(), plain.forward()[0].asnumpy())
+    assert "BatchNorm" in [n.op.name for n in folded.nodes(False)]

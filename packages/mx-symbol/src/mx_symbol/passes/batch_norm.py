@@ -4,7 +4,9 @@
 Behind a convolution or a fully connected layer they are folded into its weight and bias (Jacob et al.,
 Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018,
 section 3.2); elsewhere they become two elementwise operators, which fuse with their neighbours. Scale,
-shift and folded weights are prepared: computed again only when a parameter was written.
+shift and folded weights are prepared: computed again only when a parameter was written. With an eps of 0
+nothing is folded: where a variance is 0 the scale is infinite, and products with it are not what the operator
+computes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from mx_symbol.passes.affine import AFFINE
 _FLOATS = frozenset(dtypes.code(name) for name in ("float32", "float64", "bfloat16", "float16"))
 _CASTS = frozenset({"Cast", "amp_cast"})
 _MARK = {PREPARED: "1"}
+#: below, the sum of a variance of 0 and eps may be 0 in float32
+_LEAST_EPS = 2.0**-126
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
@@ -30,7 +34,8 @@ def fold_batch_norm(graph: Graph) -> Graph:
         vectors = node.inputs[1:]
         fixed = all(entry.node.is_variable for entry in vectors)
         alone = not any(Entry(node, i) in graph.readers or Entry(node, i) in graph.head_set for i in (1, 2))
-        if not fixed or not alone or graph.specs[Entry(node)].dtype not in _FLOATS:
+        p: Any = node.params
+        if p.eps < _LEAST_EPS or not fixed or not alone or graph.specs[Entry(node)].dtype not in _FLOATS:
             continue
         before = node.inputs[0]
         linear = before.node if graph.only_reader(before) is not None else None
