@@ -28,6 +28,13 @@ def test_every_operator(counter: Path, dtype: str) -> None:
     assert done["found"] == {}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_recurrent_stacks_on_a_team(counter: Path, dtype: str) -> None:
+    done = allocations.run(counter, "of_teams.py", dtype)
+    assert done["ran"] == 8
+    assert done["found"] == {}
+
+
 @pytest.mark.slow
 def test_every_operator_on_a_team(counter: Path) -> None:
     """Arrays that are worth several threads."""
