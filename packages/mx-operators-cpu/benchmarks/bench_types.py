@@ -41,6 +41,8 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
     dense = sym.FullyConnected(x, num_hidden=256, name="f")
     wide = {"data": (32, 256)}
     pair = {"data": (8, 64, 64), "w": (8, 64, 64)}
+    heads = {"data": (64, 4, 3 * 8 * 16)}
+    scores = sym.contrib.interleaved_matmul_selfatt_qk(x, heads=8)
     return {
         "convolution": (conv(), image),
         "convolution, relu": (relu(conv(no_bias=False)), image),
@@ -64,6 +66,10 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
         "dot": (sym.dot(x, w), {"data": (128, 256), "w": (256, 128)}),
         "batch_dot": (sym.batch_dot(x, w), pair),
         "gemm2": (sym.linalg.gemm2(x, w), pair),
+        "attention": (
+            sym.contrib.interleaved_matmul_selfatt_valatt(x, sym.softmax(scores), heads=8),
+            heads,
+        ),
         "pooling max": (pool(pool_type="max"), image),
         "pooling avg": (pool(pool_type="avg"), image),
         "pooling lp": (pool(pool_type="lp", p_value=2), image),

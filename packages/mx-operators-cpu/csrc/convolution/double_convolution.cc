@@ -21,17 +21,19 @@ class DoubleConvolution final : public Plan {
  public:
   DoubleConvolution(const Signature& s, const ConvolutionGeometry& g, bool transposed)
       : Plan(s, cost_of(s, g, 1)), product_(g, transposed, threads()),
-        panels_(add_thread_scratch(product_.scratch_bytes())) {}
+        panels_(add_thread_scratch(product_.scratch_bytes())), shared_(add_scratch(product_.shared_bytes())) {}
 
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
-    product_.run(call, call.input<double>(0), call.input<double>(1),
-                 inputs_.size() == 3 ? call.input<double>(2) : nullptr, call.output<double>(0), call.adds(0), panels_);
+    const double* bias = inputs_.size() == 3 ? call.input<double>(2) : nullptr;
+    product_.run(call, call.input<double>(0), call.input<double>(1), {call.output<double>(0), call.adds(0), bias}, panels_,
+                 call.scratch<double>(shared_));
   }
 
   const WindowProduct product_;
   const PerThread panels_;
+  const Section shared_;
 };
 
 class DepthwiseConvolution final : public Plan {
@@ -55,11 +57,13 @@ class DepthwiseConvolution final : public Plan {
 class DoubleConvolutionBackward final : public Plan {
  public:
   DoubleConvolutionBackward(const Signature& s, const ConvolutionGeometry& g, bool transposed)
-      : Plan(s, cost_of(s, g, 2)), transposed_(transposed), depthwise_(DepthwiseRows::suits(g)), heads_(transposed ? g.large() : g.small()),
+      : Plan(s, cost_of(s, g, 2)), transposed_(transposed), depthwise_(DepthwiseRows::suits(g)),
+        heads_(transposed ? g.large() : g.small()),
         channels_(g.groups * (transposed ? g.channels : g.filters)),
         area_(transposed ? g.large_area() : g.small_area()), batch_(g.batch),
         rows_(g), data_(g, !transposed, threads()), filters_(g, threads()),
-        panels_(add_thread_scratch(std::max(data_.scratch_bytes(), filters_.scratch_bytes()))) {}
+        panels_(add_thread_scratch(std::max(data_.scratch_bytes(), filters_.scratch_bytes()))),
+        shared_(add_scratch(std::max(data_.shared_bytes(), filters_.shared_bytes()))) {}
 
  private:
   void execute(const Call& call) const override {
@@ -68,13 +72,14 @@ class DoubleConvolutionBackward final : public Plan {
     if (call.wanted(0)) differentiate_data(call, out_grad, call.input<double>(2), call.output<double>(0));
     if (call.wanted(1)) {
       if (depthwise_) rows_.filter_gradient(large, small, call.output<double>(1), call.adds(1));
-      else filters_.run(call, large, small, call.output<double>(1), call.adds(1), panels_);
+      else filters_.run(call, large, small, call.output<double>(1), call.adds(1), panels_, call.scratch<double>(shared_));
     }
     if (outputs_.size() == 3 && call.wanted(2)) add_heads(call, out_grad);
   }
 
   void differentiate_data(const Call& call, const double* out_grad, const double* weight, double* to) const {
-    if (!depthwise_) data_.run(call, out_grad, weight, nullptr, to, call.adds(0), panels_);
+    if (!depthwise_)
+      data_.run(call, out_grad, weight, {to, call.adds(0), nullptr}, panels_, call.scratch<double>(shared_));
     else if (transposed_) rows_.to_small(out_grad, weight, nullptr, to, call.adds(0));
     else rows_.to_large(out_grad, weight, nullptr, to, call.adds(0));
   }
@@ -104,6 +109,7 @@ class DoubleConvolutionBackward final : public Plan {
   const WindowProduct data_;
   const FilterGradient filters_;
   const PerThread panels_;
+  const Section shared_;
 };
 
 }  // namespace

@@ -3,9 +3,11 @@
 // Convolutions in float64 and their gradients as matrix products over windows.
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "convolution/window_gather.hpp"
+#include "convolution/padded_products.hpp"
+#include "convolution/window_operands.hpp"
 
 namespace mx::cpu {
 
@@ -16,9 +18,10 @@ class WindowProduct {
   WindowProduct(const ConvolutionGeometry& geometry, bool to_large, int threads);
 
   size_t scratch_bytes() const;  // of every thread
-  // to = source convolved with the weights, plus `bias` per channel unless nullptr; or to += that.
-  void run(const Call& call, const double* source, const double* weight, const double* bias, double* to, bool add,
-           const PerThread& panels) const;
+  size_t shared_bytes() const { return padded_ ? padded_->bytes() : 0; }
+  // The source convolved with the weights.
+  void run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
+           const PerThread& panels, double* shared) const;
 
  private:
   struct Part {
@@ -26,13 +29,14 @@ class WindowProduct {
     Gemm<double> gemm;
     int64_t first_task;
   };
-  void run_task(const Part& part, int64_t task, const double* source, const double* weight, const double* bias,
-                double* to, bool add, double* panels) const;
+  void run_task(const Part& part, int64_t task, const double* source, const double* weight,
+                const ConvolutionResult& result, double* panels) const;
 
   const ConvolutionGeometry geometry_;
   const bool to_large_;
   std::vector<Part> parts_;
   int64_t tasks_ = 0;
+  std::optional<PaddedProduct> padded_;  // where that is faster
 };
 
 // The gradient of the weights.
@@ -40,14 +44,16 @@ class FilterGradient {
  public:
   FilterGradient(const ConvolutionGeometry& geometry, int threads);
 
-  size_t scratch_bytes() const { return gemm_.scratch_bytes(); }
-  void run(const Call& call, const double* large, const double* small, double* to, bool add,
-           const PerThread& panels) const;
+  size_t scratch_bytes() const { return padded_ ? 0 : gemm_.scratch_bytes(); }  // of every thread
+  size_t shared_bytes() const { return padded_ ? padded_->bytes() : 0; }
+  void run(const Call& call, const double* large, const double* small, double* to, bool add, const PerThread& panels,
+           double* shared) const;
 
  private:
   const ConvolutionGeometry geometry_;
   const Gather gather_;
   const Gemm<double> gemm_;
+  std::optional<PaddedFilterGradient> padded_;
 };
 
 }  // namespace mx::cpu

@@ -30,7 +30,7 @@ class PackedFactor final : public Factor<double> {
 
 }  // namespace
 
-DoubleProduct::DoubleProduct(const ProductShape& s)
+DoubleProduct::DoubleProduct(const ProductShape& s, int)
     : threads_(team_size()), m_(s.m), k_(s.k), n_(s.n), a_strides_{s.a_strides.at(0), s.a_strides.at(1)},
       b_strides_{s.b_strides.at(0), s.b_strides.at(1)}, c_stride_(s.c_stride), add_(s.add),
       width_(loops().gemm64.columns), gemm_(s.m, s.n, s.k, 1, threads_) {}

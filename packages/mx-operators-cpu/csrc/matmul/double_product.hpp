@@ -3,6 +3,8 @@
 // `Product` in float64: with Gemm, as oneDNN has no products of doubles.
 #pragma once
 
+#include <type_traits>
+
 #include "matmul/gemm.hpp"
 #include "matmul/packed_matmul.hpp"
 
@@ -10,8 +12,9 @@ namespace mx::cpu {
 
 class DoubleProduct {
  public:
-  // Runs on as many threads as the calling thread's team has, at most.  The types of `shape` are not read.
-  explicit DoubleProduct(const ProductShape& shape);
+  // Runs on as many threads as the calling thread's team has, at most.  The types of `shape` are not read; any number of
+  // runs may go on at once.
+  explicit DoubleProduct(const ProductShape& shape, int at_once = 1);
 
   size_t packed_bytes() const;
   size_t scratchpad_bytes() const;
@@ -42,5 +45,9 @@ class DoubleProduct {
   const int64_t width_;  // of a panel
   const Gemm<double> gemm_;
 };
+
+// Of what tensors of T hold.
+template <class T>
+using ProductOf = std::conditional_t<std::is_same_v<T, double>, DoubleProduct, Product>;
 
 }  // namespace mx::cpu

@@ -10,26 +10,72 @@
 #include "common/clones.hpp"
 #include "common/float_types.hpp"
 #include "pooling/pooling_loops.hpp"
-#include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {
 
-constexpr int64_t kLine = 64;  // results of a line at most
+constexpr int64_t kLine = 64;    // results of a line at most
+constexpr int64_t kSpan = 512;   // elements along the width that are folded at once
+constexpr int64_t kFew = 4;      // results of a line: below, each is folded on its own
 
-// What is done with n elements of a stride, to results that are neighbours.  A maximum passes over NaN.
+// What becomes of a result and one more element.  A maximum passes over NaN.
 
-struct TakeLargest {
-  double* __restrict best;
-  const double* __restrict x;
-  MX_INLINE void operator()(int64_t i, int64_t at) const { best[i] = x[at] > best[i] ? x[at] : best[i]; }
+struct Largest {
+  static constexpr double start = std::numeric_limits<double>::lowest();
+  static MX_INLINE double of(double best, double x) { return x > best ? x : best; }
 };
 
-struct TakeSum {
-  double* __restrict sum;
-  const double* __restrict x;
-  MX_INLINE void operator()(int64_t i, int64_t at) const { sum[i] += x[at]; }
+struct Total {
+  static constexpr double start = 0;
+  static MX_INLINE double of(double sum, double x) { return sum + x; }
 };
+
+// Elements of windows, for neighbouring results or channels.
+struct Taps {
+  int64_t planes, rows, columns;
+  int64_t plane_step, row_step, column_step;
+};
+
+// n neighbours, each folded with those at the same place of all taps.
+template <class Op>
+MX_INLINE void fold_taps(const double* __restrict from, const Taps& taps, double* __restrict folded, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) folded[i] = Op::start;
+  for (int64_t p = 0; p < taps.planes; ++p)
+    for (int64_t r = 0; r < taps.rows; ++r)
+      for (int64_t c = 0; c < taps.columns; ++c) {
+        const double* x = from + p * taps.plane_step + r * taps.row_step + c * taps.column_step;
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) folded[i] = Op::of(folded[i], x[i]);
+      }
+}
+
+// result[i] = the fold of `kernel` elements from x[i * stride] on.
+template <class Op>
+MX_INLINE void fold_neighbours(const double* __restrict x, int64_t kernel, int64_t stride, double* __restrict result,
+                               int64_t n) {
+  const auto fold = [=](int64_t step) MX_INLINE_LAMBDA {
+    for (int64_t i = 0; i < n; ++i) result[i] = Op::start;
+    for (int64_t k = 0; k < kernel; ++k) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) result[i] = Op::of(result[i], x[i * step + k]);
+    }
+  };
+  stride == 1 ? fold(1) : stride == 2 ? fold(2) : fold(stride);
+}
+
+MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, best)) {
+#pragma omp simd reduction(max : best)
+  for (int64_t i = 0; i < n; ++i) best = Largest::of(best, x[i]);
+  return best;
+}
+
+MX_CLONES(double, total_of, (const double* x, int64_t n, double sum), (x, n, sum)) {
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+// What gradients do to n elements of a stride.
 
 struct AddShare {
   double* __restrict grad;
@@ -54,25 +100,12 @@ MX_INLINE void neighbours(const Body& body, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) body(i, i);
 }
-template <class Body>
-MX_INLINE void seconds(const Body& body, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) body(i, 2 * i);
-}
 
 // Of the baseline: gathers and scatters are slower than single elements.
 template <class Body>
 void strided(const Body& body, int64_t stride, int64_t n) {
   if (stride == 1) return best_clone<neighbours<Body>>(body, n);
-  if constexpr (std::is_same_v<Body, TakeLargest> || std::is_same_v<Body, TakeSum>)
-    if (stride == 2) return best_clone<seconds<Body>>(body, n);
   for (int64_t i = 0; i < n; ++i) body(i, i * stride);
-}
-
-MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, best)) {
-#pragma omp simd reduction(max : best)
-  for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
 }
 
 // y = x / (count * counts), or y += that.
@@ -115,7 +148,8 @@ class LinePlan : public Plan {
     }
     for (int64_t w = 0; w < axes_[2].out; ++w) counts_.push_back(axes_[2].counted(w, with_pad_));
     batch_ = x[0], channels_ = x[channel];
-    narrow_ = !last_ && axes_[2].out < 4;
+    narrow_ = !last_ && axes_[2].out < kFew;
+    if (!last_ && !narrow_) longest_ = std::clamp<int64_t>((kSpan - axes_[2].kernel) / axes_[2].stride + 1, 1, kLine);
     in_ = axes_[0].in * axes_[1].in * axes_[2].in;
     out_ = axes_[0].out * axes_[1].out * axes_[2].out;
   }
@@ -144,11 +178,11 @@ class LinePlan : public Plan {
 
   template <class Body>
   void for_lines(const Slab& slab, const Body& body) const {
-    const int64_t step = last_ ? channels_ : 1, most = last_ || narrow_ ? 1 : kLine;
+    const int64_t step = last_ ? channels_ : 1;
     for (int64_t d = 0; d < axes_[0].out; ++d)
       for (int64_t h = 0; h < axes_[1].out; ++h)
-        for (int64_t w = 0; w < axes_[2].out; w += most)
-          body(Line{d, h, w, last_ ? slab.width : std::min(most, axes_[2].out - w),
+        for (int64_t w = 0; w < axes_[2].out; w += longest_)
+          body(Line{d, h, w, last_ ? slab.width : std::min(longest_, axes_[2].out - w),
                     slab.out + ((d * axes_[1].out + h) * axes_[2].out + w) * step});
   }
 
@@ -193,6 +227,7 @@ class LinePlan : public Plan {
   const PoolType type_;
   const bool with_pad_, last_;
   bool narrow_ = false;  // few results lie side by side: windows are gone through one by one
+  int64_t longest_ = 1;  // line, in positions along the width
   Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
   std::vector<double> counts_;  // of each result along the width
   int64_t batch_ = 0, channels_ = 0, in_ = 0, out_ = 0;
@@ -209,26 +244,48 @@ class DoublePooling final : public LinePlan {
     const bool largest = type_ == PoolType::max, add = call.adds(0);
     const double* x = call.input<double>(0);
     double* y = call.output<double>(0);
-    const Fold add_row = loops().fold_row[F64][kSum];
     for_slabs([&](const Slab& slab) {
       for_lines(slab, [&](const Line& line) {
         double result[kLine];
-        std::fill_n(result, line.n, largest ? std::numeric_limits<double>::lowest() : 0.0);
-        if (narrow_)
-          for_rows(slab, line, [&](int64_t at, int64_t n) {
-            if (largest) *result = largest_of(x + at, n, *result);
-            else add_row(result, x + at, static_cast<size_t>(n));
-          });
-        else
-          for_taps(slab, line, [&](int64_t first, int64_t n, int64_t at, int64_t stride) {
-            if (largest) strided(TakeLargest{result + first, x + at}, stride, n);
-            else strided(TakeSum{result + first, x + at}, stride, n);
-          });
+        largest ? fold<Largest>(slab, line, x, result) : fold<Total>(slab, line, x, result);
         double* to = y + line.at;
         if (type_ == PoolType::avg) return put_means_of(line, result, to, add);
         for (int64_t i = 0; i < line.n; ++i) to[i] = add ? to[i] + result[i] : result[i];
       });
     });
+  }
+
+  // Along depth and height first, then along the width.
+  template <class Op>
+  void fold(const Slab& slab, const Line& line, const double* x, double* result) const {
+    const Axis &depth = axes_[0], &height = axes_[1], &width = axes_[2];
+    const int64_t d = depth.begin(line.d), h = height.begin(line.h), row = width.in * (last_ ? channels_ : 1);
+    Taps taps = {depth.end(line.d) - d, height.end(line.h) - h, 1, height.in * row, row, channels_};
+    const double* from = x + slab.in + (d * height.in + h) * row;
+    if (last_) {
+      const int64_t w = width.begin(line.w);
+      taps.columns = width.end(line.w) - w;
+      return best_clone<fold_taps<Op>>(from + w * channels_, taps, result, line.n);
+    }
+    const int64_t start = width.start(line.w), span = (line.n - 1) * width.stride + width.kernel;
+    if (line.n < kFew) std::fill_n(result, line.n, Op::start);
+    for (int64_t done = 0; done < span; done += kSpan) {  // once, unless there is one result
+      double folded[kSpan];
+      const int64_t n = std::min(kSpan, span - done), at = start + done;
+      const int64_t begin = std::clamp<int64_t>(-at, 0, n), end = std::clamp(width.in - at, begin, n);
+      std::fill(folded, folded + begin, Op::start);
+      std::fill(folded + end, folded + n, Op::start);
+      if (begin < end) best_clone<fold_taps<Op>>(from + at + begin, taps, folded + begin, end - begin);
+      if (line.n >= kFew) {
+        best_clone<fold_neighbours<Op>>(folded, width.kernel, width.stride, result, line.n);
+        continue;
+      }
+      for (int64_t i = 0; i < line.n; ++i) {
+        const double* own = folded + i * width.stride;
+        const int64_t some = std::min(width.kernel, n - i * width.stride);
+        result[i] = std::is_same_v<Op, Largest> ? largest_of(own, some, result[i]) : total_of(own, some, result[i]);
+      }
+    }
   }
 };
 

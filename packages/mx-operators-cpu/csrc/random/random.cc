@@ -230,8 +230,10 @@ class DropoutPlan final : public Plan {
       if constexpr (sizeof(T) == 4) {
         table_.keep(mask, chunk.words, threshold_, keep, size);
       } else {
-        for (int64_t i = 0; i < n; ++i)
-          mask[i] = static_cast<double>(philox::uniform32(chunk.words[i])) >= p_ ? keep : T(0);
+        auto* ones = reinterpret_cast<float*>(chunk.more);
+        table_.keep(ones, chunk.words, threshold_, 1, size);
+        table_.load[MX_FLOAT32][F64](mask, ones, size);
+        table_.op[F64][MX_OP_MUL][2](mask, mask, &keep, nullptr, size);
       }
       // The mask is rounded to the type it is stored in before data is multiplied with it.
       if (dtype_ != kStorageOf[type_]) {

@@ -3,8 +3,6 @@
 // What both directions of a recurrent stack share: what a run needs, and where teams pay.
 #pragma once
 
-#include <type_traits>
-
 #include "matmul/double_product.hpp"
 #include "rnn/rnn_layout.hpp"
 #include "rnn/rnn_lengths.hpp"
@@ -13,8 +11,6 @@
 
 namespace mx::cpu {
 
-template <class T>
-using ProductOf = std::conditional_t<std::is_same_v<T, double>, DoubleProduct, Product>;
 // What tensors hold is what loops compute with.
 template <class T>
 constexpr bool kExact = std::is_same_v<T, Wide<T>>;

@@ -15,8 +15,9 @@ constexpr int kTileRows = 4, kTileVectors = 2;
 template <class T>
 constexpr int kTileLanes = MX_VECTOR / 8 / static_cast<int>(sizeof(T));
 
-template <class T>
-void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
+// sums = a times the lines of b, the k-th of which begins at line_of(k).
+template <class T, class LineOf>
+MX_INLINE void sum_tile(T* sums, const T* a, int64_t depth, const LineOf& line_of) {
   using Vector = typename LanesOf<T, MX_VECTOR / 8>::Vector;
   constexpr int kLanes = kTileLanes<T>;
   Vector total[kTileRows][kTileVectors];
@@ -24,7 +25,8 @@ void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
   for (int r = 0; r < kTileRows; ++r)
 #pragma GCC unroll 3
     for (int v = 0; v < kTileVectors; ++v) total[r][v] = Vector{};
-  for (int64_t k = 0; k < depth; ++k, a += kTileRows, b += kTileVectors * kLanes) {
+  for (int64_t k = 0; k < depth; ++k, a += kTileRows) {
+    const T* b = line_of(k);
     Vector line[kTileVectors];
 #pragma GCC unroll 3
     for (int v = 0; v < kTileVectors; ++v) __builtin_memcpy(&line[v], b + v * kLanes, sizeof line[v]);
@@ -41,6 +43,63 @@ void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
 }
 
 template <class T>
+void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
+  sum_tile(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + k * (kTileVectors * kTileLanes<T>); });
+}
+
+template <class T>
+void lines_tile(T* sums, const T* a, const T* b, const int64_t* offsets, int64_t depth) {
+  sum_tile(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + offsets[k]; });
+}
+
+// Products along lines are summed lane by lane.
+constexpr int kDotRows = 4, kDotColumns = MX_VECTOR == 512 ? 4 : 2;
+
+template <class T>
+void dot_tile(T* sums, const T* a, int64_t a_step, const T* b, const int64_t* offsets, const int64_t* mask, int64_t n) {
+  using Vector = typename LanesOf<T, MX_VECTOR / 8>::Vector;
+  using Bits = typename LanesOf<T, MX_VECTOR / 8>::Bits;
+  constexpr int kLanes = kTileLanes<T>;
+  Vector total[kDotRows][kDotColumns];
+#pragma GCC unroll 4
+  for (int r = 0; r < kDotRows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < kDotColumns; ++c) total[r][c] = Vector{};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    Bits used;
+    __builtin_memcpy(&used, mask + i, sizeof used);
+    Vector line[kDotColumns];
+#pragma GCC unroll 4
+    for (int c = 0; c < kDotColumns; ++c) {
+      Bits bits;
+      __builtin_memcpy(&bits, b + offsets[c] + i, sizeof bits);
+      bits &= used;
+      __builtin_memcpy(&line[c], &bits, sizeof bits);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kDotRows; ++r) {
+      Vector row;
+      __builtin_memcpy(&row, a + r * a_step + i, sizeof row);
+#pragma GCC unroll 4
+      for (int c = 0; c < kDotColumns; ++c) total[r][c] += row * line[c];
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kDotRows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < kDotColumns; ++c) {
+      T sum = 0;
+      for (int l = 0; l < kLanes; ++l) sum += total[r][c][l];
+      sums[r * kDotColumns + c] += sum;
+    }
+}
+
+template <class T>
 void put_gemm_tile(GemmTile<T>& tile) {
   tile = {kTileRows, kTileVectors * kTileLanes<T>, gemm_tile<T>};
+}
+
+inline void put_line_tiles(LoopTable& table) {
+  table.lines64 = lines_tile<double>;
+  table.dots64 = {kDotRows, kDotColumns, dot_tile<double>};
 }

@@ -31,6 +31,16 @@ struct GemmTile {
 };
 constexpr int64_t kLargestTile = 8 * 48;  // elements
 
+// A tile of products along lines: sums[r][c] += sum over i < n of a[r * a_step + i] * b[offsets[c] + i], r < rows,
+// c < columns; where `mask` is 0, not all ones, b counts as 0.  n is a multiple of kDotLength.
+struct DotTile {
+  int64_t rows, columns;
+  void (*run)(double* sums, const double* a, int64_t a_step, const double* b, const int64_t* offsets,
+              const int64_t* mask, int64_t n);
+};
+constexpr int64_t kDotLength = 8;
+constexpr int64_t kLargestDots = 16;  // sums of a tile
+
 struct LoopTable {
   const char* name;
   Loop op[kComputeTypes][kOpcodes][kForms];
@@ -55,6 +65,9 @@ struct LoopTable {
   void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
   GemmTile<float> gemm32;
   GemmTile<double> gemm64;
+  // gemm64 whose line k of b begins at b + offsets[k].
+  void (*lines64)(double* sums, const double* a, const double* b, const int64_t* offsets, int64_t depth);
+  DotTile dots64;
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2, of 4 and of 8 bytes.
   void (*transpose16)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t rows, int64_t n);

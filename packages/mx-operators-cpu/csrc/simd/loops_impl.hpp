@@ -326,6 +326,7 @@ void fill_table(LoopTable& table, const char* name) {
   table.add_scaled[1] = add_scaled<double>;
   put_gemm_tile(table.gemm32);
   put_gemm_tile(table.gemm64);
+  put_line_tiles(table);
   table.reverse[0] = reverse<uint8_t>;
   table.reverse[1] = reverse<uint16_t>;
   table.reverse[2] = reverse<uint32_t>;

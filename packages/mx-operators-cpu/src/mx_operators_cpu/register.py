@@ -37,8 +37,8 @@ ONEDNN_KERNELS = (
     ("_backward_GroupNorm", "norm.norm:group_norm_backward", "signature:native_floats"),
     ("InstanceNorm", "norm.norm:group_norm", "signature:native_floats"),
     ("_backward_InstanceNorm", "norm.norm:group_norm_backward", "signature:native_floats"),
-    ("LRN", "norm.norm:lrn", "signature:float32_or_bfloat16"),
-    ("_backward_LRN", "norm.norm:lrn_backward", "signature:float32_or_bfloat16"),
+    ("LRN", "norm.norm:lrn", "signature:native_floats"),
+    ("_backward_LRN", "norm.norm:lrn_backward", "signature:native_floats"),
     ("softmax", "softmax:softmax", "softmax:supported"),
     ("_backward_softmax", "softmax:softmax_backward", "softmax:supported"),
     ("softmin", "softmax:softmin", "softmax:supported"),
@@ -52,13 +52,13 @@ ONEDNN_KERNELS = (
     ("softmax_cross_entropy", "softmax:cross_entropy", "signature:float32_or_bfloat16"),
     ("_backward_softmax_cross_entropy", "softmax:cross_entropy_backward", "signature:float32_or_bfloat16"),
     *((f"{kind}_contrib_interleaved_matmul_{pair}_{what}", f"attention.interleaved:{make}",
-       "signature:float32_or_bfloat16")
+       "signature:native_floats")
       for pair in ("selfatt", "encdec") for kind, what, make in (
           ("", "qk", "scores"), ("_backward", "qk", "scores_backward"),
           ("", "valatt", "values"), ("_backward", "valatt", "values_backward"))),
     ("RNN", "rnn.rnn:rnn", "rnn.rnn:supported"),
     ("_backward_RNN", "rnn.rnn:rnn_backward", "rnn.rnn:supported"),
-    ("_fused_attention", "attention.fused_attention:fused_attention", "signature:float32_or_bfloat16"),
+    ("_fused_attention", "attention.fused_attention:fused_attention", "signature:native_floats"),
     ("_onednn_RNN", "rnn.packed_rnn:packed_rnn", "signature:float32_or_bfloat16"),
     ("_onednn_pack_RNN", "rnn.packed_rnn:pack", "signature:float32_or_bfloat16"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ import plans
 import pytest
 
 from mx_core import operators
+from mx_core.operator import ReferenceContext
 from mx_operators_cpu.library import native
 
 
@@ -94,6 +95,18 @@ def test_deconvolution(window: tuple[tuple[int, ...], ...], groups: int) -> None
     _verify("Deconvolution", attrs, (2, 6, *sizes), (6, 9 // groups, *kernel), (9,))
 
 
+@pytest.mark.parametrize("place", [(0, 0), (0, -1), (-1, -1)])
+def test_gradients_of_filters_see_what_their_taps_see(place: tuple[int, int]) -> None:
+    """Lines of padded images have columns that belong to no window."""
+    op = operators.get("_backward_Convolution")
+    p = op.Param.parse({"kernel": (3, 3), "num_filter": 8, "no_bias": True}, op=op.name)
+    rng = np.random.default_rng(4)
+    head, data, weight = (rng.standard_normal(s) for s in ((2, 8, 7, 9), (2, 5, 9, 11), (8, 5, 3, 3)))
+    data[0, 2][place] = np.nan
+    expected = op.reference(p, [head, data, weight], ReferenceContext(True, ()))
+    plans.compare(op, p, [head, data, weight], list(expected), rtol=1e-12, atol=1e-12)
+
+
 def test_a_convolution_larger_than_its_blocks() -> None:
     attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 300, "no_bias": True}
     _verify("Convolution", attrs, (1, 40, 20, 30), (300, 40, 3, 3))
@@ -113,6 +126,9 @@ POOLINGS = [{"pool_type": "max"}, {"pool_type": "avg"}, {"pool_type": "avg", "co
         ((40,), {"kernel": (3,), "stride": (2,), "pooling_convention": "same"}),
         ((4, 5, 6), {"kernel": (2, 2, 3), "stride": (2, 2, 2)}),
         ((5, 66), {"global_pool": True}),
+        ((1300,), {"global_pool": True}),
+        ((700,), {"kernel": (600,), "stride": (7,)}),
+        ((3, 400), {"kernel": (2, 5), "stride": (1, 3), "pad": (1, 2)}),
     ],
 )
 def test_pooling(kind: dict[str, Any], sizes: tuple[int, ...], window: dict[str, Any]) -> None:

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A copy of an image with room for the taps of its windows.  Windows that step by one see neighbours there: what a tap
+// finds for all positions of the image lies in one line, so that products read it without packing.  A line has columns
+// that are no positions, too, where rows end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "convolution/window_gather.hpp"
+
+namespace mx::cpu {
+
+class PaddedImage {
+ public:
+  // Whether all windows step by one, lines have few columns that are no positions, and `n` copies, of as many channels,
+  // have at most `most` elements.  Any extents: nothing overflows.
+  static bool suits(const std::vector<Gather>& gathers, double n, int64_t channels, double most);
+  // Of a source that all of `gathers` see.
+  PaddedImage(const std::vector<Gather>& gathers, int64_t channels);
+
+  // Elements, with what tiles read behind the last line.
+  int64_t size() const { return channels_ * plane() + kBehind; }
+  void copy_channel(const double* from, int64_t channel, double* image) const;
+
+  // Columns of a line, the last of which is a position.
+  int64_t columns(const Gather& gather) const { return column(gather, gather.positions() - 1) + 1; }
+  // Where the lines of a window's elements begin, channel by channel and tap by tap.
+  std::vector<int64_t> lines(const Gather& gather) const;
+
+  // Columns that are positions, side by side.
+  struct Run {
+    int64_t column, count, position;
+  };
+  // Those of columns [first, first + n); returns how many, at most n.
+  int64_t runs(const Gather& gather, int64_t first, int64_t n, Run* runs) const;
+
+ private:
+  static constexpr int64_t kBehind = 64;
+
+  int64_t plane() const { return extent_[0] * extent_[1] * extent_[2]; }
+  int64_t column(const Gather& gather, int64_t position) const;
+
+  const int64_t channels_;
+  std::array<int64_t, 3> source_, low_, extent_;  // of the source; the lowest offset of a tap; of the copy
+};
+
+}  // namespace mx::cpu

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convolution/padded_products.hpp"
+
+#include <algorithm>
+
+#include "common/parallel.hpp"
+
+namespace mx::cpu {
+namespace {
+
+constexpr int64_t kFewestFilters = 4, kMostFilters = 32;  // of a result; with more, packed windows are used often enough
+constexpr int64_t kMostDepth = 4096;
+constexpr double kMostElements = 1 << 20;  // of copies
+constexpr int64_t kBlock = 96;           // columns of a task: whole tiles of every instruction set
+constexpr int64_t kMostColumns = 48;     // of a tile
+constexpr int64_t kGrain = 4;            // copies that a thread makes at once
+
+int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(double); }
+
+bool suits_copies(const ConvolutionGeometry& g, int64_t channels, const std::vector<Gather>& gathers) {
+  const double n = static_cast<double>(g.batch) * static_cast<double>(g.groups);
+  return !g.channels_last && PaddedImage::suits(gathers, n, channels, kMostElements);
+}
+
+bool few(int64_t filters) { return filters >= kFewestFilters && filters <= kMostFilters; }
+
+}  // namespace
+
+bool PaddedProduct::suits(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers) {
+  const int64_t from = to_large ? g.filters : g.channels;
+  return few(to_large ? g.channels : g.filters) && suits_copies(g, from, gathers) && g.taps() > 1 &&
+         g.taps() * from <= kMostDepth;
+}
+
+PaddedProduct::PaddedProduct(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers)
+    : geometry_(g), to_large_(to_large), from_(to_large ? g.filters : g.channels),
+      made_(to_large ? g.channels : g.filters), rows_(rounded(made_, loops().gemm64.rows)), image_(gathers, from_) {
+  for (const Gather& gather : gathers) {
+    const int64_t columns = image_.columns(gather), blocks = (columns + kBlock - 1) / kBlock;
+    parts_.push_back({gather, image_.lines(gather), columns, blocks, tasks_, weights_});
+    tasks_ += g.batch * g.groups * blocks;
+    weights_ += rows_ * depth(parts_.back());
+  }
+}
+
+size_t PaddedProduct::bytes() const { return bytes_of(images_size() + geometry_.groups * weights_); }
+
+void PaddedProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
+                        double* scratch) const {
+  const ConvolutionGeometry& g = geometry_;
+  const ImageSteps from = to_large_ ? g.small() : g.large();
+  double* const packed = scratch + images_size();
+  const int64_t copies = g.batch * g.groups * from_, n_parts = static_cast<int64_t>(parts_.size());
+  parallel_for(copies + g.groups * n_parts, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i >= copies) {
+        const int64_t which = i - copies;
+        pack(parts_[static_cast<size_t>(which % n_parts)], which / n_parts, weight, packed);
+        continue;
+      }
+      const int64_t which = i / from_, channel = i % from_;
+      image_.copy_channel(source + which / g.groups * from.image + which % g.groups * from.group +
+                              channel * from.channel,
+                          channel, scratch + which * image_.size());
+    }
+  });
+  parallel_for(tasks_, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const auto behind = std::upper_bound(parts_.begin(), parts_.end(), task,
+                                           [](int64_t t, const Part& part) { return t < part.first_task; });
+      const Part& part = *(behind - 1);
+      run_block(part, task - part.first_task, result, scratch, packed);
+    }
+  });
+}
+
+void PaddedProduct::pack(const Part& part, int64_t group, const double* weight, double* packed) const {
+  const GroupWeights weights(geometry_, part.gather, to_large_, weight, group);
+  const int64_t rows = loops().gemm64.rows, n = depth(part);
+  double* to = packed + group * weights_ + part.weights;
+  for (int64_t row = 0; row < made_; row += rows)
+    weights.factor().pack(to + row * n, rows, row, std::min(rows, made_ - row), 0, n);
+}
+
+void PaddedProduct::run_block(const Part& part, int64_t task, const ConvolutionResult& result, const double* images,
+                              const double* packed) const {
+  const ConvolutionGeometry& g = geometry_;
+  const GemmTile<double>& tile = loops().gemm64;
+  const int64_t which = task / part.blocks, first = task % part.blocks * kBlock, n = depth(part);
+  const GroupResult made(g, part.gather, to_large_, result, which / g.groups, which % g.groups);
+  const double* image = images + which * image_.size();
+  const double* weights = packed + which % g.groups * weights_ + part.weights;
+  alignas(64) double sums[kLargestTile];
+  PaddedImage::Run runs[kMostColumns];
+  for (int64_t column = first; column < std::min(first + kBlock, part.columns); column += tile.columns) {
+    const int64_t count =
+        image_.runs(part.gather, column, std::min(tile.columns, part.columns - column), runs);
+    for (int64_t row = 0; row < made_; row += tile.rows) {
+      loops().lines64(sums, weights + row * n, image + column, part.lines.data(), n);
+      for (int64_t r = 0; r < std::min(tile.rows, made_ - row); ++r)
+        for (int64_t i = 0; i < count; ++i)
+          made.target().put(row + r, runs[i].position, sums + r * tile.columns + runs[i].column - column,
+                            runs[i].count, true);
+    }
+  }
+}
+
+bool PaddedFilterGradient::suits(const ConvolutionGeometry& g, const Gather& gather) {
+  return few(g.filters) && suits_copies(g, std::max(g.channels, g.filters), {gather}) && g.taps() > 1;
+}
+
+PaddedFilterGradient::PaddedFilterGradient(const ConvolutionGeometry& g, const Gather& gather)
+    : geometry_(g), gather_(gather), image_({gather}, g.channels), rows_(rounded(g.filters, loops().dots64.rows)),
+      columns_(image_.columns(gather)), length_(rounded(columns_, kDotLength)), lines_(image_.lines(gather)),
+      mask_(static_cast<size_t>(length_), 0) {
+  lines_.resize(static_cast<size_t>(rounded(g.window(), loops().dots64.columns)), lines_.back());
+  PaddedImage::Run runs[kMostColumns];
+  for (int64_t first = 0; first < columns_; first += kMostColumns) {
+    const int64_t count = image_.runs(gather_, first, std::min(kMostColumns, columns_ - first), runs);
+    for (int64_t i = 0; i < count; ++i) std::fill_n(mask_.begin() + runs[i].column, runs[i].count, int64_t{-1});
+  }
+}
+
+size_t PaddedFilterGradient::bytes() const {
+  return bytes_of(images_size() + geometry_.batch * geometry_.groups * rows_ * length_);
+}
+
+void PaddedFilterGradient::run(const double* large, const double* small, double* to, bool add, double* scratch) const {
+  const ConvolutionGeometry& g = geometry_;
+  const ImageSteps from = g.large();
+  double* const heads = scratch + images_size();
+  const int64_t copies = g.batch * g.groups * g.channels;
+  parallel_for(copies + g.batch * g.groups * rows_, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i >= copies) {
+        copy_heads(small, i - copies, heads);
+        continue;
+      }
+      const int64_t which = i / g.channels, channel = i % g.channels;
+      image_.copy_channel(large + which / g.groups * from.image + which % g.groups * from.group +
+                              channel * from.channel,
+                          channel, scratch + which * image_.size());
+    }
+  });
+  const DotTile& tile = loops().dots64;
+  const int64_t tasks = g.groups * (rows_ / tile.rows) * (static_cast<int64_t>(lines_.size()) / tile.columns);
+  parallel_for(tasks, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) run_tile(task, scratch, heads, to, add);
+  });
+}
+
+// A line of heads: 0 between the positions, and for filters that there are not.
+void PaddedFilterGradient::copy_heads(const double* small, int64_t row, double* to) const {
+  const ConvolutionGeometry& g = geometry_;
+  const ImageSteps steps = g.small();
+  const int64_t which = row / rows_, filter = row % rows_;
+  double* line = to + row * length_;
+  std::fill_n(line, length_, 0.0);
+  if (filter >= g.filters) return;
+  const double* from = small + which / g.groups * steps.image + which % g.groups * steps.group + filter * steps.channel;
+  PaddedImage::Run runs[kMostColumns];
+  for (int64_t first = 0; first < columns_; first += kMostColumns) {
+    const int64_t count = image_.runs(gather_, first, std::min(kMostColumns, columns_ - first), runs);
+    for (int64_t i = 0; i < count; ++i) std::copy_n(from + runs[i].position, runs[i].count, line + runs[i].column);
+  }
+}
+
+void PaddedFilterGradient::run_tile(int64_t task, const double* images, const double* heads, double* to,
+                                    bool add) const {
+  const ConvolutionGeometry& g = geometry_;
+  const DotTile& tile = loops().dots64;
+  const int64_t across = static_cast<int64_t>(lines_.size()) / tile.columns, down = rows_ / tile.rows;
+  const int64_t first = task % across * tile.columns, row = task / across % down * tile.rows;
+  const int64_t group = task / across / down;
+  double sums[kLargestDots] = {};
+  for (int64_t image = 0; image < g.batch; ++image) {
+    const int64_t which = image * g.groups + group;
+    tile.run(sums, heads + (which * rows_ + row) * length_, length_, images + which * image_.size(),
+             lines_.data() + first, mask_.data(), length_);
+  }
+  for (int64_t r = 0; r < std::min(tile.rows, g.filters - row); ++r) {
+    double* line = to + (group * g.filters + row + r) * g.window() + first;
+    for (int64_t c = 0; c < std::min(tile.columns, g.window() - first); ++c)
+      line[c] = add ? line[c] + sums[r * tile.columns + c] : sums[r * tile.columns + c];
+  }
+}
+
+}  // namespace mx::cpu

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convolution/window_operands.hpp"
+
+#include <algorithm>
+
+namespace mx::cpu {
+
+void TransposedFilters::pack(double* panel, int64_t width, int64_t first, int64_t lines, int64_t begin,
+                             int64_t depth) const {
+  const bool last = geometry_.channels_last;
+  const int64_t taps = gather_.n_taps(), filters = geometry_.filters;
+  const int64_t line_step = last ? 1 : geometry_.taps(), tap_step = last ? geometry_.channels : 1;
+  for (int64_t k = 0; k < depth; ++k, panel += width) {
+    const int64_t q = begin + k, filter = last ? q % filters : q / taps, tap = last ? q / filters : q % taps;
+    const double* from = weight_ + filter * geometry_.window() + first * line_step +
+                         gather_.tap_index[static_cast<size_t>(tap)] * tap_step;
+    for (int64_t i = 0; i < lines; ++i) panel[i] = from[i * line_step];
+    std::fill(panel + lines, panel + width, 0.0);
+  }
+}
+
+void Scattered::put(int64_t row, int64_t column, const double* sums, int64_t n, bool first) const {
+  const bool add = add_ || !first;
+  const double* bias = first ? bias_ : nullptr;
+  if (geometry_.channels_last) {
+    double* to = data_ + place(row) * steps_.position + column;
+    for (int64_t j = 0; j < n; ++j) {
+      const double x = sums[j] + (bias != nullptr ? bias[column + j] : 0);
+      to[j] = add ? to[j] + x : x;
+    }
+    return;
+  }
+  const double start = bias != nullptr ? bias[row] : 0;
+  const int64_t width = gather_.axes[2].positions, step = gather_.step[2];
+  for (int64_t j = 0; j < n;) {
+    const int64_t end = std::min(n, j + width - (column + j) % width);
+    double* to = data_ + row * steps_.channel + place(column + j);
+    for (; j < end; ++j, to += step) *to = add ? *to + sums[j] + start : sums[j] + start;
+  }
+}
+
+int64_t Scattered::place(int64_t position) const {
+  const int64_t x = position % gather_.axes[2].positions, row = position / gather_.axes[2].positions;
+  const int64_t at[3] = {row / gather_.axes[1].positions, row % gather_.axes[1].positions, x};
+  int64_t found = 0;
+  for (size_t i = 0; i < 3; ++i)
+    found = found * geometry_.axes[i].large + gather_.first[i] + at[i] * gather_.step[i];
+  return found;
+}
+
+GroupResult::GroupResult(const ConvolutionGeometry& g, const Gather& gather, bool to_large,
+                         const ConvolutionResult& result, int64_t image, int64_t group)
+    : dense_(gather.step == std::array<int64_t, 3>{1, 1, 1}), steps_(to_large ? g.large() : g.small()),
+      data_(result.to + image * steps_.image + group * steps_.group),
+      bias_(result.bias == nullptr ? nullptr : result.bias + group * (to_large ? g.channels : g.filters)),
+      scattered_(g, gather, steps_, data_, result.add, bias_),
+      rows_(data_, g.channels_last ? steps_.position : steps_.channel, result.add, g.channels_last ? nullptr : bias_,
+            g.channels_last ? bias_ : nullptr) {}
+
+}  // namespace mx::cpu
