@@ -121,13 +121,12 @@ void FlatSchedule::number_values(const py::iterable& kept) {
   }
   uint32_t next = 0;
   for (uint32_t i = 0; i < n; ++i) {
-    py::object name;
+    const py::str name(attribute(graph_->node(i), "name"));
     for (uint32_t o = graph_->first_output(i); o < graph_->first_output(i + 1); ++o) {
       if (!counts[o]) continue;
-      if (!name) name = attribute(graph_->node(i), "name");
       const py::int_ number(next);
-      PyObject* output = PyTuple_GET_ITEM(outputs[graph_->kind(i)].ptr(), o - graph_->first_output(i));
-      PyObject* text = PyUnicode_FromFormat("%U_%U", name.ptr(), output);
+      const py::str output(py::handle(PyTuple_GET_ITEM(outputs[graph_->kind(i)].ptr(), o - graph_->first_output(i))));
+      PyObject* text = PyUnicode_FromFormat("%U_%U", name.ptr(), output.ptr());
       if (text == nullptr) throw py::error_already_set();
       names_[number] = py::reinterpret_steal<py::str>(text);
       numbers_[graph_->entry(o)] = number;
