@@ -167,6 +167,26 @@ def step(n):
 """,
         60, 40, 5000,
     ),
+    "failures": (
+        """
+class Broken(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux): raise ZeroDivisionError("soak")
+@mx.operator.register("broken")
+class BrokenProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes): return Broken()
+def step(n):
+    for fails in (lambda: mx.nd.Custom(mx.nd.ones((n % 9 + 1,)), op_type="broken").wait_to_read(),
+                  lambda: (mx.nd.linalg.potrf(-mx.nd.ones((n % 9 + 1,) * 2)) + 1).wait_to_read(),
+                  lambda: mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((2, 3))),
+                  lambda: net.infer_shape(data=(1, 2))):
+        try: fails()
+        except (mx.MXNetError, ZeroDivisionError): pass
+        else: raise SystemExit("nothing failed")
+""",
+        90,
+        90,
+        9_990,
+    ),
 }  # fmt: skip
 
 

@@ -11,7 +11,6 @@ Poison* FailureLedger::enter(FailureRef failure, const char* name, const char* o
   name_failure(failure.get(), name, origin);
   try {
     auto* poison = new Poison(std::move(failure), generation_.load(std::memory_order_relaxed));
-    if (kept_.size() >= kKept) forget_delivered();
     if (kept_.size() < kKept) {
       try {
         kept_.push_back(poison);
@@ -29,18 +28,19 @@ Poison* FailureLedger::enter(FailureRef failure, const char* name, const char* o
   }
 }
 
-void FailureLedger::forget_delivered() {
-  auto seen = [](Poison* poison) {
-    if (!poison->delivered.load(std::memory_order_acquire)) return false;
-    release(poison);
-    return true;
-  };
-  kept_.erase(std::remove_if(kept_.begin(), kept_.end(), seen), kept_.end());
+void FailureLedger::forget(Poison* poison) noexcept {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto found = std::find(kept_.begin(), kept_.end(), poison);
+  if (found == kept_.end()) return;
+  kept_.erase(found);
+  lock.unlock();
+  release(poison);
 }
 
 FailureRef FailureLedger::deliver(Poison* poison) noexcept {
   const bool first =
       active(poison) && !poison->delivered.exchange(true, std::memory_order_acq_rel);
+  if (first) forget(poison);
   return first || (poison != nullptr && (sticky_ || poison->lasting)) ? poison->failure : FailureRef();
 }
 

@@ -76,7 +76,7 @@ class FailureLedger {
  private:
   static constexpr size_t kKept = 1024;  // failures kept with their text; the others are counted
 
-  void forget_delivered();
+  void forget(Poison* poison) noexcept;
 
   const bool sticky_;
   mutable std::mutex mutex_;

@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -129,23 +131,103 @@ inline void release_python(mx_failure* f) noexcept {
 
 }  // namespace detail
 
+// Exceptions that have been raised and that their failures keep. The frames that such an exception has passed may hold
+// the arrays that its failure marks: a circle that Python's collector does not see. A traceback that nobody but this
+// and the failure can reach is dropped at the next failure. GIL held.
+class RaisedExceptions {
+ public:
+  static RaisedExceptions& instance() {
+    static auto* raised = new RaisedExceptions;  // leaked: failures may outlive static destruction
+    return *raised;
+  }
+  void add(PyObject* error) noexcept {
+    drop_unreachable();
+    if (std::find(kept_.begin(), kept_.end(), error) != kept_.end()) return;
+    if (kept_.size() == kMost) {
+      Py_DECREF(kept_.front());
+      kept_.erase(kept_.begin());
+    }
+    try {
+      kept_.push_back(error);
+    } catch (...) {
+      return;  // the circle stays rather than that this fails
+    }
+    Py_INCREF(error);
+  }
+
+ private:
+  static constexpr size_t kMost = 64;  // of those that others hold, too
+
+  void drop_unreachable() noexcept {
+    for (size_t i = 0; i < kept_.size();) {
+      PyObject* error = kept_[i];
+      if (Py_REFCNT(error) > 2) {
+        ++i;
+        continue;
+      }
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));  // before any code of Python runs
+      PyException_SetTraceback(error, Py_None);
+      Py_DECREF(error);
+      i = 0;
+    }
+  }
+  std::vector<PyObject*> kept_;  // Owns
+};
+
+namespace detail {
+
+// Local variables of calls that have ended: a kernel's hold the memory that its failure marks.
+inline void clear_frames(PyObject* error) noexcept {
+  PyObject *type = nullptr, *handled = nullptr, *handled_traceback = nullptr;
+  PyErr_GetExcInfo(&type, &handled, &handled_traceback);  // whose frames are the caller's
+  PyObject* at = error;
+  Py_XINCREF(at);
+  for (int depth = 0; at != nullptr && at != handled && depth < 16; ++depth) {
+    PyObject* traceback = PyException_GetTraceback(at);
+    for (auto* entry = reinterpret_cast<PyTracebackObject*>(traceback); entry != nullptr; entry = entry->tb_next) {
+      PyObject* cleared = PyObject_CallMethod(reinterpret_cast<PyObject*>(entry->tb_frame), "clear", nullptr);
+      if (cleared == nullptr) PyErr_Clear();
+      Py_XDECREF(cleared);
+    }
+    Py_XDECREF(traceback);
+    PyObject* context = PyException_GetContext(at);
+    Py_DECREF(at);
+    at = context;
+  }
+  Py_XDECREF(at);
+  Py_XDECREF(type);
+  Py_XDECREF(handled);
+  Py_XDECREF(handled_traceback);
+}
+
+inline mx_failure* failure_of(PyObject* error) noexcept {
+  if (error == nullptr) return make_failure(MX_ERROR_PYTHON, "Python exception");
+  PyObject* shown = PyObject_Str(error);
+  const char* said = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
+  PyErr_Clear();
+  mx_failure* failure = nullptr;
+  try {
+    const std::string text = std::string(Py_TYPE(error)->tp_name) + ": " + (said == nullptr ? "" : said);
+    failure = make_failure(MX_ERROR_PYTHON, text.c_str());
+  } catch (...) {
+    failure = exhausted_failure();
+  }
+  Py_XDECREF(shown);
+  return failure;
+}
+
+}  // namespace detail
+
 // Takes the current Python exception, with its traceback, into a failure.  GIL held.
 inline mx_failure* take_python_failure() noexcept {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr && value != nullptr) PyException_SetTraceback(value, traceback);
-  std::string text = "Python exception";
-  if (value != nullptr) {
-    PyObject* shown = PyObject_Str(value);
-    const char* utf8 = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
-    text = std::string(Py_TYPE(value)->tp_name) + ": " + (utf8 == nullptr ? "" : utf8);
-    Py_XDECREF(shown);
-    PyErr_Clear();
-  }
   Py_XDECREF(type);
   Py_XDECREF(traceback);
-  mx_failure* failure = make_failure(MX_ERROR_PYTHON, text.c_str());
+  if (value != nullptr) detail::clear_frames(value);
+  mx_failure* failure = detail::failure_of(value);
   if (failure->release != detail::release_native) {
     Py_XDECREF(value);
     return failure;
@@ -185,6 +267,7 @@ inline void raise_failure(const mx_failure* failure) {
   if (failure->payload_kind == MX_PAYLOAD_PYTHON && failure->payload != nullptr) {
     error = static_cast<PyObject*>(failure->payload);
     Py_INCREF(error);
+    RaisedExceptions::instance().add(error);
   } else {
     raise_status(failure->code, failure->message);
     error = take_exception();
