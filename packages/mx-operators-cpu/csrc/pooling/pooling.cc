@@ -18,13 +18,14 @@ Cost pool_cost(const Signature& s, const PoolOptions& o) {
 }
 
 // oneDNN divides an average by the whole window or by the part inside the data; windows that hang
-// over the padding at the end, and empty ones, need the loops.
+// over the padding at the end, and empty ones, need the loops.  So do windows that are mostly padding, which oneDNN goes
+// through element by element.
 bool expressible(const Dims& data, const Dims& out, const PoolOptions& o) {
   if (o.type != PoolType::max && o.type != PoolType::avg) return false;
   for (size_t i = 0; i < o.window.kernel.size(); ++i) {
     const int64_t start = (out[i + 2] - 1) * o.window.stride[i] - o.window.pad[i];
     const int64_t length = data[i + 2], k = o.window.kernel[i];
-    if (start >= length || o.window.pad[i] >= k) return false;
+    if (start >= length || o.window.pad[i] >= k || k > 2 * length + 64) return false;
     if (o.type == PoolType::avg && o.count_include_pad && start + k > length + o.window.pad[i]) return false;
   }
   return true;

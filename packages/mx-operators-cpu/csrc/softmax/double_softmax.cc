@@ -85,18 +85,20 @@ MX_CLONES(void, columns, (const double* x, double* y, int64_t length, int64_t st
     if (temperature < 0) for (int64_t i = 0; i < n; ++i) top[i] = line[i] < top[i] ? line[i] : top[i];
     else for (int64_t i = 0; i < n; ++i) top[i] = line[i] > top[i] ? line[i] : top[i];
   }
+  if (logarithm) {  // y may be x, so powers are not written
+    for (int64_t l = 0; l < length; ++l)
+      for (int64_t i = 0; i < n; ++i) sum[i] += exp64((x[l * step + i] - top[i]) / temperature);
+    for (int64_t i = 0; i < n; ++i) sum[i] = std::log(sum[i]);
+    for (int64_t l = 0; l < length; ++l)
+      for (int64_t i = 0; i < n; ++i) y[l * step + i] = (x[l * step + i] - top[i]) / temperature - sum[i];
+    return;
+  }
   for (int64_t l = 0; l < length; ++l)
     for (int64_t i = 0; i < n; ++i) {
       const double power = exp64((x[l * step + i] - top[i]) / temperature);
       y[l * step + i] = power;
       sum[i] += power;
     }
-  if (logarithm) {
-    for (int64_t i = 0; i < n; ++i) sum[i] = std::log(sum[i]);
-    for (int64_t l = 0; l < length; ++l)
-      for (int64_t i = 0; i < n; ++i) y[l * step + i] = (x[l * step + i] - top[i]) / temperature - sum[i];
-    return;
-  }
   for (int64_t i = 0; i < n; ++i) sum[i] = 1 / sum[i];
   for (int64_t l = 0; l < length; ++l)
     for (int64_t i = 0; i < n; ++i) y[l * step + i] *= sum[i];

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mx_core import operators
+
 KINDS = [{"pool_type": "max"}, {"pool_type": "avg"}, {"pool_type": "avg", "count_include_pad": False},
          {"pool_type": "sum"}, {"pool_type": "lp", "p_value": 1}, {"pool_type": "lp", "p_value": 2},
          {"pool_type": "lp", "p_value": 3}]  # fmt: skip
@@ -72,3 +74,18 @@ def test_the_first_maximum_gets_the_gradient() -> None:
 )
 def test_channels_last(kind: dict, window: dict) -> None:
     plans.verify("Pooling", kind | window | {"layout": "NHWC"}, [_data((2, 7, 8, 5))])
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_a_window_that_is_mostly_padding_takes_no_longer(kind: str) -> None:
+    op = operators.get("Pooling")
+    p = op.Param.parse({"kernel": (2**30, 2), "pad": (2**29, 0), "pool_type": kind})
+    data = _data((1, 1, 4, 4))
+    result = np.empty((1, 1, 5, 3), np.float32)
+    plans.run(plans.prepare(op, p, [data], [result]), [data], [result])
+    if kind == "max":
+        np.testing.assert_array_equal(
+            result[0, 0, 2], np.maximum(data[0, 0, :, :-1], data[0, 0, :, 1:]).max(0)
+        )
+    else:
+        assert np.abs(result).max() < 1e-8

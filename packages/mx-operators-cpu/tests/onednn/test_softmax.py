@@ -19,13 +19,19 @@ def test_softmax(rng: np.random.Generator, name: str, shape: tuple[int, ...], ax
     plans.verify(name, {"axis": axis, **attrs}, [data])
 
 
-def test_softmax_in_place(rng: np.random.Generator) -> None:
-    op = operators.get("softmax")
-    p = op.Param.parse({"temperature": 0.5})
-    data = rng.standard_normal((5, 33)).astype(np.float32)
-    (expected,) = op.reference(p, [data], None)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("temperature", [None, 0.5, -1.5])
+def test_softmax_in_place(
+    rng: np.random.Generator, name: str, kind: type, axis: int, temperature: float | None
+) -> None:
+    op = operators.get(name)
+    p = op.Param.parse({"axis": axis} if temperature is None else {"axis": axis, "temperature": temperature})
+    data = rng.standard_normal((5, 70, 3)).astype(kind)
+    (expected,) = op.reference(p, [data.copy()], None)
     plans.run(plans.prepare(op, p, [data], [data]), [data], [data], [plans.INPLACE])
-    np.testing.assert_allclose(data, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(data, expected, rtol=1e-5, atol=1e-5 if kind is np.float32 else 1e-12)
 
 
 def test_large_values_do_not_overflow() -> None:
