@@ -175,9 +175,31 @@ def test_files_of_another_kind(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_that_are_not_there(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=re.escape(name)):
+    with pytest.raises(
+        errors.MissingFileError, match=re.escape(name)
+    ):  # an MXNetError and a FileNotFoundError
         FILES[name][1](str(tmp_path / name))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: mx.model.load_checkpoint(path, 3),
+        lambda path: mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1),
+        lambda path: mx.io.MNISTIter(image=path, label=path, batch_size=1),
+        lambda path: mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 4, 4), batch_size=1),
+        lambda path: mx.image.imread(path),
+        lambda path: mx.image.ImageIter(1, (3, 4, 4), path_imgrec=path),
+        lambda path: mx.recordio.MXIndexedRecordIO(path, path, "r"),
+    ],
+)
+def test_a_missing_file_is_one_error_of_mxnet_and_of_python(
+    read: Callable[[str], Any], tmp_path: Path
+) -> None:
+    with pytest.raises(mx.MXNetError, match="nothing") as caught:
+        read(str(tmp_path / "nothing"))
+    assert isinstance(caught.value, FileNotFoundError)
 
 
 @pytest.mark.parametrize("missing", ["folder/w.params", "folder/net-symbol.json", "folder/data.rec"])

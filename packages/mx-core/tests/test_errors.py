@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from mx_core import errors
+from mx_core import errors, files
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,12 @@ def test_unknown_codes_and_foreign_exceptions():
     assert errors.status_of(KeyError("x")) == 10
     assert errors.status_of(errors.PluginError("x")) == 1
     assert errors.status_of(errors.SettingError("x")) == 4
+
+
+def test_a_missing_file_is_an_error_of_ours_and_of_python(tmp_path):
+    path = tmp_path / "net-0001.params"
+    with pytest.raises(errors.MXNetError) as caught:
+        files.read_bytes(path)
+    error = caught.value
+    assert isinstance(error, FileNotFoundError) and error.errno == 2 and error.filename == str(path)
+    assert str(path) in str(error)

@@ -20,7 +20,7 @@ def test_integer(monkeypatch: pytest.MonkeyPatch, text: str, value: int) -> None
     assert integer("MX_TEST_SETTING", 7) == value
 
 
-@pytest.mark.parametrize("text", ["x", "1.5", "-1", "1e3"])
+@pytest.mark.parametrize("text", ["x", "1.5", "-1", "1e3", "2147483648", "9" * 30, "9" * 5000])
 def test_what_is_no_count_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MX_TEST_SETTING", text)
     with pytest.raises(ArgumentError, match=r"\[MX_TEST_SETTING\] expected a whole number"):

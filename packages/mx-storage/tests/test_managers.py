@@ -311,6 +311,14 @@ def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             {"MX_CPU_MEM_POOL_TYPE": "Pages", "MXNET_CPU_MEM_POOL_PAGE_SIZE": "1000"},
             "[MXNET_CPU_MEM_POOL_PAGE_SIZE",
         ),
+        (
+            {"MX_CPU_MEM_POOL_TYPE": "Pages", "MXNET_CPU_MEM_POOL_PAGE_SIZE": "9" * 5000},
+            "[MXNET_CPU_MEM_POOL_PAGE_SIZE] expected a whole number up to 2147483647, got '999",
+        ),
+        (
+            {"MX_CPU_MEM_POOL_TYPE": "Round", "MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF": "4294967320"},
+            "[MXNET_CPU_MEM_POOL_ROUND_LINEAR_CUTOFF] expected a whole number up to",
+        ),
     ],
 )
 def test_a_wrong_variable_gives_no_other_pool(variables: dict[str, str], said: str) -> None:

@@ -302,3 +302,12 @@ def test_a_state_that_was_not_created_is_named(name: str) -> None:
     made = optimizer.create(name)
     with pytest.raises(ArgumentError, match="state: expected what create_state returns, got None"):
         made.update(0, nd.ones((1,)), nd.ones((1,)), None)
+
+
+def test_the_registry_of_optimizers_is_a_mapping() -> None:
+    registry = optimizer.Optimizer.opt_registry
+    assert registry["sgd"] is optimizer.SGD and registry.get("nothing") is None
+    assert "adam" in registry and "nothing" not in registry
+    assert {"sgd", "adam", "ftrl"} <= set(registry.keys()) and len(registry) == len(list(registry))
+    with pytest.raises(KeyError, match="nothing"):
+        registry["nothing"]

@@ -44,6 +44,10 @@ class FileFormatError(MXNetError, ValueError):
     """A file or byte string is truncated, corrupt or of another format."""
 
 
+class MissingFileError(FileNotFoundError, MXNetError):
+    """A file to read is not there; MXNet raises its one error, Python's programs expect theirs."""
+
+
 class PluginError(MXNetError):
     """A plug-in declares something wrong, or what it should have brought is missing."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mx_core import drafts
+from mx_core.errors import MissingFileError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,14 +124,24 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
                 _synchronise_folder(target.parent)
 
 
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns the FileNotFoundError of what reads `path` into a MissingFileError, which is an MXNetError, too."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingFileError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path)) from error
+
+
 def read_bytes(path: str | os.PathLike[str]) -> bytearray:
     """The content of a file, read in pieces: Ctrl-C interrupts it within 200 ms, whatever the size.
 
     Raises
     ------
+    MissingFileError  there is none; it is a FileNotFoundError and an MXNetError
     OSError, MemoryError  the file cannot be read, or does not fit; nothing is kept
     """
-    with open(path, "rb", buffering=0) as file:
+    with reading(path), open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         data = bytearray(size)
         position = 0

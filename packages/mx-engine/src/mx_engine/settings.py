@@ -10,6 +10,8 @@ from typing import TypeVar
 from mx_core.errors import SettingError
 
 T = TypeVar("T", int, float)
+#: the native parts take 32 bits
+MOST = 2**31 - 1
 
 
 def _read(name: str, default: T, parse: Callable[[str], T], kind: str) -> T:
@@ -20,8 +22,8 @@ def _read(name: str, default: T, parse: Callable[[str], T], kind: str) -> T:
         value = parse(text)
     except ValueError:
         raise SettingError(f"[{name}] expected {kind}, got {text!r}") from None
-    if value < 0:
-        raise SettingError(f"[{name}] expected {kind}, at least 0, got {text}")
+    if not 0 <= value <= MOST:
+        raise SettingError(f"[{name}] expected {kind} from 0 to {MOST}, got {text[:40]}")
     return value
 
 
@@ -31,7 +33,7 @@ def integer(name: str, default: int) -> int:
     Raises
     ------
     SettingError
-        It holds something else, or a negative number.
+        It holds something else, a negative number, or one above `MOST`.
     """
     return _read(name, default, int, "a whole number")
 

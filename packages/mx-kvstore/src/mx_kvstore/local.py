@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
-from mx_core.files import atomic_write
+from mx_core.files import atomic_write, read_bytes
 from mx_core.forks import ForkSafeLock
 from mx_kvstore.base import KVStoreBase
 from mx_kvstore.keys import Key, pairs
@@ -210,7 +209,7 @@ class KVStore(KVStoreBase):
 
     def load_optimizer_states(self, fname: str) -> None:
         """Reads what `save_optimizer_states` wrote; raises as it does."""
-        self._method("load_optimizer_states", "set_states")(Path(fname).read_bytes())
+        self._method("load_optimizer_states", "set_states")(read_bytes(fname))
 
     def _method(self, caller: str, name: str) -> Any:
         if self._updater is None:

@@ -25,6 +25,9 @@ _CHOICES = {
     "MXNET_CPU_MEM_POOL_TYPE": {"Naive": "Pages", "Round": "Round", "Unpooled": "Naive"},
 }
 
+#: the native part takes 32 bits
+MOST = 2**31 - 1
+
 #: variables of the pools of buckets
 SIZES = (
     "MXNET_CPU_MEM_POOL_PAGE_SIZE",
@@ -92,11 +95,11 @@ def integer(variable: str, default: int) -> int:
     Raises
     ------
     SettingError
-        It holds something else.
+        It holds something else, or a number above `MOST`.
     """
     text = os.environ.get(variable, "").strip()
     if not text:
         return default
-    if not text.isdecimal():
-        raise SettingError(f"[{variable}] expected a whole number, got {text!r}")
+    if not text.isdecimal() or len(text) > len(str(MOST)) or int(text) > MOST:
+        raise SettingError(f"[{variable}] expected a whole number up to {MOST}, got {text[:40]!r}")
     return int(text)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError
@@ -14,8 +14,8 @@ from mx_core.plugins.specs import resolve
 T = TypeVar("T")
 
 
-class Named(Generic[T]):
-    """A family such as optimizers: `register` a class, `create` an instance by name.
+class Named(Mapping[str, Callable[..., T]]):
+    """A family such as optimizers: `register` a class, `create` an instance by name; a mapping from name to class.
 
     Names are not case sensitive. What plug-ins bring through `mx_register_<kind>` is found too.
 
@@ -48,10 +48,22 @@ class Named(Generic[T]):
             if spelling in registry:
                 made: Callable[..., T] = resolve(registry.get(spelling).value.make)
                 return made
-        known = {*self._own, *registry.names()}
+        known = set(self)
         close = difflib.get_close_matches(wanted, known, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ArgumentError(f"unknown {self.what} {name!r}; known: {', '.join(sorted(known))}.{hint}")
+
+    def __getitem__(self, name: str) -> Callable[..., T]:
+        try:
+            return self.find(name)
+        except ArgumentError as error:
+            raise KeyError(name) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._own, *plugins.registry(self.kind).names()}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def create(self, name: str | T, /, *args: Any, **kwargs: Any) -> T:
         """An instance by name; an instance is returned as it is."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mx_core.errors import FileFormatError
+from mx_core.files import read_bytes
 from mx_io import codecs
 from mx_io.arrays import to_ndarray, to_numpy
 from mx_io.image import geometry
@@ -57,7 +57,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = True) -> NDArray:
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool | int = True) -> NDArray:
     """Read and decode an image file; parameters as for `imdecode`."""
     try:
-        return imdecode(Path(filename).read_bytes(), flag, to_rgb)
+        return imdecode(read_bytes(filename), flag, to_rgb)
     except FileFormatError as error:
         raise FileFormatError(f"[imread] {os.fspath(filename)}: {error}") from error
 

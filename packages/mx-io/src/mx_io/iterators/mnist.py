@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.files import read_bytes
 from mx_core.operator import Params, opt
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
@@ -69,7 +69,7 @@ class MNISTIter(TableIter):
 
 def read_idx(path: str, axes: int) -> npt.NDArray[np.uint8]:
     """Bytes of a file in MNIST's format: magic 0x0800 + axes, one big-endian length an axis, the values."""
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     head = 4 * (1 + axes)
     if len(content) < head:
         raise FileFormatError(f"[MNISTIter] {path}: expected a head of {head} bytes, got {len(content)}")
