@@ -11,9 +11,6 @@
 namespace mx::symbol {
 namespace {
 
-// In place of a segment: the barrier of a part, which does nothing.
-constexpr uint32_t kBarrier = UINT32_MAX;
-
 // Sorted, each once, without those of another such list.
 std::vector<mx_variable*> distinct(std::vector<mx_variable*> list,
                                    const std::vector<mx_variable*>& without = {}) {
@@ -27,17 +24,20 @@ std::vector<mx_variable*> distinct(std::vector<mx_variable*> list,
 
 }  // namespace
 
-// One push of one segment; used again and again, so that a push allocates nothing.
+// One push of a segment, of a whole part, or of a barrier, which has no segments; used again and again, so that a
+// push allocates nothing.
 struct Binding::Job {
   std::shared_ptr<Binding> binding;  // while it is pending
-  uint32_t segment = 0;
-  uint64_t random_key = 0;
-  uint64_t random_offset = 0;
+  uint32_t first = 0;                // segment
+  std::vector<Random> random;        // per segment
 
   static mx_failure* run(void* argument, const mx_run_context* context) {
     const auto* job = static_cast<const Job*>(argument);
-    if (job->segment == kBarrier) return nullptr;
-    return job->binding->run_segment(*job, *context);
+    for (uint32_t i = 0; i < job->random.size(); ++i) {
+      mx_failure* failure = job->binding->run_segment(job->first + i, job->random[i], *context);
+      if (failure != nullptr) return failure;
+    }
+    return nullptr;
   }
   static void destroy(void* argument) {
     std::unique_ptr<Job> job(static_cast<Job*>(argument));
@@ -81,7 +81,11 @@ Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_ar
   segments_.reserve(program_->segments().size());
   for (const Segment& segment : program_->segments()) bind_segment(segment);
   if (!done_.empty()) bind_barriers();
-  stripes_ = PushLocks::of(variables(arena_numbers()));
+  if (engine->is_naive(engine->self) != 0) {
+    bind_whole();
+  } else {
+    stripes_ = PushLocks::of(handed_over());
+  }
   const mx_invoke_api* invoke = program_->tables().invoke;
   for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
 }
@@ -170,13 +174,53 @@ void Binding::bind_barriers() {
   }
 }
 
+// Where segments of a part hand values to each other.  Bindings with one memo share the arrays of prepared nodes.
+std::vector<mx_variable*> Binding::handed_over() const {
+  std::vector<mx_variable*> list = variables(arena_numbers());
+  for (const Segment& segment : program_->segments()) {
+    if (!segment.prepared) continue;
+    const std::vector<mx_variable*> kept = variables(segment.writes);
+    list.insert(list.end(), kept.begin(), kept.end());
+  }
+  return list;
+}
+
+// A naive engine runs at the push what it gets, which may push in turn: a lock around the pushes of a part would be
+// held while foreign code runs.  So a part is one operation, and the engine keeps others out.  Not where a kernel in
+// Python follows one on an accelerator, whose end the engine awaits between two operations only.
+void Binding::bind_whole() {
+  const std::vector<Segment>& segments = program_->segments();
+  const auto python = [](const Segment& segment) { return segment.python; };
+  if (!mx_on_host(program_->context()) && std::any_of(segments.begin(), segments.end(), python)) return;
+  for (size_t k = 0; k < program_->parts().size(); ++k) {
+    const Part& part = program_->parts()[k];
+    std::vector<mx_variable*> writes, reads;
+    const auto add = [](std::vector<mx_variable*>& all, const std::vector<mx_variable*>& some) {
+      all.insert(all.end(), some.begin(), some.end());
+    };
+    if (!barriers_.empty()) {
+      add(writes, barriers_[k].writes);
+      add(reads, barriers_[k].reads);
+    }
+    for (uint32_t i = part.begin; i < part.end; ++i) {
+      add(writes, segments_[i].writes);
+      add(reads, segments_[i].reads);
+    }
+    Bound bound;
+    bound.writes = distinct(std::move(writes));
+    bound.reads = distinct(std::move(reads), bound.writes);
+    whole_.push_back(std::move(bound));
+  }
+}
+
 void Binding::push(uint32_t part, int32_t priority) {
   const Part& range = program_->part(part);
-  const mx_engine_api* engine = program_->tables().engine;
-  // Also of one segment: it may not come between two of another part.  A naive engine runs what it gets, which may
-  // push in turn.
-  const bool shared = engine->is_naive(engine->self) == 0;
-  const PushLocks::Held alone = shared ? PushLocks::hold(stripes_) : PushLocks::Held(nullptr);
+  if (!whole_.empty()) {
+    push_whole(part, priority);
+    return;
+  }
+  // Also of one segment: it may not come between two of another part.
+  const PushLocks::Held alone = PushLocks::hold(stripes_);
   if (!barriers_.empty()) push_barrier(part, priority);
   Random random = reserve(range.random_blocks);
   for (uint32_t i = range.begin; i < range.end; ++i) {
@@ -190,8 +234,25 @@ void Binding::push_barrier(uint32_t part, int32_t priority) {
   const Bound& bound = barriers_[part];
   if (bound.writes.empty()) return;  // no arena
   std::unique_ptr<Job> job = take_job();
-  job->segment = kBarrier;
+  job->random.clear();
   submit(bound, std::move(job), MX_PUSH_INLINE, priority);
+}
+
+void Binding::push_whole(uint32_t part, int32_t priority) {
+  if (whole_[part].writes.empty()) return;  // nobody would see what it computes
+  const Part& range = program_->part(part);
+  std::unique_ptr<Job> job = take_job();
+  job->first = range.begin;
+  job->random.clear();
+  Random random = reserve(range.random_blocks);
+  bool python = false;
+  for (uint32_t i = range.begin; i < range.end; ++i) {
+    const Segment& segment = program_->segments()[i];
+    if (segment.branch == kNoBranch) random = reserve(segment.random_blocks);
+    job->random.push_back(random);
+    python = python || segment.python;
+  }
+  submit(whole_[part], std::move(job), python ? MX_PUSH_PYTHON : 0, priority);
 }
 
 Binding::Random Binding::reserve(uint64_t blocks) const {
@@ -208,9 +269,8 @@ void Binding::push_segment(uint32_t index, int32_t priority, Random random) {
   const Bound& bound = segments_[index];
   if (bound.writes.empty()) return;  // nobody would see what it computes
   std::unique_ptr<Job> job = take_job();
-  job->segment = index;
-  job->random_key = random.key;
-  job->random_offset = random.offset;
+  job->first = index;
+  job->random.assign(1, random);
   const bool runs_inline = segment.microseconds < kInlineMicroseconds;
   const bool alone = segment.branch == kNoBranch || program_->branches()[segment.branch].threads == 0;
   const uint32_t heavy = alone ? MX_PUSH_PARALLEL : 0;
@@ -271,24 +331,25 @@ void Binding::locate(uint32_t index) {
   }
 }
 
-mx_failure* Binding::run_segment(const Job& job, const mx_run_context& context) {
-  mx_failure* failure = failing([&] { locate(job.segment); });
+mx_failure* Binding::run_segment(uint32_t index, Random random, const mx_run_context& context) {
+  if (segments_[index].writes.empty()) return nullptr;
+  mx_failure* failure = failing([&] { locate(index); });
   if (failure != nullptr) return failure;
-  if (!program_->segments()[job.segment].prepared) return run_nodes(job, context);
-  if (is_current(job.segment)) return nullptr;
-  const bool first = job.segment == 0 || !program_->segments()[job.segment - 1].prepared;
+  if (!program_->segments()[index].prepared) return run_nodes(index, random, context);
+  if (is_current(index)) return nullptr;
+  const bool first = index == 0 || !program_->segments()[index - 1].prepared;
   if (first) forget_prepared();
-  failure = run_nodes(job, context);
+  failure = run_nodes(index, random, context);
   if (failure != nullptr) {
     forget_prepared();
     return failure;
   }
-  return failing([&] { remember(job.segment); });
+  return failing([&] { remember(index); });
 }
 
-mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
+mx_failure* Binding::run_nodes(uint32_t index, Random random, const mx_run_context& given) {
   const mx_invoke_api* invoke = program_->tables().invoke;
-  const Segment& segment = program_->segments()[job.segment];
+  const Segment& segment = program_->segments()[index];
   mx_run_context context{};
   std::memcpy(&context, &given, std::min<size_t>(given.size, sizeof context));
   context.size = sizeof context;
@@ -301,8 +362,8 @@ mx_failure* Binding::run_nodes(const Job& job, const mx_run_context& given) {
         invoke->self, node.call, &context, step.inputs.data(),
         static_cast<uint32_t>(step.inputs.size()), step.outputs.data(), node.req.data(),
         static_cast<uint32_t>(step.outputs.size()), node.scalars.data(),
-        static_cast<uint32_t>(node.scalars.size()), node.is_train ? 1 : 0, job.random_key,
-        job.random_offset + program_->random_before(i));
+        static_cast<uint32_t>(node.scalars.size()), node.is_train ? 1 : 0, random.key,
+        random.offset + program_->random_before(i));
     if (failure != nullptr) {
       span.fail();
       return named(failure, node);

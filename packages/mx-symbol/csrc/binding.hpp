@@ -24,9 +24,10 @@ class Binding : public std::enable_shared_from_this<Binding> {
   ~Binding();
 
   // Pushes a part to the engine, an operation per segment.  Of a program with branches the first operation
-  // takes the arenas, so that what other programs left there is over.  No other part on the same arena comes
-  // between its operations.  Never blocks but for such a push of another thread, and under a naive engine,
-  // whose failure is thrown as FailureError.  Throws Error.
+  // takes the arenas, so that what other programs left there is over.  No other part on the same arena, or of the
+  // same prepared nodes, comes between its operations.  Never blocks but for such a push of another thread, and
+  // under a naive engine, whose failure is thrown as FailureError and for which a part is one operation.
+  // Throws Error.
   void push(uint32_t part, int32_t priority);
 
  private:
@@ -35,7 +36,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
     uint32_t array;
     void* address;
   };
-  struct Bound {  // a segment, or the barrier of a part
+  struct Bound {  // a segment, a part, or its barrier
     std::vector<mx_variable*> reads;
     std::vector<mx_variable*> writes;
     std::vector<Memory> memory;
@@ -52,6 +53,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   void bind_segment(const Segment& segment);
   std::vector<uint32_t> arena_numbers() const;
   void bind_barriers();
+  void bind_whole();
+  std::vector<mx_variable*> handed_over() const;
   mx_tensor describe(uint32_t slot) const;
   // Random numbers that were reserved.
   struct Random {
@@ -61,6 +64,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   Random reserve(uint64_t blocks) const;
   void push_segment(uint32_t index, int32_t priority, Random random);
   void push_barrier(uint32_t part, int32_t priority);
+  void push_whole(uint32_t part, int32_t priority);
   void submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority);
   void locate(uint32_t index);
   Memo::Stamp stamp(uint32_t segment, size_t position) const;
@@ -68,8 +72,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   bool has_current_stamps(uint32_t segment) const;
   void forget_prepared();
   void remember(uint32_t segment);
-  mx_failure* run_nodes(const Job& job, const mx_run_context& context);
-  mx_failure* run_segment(const Job& job, const mx_run_context& context);
+  mx_failure* run_nodes(uint32_t segment, Random random, const mx_run_context& context);
+  mx_failure* run_segment(uint32_t segment, Random random, const mx_run_context& context);
   mx_failure* named(mx_failure* failure, const Node& node) const noexcept;
 
   std::shared_ptr<const Program> program_;
@@ -77,7 +81,8 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::shared_ptr<Memo> memo_;
   std::vector<mx_variable*> done_;  // per branch, written when it has run; owned
   std::vector<Bound> barriers_;      // per part, if there are branches
-  PushLocks::Stripes stripes_;        // of the arenas
+  std::vector<Bound> whole_;          // per part, under a naive engine
+  PushLocks::Stripes stripes_;        // of what segments hand over in
   // A segment's memory and steps are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;

@@ -30,11 +30,11 @@ PushLocks::Held::~Held() {
   for (const uint32_t stripe : *stripes_) Table::get().mutexes[stripe].unlock();
 }
 
-PushLocks::Stripes PushLocks::of(const std::vector<mx_variable*>& arenas) {
+PushLocks::Stripes PushLocks::of(const std::vector<mx_variable*>& memory) {
   Stripes stripes;
-  for (const mx_variable* arena : arenas) {
+  for (const mx_variable* variable : memory) {
     // Variables are aligned, so the lowest bits of their addresses tell nothing.
-    stripes.push_back(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(arena) / 64 % kStripes));
+    stripes.push_back(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(variable) / 64 % kStripes));
   }
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());

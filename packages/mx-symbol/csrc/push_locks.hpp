@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who pushes to an arena: between the first and the last operation of a part nobody else may push one that
-// uses the same arena, or it would overwrite what the part's operations hand to each other there.
+// Who pushes to an arena, or to arrays of prepared nodes: between the first and the last operation of a part nobody
+// else may push one that uses the same, or it would overwrite what the part's operations hand to each other there.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace mx::symbol {
 
-// Mutexes that arenas share by the hash of their variables, so that pushes on different arenas seldom meet.
+// Mutexes that such memory shares by the hash of its variables, so that pushes on different memory seldom meet.
 class PushLocks {
  public:
   static constexpr size_t kStripes = 64;
@@ -31,7 +31,7 @@ class PushLocks {
     const Stripes* stripes_;
   };
 
-  static Stripes of(const std::vector<mx_variable*>& arenas);
+  static Stripes of(const std::vector<mx_variable*>& memory);
   // Locks in the order of the stripes, which keeps threads from waiting in a circle.
   static Held hold(const Stripes& stripes);
 };

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols as functions on arrays, with autograd through them."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,27 @@ def test_shapes_that_depend_on_values():
         total.backward()
         np.testing.assert_array_equal(rows.grad.asnumpy(), 18 * rows.asnumpy() * np.array(wanted)[:, None])
     assert states[0].asnumpy() == [(0 * 0.5 + 6 * 0.5) * 0.5 + 6 * 0.5]
+
+
+def test_threads_with_weights_of_their_own_share_one_packed_copy():
+    op = CachedOp(sym.FullyConnected(sym.Variable("x"), num_hidden=64, no_bias=True, name="fc"))
+    x, weights = nd.ones((16, 64)), [nd.full((64, 64), value) for value in (1.0, 2.0)]
+    wrong, over = [], threading.Event()
+
+    def call(weight):
+        expected = weight.asnumpy()[0, 0] * 64
+        wrong.extend(y for y in [op(x, weight) for _ in range(400)] if (y.asnumpy() != expected).any())
+
+    def wait():  # while somebody waits, pushes are held back
+        while not over.is_set():
+            nd.waitall()
+
+    callers = [threading.Thread(target=call, args=(weight,)) for weight in weights]
+    waiting = threading.Thread(target=wait)
+    for thread in (waiting, *callers):
+        thread.start()
+    for thread in callers:
+        thread.join()
+    over.set()
+    waiting.join()
+    assert not wrong

@@ -122,11 +122,11 @@ class CachedOp:
                 results = self._partitions(dict(zip(self._names, args, strict=True)))
             return results[0] if len(results) == 1 else results
         recorded = tuple([x._recorded for x in args]) if autograd.is_recording() else self._unrecorded
-        signature = self._signature(args, recorded)
+        signature, memory = self._ready(args, recorded)
         if any(recorded):
             outputs = _Recorded(self, signature)(*args)
         else:
-            outputs = signature.run(args, self._arena(signature.context))
+            outputs = signature.run(args, memory)
         results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
         return results[0] if len(results) == 1 else results
 
@@ -139,14 +139,16 @@ class CachedOp:
                 found = self._gradients[key] = _Gradients(self._heads, key)
             return found
 
-    def _arena(self, context: Context) -> Arena:
-        found = self._arenas.get(context)
-        if found is None:
-            with self._lock:
-                found = self._arenas.setdefault(context, Arena(context))
-        return found
+    def _reserved(self, signature: _Signature) -> NDArray | None:
+        arena = self._arenas.get(signature.context)
+        if arena is None:
+            arena = self._arenas[signature.context] = Arena(signature.context)
+        return arena.reserve(signature.compiled.arena_bytes)
 
-    def _signature(self, args: Sequence[NDArray], recorded: tuple[bool, ...]) -> _Signature:
+    def _ready(
+        self, args: Sequence[NDArray], recorded: tuple[bool, ...]
+    ) -> tuple[_Signature, NDArray | None]:
+        """What is compiled for a call, and memory for its intermediate values; a recorded one has its own."""
         is_train = autograd.is_training()
         context = args[0].context if args else current_context()
         codes = tuple([x._dtype_code for x in args])
@@ -158,7 +160,7 @@ class CachedOp:
             self._signatures[key] = found
             while len(self._signatures) > CACHE_SIZE:
                 del self._signatures[next(iter(self._signatures))]
-            return found
+            return found, None if any(recorded) else self._reserved(found)
 
     @collector_paused()
     def _compile(
@@ -245,9 +247,9 @@ class _Signature:
                 table[entry] = self.new(entry)
         return table
 
-    def run(self, args: Sequence[NDArray], arena: Arena) -> list[NDArray]:
+    def run(self, args: Sequence[NDArray], memory: NDArray | None) -> list[NDArray]:
         arrays = self.arrays(args)
-        self.compiled.bind(arrays, arena.reserve(self.compiled.arena_bytes), self.memo).push(0)
+        self.compiled.bind(arrays, memory, self.memo).push(0)
         return [arrays[head] for head in self.graph.heads]
 
 
