@@ -110,3 +110,35 @@ def test_without_eps_nothing_is_folded():
         executor.aux_dict["bn_moving_var"][0:1] = 0
     np.testing.assert_array_equal(folded.forward()[0].asnumpy(), plain.forward()[0].asnumpy())
     assert "BatchNorm" in [n.op.name for n in folded.nodes(False)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mean"),
+    [
+        ("float32", 1e3),
+        ("float32", 1e5),
+        ("float32", 1e7),
+        ("float16", 1e3),
+        ("bfloat16", 1e3),
+        ("bfloat16", 1e7),
+    ],
+)
+@pytest.mark.parametrize("fix_gamma", [False, True])
+def test_digits_stay_where_the_mean_is_far_from_zero(dtype, mean, fix_gamma):
+    net = sym.BatchNorm(sym.Variable("data", dtype=dtype), fix_gamma=fix_gamma, eps=1e-5, name="bn")
+    executor = filled(net.simple_bind(grad_req="null", data=(64, 5)))
+    noise = np.random.default_rng(1).standard_normal((64, 5))
+    executor.arg_dict["data"][:] = mean + noise * (1 if dtype == "float32" else mean / 100)
+    executor.aux_dict["bn_moving_mean"][:] = mean * 1.001
+    arrays = [*executor.arg_dict.values(), *executor.aux_dict.values()]
+    direct = nd.BatchNorm(*arrays, fix_gamma=fix_gamma, eps=1e-5).astype("float32").asnumpy()
+    found = executor.forward()[0].astype("float32").asnumpy()
+    rtol = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    np.testing.assert_allclose(found, direct, rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_one_kernel_applies_a_norm_and_its_neighbours(dtype):
+    x = sym.BatchNorm(sym.tanh(sym.Variable("data", dtype=dtype)), fix_gamma=False, name="bn")
+    executor = sym.exp(x).simple_bind(data=(2, 3, 4, 5))
+    assert [n.op.name for n in executor.nodes(False) if PREPARED not in n.attrs] == ["_fused"]

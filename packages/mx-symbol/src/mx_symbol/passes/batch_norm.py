@@ -3,15 +3,14 @@
 
 Behind a convolution or a fully connected layer they are folded into its weight and bias (Jacob et al.,
 Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018,
-section 3.2); elsewhere they become two elementwise operators, which fuse with their neighbours. Scale,
-shift and folded weights are prepared: computed again only when a parameter was written. With an eps of 0
-nothing is folded: where a variance is 0 the scale is infinite, and products with it are not what the operator
-computes.
+section 3.2); elsewhere they become elementwise operators, which fuse with their neighbours. Scale, shift and
+folded weights are prepared: computed again only when a parameter was written. With an eps of 0 nothing is
+folded: where a variance is 0 the scale is infinite, and products with it are not what the operator computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mx_core import dtypes
@@ -56,18 +55,26 @@ def _affine(graph: Graph, node: Node, bias: Sequence[Entry] = ()) -> tuple[Entry
 
 
 def _applied(graph: Graph, node: Node) -> Entry:
-    """x · scale + shift along the channel axis."""
+    """(x − mean) · scale + beta along the channel axis, computed in the type of the statistics.
+
+    beta − mean · scale as one shift would lose the digits that x and the mean have in common.
+    """
     p: Any = node.params
+    data, beta, mean = node.inputs[0], node.inputs[-3], node.inputs[-2]
     rank = len(graph.specs[Entry(node)].shape)
     shape = tuple(-1 if axis == p.axis % rank else 1 for axis in range(rank))
-    scale, shift = (
-        graph.apply(
-            "Reshape", (_as(graph, v, node.inputs[0]),), f"{node.name}_{what}", attrs=_MARK, shape=shape
-        )[0]
-        for v, what in zip(_affine(graph, node), ("scale", "shift"), strict=True)
+
+    def along(vector: Entry, what: str) -> Entry:
+        return graph.apply("Reshape", (vector,), f"{node.name}_{what}", attrs=_MARK, shape=shape)[0]
+
+    scale = _affine(graph, node)[0]
+    code = graph.specs[scale].dtype
+    (centred,) = graph.apply(
+        "broadcast_sub", (_converted(graph, data, code), along(mean, "mean")), f"{node.name}_centred"
     )
-    (scaled,) = graph.apply("broadcast_mul", (node.inputs[0], scale), f"{node.name}_scaled")
-    return graph.apply("broadcast_add", (scaled, shift), node.name)[0]
+    (scaled,) = graph.apply("broadcast_mul", (centred, along(scale, "scale")), f"{node.name}_scaled")
+    (shifted,) = graph.apply("broadcast_add", (scaled, along(beta, "beta")), node.name)
+    return _converted(graph, shifted, graph.specs[data].dtype)
 
 
 def _may_fold(graph: Graph, linear: Node, node: Node) -> bool:
@@ -106,11 +113,14 @@ def _folded(graph: Graph, linear: Node, node: Node) -> Entry:
 
 
 def _as(graph: Graph, entry: Entry, like: Entry) -> Entry:
-    """An entry in the type of another."""
-    code = graph.specs[like].dtype
+    """A parameter in the type of another entry."""
+    return _converted(graph, entry, graph.specs[like].dtype, _MARK)
+
+
+def _converted(graph: Graph, entry: Entry, code: int, attrs: Mapping[str, str] | None = None) -> Entry:
     if graph.specs[entry].dtype == code:
         return entry
-    return graph.apply("Cast", (entry,), f"{entry.name}_cast", attrs=_MARK, dtype=dtypes.name(code))[0]
+    return graph.apply("Cast", (entry,), f"{entry.name}_cast", attrs=attrs, dtype=dtypes.name(code))[0]
 
 
 def _before_cast(graph: Graph, entry: Entry, like: Entry) -> Entry:
