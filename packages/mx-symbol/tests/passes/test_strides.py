@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of pointwise convolutions move to the layer that makes what they read, and results stay."""
 
+import numpy as np
 import pytest
 
 from mx_symbol import sym
@@ -51,6 +52,27 @@ def test_steps_multiply():
 def test_results_stay(shape):
     assert_same(bottleneck(), shape, "strides")
     assert_same(bottleneck(), shape, "all")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_residuals_that_are_no_numbers_are_thinned_as_they_are(value, dtype):
+    x, residual = sym.Variable("data", dtype=dtype), sym.Variable("residual", dtype=dtype)
+    layer = sym.Convolution(x, kernel=(1, 1), num_filter=4, no_bias=True, name="in")
+    net = sym.Convolution(
+        layer + residual, kernel=(1, 1), stride=(2, 2), num_filter=4, no_bias=True, name="out"
+    )
+    shapes = {"data": (2, 4, 6, 6), "residual": (2, 4, 6, 6)}
+    given = np.ones(shapes["residual"])
+    given[:, 1, ::2, ::4] = value
+    found = []
+    for passes in ("all", "none"):
+        executor = net.simple_bind(grad_req="null", passes=passes, **shapes)
+        for name, array in executor.arg_dict.items():
+            array[:] = given if name == "residual" else 0.5
+        found.append(executor.forward()[0].astype("float64").asnumpy())
+    np.testing.assert_array_equal(*found)
+    assert not np.isfinite(found[0][:, :, :, 0::2]).any() and np.isfinite(found[0][:, :, :, 1]).all()
 
 
 def _read_elsewhere():
