@@ -6,10 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mx_core.context import cpu
 from mx_core.graph import PREPARED
 from mx_engine import profiler
 from mx_ndarray import nd
-from mx_symbol import sym
+from mx_symbol import AttrScope, sym
 
 
 def network():
@@ -137,3 +138,54 @@ def test_the_plan_of_a_training_step_behind_what_is_prepared():
     assert executor._arena.n_bytes == plan.total_bytes
     svg = plan.to_svg()
     assert "every time" in svg and "backward" in svg
+
+
+def layer_behind_a_computed_weight():
+    """A layer and its norm on one device, with a weight that another one computes."""
+    with AttrScope(ctx_group="one"):
+        weight = sym.Variable("w", shape=(32, 16, 3, 3)) * 2
+    with AttrScope(ctx_group="two"):
+        x = sym.Convolution(
+            sym.Variable("x") * 1,
+            weight,
+            kernel=(3, 3),
+            pad=(1, 1),
+            num_filter=32,
+            no_bias=True,
+            name="layer",
+        )
+        return sym.sigmoid(sym.relu(sym.BatchNorm(x, name="norm", fix_gamma=False)))
+
+
+def run_whole(executor):
+    executor.forward()
+
+
+def run_by_steps(executor):
+    step, left = 0, 1
+    while left:
+        left = executor.partial_forward(step=step)
+        step += 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("groups", "run"), [({"one": cpu(0), "two": cpu(1)}, run_whole), (None, run_by_steps)],
+    ids=["on two devices", "node by node"],
+)  # fmt: skip
+def test_prepared_nodes_of_different_parts_hand_over_what_stays(groups, run, dtype):
+    net = layer_behind_a_computed_weight()
+    given = {"x": (2, 16, 6, 6), "grad_req": "null", "type_dict": {"x": dtype, "w": dtype}}
+    plain = net.simple_bind(cpu(0), passes="none", **given)
+    cut = net.simple_bind(cpu(0), group2ctx=groups, **given)
+    assert sum(PREPARED in node.attrs for node in cut.nodes(False)) > 1
+    rng = np.random.default_rng(0)
+    names = {**cut.arg_dict, **cut.aux_dict}
+    for written in (names, (), (), ("w",), ("norm_gamma", "norm_moving_var"), ()):
+        for name in written:
+            value = np.abs(rng.normal(size=names[name].shape)) + 0.1
+            for executor in (plain, cut):
+                (executor.arg_dict if name in executor.arg_dict else executor.aux_dict)[name][:] = value
+        plain.forward()
+        run(cut)
+        np.testing.assert_allclose(cut.outputs[0].asnumpy(), plain.outputs[0].asnumpy(), rtol=2e-5)

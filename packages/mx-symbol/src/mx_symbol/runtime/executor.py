@@ -320,10 +320,10 @@ class Executor:
             return self._behind_prepacks(mode, front, rest)
         schedule = self._schedule(mode)
         made = self._of(mode)
-        if made.prepared is None:
-            made.prepared = prepared_arrays(graph, schedule, self._context)
-        arrays = self._arrays_of(graph) | made.prepared
         ends = range(1, len(schedule.nodes) + 1) if separate else None
+        if made.prepared is None:
+            made.prepared = prepared_arrays(graph, schedule, self._context, ends)
+        arrays = self._arrays_of(graph) | made.prepared
         compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 

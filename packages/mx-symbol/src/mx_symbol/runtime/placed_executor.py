@@ -183,7 +183,7 @@ class PlacedExecutor(Executor):
             (*graph.heads, *graph.grads.values()), (*partition.outputs, *partition.grads), strict=True
         )
         table.update((entry, array(whole)) for entry, whole in handed_out)
-        table.update(prepared_arrays(graph, partition.schedule, context))
+        table.update(prepared_arrays(graph, partition.schedule, context, ends))
         calls = self._calls_of.setdefault(context, Calls(context))
         compiled = Compiler(graph, partition.schedule, table, context).compile(calls, mode.is_train, ends)
         return compiled.bind(table, arena.at(context).reserve(compiled.arena_bytes))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -122,9 +123,25 @@ class Compiled:
         return self.program.bind(given, memo)
 
 
-def prepared_arrays(graph: BoundGraph, schedule: Schedule, context: Context) -> dict[Entry, NDArray]:
-    """New arrays for what prepared nodes keep."""
-    return arrays_together({entry: graph.specs[entry] for entry in schedule.prepared}, context)
+def prepared_arrays(
+    graph: BoundGraph, schedule: Schedule, context: Context, ends: Sequence[int] | None = None
+) -> dict[Entry, NDArray]:
+    """New arrays for what prepared nodes keep, and for what those of one part hand to those of another.
+
+    Parameters
+    ----------
+    ends : of the parts, as in `Compiler.compile`
+    """
+    if not schedule.prepared:
+        return {}
+    parts = (schedule.n_forward, len(schedule.nodes)) if ends is None else ends
+    part = {n: bisect_right(parts, i) for i, n in enumerate(schedule.nodes) if PREPARED in n.attrs}
+    handed = {e for node in part for e in node.inputs if e.node in part and part[e.node] != part[node]}
+    specs = {entry: graph.specs[entry] for entry in (*schedule.prepared, *handed)}
+    if not handed:
+        return arrays_together(specs, context)
+    # A prepared node looks at how often what it reads was written, and that is counted by piece of memory.
+    return {e: nd.empty(spec.shape, context, dtypes.name(spec.dtype)) for e, spec in specs.items()}
 
 
 def segment_limits(is_train: bool) -> tuple[int, int]:
