@@ -19,6 +19,7 @@ from mx_core.errors import (
     OutOfMemoryError,
     PluginError,
 )
+from mx_core.exits import exits_refused
 from mx_core.forks import first_use
 from mx_core.operator.declaration import ReferenceContext
 
@@ -256,7 +257,7 @@ def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
 def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     """What the kernel prepares, None when it declines; tells one that does not work from one that refuses."""
     try:
-        with first_use:
+        with first_use, exits_refused(f"kernel {spec.variant!r}"):
             if spec.supports is not None and not spec.supports(call):
                 return None
             return _planned(spec, call)

@@ -10,6 +10,7 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import PluginError, UnknownOperatorError
+from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
 from mx_core.operator.declaration import Operator
 from mx_core.operator.refusal import Refusal
@@ -62,7 +63,8 @@ def _load() -> dict[str, Operator[Any]]:
                     continue
                 seen.add(entry.value)
                 try:
-                    op = entry.value()
+                    with exits_refused("its constructor"):
+                        op = entry.value()
                     op.brought_by = None if entry.is_first_party else entry
                     _insert(table, op)
                 except Exception as error:

@@ -114,6 +114,9 @@ KERNELS = """
     def bad(*arguments):
         raise RuntimeError("no licence")
 
+    def leave(*arguments):
+        raise SystemExit(0)
+
     def mx_register_operators(registry):
         registry.add(Op)
 
@@ -140,6 +143,9 @@ def prepared():
         ('registry.add("twice", "cpu", "bad", bad, 100)', "RuntimeError: no licence"),
         ('registry.add("twice", "cpu", "bad", good, 100, supports=bad)', "RuntimeError: no licence"),
         ('registry.add("twice", "cpu", "bad", lambda call: 3, 100)', "made a int; expected a plan"),
+        ('registry.add("twice", "cpu", "bad", leave, 100)', "kernel 'bad' ends the program: SystemExit(0)"),
+        ('registry.add("twice", "cpu", "bad", good, 100, supports=leave)', "ends the program: SystemExit(0)"),
+        ('registry.add("twice", "cpu", "bad", "sys:exit", 100)', "'sys:exit' ends the program: SystemExit("),
     ],
 )
 def test_a_kernel_that_does_not_work_is_passed_over(site, line, cause):

@@ -7,6 +7,7 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError
+from mx_core.exits import exits_refused
 from mx_kvstore.base import KVStoreBase
 
 
@@ -35,4 +36,5 @@ def create(name: str = "local") -> Any:
         known = ", ".join([*registry.names(), *sorted(KVStoreBase.kv_registry)])
         hint = plugins.missing_hint("kvstores", wanted)
         raise ArgumentError(f"[kvstore.create] unknown kvstore {name!r}; known: {known}. {hint}".rstrip())
-    return registry.get(wanted).value.make(wanted)
+    with exits_refused(f"kvstore {wanted!r}"):
+        return registry.get(wanted).value.make(wanted)

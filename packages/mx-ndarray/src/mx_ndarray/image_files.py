@@ -10,6 +10,7 @@ import numpy as np
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, PluginError, ShapeError
+from mx_core.exits import exits_refused
 from mx_ndarray.creation import array
 from mx_ndarray.ndarray import NDArray
 
@@ -67,7 +68,9 @@ def _decode(data: bytes, color: int) -> Any:
     if not codecs:
         raise PluginError("[imdecode] no image codec is installed: install mx-io, which has them")
     for codec in sorted(codecs, key=lambda codec: (-codec.priority, codec.name)):
-        if codec.sniff(data[:_HEAD_BYTES]):
+        with exits_refused(f"[imdecode] {codec.name}"):
+            if not codec.sniff(data[:_HEAD_BYTES]):
+                continue
             try:
                 return codec.decode(data, color)
             except (MXNetError, MemoryError):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError
+from mx_core.exits import exits_refused
 from mx_core.plugins.specs import resolve
 
 T = TypeVar("T")
@@ -67,4 +68,8 @@ class Named(Mapping[str, Callable[..., T]]):
 
     def create(self, name: str | T, /, *args: Any, **kwargs: Any) -> T:
         """An instance by name; an instance is returned as it is."""
-        return self.find(name)(*args, **kwargs) if isinstance(name, str) else name
+        if not isinstance(name, str):
+            return name
+        make = self.find(name)
+        with exits_refused(f"{self.what} {name!r}"):
+            return make(*args, **kwargs)

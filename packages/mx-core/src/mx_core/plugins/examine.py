@@ -12,6 +12,7 @@ import warnings
 
 from mx_core import operators
 from mx_core.errors import MXNetError, PluginWarning
+from mx_core.exits import exits_refused
 from mx_core.plugins.aside import is_aside, set_aside
 from mx_core.plugins.loaded import plugins, registry
 from mx_core.plugins.registries import Entry
@@ -71,7 +72,8 @@ def _examine(entry: Entry, names: frozenset[str], devices: dict[str, bool]) -> N
         for field in _TARGETS:
             resolve(getattr(entry.value, field, None))
         if entry.kind == "image_codecs":
-            for head in (b"", bytes(64), b"\xff\xd8\xff\xe0"):
-                entry.value.sniff(head)
+            with exits_refused("sniff"):
+                for head in (b"", bytes(64), b"\xff\xd8\xff\xe0"):
+                    entry.value.sniff(head)
     except Exception as error:
         set_aside(entry, error)

@@ -13,6 +13,7 @@ from typing import Any
 import pluggy
 
 from mx_core.errors import PluginError
+from mx_core.exits import exits_refused
 from mx_core.imports import import_by_name
 from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
@@ -83,11 +84,9 @@ def load(
 
 
 def _import(point: EntryPoint) -> ModuleType:
-    try:
+    with exits_refused(f"the import of {point.value!r}"):
         import_by_name(point.module)
         module = point.load()
-    except SystemExit as error:
-        raise PluginError(f"{point.value} ends the program when imported: {error!r}") from error
     if not isinstance(module, ModuleType):
         raise PluginError(f"entry point {point.value!r}: expected a module, got {module!r}")
     return module
@@ -136,9 +135,8 @@ def _register(
             if hook in hooks:
                 caller = manager.subset_hook_caller(hook, remove_plugins=others)
                 try:
-                    caller(registry=registrar(transaction))
-                except SystemExit as error:
-                    raise PluginError(f"{hook} ends the program: {error!r}") from error
+                    with exits_refused(hook):
+                        caller(registry=registrar(transaction))
                 except Exception as error:
                     error.add_note(f"raised in {hook} of plug-in {name!r}")
                     raise

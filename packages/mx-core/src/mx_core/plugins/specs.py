@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
+from mx_core.exits import exits_refused
 from mx_core.forks import first_use
 from mx_core.imports import import_by_name
 
@@ -29,10 +30,15 @@ class Target:
         self._found: Any = None
 
     def resolve(self) -> Any:
-        """The object itself; imports its module if that has not happened."""
+        """The object itself; imports its module if that has not happened.
+
+        Raises
+        ------
+        PluginError  the module ends the program when it is imported
+        """
         if self._found is None:
             module, _, attribute = self.name.partition(":")
-            with first_use:
+            with first_use, exits_refused(f"the import of {module!r}"):
                 found: Any = import_by_name(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
@@ -40,7 +46,9 @@ class Target:
         return self._found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.resolve()(*args, **kwargs)
+        found = self.resolve()
+        with exits_refused(repr(self.name)):
+            return found(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"Target({self.name!r})"

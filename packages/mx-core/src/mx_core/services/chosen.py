@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from mx_core import plugins
 from mx_core.errors import PluginError
+from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
 from mx_core.services import making
 
@@ -89,7 +90,8 @@ def device_count(device_type: str) -> int:
         return 0
     entry = devices.get(device_type)
     try:
-        return int(entry.value.probe())
+        with exits_refused("probe"):
+            return int(entry.value.probe())
     except Exception as error:
         raise PluginError(f"device {entry.name!r} of {entry} cannot be probed: {error!r}") from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mx_core import environment, plugins
 from mx_core.errors import PluginError, SettingError
+from mx_core.exits import exits_refused
 from mx_core.plugins import Entry
 
 _ENGINE_VARIABLES = ("MX_ENGINE_TYPE", "MXNET_ENGINE_TYPE")
@@ -80,7 +81,8 @@ def _nothing(kind: str, what: str, install: str) -> str:
 
 def _make(entry: Entry) -> Any:
     try:
-        made = entry.value.make()
+        with exits_refused("make"):
+            made = entry.value.make()
         if not hasattr(made, "capsule"):
             raise PluginError(f"expected an object with `.capsule`, got {made!r}")
     except SettingError:

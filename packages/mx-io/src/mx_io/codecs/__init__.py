@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
+from mx_core.exits import exits_refused
 from mx_core.plugins.specs import CodecSpec
 
 Pixels = npt.NDArray[np.uint8]
@@ -92,14 +93,15 @@ def _recognises(codec: CodecSpec, head: bytes) -> bool:
     if plugins.is_aside(entry):
         return False
     try:
-        return bool(codec.sniff(head))
+        with exits_refused("sniff"):
+            return bool(codec.sniff(head))
     except Exception as error:
         plugins.set_aside(entry, error)
         return False
 
 
 def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:
-    with damage_reported(codec.name, data):
+    with damage_reported(codec.name, data), exits_refused(f"[{codec.name}] decode"):
         pixels: Pixels = codec.decode(data, color)
     if pixels.ndim != 3 or pixels.dtype != np.uint8:
         raise ShapeError(
@@ -142,7 +144,8 @@ def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> 
     wanted = extension.lower() if extension.startswith(".") else f".{extension.lower()}"
     for codec in codecs():
         if codec.encode is not None and wanted in codec.extensions:
-            encoded: bytes = codec.encode(np.ascontiguousarray(pixels), quality)
+            with exits_refused(f"[{codec.name}] encode"):
+                encoded: bytes = codec.encode(np.ascontiguousarray(pixels), quality)
             return encoded
     known = sorted(e for codec in codecs() if codec.encode is not None for e in codec.extensions)
     raise ArgumentError(

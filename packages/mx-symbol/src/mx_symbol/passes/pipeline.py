@@ -19,6 +19,7 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, PluginError
+from mx_core.exits import exits_refused
 from mx_core.plugins import Entry as Contribution
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import topological_order
@@ -173,7 +174,8 @@ def _order(entries: dict[str, Contribution], stage: str) -> list[str]:
 
 
 def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
-    result = function(graph)
+    with exits_refused(where):
+        result = function(graph)
     if not isinstance(result, Graph):
         raise PluginError(f"{where} returned {type(result).__name__}; expected a Graph")
     if result is graph:

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plug-ins bring does not end the user's program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mx_core.errors import PluginError
+
+
+@contextmanager
+def exits_refused(what: str) -> Iterator[None]:
+    """A contribution that calls `sys.exit` fails; KeyboardInterrupt passes.
+
+    Raises
+    ------
+    PluginError  in place of SystemExit; it names `what`
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise PluginError(f"{what} ends the program: {error!r}") from error
