@@ -24,6 +24,9 @@ def good(call):
 def bad(*arguments, **options):
     raise RuntimeError("no licence")
 
+def leave(*arguments, **options):
+    raise SystemExit(0)
+
 """
 
 
@@ -140,6 +143,7 @@ void* plan_of_throw() { return &throwing; }
 """
 
 ASIDE = "is set aside"
+LEAVES = "ends the program: SystemExit(0)"
 #: by name; the entry points sort before those of the project
 BAD: dict[str, Bad] = {
     # it cannot be loaded
@@ -197,6 +201,25 @@ BAD: dict[str, Bad] = {
     "sniff_raises": Bad(hook("image_codecs", '"acme", (".acme",), bad, bad, None, 99'), ASIDE, "no licence"),
     "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE),
     "engine_does_not_start": Bad(hook("engines", '"Acme", bad, 999'), "does not start", "no licence"),
+    # contributions that end the process
+    "kernel_leaves": Bad(kernel('"tanh", "cpu", "acme", leave, 1000'), LEAVES, "SystemExit"),
+    "pass_leaves": Bad(hook("graph_passes", '"acme", "graph", leave'), LEAVES, "SystemExit"),
+    "sniff_leaves": Bad(hook("image_codecs", '"acme", (".acme",), leave, bad, None, 99'), LEAVES, "SystemExit"),
+    "decode_leaves": Bad(
+        hook("image_codecs", '"acme", (".acme",), lambda head: False, leave, None, 99'), "", "SystemExit"
+    ),
+    "engine_leaves": Bad(hook("engines", '"Acme", leave, 999'), LEAVES, "SystemExit"),
+    "optimizer_leaves": Bad(hook("optimizers", '"acme", leave'), "", "SystemExit"),
+    "metric_leaves": Bad(hook("metrics", '"acme", lambda: leave()'), "", "SystemExit"),
+    "operator_leaves": Bad(operators("Leaves", body="""
+        class Leaves(SimpleOp):
+            name = "acme_leaves"
+            def __init__(self):
+                raise SystemExit(0)
+            def function(self, p, data):
+                return data
+        """), LEAVES, "SystemExit"),
+    "reference_leaves": Bad(reference("leave()"), "", "the process ended with status 0"),
     "store_without_contract": Bad(hook("kvstores", '"acme", lambda name: {}'), "", "FAILED"),
     "optimizer_raises": Bad(hook("optimizers", '"acme", bad'), "", "no licence"),
     "metric_raises": Bad(hook("metrics", '"acme", lambda: bad()'), "", "no licence"),

@@ -16,7 +16,7 @@ from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.plugins.registries import Entry
 from mx_core.testing.case import Case
-from mx_core.testing.checks.result import Result, attempt, check_target, name_of, optional
+from mx_core.testing.checks.result import FAILURES, Result, attempt, check_target, name_of, optional
 from mx_core.testing.examples import Search, example, search
 from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
 
@@ -67,7 +67,7 @@ def _check_its_gradient(entry: Entry, case: Case) -> Result:
         compared = check_gradient(case, results, rtol=1e-4, atol=1e-6, kinks=True)
     except NotImplementedError as error:
         return Result(name_of(entry), what, None, str(error))
-    except Exception as error:
+    except FAILURES as error:
         return Result(name_of(entry), what, f"{type(error).__name__}: {error}")
     return Result(name_of(entry), what, None, None if compared else "there is none: it is zero")
 
@@ -127,7 +127,7 @@ def _equals_reference(
             done = check_kernel(
                 op, case.params.attrs_all(), list(case.inputs), variant=variant, may_decline=True
             )
-    except Exception as error:
+    except FAILURES as error:
         return Result(name_of(entry), what, f"{type(error).__name__}: {error}")
     declined = None if done or may_decline else "the kernel declines the example in every type"
     return Result(name_of(entry), what, None, declined)

@@ -15,6 +15,9 @@ from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
 from mx_core.testing.expect import check_attributes
 
+#: what fails a check: `sys.exit` is no way to end one
+FAILURES = (Exception, SystemExit)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -53,7 +56,7 @@ def attempt(subject: str, check: str, function: Callable[[], Any]) -> Result:
     """The result of a check that calls a function; it fails if that raises."""
     try:
         function()
-    except Exception as error:
+    except FAILURES as error:
         return Result(subject, check, f"{type(error).__name__}: {error}")
     return Result(subject, check)
 
@@ -86,7 +89,7 @@ def made_plainly(entry: Entry, check: str, cure: str) -> tuple[Any, Result | Non
     except (ArgumentError, FileNotFoundError) as error:
         reason = f"it cannot be made without arguments ({error}); {cure}"
         return None, Result(name_of(entry), check, None, reason)
-    except Exception as error:
+    except FAILURES as error:
         return None, Result(name_of(entry), "can be made", f"{type(error).__name__}: {error}")
 
 

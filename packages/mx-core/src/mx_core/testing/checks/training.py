@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from mx_core.errors import PluginError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
 from mx_core.testing.checks.result import (
+    FAILURES,
     Result,
     attempt,
     check_target,
@@ -45,8 +47,19 @@ def check_codec(entry: Entry) -> Iterator[Result]:
     for head in (b"", bytes(64)):
         yield attempt(subject, f"sniff answers to {len(head)} bytes", partial(entry.value.sniff, head))
     yield attempt(subject, "decode can be imported", partial(specs.resolve, entry.value.decode))
+    yield attempt(subject, "decode returns to its caller", partial(_decode_nothing, entry.value))
     cure = "it writes none of its images; derive from CodecContract in your tests and give it a sample"
     yield Result(subject, "decoding", None, cure)
+
+
+def _decode_nothing(codec: specs.CodecSpec) -> None:
+    """Decodes what is no image: an error is right, the end of the program is not."""
+    try:
+        codec.decode(bytes(64), 1)
+    except PluginError:
+        raise
+    except Exception:
+        return
 
 
 def check_iterator(entry: Entry) -> Iterator[Result]:
@@ -113,7 +126,7 @@ def check_trained(entry: Entry) -> Iterator[Result]:
         function(made, arrays.nd.array)
     except training.Unsuited as error:
         yield Result(name_of(entry), what, None, f"it refuses made-up arrays: {error}")
-    except Exception as error:
+    except FAILURES as error:
         yield Result(name_of(entry), what, f"{type(error).__name__}: {error}")
     else:
         yield Result(name_of(entry), what)
