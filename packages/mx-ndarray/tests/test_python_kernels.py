@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,23 @@ def test_another_number_of_results_is_refused(results: object) -> None:
 def test_a_result_of_another_shape_is_refused() -> None:
     with pytest.raises(ShapeError, match="returned shape \\(2,\\), expected \\(1,\\)"):
         python_kernels.run(lambda ctx, inputs: [[1.0, 2.0]], "op", CONTEXT, [], [(np.zeros(1), False)])
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[::-1], lambda x: x[...]])
+def test_results_that_are_views_of_an_input_are_read_before_it_is_written(
+    view: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    memory = np.array([1.0, 2, 3])
+    second, added = np.zeros(3), np.ones(3)
+    targets = [(memory, False), (second, False), (added, True)]
+    wanted = view(memory.copy())
+    python_kernels.run(
+        lambda ctx, inputs: (inputs[0] + 1, view(inputs[0]), view(inputs[0])),
+        "views",
+        CONTEXT,
+        [memory],
+        targets,
+    )
+    np.testing.assert_array_equal(memory, [2, 3, 4])
+    np.testing.assert_array_equal(second, wanted)
+    np.testing.assert_array_equal(added, wanted + 1)

@@ -15,6 +15,18 @@ from mx_core.operator import ReferenceContext
 Target = tuple[Any, bool]
 
 
+def _apart(pairs: list[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, bool]]:
+    """The pairs of target and values; values that an earlier target is written over are copies."""
+    written: list[Any] = []
+    result = []
+    for stored, values, adds in pairs:
+        # A kernel may return views of its inputs, and a target may lie where an input does.
+        late = any(np.may_share_memory(values, other) for other in written)
+        result.append((stored, values.copy() if late else values, adds))
+        written.append(stored)
+    return result
+
+
 def run(
     kernel: Callable[..., Sequence[Any]],
     name: str,
@@ -46,6 +58,7 @@ def run(
             f"[{name}] the kernel returned {type(results).__name__}; expected a sequence of "
             f"{len(targets)} arrays"
         )
+    pairs: list[tuple[Any, Any, bool]] = []
     for (target, adds), result in zip(targets, results, strict=True):
         if target is None:
             continue
@@ -53,8 +66,9 @@ def run(
         stored = target(values.shape) if callable(target) else target
         if stored.shape != values.shape:
             raise ShapeError(f"[{name}] the kernel returned shape {values.shape}, expected {stored.shape}")
-        if stored.size == 0:
-            continue
+        if stored.size > 0:
+            pairs.append((stored, values, adds))
+    for stored, values, adds in _apart(pairs):
         if adds:
             np.add(stored, values, out=stored, casting="unsafe")
         else:
