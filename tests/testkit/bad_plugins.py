@@ -238,6 +238,9 @@ BAD: dict[str, Bad] = {
             def gradient_function(self, p, out_grad, data):
                 return out_grad * data
         """), "", "gradient of data"),
+    "kernel_wrong_below_zero": Bad(
+        kernel('"acme_own", "cpu", "acme", lambda call: (lambda ctx, inputs: [abs(inputs[0]) * 2])'), "",
+        "FAILED  kernels 'acme_own/cpu/acme'"),
     "wrong_kernel": Bad(kernel('"acme_own", "cpu", "acme", lambda call: (lambda ctx, inputs: [inputs[0] * 3])'), "",
                         "FAILED  kernels 'acme_own/cpu/acme'"),
     "endless_inference": Bad(operators("Endless", body="""

@@ -43,15 +43,13 @@ PyObject* in_place_add(PyObject* lhs, PyObject* rhs) {
   Py_DECREF(result);
   return PyNumber_Add(lhs, rhs);
 }
+// `a **= b` makes a new array, as in MXNet, which has no form in place.
 PyObject* power(PyObject* lhs, PyObject* rhs, PyObject* modulo) {
   if (modulo != Py_None) {
     PyErr_SetString(PyExc_TypeError, "pow() with a modulus is not offered for NDArray");
     return nullptr;
   }
   return binary(Binary::kPow, lhs, rhs, false);
-}
-PyObject* in_place_power(PyObject* lhs, PyObject* rhs, PyObject*) {
-  return binary(Binary::kPow, lhs, rhs, true);
 }
 
 PyObject* compare(PyObject* lhs, PyObject* rhs, int op) {
@@ -217,7 +215,6 @@ PyType_Slot array_slots[] = {
     {Py_nb_inplace_multiply, slot(in_place<Binary::kMul>)},
     {Py_nb_inplace_true_divide, slot(in_place<Binary::kDiv>)},
     {Py_nb_inplace_remainder, slot(in_place<Binary::kMod>)},
-    {Py_nb_inplace_power, slot(in_place_power)},
     {Py_tp_doc, const_cast<char*>("What NDArray is natively: memory, variable, graph node.")},
     {0, nullptr}};
 

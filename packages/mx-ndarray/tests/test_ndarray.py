@@ -17,7 +17,7 @@ from mx_core.errors import (
     MXUnsafeReadWarning,
     ShapeError,
 )
-from mx_ndarray import NDArray, nd
+from mx_ndarray import NDArray, autograd, nd
 
 
 def test_repr_shows_values_shape_and_context() -> None:
@@ -304,3 +304,17 @@ def test_an_empty_array_that_numpy_cannot_have_is_refused() -> None:
         ShapeError, match=r"\[asnumpy\] NumPy has no array of shape \(0, 4611686018427387904\)"
     ):
         nd.zeros((0, 2**62)).asnumpy()
+
+
+def test_a_power_assigned_makes_a_new_array() -> None:
+    a = nd.array([1, 2, 3])
+    same = a
+    a **= 2
+    assert a.asnumpy().tolist() == [1, 4, 9] and same.asnumpy().tolist() == [1, 2, 3]
+    x = nd.array([1, 2, 3])
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+        y **= 2
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [8, 16, 24]

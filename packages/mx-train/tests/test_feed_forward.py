@@ -142,3 +142,11 @@ def test_what_cannot_be_is_refused() -> None:
     assert extra.arg_params == {}
     with pytest.raises(AttributeError, match="FeedBackward"):
         model.FeedBackward
+
+
+def test_predictions_need_no_labels() -> None:
+    trained = made()
+    trained.fit(batches())
+    np.testing.assert_array_equal(
+        trained.predict(io.NDArrayIter(X, batch_size=6)), trained.predict(batches())
+    )

@@ -399,3 +399,12 @@ def test_states_of_an_optimizer_that_runs_in_the_store(tmp_path: Path) -> None:
     module.load_optimizer_states(str(tmp_path / "a.states"))
     module.save_optimizer_states(str(tmp_path / "b.states"))
     assert (tmp_path / "a.states").read_bytes() == (tmp_path / "b.states").read_bytes()
+
+
+def test_a_module_without_parameters_gives_and_saves_none(tmp_path: Path) -> None:
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=3)
+    with pytest.raises(MXNetError, match="call bind first"):
+        Module(net, label_names=None).get_params()
+    with pytest.raises(MXNetError, match="call bind first"):
+        Module(net, label_names=None).save_checkpoint(str(tmp_path / "net"), 1)
+    assert not list(tmp_path.glob("*.params"))

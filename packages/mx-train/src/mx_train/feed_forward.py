@@ -128,6 +128,7 @@ class FeedForward:
     def _module(self, data: Any, logger: Logger | None = None) -> Module:
         arguments = self.symbol.list_arguments()
         labels = [desc[0] for desc in data.provide_label or () if desc[0] in arguments]
+        labels = labels or [name for name in arguments if name.endswith("label")]  # to predict without them
         more: dict[str, Any] = {} if logger is None else {"logger": logger}
         return Module(self.symbol, [d[0] for d in data.provide_data], labels, context=self.ctx, **more)
 

@@ -18,8 +18,8 @@ from mx_core.testing.operator import entry_values
 
 #: shapes that the first input is tried with
 _SHAPES: tuple[tuple[int, ...], ...] = ((4, 6), (2, 3, 5), (2, 3, 5, 5), (5,), (2, 3, 4, 4, 4))
-#: intervals on which functions tend to be defined and smooth
-_DOMAINS = ((0.2, 0.8), (1.2, 1.8), (-0.8, -0.2))
+#: intervals on which functions are tried: both signs, then where those with a domain tend to be defined
+DOMAINS = ((-3.0, 3.0), (0.2, 0.8), (1.2, 1.8), (-0.8, -0.2))
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "tuple": ((2,), (2, 2), (1,)), "bool": (False,), "float": (0.5,), "int": (2, 1),
 }  # fmt: skip
@@ -73,7 +73,7 @@ def search(op: Operator[Any]) -> Search:
         return found
     for params in _params(op):
         for inputs in _inputs(op, params, found):
-            for low, high in _DOMAINS:
+            for low, high in DOMAINS:
                 _try(found, op, params, inputs, low, high)
                 if found.case is not None:
                     return found

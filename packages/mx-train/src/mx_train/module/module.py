@@ -334,8 +334,13 @@ class Module(BaseModule):
         self._stale = True
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """Copies of arguments and auxiliary states on the host."""
-        if self.binded:
+        """Copies of arguments and auxiliary states on the host.
+
+        Raises
+        ------
+        MXNetError  the module has none: it is not bound and initialized, nor loaded
+        """
+        if self.binded or not self.params_initialized:
             self._require(params=True)
             self._sync_params()
         return self._arg_params, self._aux_params
