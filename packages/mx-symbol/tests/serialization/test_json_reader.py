@@ -245,3 +245,13 @@ def test_half_a_surrogate_pair_is_refused_in_files_and_named_when_saved(tmp_path
     with pytest.raises(ArgumentError, match="b.json.*surrogates not allowed"):
         sym.var("\udfff").save(str(tmp_path / "b.json"))
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("marked", ["x", "s"])
+def test_the_private_mark_of_graph_passes_is_refused(marked):
+    graph = json.loads(sym.sigmoid(sym.Variable("x"), name="s").tojson())
+    for node in graph["nodes"]:
+        if node["name"] == marked:
+            node["attrs"] = {"__prepared__": "1"}
+    with pytest.raises(FileFormatError, match=f"'{marked}': attribute '__prepared__' is private"):
+        sym.load_json(json.dumps(graph))

@@ -94,3 +94,20 @@ def test_an_operator_says_how_its_states_start():
     assert attrs["own"]["__init__"] == "ones"
     assert attrs["bn_moving_var"]["__init__"] == '["one", {}]'
     assert "bn_gamma" not in attrs
+
+
+def test_the_private_mark_of_graph_passes_is_refused():
+    x = sym.Variable("x")
+    for attempt in (
+        lambda: AttrScope(__prepared__="1"),
+        lambda: sym.Variable("y", attr={"__prepared__": "1"}),
+        lambda: sym.Variable("y", __prepared__="1"),
+        lambda: sym.relu(x, name="r", attr={"__prepared__": "1"}),
+        lambda: sym.relu(x, name="r", __prepared__="1"),
+        lambda: x._set_attr(__prepared__="1"),
+    ):
+        with pytest.raises(ArgumentError, match="'__prepared__' is private"):
+            attempt()
+    with pytest.raises(ArgumentError, match="relu 'r'"):
+        sym.relu(x, name="r", __prepared__="1")
+    assert "__prepared__" not in x.list_attr()

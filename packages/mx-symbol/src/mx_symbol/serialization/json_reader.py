@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from mx_core import operators
 from mx_core.errors import FileFormatError, MXNetError, UnknownOperatorError
 from mx_core.files import read_bytes
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.serialization.json_writer import FORMAT_VERSION
 from mx_symbol.serialization.upgrade import OLDEST, fill_inputs, input_attributes, upgraded_attributes
@@ -181,6 +182,11 @@ class _Reader:
                 if not isinstance(value, str):
                     self._wrong(f"node {i} {key} {name!r}", "text", value)
             result |= part
+        if PREPARED in result:
+            name = text["name"]
+            self._fail(
+                f"node {i} {name!r}: attribute {PREPARED!r} is private to graph passes; no file has it"
+            )
         return result
 
     def _entry(self, pair: Any, nodes: Sequence[Node], where: str) -> Entry:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import ClassVar, Self
 
 from mx_core.errors import ArgumentError
+from mx_core.graph import PREPARED
 
 #: keys that stand for `__key__`
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -34,6 +35,7 @@ class AttrScope:
     _local: ClassVar[threading.local] = threading.local()
 
     def __init__(self, **kwargs: str) -> None:
+        refuse_private("AttrScope", kwargs)
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ArgumentError(f"[AttrScope] {key}: expected text, got {value!r}")
@@ -67,6 +69,12 @@ class AttrScope:
         AttrScope._local.value = self._outer.pop()
 
 
+def refuse_private(where: str, keys: Iterable[str]) -> None:
+    """ArgumentError for a key that graph passes alone write: nodes with it may be computed once for many runs."""
+    if PREPARED in keys:
+        raise ArgumentError(f"[{where}] attribute {PREPARED!r} is private: graph passes write it")
+
+
 def is_dunder(key: str) -> bool:
     """True for `__key__`."""
     return len(key) > 4 and key.startswith("__") and key.endswith("__")
@@ -78,7 +86,13 @@ def canonical_key(key: str) -> str:
 
 
 def canonical(attrs: Mapping[str, str]) -> dict[str, str]:
-    """The attributes with hidden keys written out; an underscored key wins over its short form."""
+    """The attributes with hidden keys written out; an underscored key wins over its short form.
+
+    Raises
+    ------
+    ArgumentError  a key that is private to graph passes
+    """
+    refuse_private("attributes", attrs)
     result: dict[str, str] = {}
     for key, value in attrs.items():
         full = canonical_key(key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, MXNetError
 from mx_symbol.graph import Entry, Node, rewrite, topological_order
-from mx_symbol.symbol.attribute import AttrScope, canonical_key, is_dunder, split_input_key
+from mx_symbol.symbol.attribute import AttrScope, canonical_key, is_dunder, refuse_private, split_input_key
 from mx_symbol.symbol.naming import NameManager
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def _without_missing(op: Operator, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _place_attribute(node: Node, key: str, value: str, for_inputs: dict[str, dict[str, str]]) -> None:
     full = canonical_key(key)
+    refuse_private(f"{node.op.name if node.op else ''} {node.name!r}", (full,))
     if is_dunder(full):
         if full == key or full not in node.attrs:
             node.attrs[full] = value
