@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mx_core.errors import ArgumentError, PluginError, PluginWarning
+from mx_core.graph import PREPARED
 from mx_core.plugins import Entry as Contribution
 from mx_core.plugins import aside
 from mx_core.plugins.registries import Provenance
@@ -171,6 +172,22 @@ def test_a_pass_that_reads_an_output_that_no_node_has_is_set_aside_itself(regist
     with pytest.warns(PluginWarning, match="'beyond' .* is set aside: .*'a' has no output 5000000; it has 1"):
         executor = sym.exp(sym.Variable("a")).simple_bind(a=(1,))
     assert executor.forward(a=np.zeros(1))[0].asscalar() == 1
+
+
+def test_a_pass_that_prepares_what_changes_is_set_aside_itself(register):
+    def prepared(graph):
+        made = {}
+        for node in graph.find("tanh"):
+            made[Entry(node)] = graph.apply("tanh", node.inputs, node.name, attrs={PREPARED: "1"})[0]
+        return graph.replace(made)
+
+    register(early=spec(prepared))
+    net = sym.tanh(sym.sin(sym.Variable("a")), name="t")
+    with pytest.warns(
+        PluginWarning, match="'early' .* is set aside: node 't' has the attribute '__prepared__'"
+    ):
+        executor = net.simple_bind(a=(1,))
+    np.testing.assert_allclose(executor.forward(a=np.ones(1))[0].asnumpy(), np.tanh(np.sin([1])), rtol=1e-6)
 
 
 def no_licence(graph):

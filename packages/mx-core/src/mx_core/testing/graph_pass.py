@@ -34,7 +34,7 @@ def _graphs() -> Iterator[Any]:
     data = sym.Variable("data")
     hidden = sym.Activation(sym.FullyConnected(data, num_hidden=6, name="first"), act_type="relu")
     yield sym.SoftmaxActivation(sym.FullyConnected(hidden, num_hidden=4, name="second"), name="layers")
-    yield sym.elemwise_add(sym.log(sym.exp(data)), sym.tanh(data * 2 + 1), name="elementwise")
+    yield sym.elemwise_add(sym.log(sym.exp(data)), sym.relu(sym.tanh(data * 2 + 1)), name="elementwise")
     yield sym.sum(sym.transpose(sym.reshape(sym.sigmoid(data), shape=(4, 5))), axis=0, name="shapes")
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, PluginError
 from mx_core.exits import exits_refused
+from mx_core.graph import PREPARED
 from mx_core.plugins import Entry as Contribution
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import topological_order
@@ -197,7 +198,17 @@ def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
 
 
 def _check_entries(graph: Graph) -> None:
-    """PluginError for an entry that is no output of its node."""
-    numbered = FlatGraph(topological_order(entry.node for entry in graph.heads))
+    """PluginError for an entry that is no output of its node, and for a prepared node that reads what is not."""
+    nodes = topological_order(entry.node for entry in graph.heads)
+    numbered = FlatGraph(nodes)
     for head in graph.heads:
         numbered.number(head)
+    for node in nodes:
+        if node.is_variable or PREPARED not in node.attrs:
+            continue
+        for entry in node.inputs:
+            if not entry.node.is_variable and PREPARED not in entry.node.attrs:
+                raise PluginError(
+                    f"node {node.name!r} has the attribute {PREPARED!r} and reads {entry.name!r}, which is neither "
+                    "a variable nor prepared"
+                )
