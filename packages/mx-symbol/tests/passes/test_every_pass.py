@@ -57,7 +57,7 @@ CASES = {
     ),
     "batch-norm": (
         lambda x: sym.BatchNorm(sym.tanh(x), axis=1), ROWS, False, "tanh BatchNorm",
-        "_batch_norm_affine* Reshape* Reshape* tanh broadcast_mul broadcast_add",
+        "Reshape* _batch_norm_affine* Reshape* Reshape* tanh broadcast_sub broadcast_mul broadcast_add",
     ),
     "channels-last-training": (
         lambda x: sym.MakeLoss(convolved(x)), IMAGE, True, "Convolution(1, 1) MakeLoss _backward_MakeLoss _backward_Convolution(1, 1)",
