@@ -83,3 +83,31 @@ def cases() -> list[object]:
 def test_the_threads_do_not_harm_the_end(work: str, delay: float) -> None:
     done = run(HEAD + WORK[work] + END, delay, timeout=100)
     assert (done.returncode, done.stderr) == (5, "")
+
+
+REFUSED = """
+import atexit, sys, threading
+begin = threading.Event()
+def release():
+    begin.set()
+    thread.join()
+atexit.register(release)  # before the first import of mx: runs when the engine is closed to other threads
+import mx
+def work():
+    begin.wait()
+    mx.nd.ones((2,))
+    print("not refused")
+def fails():
+    try: work()
+    finally: raise ValueError("of the program")
+mx.nd.ones((2,)).wait_to_read()
+thread = threading.Thread(target=globals()[sys.argv[1]], daemon=True)
+thread.start()
+"""
+
+
+def test_a_daemon_thread_that_the_engine_refuses_at_the_end_prints_nothing() -> None:
+    done = run(REFUSED, "work")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    other = run(REFUSED, "fails")
+    assert other.returncode == 0 and "ValueError: of the program" in other.stderr

@@ -6,9 +6,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 import weakref
 
+from mx_core.errors import EngineShutdownError
 from mx_core.lifecycle import interrupted
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
@@ -69,6 +71,7 @@ class Keeper:
         """
         limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
         hurry = interrupted()
+        _end_daemons_silently()
         for engine in self.engines():
             self._engines.discard(engine)
             quiet = False
@@ -90,6 +93,18 @@ class Keeper:
             count, texts = unobserved or engine.unobserved()
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)
+
+
+def _end_daemons_silently() -> None:
+    """Daemon threads whose work is refused from now on print nothing, like those that Python itself ends."""
+    show = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        refused = isinstance(args.exc_value, EngineShutdownError)
+        if not (refused and args.thread is not None and args.thread.daemon):
+            show(args)
+
+    threading.excepthook = hook
 
 
 def _cancel(engine: Engine, limit: float) -> bool:
