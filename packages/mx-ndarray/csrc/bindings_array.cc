@@ -132,6 +132,13 @@ PyObject* get_handle(PyObject* self, void*) {
   return PyLong_FromVoidPtr(as_array(self)->array);
 }
 
+PyObject* get_extent(PyObject* self, void*) {
+  const Array& array = *as_array(self)->array;
+  void* memory = &array.chunk();
+  return Py_BuildValue("Nnn", PyLong_FromVoidPtr(memory), static_cast<Py_ssize_t>(array.offset()),
+                       static_cast<Py_ssize_t>(array.offset() + array.bytes()));
+}
+
 PyObject* wait_to_read(PyObject* self, PyObject*) {
   return protect([&]() -> PyObject* {
     wait(*as_array(self)->array, false);
@@ -183,6 +190,8 @@ PyGetSetDef array_attributes[] = {
     {"grad", get_grad, nullptr, "The gradient array of attach_grad, or None.", nullptr},
     {"_recorded", get_recorded, nullptr, "True when it is part of a computational graph.", nullptr},
     {"handle", get_handle, nullptr, "Address of the native mx_array (borrowed), which executors pass to the invoke table.", nullptr},
+    {"_extent", get_extent, nullptr, "A number for the piece of memory it lies in, its first byte there and the one behind it.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef array_members[] = {

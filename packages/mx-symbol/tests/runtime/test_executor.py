@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executors: forward, backward, requests, states, failures, looking inside."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,43 @@ def test_add_where_the_gradient_is_shared():
         executor.backward(nd.array([1, 2]))
     for name in "ab":
         assert executor.grad_dict[name].asnumpy().tolist() == [3, 6]
+
+
+@pytest.mark.parametrize("seed", [5, 55, 57])
+def test_gradients_that_share_an_array_leave_one_of_them_there(seed):
+    choose, rng = random.Random(seed), np.random.RandomState(seed)
+    variables = [sym.Variable(f"v{i}") for i in range(5)]
+    values = list(variables)
+    for _ in range(12):
+        a, b = choose.choice(values), choose.choice(values)
+        made = (a * b, sym.tanh(a) + b, sym.sigmoid(a) * sym.sin(b), sym.dot(a, b), a - b * 0.5)
+        values.append(choose.choice(made))
+    y = values[-1]
+    for variable in variables:
+        y = y + sym.tanh(variable * y * 0.1)
+    names = y.list_arguments()
+    args = {name: nd.array(rng.randn(6, 6) * 0.3) for name in names}
+    apart = {name: nd.zeros((6, 6)) for name in names}
+    together = dict.fromkeys(names, nd.zeros((6, 6))) | {names[0]: nd.zeros((6, 6))}
+    head = nd.array(rng.randn(6, 6))
+    for grads in (apart, together):
+        executor = y.bind(cpu(), args, args_grad=grads)
+        executor.forward(is_train=True)
+        executor.backward(head)
+    close = [np.allclose(together[n].asnumpy(), apart[n].asnumpy(), 1e-4, 1e-5) for n in names]
+    assert close[0] and any(close[1:])
+
+
+def test_gradients_side_by_side_in_one_array_share_nothing():
+    flat = nd.zeros((4, 3))
+    args = {name: nd.ones((2, 3)) for name in "ab"}
+    net = sym.Variable("a") * sym.Variable("b")
+    executor = net.bind(cpu(), args=args, args_grad={"a": flat[:2], "b": flat[2:]})
+    assert executor._graph.shared_grads == frozenset()
+    executor = net.bind(cpu(), args=args, args_grad={"a": flat[:2], "b": flat[1:3]})
+    assert executor._graph.shared_grads == {"a", "b"}
+    executor = net.bind(cpu(), args=args, args_grad={"a": args["b"], "b": flat[:2]})
+    assert executor._graph.shared_grads == {"a"}
 
 
 def test_a_gradient_that_is_zero_is_written_as_zero_and_adds_nothing():

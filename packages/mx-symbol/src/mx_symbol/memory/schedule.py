@@ -91,7 +91,8 @@ def make_schedule(graph: BoundGraph, with_backward: bool) -> Schedule:
     n_bytes = {key: bytes_of(spec) for key, spec in {id(spec): spec for spec in specs}.items()}
     sizes = [n_bytes[id(spec)] for spec in specs]
     external = frozenset(values[entry] for entry in kept if entry in values)
-    written = {graph.grads[name] for name, request in graph.grad_req.items() if request == "write"}
+    alone = graph.grad_req.keys() - graph.shared_grads
+    written = {graph.grads[name] for name in alone if graph.grad_req[name] == "write"}
     # Until backward runs, gradients are the caller's.
     hosts = {values[entry]: graph.n_forward for entry in written if with_backward and entry in values}
     n_forward = graph.n_forward if with_backward else None

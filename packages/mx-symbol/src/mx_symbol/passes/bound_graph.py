@@ -50,6 +50,7 @@ class BoundGraph:
     passes : which graph passes its programs get
     planning : how their memory and branches are planned
     kernels : those that passes have prepared
+    shared_grads : arguments whose gradients lie in memory that another array uses too
     """
 
     heads: tuple[Entry, ...]
@@ -64,6 +65,7 @@ class BoundGraph:
     passes: Passes = Passes()
     planning: Planning = Planning()
     kernels: Kernels = field(default_factory=Kernels)
+    shared_grads: frozenset[str] = frozenset()
 
 
 def variables_of(graph: FlatGraph) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -207,7 +209,7 @@ def optimized(
     forward, backward = outputs.nodes, [node for node in after.nodes if node not in outputs.forward]
     reqs = dict(graph.grad_req) if with_backward else {}
     named = dict(zip(graph.grads, after.grads, strict=True)) if with_backward else {}
-    named, extra = own_gradients(heads, named, reqs, backward, graph.arguments)
+    named, extra = own_gradients(heads, named, reqs, backward, graph.arguments, graph.shared_grads)
     for node in extra:
         after.specs[Entry(node)] = after.specs[node.inputs[0]]
     return replace(
@@ -239,13 +241,15 @@ def own_gradients(
     grad_req: dict[str, str],
     backward: Sequence[Node],
     arguments: Mapping[str, Node],
+    shared: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, Entry], list[Node]]:
     """Gives every gradient an entry of its own, by a copy where it would be shared.
 
-    A zero gradient is written as zeros, and forgotten where it would be added.
+    A zero gradient is written as zeros, and forgotten where it would be added. Nobody reads one that lies in shared
+    memory.
     """
     read: set[Entry] = set()
-    if "add" in grad_req.values():
+    if "add" in grad_req.values() or shared:
         read.update(entry for node in backward for entry in node.inputs)
         # Of several arguments with one gradient all but one will read it.
         read.update(entry for entry, count in Counter(grads.values()).items() if count > 1)
@@ -261,7 +265,7 @@ def own_gradients(
         if found is None:
             own = apply_plain("zeros_like", (Entry(arguments[name]),), f"{name}_zero_grad")
             extra.append(own.node)
-        elif found.node not in made or found in taken or (req == "add" and found in read):
+        elif found.node not in made or found in taken or (found in read and (req == "add" or name in shared)):
             own = apply_plain("_copy", (found,), f"{name}_grad_copy")
             extra.append(own.node)
         else:

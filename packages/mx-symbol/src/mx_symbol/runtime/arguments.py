@@ -10,6 +10,8 @@ from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray
 
+#: arrays of the arguments, their gradients, and auxiliary states, by name
+Tables = tuple[dict[str, NDArray], dict[str, NDArray | None], dict[str, NDArray]]
 _REQUESTS = ("write", "add", "null")
 Arrays = Sequence[NDArray] | Mapping[str, NDArray]
 
@@ -106,3 +108,18 @@ def check_fits(what: str, array: NDArray | None, spec: TensorSpec) -> None:
 def _np_name(array: NDArray) -> str:
     """Name of an array's element type."""
     return dtypes.name(dtypes.code(array.dtype))
+
+
+def shared_gradients(tables: Tables) -> frozenset[str]:
+    """Gradients that have memory in common with another array of an executor."""
+    extents: list[tuple[int, int, int, str | None]] = []
+    extents += ((*grad._extent, name) for name, grad in tables[1].items() if grad is not None)
+    extents += ((*array._extent, None) for table in (tables[0], tables[2]) for array in table.values())
+    found: set[str | None] = set()
+    last: tuple[int, int, str | None] = (-1, 0, None)  # who reaches farthest in a piece of memory
+    for memory, begin, end, name in sorted(extents, key=lambda extent: extent[:3]):
+        if memory == last[0] and begin < min(end, last[1]):
+            found |= {last[2], name}
+        if memory != last[0] or end > last[1]:
+            last = (memory, end, name)
+    return frozenset(name for name in found if name is not None)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from mx_symbol.memory.plan import MemoryPlan, PlacedPlan
 from mx_symbol.memory.recompute import within_budget
 from mx_symbol.memory.schedule import Schedule, Timeline, make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph, optimized
+from mx_symbol.runtime.arguments import shared_gradients
 from mx_symbol.runtime.monitor import Monitored
 from mx_symbol.runtime.prepacked_program import PrepackedProgram, Where, plan_in_parts, provide, split
 from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch, prepared_arrays
@@ -83,6 +84,9 @@ class Executor:
         outputs: Sequence[NDArray] | None = None,
         memory_budget: int | None = None,
     ) -> None:
+        shared = shared_gradients(arrays) if graph.grads else frozenset()
+        if shared:
+            graph = replace(graph, shared_grads=shared)
         self._symbol = symbol
         self._groups: Mapping[str, Context] = {}  # of devices; kept for `reshape`
         self._context = ctx
