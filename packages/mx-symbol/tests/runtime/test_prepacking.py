@@ -100,6 +100,20 @@ def test_values_go_with_the_last_executor_that_uses_them():
     assert len(known) == 0
 
 
+def test_numbers_go_with_the_values_that_they_are_of():
+    (first,) = buckets((32,))
+    first.forward()
+    sizes = []
+    for _ in range(4):
+        args = {name: array.copy() for name, array in first.arg_dict.items()}
+        other = network().bind(cpu(), args, grad_req="null", shared_exec=first)
+        np.testing.assert_array_equal(other.forward()[0].asnumpy(), first.forward()[0].asnumpy())
+        sizes.append(len(first._arena.prepacks._numbers))
+        del other
+        nd.waitall()
+    assert len(set(sizes[1:])) == 1
+
+
 def test_the_memory_plan_is_of_what_runs_and_says_what_is_prepared():
     x = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), name="c1")
     x = sym.relu(sym.BatchNorm(x, name="norm"))

@@ -8,6 +8,7 @@ reads was written. Executors that share an arena, as those of buckets do, use on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -48,12 +49,14 @@ class PrepackCache:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self._next = count()
         self._known: WeakValueDictionary[int, Prepack] = WeakValueDictionary()
 
     def numbered(
         self, nodes: Iterable[Node], variables: Mapping[Entry, NDArray], is_train: bool
     ) -> dict[Entry, int]:
         """Numbers of all values that some nodes, in order, compute from variables."""
+        self._forget()
         found: dict[Entry, int] = {}
         for node in nodes:
             inputs = []
@@ -67,7 +70,18 @@ class PrepackCache:
         return found
 
     def _number(self, key: Any) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
+        if key not in self._numbers:
+            self._numbers[key] = next(self._next)
+        return self._numbers[key]
+
+    def _forget(self) -> None:
+        """Drops numbers that nothing in use was computed from."""
+        needed = set(self._known)
+        for key, number in reversed(self._numbers.items()):  # what a value is computed from came before it
+            if number not in needed or key[0] == "variable":
+                continue
+            needed.update(key[2] if len(key) == 4 else key[:1])
+        self._numbers = {key: number for key, number in self._numbers.items() if number in needed}
 
     def find(self, number: int) -> Prepack | None:
         """The prepack that keeps a value."""
