@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a step costs once everything is compiled: a few calls of Python, no memory, whatever the size of the graph."""
 
+import gc
 import sys
 from collections import Counter
 
@@ -27,11 +28,13 @@ def calls_of(run):
         if event == "call":
             counted[frame.f_code.co_qualname] += 1
 
+    gc.disable()  # a collection calls what other tests have registered with it
     sys.setprofile(note)
     try:
         run()
     finally:
         sys.setprofile(None)
+        gc.enable()
     counted.pop("calls_of.<locals>.<lambda>", None)
     return counted
 
