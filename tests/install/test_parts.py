@@ -114,3 +114,36 @@ def test_the_engine_of_highest_priority_is_the_default(
     fresh = environment()
     fresh.install(wheel("stranger", STRANGER.format(priority=1000)))
     assert fresh.code(COMPUTE) == "StrangersEngine True\n"
+
+
+#: everything but mx-core and mx-engine, and what these do without
+BUT_THE_ENGINE = (
+    "mx", "mx_storage", "mx_operators", "mx_operators_cpu", "mx_operators_cuda", "mx_ndarray", "mx_symbol", "mx_kvstore",
+    "mx_io", "mx_train", "mx_example_operators", "numpy", "ml_dtypes",
+)  # fmt: skip
+
+
+def test_the_command_with_the_engine_alone(environment: Callable[..., Any]) -> None:
+    fresh = environment(*BUT_THE_ENGINE)
+    doctor = fresh.run("-m", "mx_core.cli", "doctor")
+    assert doctor.returncode == 0 and not doctor.stderr, doctor.stdout + doctor.stderr
+    lines = [line.split(maxsplit=1) for line in doctor.stdout.splitlines()]
+    assert ["engine", "ThreadedEnginePerDevice"] in [
+        [name, rest[0].split()[0]] for name, *rest in lines if rest
+    ]
+    assert "not installed; mx-storage brings it" in doctor.stdout and "problems" not in doctor.stdout
+    listed = fresh.run("-m", "mx_core.cli", "ops")
+    assert listed.returncode == 0 and not listed.stderr
+    assert listed.stdout.startswith("no operators are registered; mx-operators and mx-operators-cpu")
+    helped = fresh.run("-m", "mx_core.cli", "ops", "--help")
+    assert (
+        helped.returncode == 0 and "List operators and their kernels" in helped.stdout and not helped.stderr
+    )
+    shown = fresh.run("-m", "mx_core.cli", "ops", "relu")
+    assert (
+        shown.returncode == 1 and "Install mx-operators" in shown.stderr and "Traceback" not in shown.stderr
+    )
+    checked = fresh.run("-m", "mx_core.cli", "plugins", "check", "engine")
+    assert checked.returncode == 1 and checked.stderr.startswith("Error: the checks need NumPy")
+    plugins = fresh.run("-m", "mx_core.cli", "plugins")
+    assert plugins.returncode == 0 and plugins.stdout.startswith("engine  loaded  mx-engine")

@@ -199,7 +199,18 @@ BAD: dict[str, Bad] = {
     "pass_gives_none": Bad(hook("graph_passes", '"acme", "graph", lambda graph: None'), ASIDE, "expected a Graph"),
     "pass_asks_a_circle": Bad(hook("graph_passes", '"acme", "graph", lambda graph: graph, ("acme",)'), ASIDE, ASIDE[3:]),
     "sniff_raises": Bad(hook("image_codecs", '"acme", (".acme",), bad, bad, None, 99'), ASIDE, "no licence"),
-    "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE),
+    "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE, "no mood"),
+    "selection_leaves": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise SystemExit(0)\n", LEAVES, LEAVES),
+    "selection_gives_a_list": Bad(
+        HEAD + "def mx_select_kernel(candidates):\n    return candidates\n", "expected one of the candidates or None, got [",
+        "expected one of the candidates or None, got ["),
+    "registration_gives_a_list": Bad(HEAD + "def mx_register_operators(registry):\n    return [Own]\n", "returned [<class"),
+    "diagnostics_give_a_list": Bad(HEAD + "def mx_diagnostics():\n    return ['a line']\n", "", "expected a mapping of texts"),
+    "stub_modules_leave": Bad(HEAD + "def mx_stub_modules():\n    raise SystemExit(0)\n", "", "SystemExit"),
+    "parameter_without_opt": Bad(operators("Own", body="""
+        class OwnParam(Params):
+            k: float = 2.0
+        """), "write k: float = opt(2.0, 'what it is')"),
     "engine_does_not_start": Bad(hook("engines", '"Acme", bad, 999'), "does not start", "no licence"),
     # contributions that end the process
     "kernel_leaves": Bad(kernel('"tanh", "cpu", "acme", leave, 1000'), LEAVES, "SystemExit"),
@@ -222,8 +233,9 @@ BAD: dict[str, Bad] = {
     "reference_leaves": Bad(reference("leave()"), "", "the process ended with status 0"),
     "store_without_contract": Bad(hook("kvstores", '"acme", lambda name: {}'), "", "FAILED"),
     "optimizer_raises": Bad(hook("optimizers", '"acme", bad'), "", "no licence"),
+    "optimizer_is_a_list": Bad(hook("optimizers", '"acme", lambda: [1]'), "", "list lacks create_state_multi_precision"),
     "metric_raises": Bad(hook("metrics", '"acme", lambda: bad()'), "", "no licence"),
-    "diagnostics_raise": Bad(HEAD + "def mx_diagnostics():\n    raise RuntimeError('no licence')\n"),
+    "diagnostics_raise": Bad(HEAD + "def mx_diagnostics():\n    raise RuntimeError('no licence')\n", "", "no licence"),
     # operators that contradict themselves: found by the check, harmless to others
     "reference_raises": Bad(reference("bad()"), "", "the last was RuntimeError: no licence"),
     "reference_of_wrong_shape": Bad(reference("[x[:-1]]"), "", "FAILED"),
@@ -238,6 +250,45 @@ BAD: dict[str, Bad] = {
             def gradient_function(self, p, out_grad, data):
                 return out_grad * data
         """), "", "gradient of data"),
+    "branches_on_a_value": Bad(operators("Branching", body="""
+        class Branching(SimpleOp):
+            name = "acme_branching"
+            def function(self, p, data):
+                if data > 0:
+                    return data
+                return -data
+        """), "", "Branching.function cannot be traced"),
+    "says_there_is_no_gradient": Bad(operators("Twice", body="""
+        class Twice(SimpleOp):
+            name = "acme_twice"
+            differentiable = False
+            def function(self, p, data):
+                return 2 * data
+        """), "", "differentiable = False says that the gradient of data is zero"),
+    "assigns_to_no_tensor": Bad(operators("Typo", body="""
+        class Typo(Operator):
+            name = "acme_typo"
+            differentiable = False
+            def infer_shape(self, p, s):
+                s.assign("outptu", s.get("data"))
+            def reference(self, p, inputs, ctx):
+                return [inputs[0]]
+        """), "", "did you mean 'output'?"),
+    "iterator_of_tuples": Bad(hook("data_iters", '"Acme", Pairs', """
+        class Pairs:
+            batch_size, provide_data, provide_label = 2, [], []
+            def __init__(self):
+                self.left = 2
+            def __iter__(self):
+                return self
+            def next(self):
+                self.left -= 1
+                if self.left < 0:
+                    raise StopIteration
+                return 1, 2
+            __next__ = next
+            reset = iter_next = getdata = getlabel = getpad = lambda self: None
+        """), "", "next gives a tuple of 2; expected a DataBatch"),
     "kernel_wrong_below_zero": Bad(
         kernel('"acme_own", "cpu", "acme", lambda call: (lambda ctx, inputs: [abs(inputs[0]) * 2])'), "",
         "FAILED  kernels 'acme_own/cpu/acme'"),

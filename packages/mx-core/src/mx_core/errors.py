@@ -52,6 +52,10 @@ class PluginError(MXNetError):
     """A plug-in declares something wrong, or what it should have brought is missing."""
 
 
+class OperatorError(PluginError):
+    """What an operator declares is wrong: the message names the function and the line that is at fault."""
+
+
 class AbiError(MXNetError, ImportError):
     """Two packages were built for different versions of a C interface."""
 

@@ -16,6 +16,7 @@ from mx_core.errors import (
     IndexOutOfBoundsError,
     MXNetError,
     NoKernelError,
+    OperatorError,
     OutOfMemoryError,
     PluginError,
 )
@@ -261,6 +262,8 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
             if spec.supports is not None and not spec.supports(call):
                 return None
             return _planned(spec, call)
+    except OperatorError:  # the fault is the declaration's, whichever kernel is asked
+        raise
     except (AbiError, PluginError) as error:
         raise _Broken from error
     except MXNetError as error:

@@ -108,7 +108,7 @@ def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
             raise
         interrupt()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r} was interrupted", file=sys.stderr)
-    except Exception:
+    except (Exception, SystemExit):
         import traceback
 
         text = traceback.format_exc()

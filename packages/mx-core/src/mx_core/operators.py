@@ -12,7 +12,7 @@ from mx_core import plugins
 from mx_core.errors import PluginError, UnknownOperatorError
 from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
-from mx_core.operator.declaration import Operator
+from mx_core.operator.declaration import Operator, check_name
 from mx_core.operator.refusal import Refusal
 
 _lock = FirstUseLock()
@@ -155,6 +155,8 @@ def temporary(*classes: type[Operator[Any]]) -> Iterator[tuple[Operator[Any], ..
     """Declares operators for the duration of a block; for tests."""
     table = _get()
     extended = dict(table)
+    for cls in classes:
+        check_name(cls)
     made = tuple(cls() for cls in classes)
     for op in made:
         _insert(extended, op)

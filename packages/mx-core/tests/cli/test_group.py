@@ -60,7 +60,8 @@ def test_version(mx):
 
 def test_no_plugins(mx):
     assert mx("plugins") == (0, "no plug-ins are installed\n")
-    assert mx("ops") == (0, "no operators are registered\n")
+    status, output = mx("ops")
+    assert status == 0 and output.startswith("no operators are registered; mx-operators and ")
 
 
 def test_the_list_has_a_line_each_and_fails_if_one_is_broken(mx, site):
@@ -142,7 +143,7 @@ def test_commands_of_plugins(mx, site):
 
 
 def test_doctor_reports_problems(mx, site, monkeypatch):
-    site.add("stores", STORES)
+    site.add("stores", STORES, requires=("mx-engine",))
     site.add("sick", BROKEN)
     monkeypatch.setenv("MX_STORE_PORT", "80")
     monkeypatch.setenv("MX_STORE_PROT", "80")
@@ -385,3 +386,176 @@ def test_what_is_set_aside_shows_everywhere(mx, site, monkeypatch):
     problems = json.loads(output)["problems"]
     assert status == 1 and "did you mean acme" in problems["MX_DISABLE_PLUGINS acmee"]
     assert "no_such_module" in problems["plug-in acme: kvstores far"]
+
+
+DECLARED = """
+    import numpy as np
+    from mx_core import expression as X
+    from mx_core.operator import Operator, SimpleOp
+
+    class Declared({base}):
+        name = "acme_declared"
+        {body}
+
+    def mx_register_operators(registry):
+        registry.add(Declared)
+"""
+
+
+def check_declared(mx, site, base, body):
+    """Exit status and output of the check of an operator."""
+    indented = body.strip().replace("\n", "\n        ")
+    site.add("acme", DECLARED.format(base=base, body=indented))
+    return mx("plugins", "check", "acme")
+
+
+BRANCHING = """
+def function(self, p, data):
+    if data > 0:
+        return data
+    return -data
+"""
+BRANCHING_GRADIENT = """
+def function(self, p, data):
+    return data * data
+def gradient_function(self, p, out_grad, data):
+    return out_grad if data > 0 else -out_grad
+"""
+TYPING = """
+differentiable = False
+def infer_shape(self, p, s):
+    s.assign("outptu", s.get("data"))
+def reference(self, p, inputs, ctx):
+    return [inputs[0]]
+"""
+LEFT_OUT = """
+arguments = ("lhs", "rhs")
+def gradient(self, p, g):
+    return {"lhs": g.out_grad()}
+def reference(self, p, inputs, ctx):
+    return [inputs[0] + 3 * inputs[1]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "body", "said"),
+    [
+        ("SimpleOp", BRANCHING, ["Declared.function cannot be traced", "(if data > 0:)", "write where(condition"]),
+        ("SimpleOp", BRANCHING_GRADIENT, ["Declared.gradient_function cannot be traced", "if data > 0", "write where"]),
+        (
+            "SimpleOp",
+            "differentiable = False\ndef function(self, p, data):\n    return 2 * data",
+            ["differentiable = False says that the gradient of data is zero, but numerically it is ", "custom_gradient"],
+        ),
+        (
+            "Operator",
+            "differentiable = False\ndef reference(self, p, inputs, ctx):\n    return [np.exp(inputs[0])]",
+            ["differentiable = False says that the gradient of data is zero"],
+        ),
+        ("Operator", LEFT_OUT, ["the declaration says that the gradient of rhs is zero, but numerically it is "]),
+        (
+            "Operator",
+            TYPING,
+            ["infer_shape asks for 'outptu', the tensors are data, output; did you mean 'output'?"],
+        ),
+        (
+            "Operator",
+            "differentiable = False\ndef reference(self, p, inputs, ctx):\n    assert inputs[0].ndim == 9\n    return inputs",
+            ["AssertionError, at ", "(assert inputs[0].ndim == 9)"],
+        ),
+    ],
+)  # fmt: skip
+def test_check_finds_what_is_wrong_with_a_declaration(mx, site, base, body, said):
+    status, output = check_declared(mx, site, base, body)
+    assert status == 1, output
+    failed = output[output.index("FAILED  operators 'acme_declared'") :]
+    for part in said:
+        assert part in failed, output
+    assert "fake_mx_acme_acme.py:" in failed or "gradient of" in failed or "outptu" in failed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "function = staticmethod(lambda p, data: X.round(data))",
+        "function = staticmethod(lambda p, data: X.sign(data))",
+        "function = staticmethod(lambda p, data: data > 0)",
+        "custom_gradient = True\nfunction = staticmethod(lambda p, data: 2 * data)",
+        "without_gradient = ('data',)\nfunction = staticmethod(lambda p, data: 2 * data)",
+    ],
+)
+def test_check_accepts_a_gradient_that_is_zero_or_meant_to_be(mx, site, body):
+    status, output = check_declared(mx, site, "SimpleOp", f"differentiable = False\n{body}")
+    assert status == 0, output
+    assert "operators 'acme_declared': the gradient is that of the reference" in output
+
+
+def test_check_and_show_take_the_name_of_the_distribution(mx, site):
+    site.add("stores", STORES.replace("NoSuchStore", "Counter"), distribution="acme-z")
+    assert (
+        mx("plugins", "show", "acme-z") == mx("plugins", "show", "Acme_Z") == mx("plugins", "show", "stores")
+    )
+    by_distribution, by_name = (mx("plugins", "check", name) for name in ("acme-z", "stores"))
+    assert by_distribution == by_name
+
+
+def test_a_distribution_without_a_plugin_is_told(mx, site):
+    site.add("acme", "", group="mx.plugin.v1", distribution="acme-z")
+    status, output = mx("plugins", "check", "acme-z")
+    assert status == 1
+    assert "distribution 'acme-z' is installed and has no entry point of the group 'mx.plugins.v1'" in output
+
+
+EVENTS = """
+    def mx_diagnostics():
+        return {diagnostics}
+
+    def mx_select_kernel(op, call, candidates):
+        {selection}
+
+    def mx_shutdown():
+        pass
+"""
+ELEMENTWISE = """
+    from mx_core.operator import SimpleOp
+
+    class Twice(SimpleOp):
+        name = "acme_twice"
+        def function(self, p, data):
+            return 2 * data
+
+    def mx_register_operators(registry):
+        registry.add(Twice)
+"""
+
+
+def test_check_calls_hooks_that_answer(mx, site):
+    site.add("acme", ELEMENTWISE)
+    site.add("good", EVENTS.format(diagnostics="{'port': '1'}", selection="return candidates[-1]"))
+    status, output = mx("plugins", "check", "good")
+    assert status == 0, output
+    assert "ok      hook 'mx_diagnostics': it gives a mapping of texts" in output
+    assert "ok      hook 'mx_select_kernel': it answers with a candidate or None" in output
+    assert "not checked  hook 'mx_shutdown': answer" in output
+    site.add("bad", EVENTS.format(diagnostics="['a line']", selection="return candidates"))
+    status, output = mx("plugins", "check", "bad")
+    assert status == 1
+    assert "FAILED  hook 'mx_diagnostics'" in output and "got ['a line']" in output
+    assert "FAILED  hook 'mx_select_kernel': it answers with a candidate or None" in output
+    assert "expected one of the candidates or None, got [KernelSpec(" in output
+
+
+def test_check_of_a_plugin_that_brings_nothing(mx, site):
+    site.add("empty", "MX_HOOK_API = (1, 0)")
+    assert mx("plugins", "check", "empty") == (0, "not checked: it registers nothing\n")
+
+
+def test_a_part_alone_is_no_problem(mx, site, engine_source):
+    site.add("plain", engine_source("Plain").replace("capsule = object()", "capsule = None"))
+    status, output = mx("doctor", "--json")
+    report = json.loads(output)
+    assert report["interfaces"]["storage cpu"] == "not installed; mx-storage brings it"
+    assert report["interfaces"]["random cpu"] == "not installed; mx-storage brings it"
+    assert not {"storage cpu", "random cpu"} & set(report["problems"])
+    site.add("arrays", "", requires=("mx-storage>=0",))
+    assert "install mx-storage" in json.loads(mx("doctor", "--json")[1])["problems"]["storage cpu"]

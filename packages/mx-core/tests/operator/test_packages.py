@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mx_core.errors import PluginError
 from mx_core.operator import operators_in
 
 FILES = {
@@ -58,3 +59,34 @@ class Declared(Operator):
     monkeypatch.syspath_prepend(tmp_path)
     found = operators_in("named_by_test.two", "named_by_test.one")
     assert [op.name for op in found] == ["test_two", "test_one"]
+
+
+NAMELESS = """
+from mx_core.operator import SimpleOp
+
+class Base(SimpleOp):
+    def function(self, p, data):
+        return data + data
+
+class Swish(SimpleOp):
+    def function(self, p, data):
+        return data * data
+
+class _Hidden(SimpleOp):
+    def function(self, p, data):
+        return data
+"""
+
+
+def test_a_class_whose_name_was_forgotten_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "nameless_by_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "aaa.py").write_text(NAMELESS)
+    later = "from nameless_by_test.aaa import Base\nclass Named(Base):\n    name = 'test_named'\n"
+    (package / "bbb.py").write_text(later)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        PluginError, match=r"nameless_by_test\.aaa\.Swish has no name, got None; .* name = 'swish'"
+    ):
+        list(operators_in("nameless_by_test"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mx_core.errors import ArgumentError, DTypeError
+from mx_core.errors import ArgumentError, DTypeError, PluginError
 from mx_core.operator import Params, Shape, opt, required
 
 
@@ -186,3 +186,39 @@ def test_copies_are_equal_in_other_processes_too() -> None:
     p = WindowParam(kernel=(2,))
     hash(p)
     assert copy.copy(p) == p and not {"_hash", "_told_apart"} & vars(copy.copy(p)).keys()
+
+
+def declared(source: str) -> None:
+    head = "import dataclasses\nfrom typing import ClassVar\nfrom mx_core.operator import Params, opt, required\n"
+    text = f"{head}class SteepParam(Params):\n    {source}"
+    exec(compile(text, "acme.py", "exec", dont_inherit=True), {"__name__": "acme"})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "k: float = 2.0",
+            r"acme\.SteepParam\.k: expected opt\(\.\.\.\) or required\(\.\.\.\), got 2\.0; "
+            r"write k: float = opt\(2\.0, 'what it is'\)",
+        ),
+        ("k: int", r"got nothing; write k: int = required\('what it is'\)"),
+        ("k: float = dataclasses.field(default=2.0)", r"write k: float = opt\("),
+        (
+            "k = opt(2.0, 'steepness')",
+            r"acme\.SteepParam\.k: a parameter needs a type; write k: float = opt\(",
+        ),
+        ("k = 2.0", "a parameter needs a type"),
+    ],
+)
+def test_what_looks_like_a_parameter_and_is_none_is_refused(source: str, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        declared(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["_k: float = 2.0", "_k = 2.0", "k: ClassVar[float] = 2.0", "op_name = 'steep'", "def k(self): pass"],
+)
+def test_other_members_are_left_alone(source: str) -> None:
+    declared(source)

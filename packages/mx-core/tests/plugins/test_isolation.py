@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a stranger's plug-in does wrong hurts that contribution or that plug-in alone, and is said."""
 
+import sys
 import warnings
 
 import pytest
@@ -242,3 +243,81 @@ def test_what_was_set_aside_is_forgotten_with_the_plugins(site, quiet):
     assert aside.faults()
     plugins.reset()
     assert not aside.faults()
+
+
+def selecting(site, body):
+    source = (
+        KERNELS.format(kernels="pass") + f"\n    def mx_select_kernel(op, call, candidates):\n        {body}"
+    )
+    site.add("acme", source, distribution="acme-ops")
+    messages, chosen = said(prepared)
+    assert chosen.variant == "good"
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("raise SystemExit(3)", "it ends the program: SystemExit(3)"),
+        ("exit()", "it ends the program: SystemExit("),
+        ("return list(candidates)", "expected one of the candidates or None, got [KernelSpec("),
+        ("return 'good'", "expected one of the candidates or None, got 'good'"),
+    ],
+)
+def test_a_selection_hook_that_ends_the_process_or_answers_nonsense_is_not_asked(site, body, cause):
+    (message,) = selecting(site, body)
+    assert "hooks: 'mx_select_kernel' of plug-in 'acme' (acme-ops 0.1.0)" in message and cause in message
+    assert said(prepared)[0] == [] and [fault.error for fault in plugins.faults("acme")] != []
+
+
+def test_a_selection_hook_that_was_set_aside_is_not_called_again(site):
+    messages = selecting(
+        site, "import sys; sys.asked = getattr(sys, 'asked', 0) + 1; raise RuntimeError('no mood')"
+    )
+    assert "no mood" in messages[0]
+    prepared()
+    assert sys.asked == 1
+    del sys.asked
+
+
+@pytest.mark.parametrize(
+    ("hook", "body"),
+    [
+        ("mx_register_operators", "return [Op]"),
+        ("mx_register_operators", "yield registry.add(Op)"),
+        ("mx_register_kvstores", "return dict"),
+    ],
+)
+def test_a_registering_hook_returns_nothing(site, hook, body):
+    source = operator("twice").partition("def mx_register")[0] + f"def {hook}(registry):\n        {body}\n"
+    site.add("acme", source, distribution="acme-ops")
+    messages, records = said(plugins.plugins)
+    assert records[0].state == "broken"
+    assert f"{hook} returned " in messages[0] and "expected None; registry.add(...) registers" in messages[0]
+
+
+ANSWERS = """
+    def mx_diagnostics():
+        {diagnostics}
+
+    def mx_stub_modules():
+        {stubs}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("return ['a line']", ": expected a mapping of texts, got ['a line']"),
+        ("raise SystemExit(0)", " ends the program: SystemExit(0)"),
+        ("raise RuntimeError('no licence')", "no licence"),
+    ],
+)
+def test_hooks_that_answer_with_a_list_or_leave_hurt_themselves(site, quiet, body, cause):
+    site.add("acme", ANSWERS.format(diagnostics=body, stubs=body), distribution="acme-ops")
+    good = ANSWERS.format(diagnostics="return {'port': 1}", stubs="return {'acme.nd': 'acme.array:Array'}")
+    site.add("good", good, distribution="good-ops")
+    lines = plugins.diagnostics()
+    assert lines["good"] == {"port": "1"} and cause in lines["acme"]["error"]
+    assert plugins.stub_modules() == {"acme.nd": "acme.array:Array"}
+    assert cause in plugins.faults("acme")[0].error

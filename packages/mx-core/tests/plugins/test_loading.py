@@ -33,7 +33,7 @@ def test_imported_functions_and_classes_are_no_hooks(site):
 def test_an_implementation_may_take_fewer_arguments(site):
     site.add("brief", "def mx_select_kernel(op):\n    return op\n\ndef mx_register_engines(): pass\n")
     assert plugins.plugins()[0].state == "loaded"
-    assert plugins.select_kernel("chosen", None, ()) == "chosen"
+    assert plugins.select_kernel("chosen", None, ("chosen",)) == "chosen"
 
 
 def test_a_hook_of_a_failed_plugin_is_never_called(site, quiet):

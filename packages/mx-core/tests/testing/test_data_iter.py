@@ -86,3 +86,78 @@ def test_faults_are_found(source, test):
     contract.make_iter = source
     with pytest.raises((AssertionError, StopIteration, RuntimeError)):
         getattr(contract, f"test_{test}")()
+
+
+class Tuples(Counting):
+    """Batches as other libraries have them."""
+
+    def next(self):
+        if not self.iter_next():
+            raise StopIteration
+        return self.getdata()[0], self.getlabel()[0]
+
+    __next__ = next
+
+
+class BareArrays(Counting):
+    def getdata(self):
+        return super().getdata()[0]
+
+
+class Lists(Counting):
+    def getdata(self):
+        return [self.position]
+
+
+class PlainDescriptions(Counting):
+    provide_data = [("data", (4, 2))]
+
+
+class OtherBatch(Counting):
+    provide_data = (Description("data", (5, 2)),)
+
+
+class Unnamed(Counting):
+    provide_label = (Description("data", (4,)),)
+
+
+class WrongPad(Counting):
+    def getpad(self):
+        return 4
+
+
+class Longer(Counting):
+    def next(self):
+        if self.position == 1:
+            raise StopIteration
+        return super().next()
+
+    __next__ = next
+
+
+SHAPES, DESCRIPTIONS = "batches_have_the_shapes_it_provides", "descriptions_have_name_and_batch_axis"
+GETTERS = "iter_next_and_getters_agree_with_next"
+
+
+@pytest.mark.parametrize(
+    ("source", "test", "message"),
+    [
+        (Tuples, SHAPES, r"next gives a tuple of 2; expected a DataBatch .*mx\.io\.DataBatch\(data=\[x\]"),
+        (Tuples, "reset_starts_over", "next gives a tuple of 2; expected a DataBatch"),
+        (BareArrays, SHAPES, "next gives a batch whose data is a Values; expected a DataBatch with lists"),
+        (Lists, SHAPES, "next gives a batch with a int in data; expected NDArrays"),
+        (PlainDescriptions, SHAPES, r"provide_data has \('data', \(4, 2\)\) in it; expected a list of desc"),
+        (WrongShape, SHAPES, r"data: provide_data says \(4, 3\), a batch has \(4, 2\)"),
+        (OtherBatch, DESCRIPTIONS, r"data: expected the batch size 4 as first extent, got \(5, 2\)"),
+        (Unnamed, DESCRIPTIONS, "expected a name for each array, got data, data"),
+        (NoReset, "reset_starts_over", "3 batches, after reset 0"),
+        (WrongPad, GETTERS, "getpad: expected 0 or more and less than the batch size 4, got 4"),
+        (Longer, GETTERS, "next gives 2 batches, iter_next more"),
+        (object, SHAPES, "object lacks batch_size, provide_data, provide_label, reset, next, "),
+    ],
+)
+def test_what_was_given_and_what_is_expected_is_said(source, test, message):
+    contract = DataIterContract()
+    contract.make_iter = source
+    with pytest.raises(AssertionError, match=message):
+        getattr(contract, f"test_{test}")()

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+from mx_core import expression as X
 from mx_core import operators
 from mx_core.operator import Operator, Params, SimpleOp, opt
 from mx_core.testing import check_operator
@@ -40,6 +41,7 @@ class Rows(Operator):
 
     name = "check_rows"
     differentiable = False
+    custom_gradient = True
     auxiliaries = ("count",)
 
     def infer_shape(self, p, s):
@@ -117,3 +119,51 @@ def test_wrong_references_are_found(name, message):
 def test_shapes_are_needed_where_they_cannot_be_made_up():
     with pytest.raises(AssertionError, match="say the shapes"):
         check_operator("check_rows")
+
+
+class Doubled(SimpleOp):
+    """2·x, which has a gradient."""
+
+    name = "check_doubled"
+    differentiable = False
+
+    def function(self, p, data):
+        return 2 * data
+
+
+class Rounded(Doubled):
+    name = "check_rounded"
+
+    def function(self, p, data):
+        return X.round(3 * data)
+
+
+class Stopped(Doubled):
+    name = "check_stopped"
+    custom_gradient = True
+
+
+class Weighted(Operator):
+    """lhs + 3·rhs, of which one gradient was forgotten."""
+
+    name = "check_weighted"
+    arguments = ("lhs", "rhs")
+
+    def gradient(self, p, g):
+        return {"lhs": g.out_grad()}
+
+    def reference(self, p, inputs, ctx):
+        return [inputs[0] + 3 * inputs[1]]
+
+
+def test_a_gradient_that_is_not_zero_is_found():
+    with operators.temporary(Doubled, Rounded, Stopped, Weighted):
+        with pytest.raises(
+            AssertionError, match=r"says that the gradient of data is zero, .* at \[0, 0\]; write"
+        ):
+            check_operator("check_doubled")
+        with pytest.raises(AssertionError, match="the declaration says that the gradient of rhs is zero"):
+            check_operator("check_weighted", inputs=[(2, 3), (2, 3)])
+        check_operator("check_doubled", numeric_gradient=False)
+        check_operator("check_rounded")
+        check_operator("check_stopped")

@@ -45,8 +45,10 @@ def test_optimizers():
         check_optimizer(Idle(), array)
     with pytest.raises(AssertionError, match="the weight is"):
         check_optimizer(Diverging(), array)
-    with pytest.raises(AttributeError):
-        check_optimizer(object(), array)
+    with pytest.raises(
+        AssertionError, match="list lacks create_state_multi_precision, update_multi_precision"
+    ):
+        check_optimizer([Plain()], array)
 
 
 class Error:
@@ -87,5 +89,7 @@ def test_metrics():
         check_metric(Endless(), array)
     with pytest.raises(Unsuited, match="sequences of words"):
         check_metric(Choosy(), array)
+    with pytest.raises(AssertionError, match="list lacks update, reset, get_name_value"):
+        check_metric([Error()], array)
     with pytest.raises(RuntimeError, match="no licence"):
         check_metric(Raising(), array)

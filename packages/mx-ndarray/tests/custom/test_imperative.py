@@ -331,3 +331,62 @@ def test_arrays_kept_by_an_operator_stay_valid() -> None:
         nd.ones((2,)).wait_to_read()
     assert kept[0].shape == (2,)
     kept[0].asnumpy()
+
+
+def assigned(name: str, forward: Any, backward: Any = None) -> NDArray:
+    """The gradient of what an operator of two functions makes of ones."""
+    define(name, forward, backward or (lambda self, og, ind, outd, ing: self.assign(ing[0], "write", og[0])))
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type=name)
+    y.backward()
+    y.wait_to_read()
+    return x.grad
+
+
+def test_a_list_of_outputs_takes_no_other_array() -> None:
+    said = (
+        r"\[Custom\] out_data\[0\] = value puts another array into the list, which nobody reads; "
+        r"write self\.assign\(out_data\[0\], req\[0\], value\) or out_data\[0\]\[:\] = value"
+    )
+    with pytest.raises(ArgumentError, match=said):
+        assigned("test_listed", lambda self, i, o, aux: o.__setitem__(0, i[0]))
+    with pytest.raises(ArgumentError, match=r"out_data\[i\]\[:\] = value"):
+        assigned("test_sliced", lambda self, i, o, aux: o.__setitem__(slice(None), [i[0]]))
+
+
+def test_a_list_of_gradients_takes_no_other_array() -> None:
+    grad = assigned(
+        "test_listed_gradient",
+        lambda self, i, o, aux: self.assign(o[0], "write", i[0]),
+        lambda self, og, ind, outd, ing: ing.__setitem__(0, og[0]),
+    )
+    with pytest.raises(ArgumentError, match=r"self\.assign\(in_grad\[0\], req\[0\], value\)"):
+        grad.wait_to_read()
+
+
+def test_arrays_in_the_list_are_changed_in_place() -> None:
+    def forward(self: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        out_data[0][:] = in_data[0]
+        out_data[0] += 2
+        in_data[0] = None  # a list of one's own
+
+    define("test_in_place", forward)
+    np.testing.assert_array_equal(nd.Custom(nd.ones((2,)), op_type="test_in_place").asnumpy(), 3)
+
+
+def test_an_auxiliary_state_is_filled_not_replaced() -> None:
+    def forward(self: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        aux[0] = in_data[0]
+
+    define(
+        "test_listed_state",
+        forward,
+        list_auxiliary_states=lambda self: ["state"],
+        infer_shape=lambda self, shapes: (shapes, shapes, shapes),
+    )
+    with pytest.raises(
+        ArgumentError, match=r"aux\[0\] = value puts .* nobody reads; write aux\[0\]\[:\] = value"
+    ):
+        nd.Custom(nd.ones((2,)), nd.zeros((2,)), op_type="test_listed_state").wait_to_read()

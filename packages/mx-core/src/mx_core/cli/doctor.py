@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ import click
 from mx_core import environment, plugins, services
 from mx_core.cli.table import table
 from mx_core.errors import MXNetError
-from mx_core.plugins.discovery import misnamed, unknown_disabled
+from mx_core.plugins.discovery import misnamed, normalised, unknown_disabled
 from mx_core.plugins.examine import examine as examine_plugins
 
 Report = dict[str, dict[str, str]]
@@ -94,15 +95,36 @@ def _is_own(name: str) -> bool:
     return name == "mx" or name.startswith(("mx-", "mx_"))
 
 
+#: title, how it is asked for, its table, the registry it is from, the distribution that brings it
+_SERVICES: tuple[tuple[str, Callable[[], Any], str, str, str], ...] = (
+    ("engine", services.engine, "mx.engine.v1", "engines", "mx-engine"),
+    ("storage cpu", partial(services.storage, "cpu"), "mx.storage.v1", "storage_managers", "mx-storage"),
+    ("random cpu", partial(services.random, "cpu"), "mx.resource.v1", "resources", "mx-storage"),
+)
+
+
+def _is_provided(kind: str) -> bool:
+    """Whether a plug-in registered a service of a kind for main memory."""
+    return any(getattr(entry.value, "device", "cpu") == "cpu" for entry in plugins.registry(kind).items())
+
+
+def _is_required(provider: str) -> bool:
+    """Whether something that is installed needs a distribution."""
+    return any(
+        normalised(re.split(r"[^\w.-]", line, maxsplit=1)[0]) == provider and "extra ==" not in line
+        for found in distributions()
+        for line in found.requires or ()
+    )
+
+
 def _interfaces(devices: dict[str, str], problems: dict[str, str]) -> dict[str, str]:
     """The services' C tables, checked as a consumer would check them."""
     found = {}
-    for title, get, capsule in (
-        ("engine", services.engine, "mx.engine.v1"),
-        ("storage cpu", partial(services.storage, "cpu"), "mx.storage.v1"),
-        ("random cpu", partial(services.random, "cpu"), "mx.resource.v1"),
-    ):
-        found[title] = _interface(title, get, capsule, problems)
+    for title, get, capsule, kind, provider in _SERVICES:
+        if _is_provided(kind) or _is_required(provider):
+            found[title] = _interface(title, get, capsule, problems)
+        else:  # a part of mx alone, which does without
+            found[title] = f"not installed; {provider} brings it"
     for name in plugins.registry("devices").names():
         if devices[name] not in ("0", "unusable"):
             title = f"device {name}"

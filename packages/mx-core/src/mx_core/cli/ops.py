@@ -40,7 +40,8 @@ def ops(context: click.Context, everything: bool) -> None:
         if name != op.name or (name.startswith("_") and not everything):
             continue
         rows.append((name, "; ".join(_variants(op, device) for device in _device_types())))
-    click.echo(table(rows) if rows else "no operators are registered")
+    none = "no operators are registered; mx-operators and mx-operators-cpu bring those of MXNet"
+    click.echo(table(rows) if rows else none)
 
 
 @ops.command()

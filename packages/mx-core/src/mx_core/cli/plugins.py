@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from importlib.metadata import PackageNotFoundError, distribution
 
 import click
 
 from mx_core import plugins
 from mx_core.cli.table import table
-from mx_core.plugins.discovery import PluginRecord, misnamed
+from mx_core.plugins.discovery import PluginRecord, misnamed, normalised
 from mx_core.plugins.examine import examine
+from mx_core.plugins.hookspecs import GROUP
 
 FAILED = ("broken", "incompatible")
 
@@ -40,7 +42,10 @@ def plugins_command(context: click.Context, as_json: bool) -> None:
 @plugins_command.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Show what a plug-in registered, or why it failed."""
+    """Show what a plug-in registered, or why it failed.
+
+    NAME is that of the entry point, or of the distribution.
+    """
     examine()
     for record in _records(name):
         click.echo(record.describe())
@@ -67,8 +72,8 @@ def show(name: str) -> None:
 def check(context: click.Context, name: str) -> None:
     """Run the contract tests on what a plug-in registered.
 
-    The tests run in a process of their own. The exit status is 1 if one fails. What has no test is listed and does not
-    count as a failure.
+    NAME is that of the entry point, or of the distribution. The tests run in a process of their own. The exit status
+    is 1 if one fails. What has no test is listed and does not count as a failure.
     """
     try:
         from mx_core.testing.guard import check_guarded
@@ -77,11 +82,12 @@ def check(context: click.Context, name: str) -> None:
             raise
         raise click.ClickException(f"the checks need NumPy: {error}") from error
 
-    failed = 0
+    failed = checked = 0
     for record in _records(name):
         if record.state != "loaded":
             raise click.ClickException(record.describe())
         for result in check_guarded(record):
+            checked += 1
             failed += result.error is not None
             state = (
                 "FAILED" if result.error is not None else "ok" if result.unchecked is None else "not checked"
@@ -89,6 +95,8 @@ def check(context: click.Context, name: str) -> None:
             click.echo(f"{state:6}  {result.subject}: {result.check}")
             if result.error is not None or result.unchecked is not None:
                 click.echo(f"        {result.error or result.unchecked}")
+    if not checked:
+        click.echo("not checked: it registers nothing")
     context.exit(int(failed > 0))
 
 
@@ -108,12 +116,26 @@ def as_dict(record: PluginRecord) -> dict[str, object]:
 
 
 def _records(name: str) -> list[PluginRecord]:
-    found = [record for record in plugins.plugins() if record.name == name]
+    """The plug-in of a name, or those of the distribution of that name."""
+    everything = plugins.plugins()
+    found = [record for record in everything if record.name == name]
+    found = found or [record for record in everything if record.distribution == normalised(name)]
     if not found:
-        known = ", ".join(record.name for record in plugins.plugins()) or "none"
+        known = ", ".join(record.name for record in everything) or "none"
         wrong = "".join(f"; {where}: {error}" for where, error in misnamed().items())
-        raise click.ClickException(f"no plug-in {name!r} is installed; there are: {known}{wrong}")
+        raise click.ClickException(
+            f"no plug-in {name!r} is installed; there are: {known}{wrong}{_without(name)}"
+        )
     return found
+
+
+def _without(name: str) -> str:
+    """What is wrong with a distribution of this name that brings no plug-in."""
+    try:
+        distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return ""
+    return f"; distribution {name!r} is installed and has no entry point of the group {GROUP!r}"
 
 
 def _by_kind(record: PluginRecord) -> dict[str, list[str]]:

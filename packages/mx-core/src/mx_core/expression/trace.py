@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import copysign
-from typing import NoReturn
+from numbers import Real
+from typing import Any, NoReturn
 
 from mx_core.errors import ArgumentError
 from mx_core.expression.ir import UNUSED, Expression, Instruction
@@ -16,6 +17,12 @@ Number = float | int | bool
 # that a "c" could not tell from 0.0
 _Ref = tuple[str, float]
 _CONSTANTS = ("c", "z")
+#: NumPy's name of an operator whose left operand is one of its numbers -> ours, with the right operand first
+_REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "true_divide": "__rtruediv__", "remainder": "__rmod__", "power": "__rpow__", "equal": "__eq__",
+    "not_equal": "__ne__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+}  # fmt: skip
 
 
 class Builder:
@@ -58,6 +65,8 @@ class Builder:
             return operand
         if isinstance(operand, (int, float)):
             return self.constant(operand)
+        if isinstance(operand, Real):  # NumPy's numbers
+            return self.constant(float(operand))
         raise ArgumentError(
             f"[expression] cannot use a {type(operand).__name__} in an elementwise function; "
             "expected a traced value or a number"
@@ -108,7 +117,6 @@ class Traced:
 
     __slots__ = ("builder", "ref")
     __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
-    __array_ufunc__ = None
 
     def __init__(self, builder: Builder, ref: _Ref) -> None:
         self.builder = builder
@@ -197,6 +205,39 @@ class Traced:
         )
 
     __int__ = __index__ = __float__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Traced:
+        reflected = _REFLECTED.get(ufunc.__name__)
+        left = inputs[0]
+        if reflected and method == "__call__" and not options and not isinstance(left, Traced):
+            number = left.item() if getattr(left, "ndim", None) == 0 else left
+            made: Traced = getattr(self, reflected)(number)
+            return made
+        raise _refusal(ufunc.__name__)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise _refusal(function.__name__)
+
+    def __array__(self, *_: Any, **options: Any) -> NoReturn:
+        raise _refusal("array")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"[expression] a traced value stands for one element and has no {name!r}: "
+            "derive from Operator where an operator needs more than elements"
+        )
+
+
+def _refusal(name: str) -> ArgumentError:
+    has_function = name.upper() in Opcode.__members__ and name not in _REFLECTED
+    cure = (
+        f"mx_core.expression.{name}"
+        if has_function
+        else "Python's operators and the functions of mx_core.expression"
+    )
+    return ArgumentError(
+        f"[expression] numpy.{name} got a traced value, which has no number yet: use {cure} instead"
+    )
 
 
 Operand = Traced | float | int | bool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mx_core import dtypes
-from mx_core.errors import DTypeError, MXNetError
+from mx_core.errors import DTypeError, MXNetError, OperatorError
 from mx_core.operator import kept
 from mx_core.operator.declaration import Operator, P, ReferenceContext
 from mx_core.operator.gradient import GradientBuilder, Gradients, gradient_of
@@ -151,6 +151,8 @@ def infer_through_forward(op: Operator[Any], p: Params, state: State) -> None:
             state.assign(mine, whole.get(tensor))
         if isinstance(state, Types) and isinstance(op, BackwardOperator):
             op.settle_types(p, state)
+    except OperatorError:
+        raise
     except MXNetError as error:
         given = ", ".join(f"{mine} {state.get(mine)}" for mine, _ in pairs)
         raise type(error)(f"{error}; {given} do not belong to one {forward.name}") from error

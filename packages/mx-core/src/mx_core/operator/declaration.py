@@ -83,6 +83,9 @@ class Operator(Generic[P]):
 
     #: False: the gradient is zero everywhere (comparisons, indices, random numbers)
     differentiable: ClassVar[bool] = True
+    #: inputs whose gradient is on purpose not the derivative of the outputs, by name; True: all. As with `BlockGrad`,
+    #: straight-through estimators and updates of weights
+    custom_gradient: ClassVar[bool | tuple[str, ...]] = False
     #: inputs whose gradient is zero, such as labels and indices
     without_gradient: ClassVar[tuple[str, ...]] = ()
     #: the output is linear in the inputs that have a gradient, so the operator itself is its backward
@@ -249,3 +252,18 @@ class Operator(Generic[P]):
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
+
+
+def check_name(cls: type[Operator[Any]]) -> None:
+    """Raises unless an operator class has a name.
+
+    Raises
+    ------
+    PluginError  it has none, or one that is no text
+    """
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        raise PluginError(
+            f"operators: {cls.__module__}.{cls.__qualname__} has no name, got {name!r}; expected a text in the class, "
+            f"such as name = {cls.__name__.lower()!r}"
+        )

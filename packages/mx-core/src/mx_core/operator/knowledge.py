@@ -6,12 +6,13 @@ Inside, −1 is an unknown dimension and None an unknown rank or type; 0 is a si
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mx_core import dtypes
-from mx_core.errors import DTypeError, ShapeError
+from mx_core.errors import DTypeError, OperatorError, ShapeError
 
 if TYPE_CHECKING:
     from mx_core.operator.declaration import Operator
@@ -24,6 +25,24 @@ MAX_NDIM = 32
 _MAX_ELEMENTS = 2**63 - 1
 
 
+class _Tensors(dict[str, Any]):
+    """What is known by name of the tensor; another name is a mistake of the rule."""
+
+    __slots__ = ("_rule", "_where")
+
+    def __init__(self, where: str, rule: str, names: Sequence[str], values: Sequence[Any]) -> None:
+        super().__init__(zip(names, values, strict=True))
+        self._where = where
+        self._rule = rule
+
+    def __missing__(self, name: object) -> Any:
+        close = difflib.get_close_matches(str(name), self, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise OperatorError(
+            f"{self._where} {self._rule} asks for {name!r}, the tensors are {', '.join(self)}{hint}"
+        )
+
+
 class Shapes:
     """What is known of an operator's shapes while its rule runs."""
 
@@ -32,7 +51,7 @@ class Shapes:
     def __init__(self, where: str, names: Sequence[str], values: Sequence[PartialShape | None]) -> None:
         self.where = where
         self.changed = False
-        self._table: dict[str, PartialShape | None] = dict(zip(names, values, strict=True))
+        self._table: dict[str, PartialShape | None] = _Tensors(where, self.rule, names, values)
 
     def get(self, name: str) -> PartialShape | None:
         """The shape with −1 for unknown dimensions, or None."""
@@ -41,7 +60,7 @@ class Shapes:
     def ranked(self, name: str) -> PartialShape:
         """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
         shape = self._table[name]
-        assert shape is not None, name
+        assert shape is not None, f"{name}: its rank is not known"
         return shape
 
     def known(self, name: str) -> PartialShape | None:
@@ -115,7 +134,7 @@ class Types:
     def __init__(self, where: str, names: Sequence[str], values: Sequence[int | None]) -> None:
         self.where = where
         self.changed = False
-        self._table: dict[str, int | None] = dict(zip(names, values, strict=True))
+        self._table: dict[str, int | None] = _Tensors(where, self.rule, names, values)
 
     def get(self, name: str) -> int | None:
         """The type code, or None."""

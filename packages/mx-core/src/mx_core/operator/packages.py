@@ -10,14 +10,19 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 from mx_core.imports import import_by_name
-from mx_core.operator.declaration import Operator
+from mx_core.operator.declaration import Operator, check_name
 
 
 def operators_in(*names: str) -> Iterator[type[Operator[Any]]]:
     """Every operator class declared in modules, and in all modules of packages. They are imported.
 
-    An operator class has a `name`; it is a member of a module, or of a tuple that is. Kernels that need
-    something that may not be installed belong into modules that are not named here.
+    An operator class has a `name`; it is a member of a module, or of a tuple that is. Classes without one are
+    bases of others. Kernels that need something that may not be installed belong into modules that are not named
+    here.
+
+    Raises
+    ------
+    PluginError  a class that computes something, and from which none derives, has no name
 
     Examples
     --------
@@ -29,12 +34,19 @@ def operators_in(*names: str) -> Iterator[type[Operator[Any]]]:
     ...         registry.add(operator)
     """
     found: dict[type[Operator[Any]], None] = {}
+    nameless: list[type[Operator[Any]]] = []
     for name in names:
         for module in _modules(name):
             for member in vars(module).values():
                 for value in member if isinstance(member, tuple) else (member,):
-                    if _is_operator(value) and f"{value.__module__}.".startswith(f"{name}."):
+                    if not _is_operator(value) or not f"{value.__module__}.".startswith(f"{name}."):
+                        continue
+                    if isinstance(getattr(value, "name", None), str):
                         found[value] = None
+                    else:
+                        nameless.append(value)
+    for value in filter(_is_forgotten, nameless):
+        check_name(value)
     yield from found
 
 
@@ -46,6 +58,10 @@ def _modules(name: str) -> Iterator[ModuleType]:
 
 
 def _is_operator(value: object) -> TypeGuard[type[Operator[Any]]]:
-    if not isinstance(value, type) or not issubclass(value, Operator):
-        return False
-    return isinstance(getattr(value, "name", None), str)
+    return isinstance(value, type) and issubclass(value, Operator)
+
+
+def _is_forgotten(nameless: type[Operator[Any]]) -> bool:
+    """A class that computes something, and from which none derives, whose name was forgotten."""
+    computes = "function" in vars(nameless) or "reference" in vars(nameless)
+    return computes and not nameless.__subclasses__() and not nameless.__name__.startswith("_")

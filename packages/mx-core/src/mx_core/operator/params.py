@@ -6,16 +6,19 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from mx_core.cached import cached_property
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, PluginError
 from mx_core.operator.distinct import distinct, may_be_float
 from mx_core.operator.text import Shape as Shape
 from mx_core.operator.text import alternatives, coerce, to_text, type_name
 
 _MISSING = dataclasses.MISSING
+#: types of members of a parameter class that are no methods
+_PLAIN = (bool, int, float, str, tuple, list, dict, type(None))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,9 @@ def required(doc: str, **bounds: Any) -> Any:
 class Params:
     """Base of every parameter class: its annotated `opt(...)` and `required(...)` members are the parameters.
 
+    Members that look like parameters and are none are refused; `ClassVar`s, names that begin with an underscore, and
+    classes with a constructor of their own are left alone.
+
     Instances are immutable. Inherited parameters come first; a class made with `leading=True` puts its own
     before them. The order is that of positional arguments and of `scalars`.
 
@@ -110,10 +116,12 @@ class Params:
         # init=False tells type checkers that the constructor is inherited
         super().__init_subclass__(**keywords)
         inherited = {info.name: info for base in cls.__bases__ for info in getattr(base, "_fields", ())}
-        own = {}
+        own: dict[str, FieldInfo] = {}
+        cls._check_plain()
         for name, annotation in inspect.get_annotations(cls, eval_str=True).items():
-            declared = cls.__dict__.get(name)
-            if not isinstance(declared, dataclasses.Field):
+            declared = cls.__dict__.get(name, _MISSING)
+            if not _is_declared(declared):
+                cls._check_bare(name, annotation, declared)
                 continue
             own[name] = FieldInfo(name, annotation, declared.default, **declared.metadata)
             if own[name].required:
@@ -126,6 +134,34 @@ class Params:
         cls._fixed = tuple(name for name, info in merged.items() if not info.runtime)
         cls._runtime = tuple(name for name, info in merged.items() if info.runtime)
         cls._holds_floats = any(may_be_float(merged[name].annotation) for name in cls._fixed)
+
+    @classmethod
+    def _check_bare(cls, name: str, annotation: Any, value: Any) -> None:
+        """Raises where an annotated member looks like a parameter and is none."""
+        held = cls.__init__ is not Params.__init__ or cls._assign is not Params._assign
+        if name.startswith("_") or held or ClassVar in (annotation, typing.get_origin(annotation)):
+            return
+        shown = type_name(annotation)
+        call = "required(" if value is _MISSING else f"opt({value!r}, "
+        got = "nothing" if value is _MISSING else repr(value)
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}.{name}: expected opt(...) or required(...), got {got}; "
+            f"write {name}: {shown} = {call}'what it is')"
+        )
+
+    @classmethod
+    def _check_plain(cls) -> None:
+        """Raises where a member without a type looks like a parameter."""
+        typed = cls.__dict__.get("__annotations__", {})
+        for name, value in vars(cls).items():
+            meant = isinstance(value, dataclasses.Field) or (
+                isinstance(value, _PLAIN) and not name.startswith("_") and not hasattr(Params, name)
+            )
+            if meant and name not in typed:
+                raise PluginError(
+                    f"{cls.__module__}.{cls.__qualname__}.{name}: a parameter needs a type; "
+                    f"write {name}: float = opt(1.0, 'what it is')"
+                )
 
     def __init__(self, **values: Any) -> None:
         """Accepts values or MXNet's text forms; see `parse`."""
@@ -230,6 +266,10 @@ class Params:
     def __repr__(self) -> str:
         shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in self._explicit)
         return f"{type(self).__name__}({shown})"
+
+
+def _is_declared(value: object) -> bool:
+    return isinstance(value, dataclasses.Field) and "doc" in value.metadata
 
 
 def _unknown(where: str, name: str, possible: list[str]) -> str:

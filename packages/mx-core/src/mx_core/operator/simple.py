@@ -17,6 +17,7 @@ from mx_core.expression.evaluate import evaluate
 from mx_core.expression.ir import Expression
 from mx_core.expression.trace import Builder, Traced
 from mx_core.operator.declaration import Operator, P, ReferenceContext
+from mx_core.operator.tracing import traced
 
 if TYPE_CHECKING:
     from mx_core.operator.arrays import Array
@@ -117,11 +118,17 @@ class SimpleOp(Elementwise[P]):
             return
         bound = isinstance(inspect.getattr_static(cls, "function"), staticmethod)
         given = tuple(inspect.signature(cls.function).parameters)[1 if bound else 2 :]
+        shown = getattr(cls, "name", cls.__qualname__)
+        if not given and cls.arguments == ("data",):
+            raise PluginError(
+                f"[{shown}] function takes {inspect.signature(cls.function)}; expected (self, p, data, ...): the "
+                "parameters, then an argument per input"
+            )
         if "arguments" not in cls.__dict__ and cls.arguments == ("data",):
             cls.arguments = given
         if given != cls.arguments:
             raise PluginError(
-                f"[{cls.name}] function takes {list(given)}, the operator's inputs are {cls.arguments}"
+                f"[{shown}] function takes {list(given)}, the operator's inputs are {cls.arguments}"
             )
 
     def __init__(self) -> None:
@@ -133,9 +140,7 @@ class SimpleOp(Elementwise[P]):
         return _remembered(self._traced, p.key, lambda: self._trace(p))
 
     def _trace(self, p: P) -> Expression:
-        builder = Builder(len(self.arguments), len(p.scalars))
-        inputs = [builder.input(i) for i in range(len(self.arguments))]
-        return builder.finish(_as_sequence(self.function(_TracedParams(p, builder), *inputs)))
+        return traced(self, p, self.function, self.arguments, self.outputs(p))
 
     def backward_arguments(self, p: P) -> tuple[str, ...]:
         """What the backward operator takes: out_grad, then output and inputs that are kept."""
@@ -155,12 +160,8 @@ class SimpleOp(Elementwise[P]):
                 f"[{self.name}] gradient_function takes {names}; expected out_grad first, then any of "
                 f"{sorted(allowed - {'out_grad'})}"
             )
-        builder = Builder(len(names), len(p.scalars))
-        inputs = [builder.input(i) for i in range(len(names))]
-        grads = _as_sequence(self.gradient_function(_TracedParams(p, builder), *inputs))
-        if len(grads) != len(self.arguments):
-            raise PluginError(f"[{self.name}] {len(grads)} gradients for {len(self.arguments)} inputs")
-        return names, builder.finish(grads)
+        gradients = [f"{name}_grad" for name in self.arguments]
+        return names, traced(self, p, self.gradient_function, names, gradients)
 
     @property
     def backward_name(self) -> str:
@@ -191,21 +192,6 @@ class SimpleOp(Elementwise[P]):
         if not self.broadcast:
             return grads
         return [g.op("_unbroadcast", pair)[0] for pair in zip(grads, g.inputs, strict=True)]
-
-
-class _TracedParams:
-    """Parameters of which the run-time ones are traced scalars."""
-
-    def __init__(self, p: P, builder: Builder) -> None:
-        runtime = [f.name for f in p.fields() if f.runtime]
-        for info in p.fields():
-            value = getattr(p, info.name)
-            traced = builder.scalar(runtime.index(info.name)) if info.runtime else value
-            setattr(self, info.name, traced)
-
-
-def _as_sequence(result: Any) -> Sequence[Any]:
-    return result if isinstance(result, (tuple, list)) else (result,)
 
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from mx_core.plugins.aside import Fault, faults, is_aside, set_aside
 from mx_core.plugins.discovery import PluginRecord, discover
 from mx_core.plugins.loaded import (
     diagnostics,
+    implementations,
     missing_hint,
     plugins,
     read_graph,
@@ -28,6 +29,7 @@ __all__ = [
     "diagnostics",
     "discover",
     "faults",
+    "implementations",
     "is_aside",
     "missing_hint",
     "plugins",

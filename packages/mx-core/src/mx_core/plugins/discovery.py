@@ -145,10 +145,11 @@ def check_hook_api(wanted: object) -> str | None:
 
 
 def _distribution(point: EntryPoint) -> str:
-    return _normalised(point.dist.name) if point.dist else "unknown"
+    return normalised(point.dist.name) if point.dist else "unknown"
 
 
-def _normalised(name: str) -> str:
+def normalised(name: str) -> str:
+    """A distribution's name as indices write it: in lower case, with hyphens."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -156,7 +157,7 @@ def _requirements(point: EntryPoint) -> Iterator[str]:
     """The lines of the distribution's metadata that are about mx-core."""
     for line in (point.dist.requires if point.dist else None) or ():
         name = re.match(r"[A-Za-z0-9._-]+", line)
-        if name and _normalised(name.group()) == "mx-core":
+        if name and normalised(name.group()) == "mx-core":
             yield line
 
 

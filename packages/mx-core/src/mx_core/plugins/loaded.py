@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from mx_core.environment import strict_plugins
 from mx_core.errors import MXNetError, PluginError, PluginWarning
+from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
 from mx_core.plugins import aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
@@ -169,22 +170,30 @@ def _brings(record: PluginRecord, kind: str, name: str) -> bool:
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
     """The first answer of hook `mx_select_kernel`, or None.
 
-    An MXNetError of a hook refuses the call; a hook that raises anything else is disabled with a warning.
+    An MXNetError of a hook refuses the call. A hook that raises anything else, or answers with something that is no
+    candidate, is disabled with a warning.
     """
     state = _get()
     if not state.selects:
         return None
     given = {"op": op, "call": call, "candidates": candidates}
     for implementation in reversed(state.manager.hook.mx_select_kernel.get_hookimpls()):
+        entry = _hook_entry(state, implementation)
+        if aside.is_aside(entry):
+            continue
         try:
             chosen: Any = implementation.function(*(given[name] for name in implementation.argnames))
         except MXNetError:
             raise
+        except SystemExit as error:
+            aside.set_aside(entry, f"it ends the program: {error!r}")
         except Exception as error:
-            aside.set_aside(_hook_entry(state, implementation), error)
-            continue
-        if chosen is not None:
-            return cast("KernelSpec", chosen)
+            aside.set_aside(entry, error)
+        else:
+            if chosen in candidates:
+                return cast("KernelSpec", chosen)
+            if chosen is not None:
+                aside.set_aside(entry, f"expected one of the candidates or None, got {chosen!r:.80}")
     return None
 
 
@@ -204,17 +213,22 @@ def read_graph(graph: str) -> Any:
     ------
     PluginError  no plug-in makes symbols
     """
-    symbol = _get().manager.hook.mx_read_graph(graph=graph)
+    with exits_refused("mx_read_graph"):
+        symbol = _get().manager.hook.mx_read_graph(graph=graph)
     if symbol is None:
         raise PluginError("no plug-in reads graphs; install mx-symbol")
     return symbol
 
 
 def stub_modules() -> dict[str, str]:
-    """Modules whose functions are made from operators, by hook `mx_stub_modules`."""
+    """Modules whose functions are made from operators, by hook `mx_stub_modules`; one that fails is left out."""
+    state = _get()
     found: dict[str, str] = {}
-    for modules in _get().manager.hook.mx_stub_modules():
-        found.update(modules)
+    for implementation in state.manager.hook.mx_stub_modules.get_hookimpls():
+        try:
+            found |= _mapping("mx_stub_modules", implementation.function)
+        except Exception as error:
+            aside.set_aside(_hook_entry(state, implementation), error)
     return dict(sorted(found.items()))
 
 
@@ -224,11 +238,36 @@ def diagnostics() -> dict[str, dict[str, str]]:
     lines: dict[str, dict[str, str]] = {}
     for implementation in state.manager.hook.mx_diagnostics.get_hookimpls():
         try:
-            answer: Any = implementation.function()
-            lines[implementation.plugin_name] = {str(k): str(v) for k, v in answer.items()}
+            lines[implementation.plugin_name] = _mapping("mx_diagnostics", implementation.function)
         except Exception as error:
             lines[implementation.plugin_name] = {"error": f"{type(error).__name__}: {error}"}
     return dict(sorted(lines.items()))
+
+
+def _mapping(hook: str, function: Callable[[], object]) -> dict[str, str]:
+    """What a hook answers, as texts.
+
+    Raises
+    ------
+    PluginError  it is no mapping, or the hook ends the program
+    """
+    with exits_refused(hook):
+        answer = function()
+    if not isinstance(answer, Mapping):
+        raise PluginError(f"{hook}: expected a mapping of texts, got {answer!r}")
+    return {str(key): str(value) for key, value in answer.items()}
+
+
+def implementations(plugin: str) -> dict[str, pluggy.HookImpl]:
+    """How a loaded plug-in implements hooks, by name of the hook."""
+    manager = _get().manager
+    callers = manager.get_hookcallers(manager.get_plugin(plugin)) or ()
+    return {
+        caller.name: implementation
+        for caller in callers
+        for implementation in caller.get_hookimpls()
+        if implementation.plugin_name == plugin
+    }
 
 
 def reset() -> None:

@@ -136,7 +136,12 @@ def _register(
                 caller = manager.subset_hook_caller(hook, remove_plugins=others)
                 try:
                     with exits_refused(hook):
-                        caller(registry=registrar(transaction))
+                        returned = caller(registry=registrar(transaction))
+                    if returned:
+                        raise PluginError(
+                            f"{hook} returned {returned[0]!r}, expected None; registry.add(...) registers what a "
+                            "plug-in brings, one by one"
+                        )
                 except Exception as error:
                     error.add_note(f"raised in {hook} of plug-in {name!r}")
                     raise

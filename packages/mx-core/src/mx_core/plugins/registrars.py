@@ -102,14 +102,12 @@ class OperatorRegistrar(_Registrar):
 
     def add(self, operator: type[Operator]) -> None:
         """An operator: the class that declares it."""
-        from mx_core.operator.declaration import Operator
+        from mx_core.operator.declaration import Operator, check_name
 
         if not (isinstance(operator, type) and issubclass(operator, Operator)):
             raise PluginError(f"operators: expected an Operator class, got {operator!r}")
-        name = getattr(operator, "name", None)
-        if not isinstance(name, str) or not name:
-            raise PluginError(f"operators: {operator!r} has no name; expected a text `name`, got {name!r}")
-        self._stage(name, operator, operator.aliases)
+        check_name(operator)
+        self._stage(operator.name, operator, operator.aliases)
 
 
 class KernelRegistrar(_Registrar):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core.plugins.specs import CodecSpec
-from mx_core.testing.expect import raises, within
+from mx_core.testing.expect import check_equal, raises, within
 
 #: bytes that `sniff` sees
 HEAD = 64
@@ -44,27 +44,37 @@ class CodecContract:
 
     def test_extensions_have_a_dot_and_are_lower_case(self) -> None:
         extensions = self.make_codec().extensions
-        assert extensions and all(e.startswith(".") and e == e.lower() for e in extensions)
+        assert extensions, "extensions: expected one or more, such as .png"
+        for e in extensions:
+            assert e.startswith(".") and e == e.lower(), (
+                f"extensions: expected .{e.lstrip('.').lower()}, got {e}"
+            )
 
     def test_it_recognises_its_own_bytes_only(self) -> None:
         codec = self.make_codec()
-        assert codec.sniff(self.sample()[:HEAD])
+        head = self.sample()[:HEAD]
+        assert codec.sniff(head), f"sniff does not recognise what encode or sample gives: {head[:16]!r}…"
         for other in (b"", b"\0", b"\0" * HEAD, b"not an image at all, just some text in a row"):
-            assert not codec.sniff(other), other
+            assert not codec.sniff(other), f"sniff takes {other[:48]!r} for its format"
 
     def test_decode_gives_rows_columns_channels(self) -> None:
         codec = self.make_codec()
-        color, grey = codec.decode(self.sample(), 1), codec.decode(self.sample(), 0)
-        assert color.dtype == np.uint8 and color.shape == (32, 48, 3)
-        assert grey.dtype == np.uint8 and grey.shape == (32, 48, 1)
+        for color, channels in ((1, 3), (0, 1)):
+            found = codec.decode(self.sample(), color)
+            _check_image(found, f"decode with color {color}")
+            check_equal(f"shape that decode gives with color {color}", found.shape, (32, 48, channels))
 
     def test_encode_and_decode_give_the_image_back(self) -> None:
         codec = self.make_codec()
         if codec.encode is None:
             return
         found = codec.decode(codec.encode(self.image(), 95), 1)
+        _check_image(found, "decode of what encode gives")
+        check_equal("shape of what encode and decode give", found.shape, self.image().shape)
         difference = np.abs(found.astype(int) - self.image().astype(int)).max()
-        assert difference <= self.tolerance, f"a pixel differs by {difference}"
+        assert difference <= self.tolerance, (
+            f"a pixel differs by {difference} after encode and decode, expected at most {self.tolerance}"
+        )
 
     @within(120)
     def test_truncated_data_is_an_error_not_a_crash(self) -> None:
@@ -89,4 +99,12 @@ class CodecContract:
             decoded: Any = codec.decode(data, 1)
         except Exception:  # readers turn any of them into a FileFormatError that names the codec
             return
-        assert decoded.dtype == np.uint8 and decoded.ndim == 3
+        _check_image(decoded, "decode of damaged data")
+
+
+def _check_image(found: Any, what: str) -> None:
+    expected = "expected an array of uint8 with the axes height, width, channels"
+    assert isinstance(found, np.ndarray), f"{what} gives a {type(found).__name__}; {expected}"
+    assert found.dtype == np.uint8 and found.ndim == 3, (
+        f"{what} gives {found.dtype} {found.shape}; {expected}"
+    )

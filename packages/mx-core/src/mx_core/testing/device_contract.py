@@ -12,7 +12,7 @@ from typing import Any
 from mx_core.context import Context, cpu
 from mx_core.testing import tables
 from mx_core.testing.device import DeviceApi
-from mx_core.testing.expect import within
+from mx_core.testing.expect import check_equal, within
 from mx_core.testing.storage import Memory
 
 SIZES = (0, 1, 13, 4096, 1_000_003)  # bytes
@@ -123,18 +123,21 @@ class DeviceContract:
     def test_says_what_and_how_many_it_is(self) -> None:
         device = self._device()
         assert device.table.type == device.context.type, "the table is of another type than the context"
-        assert device.table.count(device.table.self) > device.context.id
+        count = device.table.count(device.table.self)
+        assert count > device.context.id, f"device {device.context.id} of {count} is tested"
 
     def test_memory_is_known_or_zero(self) -> None:
         device = self._device()
         free, total = c.c_uint64(), c.c_uint64()
         device.call(device.table.memory, device.context.id, c.byref(free), c.byref(total))
-        assert free.value <= total.value
+        assert free.value <= total.value, f"memory: {free.value} bytes are free, of {total.value}"
 
     def test_a_lane_is_one_stream(self) -> None:
         device = self._device()
         for lane in (COMPUTE, COPY_IN, COPY_OUT):
-            assert device.stream(lane).value == device.stream(lane).value
+            check_equal(
+                f"stream of lane {lane}, asked twice", device.stream(lane).value, device.stream(lane).value
+            )
 
     def test_a_device_that_is_not_there_is_refused(self) -> None:
         device = self._device()
@@ -150,7 +153,10 @@ class DeviceContract:
         device.occupy(stream, block, source)
         tokens = [device.record(stream) for _ in range(20)]
         device.call(device.table.wait, tokens[-1])
-        assert all(device.reached(token) for token in tokens)
+        late = [i for i, token in enumerate(tokens) if not device.reached(token)]
+        assert not late, (
+            f"the wait for the last of 20 tokens returned, tokens {late} before it are not reached"
+        )
         device.call(device.table.wait, tokens[0])
         for token in tokens:
             device.release(token)
@@ -195,7 +201,9 @@ class DeviceContract:
             device.copy_in(stream, block, source)
         device.copy_out(stream, found, block)
         device.finish(stream)
-        assert bytes(found) == bytes(sources[-1])
+        assert bytes(found) == bytes(sources[-1]), (
+            "of 8 copies to one block the last was not the last to arrive"
+        )
         device.memory.free(block)
 
     @within(TIMEOUT)
@@ -234,4 +242,5 @@ class DeviceContract:
             return good
 
         with ThreadPoolExecutor(4) as pool:
-            assert all(pool.map(work, range(4)))
+            good = list(pool.map(work, range(4)))
+        assert all(good), f"bytes came back changed in {good.count(False)} of 4 threads"

@@ -12,7 +12,7 @@ from typing import Any
 
 from mx_core.errors import MXNetError
 from mx_core.testing.device import FakeDevice
-from mx_core.testing.expect import check_attributes, raises, within
+from mx_core.testing.expect import check_attributes, check_equal, raises, within
 
 TIMEOUT = 60.0
 
@@ -55,7 +55,7 @@ class EngineContract:
 
         with self._engine() as engine:
             _native.check_table(engine.capsule, "the engine's contract")
-            assert isinstance(engine.name, str) and engine.name
+            assert isinstance(engine.name, str) and engine.name, f"name: expected a text, got {engine.name!r}"
 
     @within(TIMEOUT)
     def test_writes_of_one_variable_run_in_push_order(self) -> None:
@@ -64,7 +64,7 @@ class EngineContract:
             for i in range(200):
                 engine.push(lambda i=i: order.append(i), writes=(v,))
             engine.wait_for_variable(v)
-            assert order == list(range(200))
+            check_equal("order of the writes", order, list(range(200)))
 
     @within(TIMEOUT)
     def test_a_reader_sees_the_write_before_it_and_not_the_one_after(self) -> None:
@@ -80,7 +80,7 @@ class EngineContract:
                 engine.push(lambda i=i: write(i), writes=(a,))
                 engine.push(lambda: seen.append(cell[0]), reads=(a,), writes=(b,))
             engine.wait_for_variable(b)
-            assert seen == list(range(20))
+            check_equal("what the readers saw", seen, list(range(20)))
 
     @within(TIMEOUT)
     def test_random_programs_end_as_if_run_one_by_one(self) -> None:
@@ -109,7 +109,7 @@ class EngineContract:
                     )
                     run(model, writes, reads, step)
                 engine.wait_for_all()
-                assert state == model, f"seed {seed}"
+                check_equal(f"state after the random program of seed {seed}", state, model)
 
     @within(TIMEOUT)
     def test_the_version_counts_completed_writes(self) -> None:
@@ -120,7 +120,7 @@ class EngineContract:
                 engine.push(lambda: None, writes=(v,))
             engine.push(lambda: None, reads=(v,))
             engine.wait_for_variable(v)
-            assert engine.variable_version(v) == before + 3
+            check_equal("version after three writes", engine.variable_version(v), before + 3)
 
     @within(TIMEOUT)
     def test_the_wait_raises_the_original_exception_once(self) -> None:
@@ -152,7 +152,7 @@ class EngineContract:
             with raises(ZeroDivisionError):
                 engine.wait_for_variable(b)
             engine.wait_for_variable(c)
-            assert ran == ["independent"]
+            check_equal("operations that ran beside a failure", ran, ["independent"])
 
     def test_a_variable_listed_twice_is_refused(self) -> None:
         with self._engine() as engine:
@@ -175,7 +175,7 @@ class EngineContract:
             engine.push(slow, reads=(v,))
             engine.delete_variable(v)
             engine.wait_for_all()
-            assert ran == [1, 1]
+            check_equal("operations that ran on a deleted variable", ran, [1, 1])
 
     @within(TIMEOUT)
     def test_threads_may_push_at_the_same_time(self) -> None:
@@ -195,7 +195,7 @@ class EngineContract:
             for thread in threads:
                 thread.join()
             engine.wait_for_variable(v)
-            assert cell == [400]
+            check_equal("increments by four threads", cell, [400])
 
     @within(TIMEOUT)
     def test_an_operation_may_push_another(self) -> None:
@@ -204,7 +204,7 @@ class EngineContract:
             engine.push(lambda: engine.push(lambda: ran.append(1), writes=(b,)), writes=(a,))
             engine.wait_for_variable(a)
             engine.wait_for_variable(b)
-            assert ran == [1]
+            check_equal("operations that ran", ran, [1])
 
     @within(TIMEOUT)
     def test_wait_for_all_waits_for_everything(self) -> None:
@@ -218,7 +218,7 @@ class EngineContract:
             for _ in range(8):
                 engine.push(slow, writes=(engine.new_variable(),))
             engine.wait_for_all()
-            assert len(done) == 8
+            check_equal("operations that have ended after wait_for_all", len(done), 8)
 
     @within(TIMEOUT)
     def test_it_takes_pushes_after_a_stop(self) -> None:
@@ -229,7 +229,7 @@ class EngineContract:
             assert ran == [1], "stop must drain"
             engine.push(lambda: ran.append(2), writes=(engine.new_variable(),))
             engine.wait_for_all()
-            assert ran == [1, 2]
+            check_equal("operations that ran, one before and one after stop", ran, [1, 2])
 
     @within(TIMEOUT)
     def test_it_survives_many_stops(self) -> None:
@@ -238,7 +238,7 @@ class EngineContract:
             for i in range(100):
                 engine.push(lambda i=i: ran.append(i), writes=(v,))
                 engine.stop()
-            assert ran == list(range(100))
+            check_equal("operations that ran between stops", ran, list(range(100)))
 
     @within(TIMEOUT)
     def test_a_failure_is_raised_once_for_all_it_concerns(self) -> None:
@@ -262,7 +262,7 @@ class EngineContract:
             engine.push(lambda: 1 // 0, writes=(a,))
             engine.push(lambda: ran.append(1), reads=(a,), writes=(b,), property="no_skip")
             engine.wait_for_variable(b)
-            assert ran == [1]
+            check_equal("operations that ran", ran, [1])
             with raises(ZeroDivisionError):
                 engine.wait_for_variable(a)
 
@@ -283,7 +283,7 @@ class EngineContract:
 
             engine.push(outer, writes=(b,))
             engine.wait_for_variable(b)
-            assert order == ["inner", "outer"]
+            check_equal("order of an operation and the one that waits for it", order, ["inner", "outer"])
 
     @within(TIMEOUT)
     def test_one_push_may_name_thousands_of_variables(self) -> None:
@@ -293,8 +293,9 @@ class EngineContract:
             engine.push(lambda: ran.append("all"), reads=many[:2000], writes=many[2000:])
             engine.push(lambda: ran.append("after"), writes=(many[0], many[3999]))
             engine.wait_for_variable(many[3999])
-            assert sorted(ran[:2]) == ["all", "before"] and ran[2] == "after"
-            assert engine.variable_version(many[3000]) == 1
+            check_equal("what ran first", sorted(ran[:2]), ["all", "before"])
+            check_equal("what ran last", ran[2:], ["after"])
+            check_equal("version after one write", engine.variable_version(many[3000]), 1)
 
     @within(TIMEOUT)
     def test_sixteen_threads_push_crossing_sets(self) -> None:
@@ -320,7 +321,7 @@ class EngineContract:
                 thread.join()
             engine.wait_for_all()
             for v, marks in enumerate(seen):
-                assert engine.variable_version(variables[v]) == len(marks)
+                check_equal(f"version of variable {v}", engine.variable_version(variables[v]), len(marks))
                 for w, others in enumerate(seen):
                     common = set(marks) & set(others)
                     assert [m for m in marks if m in common] == [m for m in others if m in common], (
@@ -344,7 +345,7 @@ class EngineContract:
             engine.push_async(start, writes=(v,))
             engine.push(lambda: ran.append("next"), writes=(v,))
             engine.wait_for_variable(v)
-            assert ran == ["async", "next"]
+            check_equal("order of an asynchronous operation and the next", ran, ["async", "next"])
             with raises(KeyError):
                 engine.push_async(lambda done: done(KeyError("late")), writes=(v,))
                 engine.wait_for_variable(v)
@@ -374,8 +375,9 @@ class EngineContract:
             )
             engine.push(lambda: order.append("host"), reads=(w,))
             engine.wait_for_all()
-            assert order == ["compute", "copy", "host"]
-            assert engine.variable_version(v) == 1 and device.tokens == 0
+            check_equal("order of operations on devices", order, ["compute", "copy", "host"])
+            check_equal("version after one write", engine.variable_version(v), 1)
+            check_equal("tokens that were recorded and not released", device.tokens, 0)
             with raises(Exception, "lost on the way"):
                 engine.push(
                     lambda: device.enqueue(lambda: _fail("lost on the way")),
@@ -384,7 +386,7 @@ class EngineContract:
                 )
                 engine.push(lambda: order.append("never"), reads=(v,), writes=(w,))
                 engine.wait_for_variable(w)
-            assert "never" not in order
+            assert "never" not in order, "an operation ran that reads what failed on a device"
 
 
 def _fail(text: str) -> None:

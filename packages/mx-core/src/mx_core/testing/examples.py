@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import operators
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError, MXNetError, OperatorError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.gradient import gradient_of
 from mx_core.testing.case import Case, Input, make_case
@@ -36,6 +36,7 @@ class Search:
     fault : the last other exception of the reference, on what inference had accepted
     crash : the last other exception of inference, which should refuse with an MXNetError
     runs : the reference ran, if only to give values that are not finite
+    wrong : what the declaration does wrong by itself, whatever it is applied to
     """
 
     case: Case | None = None
@@ -43,16 +44,22 @@ class Search:
     fault: Exception | None = None
     crash: BaseException | None = None
     runs: bool = False
+    wrong: OperatorError | None = None
 
     @property
     def failure(self) -> BaseException | None:
         """What the declaration raises whenever it is applied; None where it runs or refuses cleanly."""
+        if self.wrong is not None:
+            return self.wrong
         if self.runs:
             return None
         return self.fault or (self.crash if self.refusal is None else None)
 
     def refused(self, error: Exception) -> None:
         """Notes an exception of inference, which is one that mx_core made an MXNetError of where it has a cause."""
+        if isinstance(error, OperatorError):
+            self.wrong = error
+            return
         cause = error.__cause__ if isinstance(error, MXNetError) else error
         if cause is None or isinstance(cause, (MXNetError, AssertionError)):
             self.refusal = error
@@ -90,6 +97,9 @@ def _try(
         return
     try:
         results = case.reference()
+    except OperatorError as error:
+        found.wrong = error
+        return
     except ArgumentError as error:
         found.refusal = error
         return

@@ -27,6 +27,11 @@ def raises(kind: type[BaseException], match: str = "") -> Iterator[list[BaseExce
         raise AssertionError(f"expected {kind.__name__}, nothing was raised")
 
 
+def check_equal(what: str, found: object, wanted: object) -> None:
+    """They must be equal; the message names `what` and has both."""
+    assert found == wanted, f"{what}: expected {wanted!r}, got {found!r}"
+
+
 def check_attributes(made: object, names: Sequence[str]) -> None:
     """The object must have every one of these attributes; the message has those that it lacks."""
     lacking = [name for name in names if not hasattr(made, name)]

@@ -26,7 +26,7 @@ def check_graph_pass(name: str, rtol: float = 1e-3, atol: float = 1e-4) -> None:
         for what, values in plain.items():
             np.testing.assert_allclose(changed[what], values, rtol, atol, err_msg=f"{symbol.name}: {what}")
     aside = [f.error for f in plugins.faults() if f.entry.kind == "graph_passes" and f.entry.name == name]
-    assert not aside, aside[0]
+    assert not aside, f"it was set aside: {aside[0]}"
 
 
 def _graphs() -> Iterator[Any]:

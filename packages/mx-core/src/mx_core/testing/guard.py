@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mx_core.plugins.discovery import PluginRecord
-from mx_core.testing.plugin import Result, check_plugin
+from mx_core.testing.plugin import Result, check_plugin, subjects
 
 #: Seconds one check may take.
 LIMIT = 120.0
@@ -32,8 +32,8 @@ def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result
     limit : float
         Seconds that one check may take.
     """
-    start = 0
-    while start < len(record.contributions):
+    start, everything = 0, subjects(record)
+    while start < len(everything):
         at, last, complete = start, "it began", False
         with _Child(record.name, start) as child:
             for line in child.lines(limit):
@@ -47,7 +47,7 @@ def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result
         if ended is None and complete:
             return
         ended = ended or "the process ended with status 0"  # a plug-in may leave as if all were well
-        kind, name = record.contributions[at]
+        kind, name = everything[at]
         yield Result(f"{kind.replace('_', ' ')} {name!r}", "its checks end", f"{ended} after {last}")
         start = at + 1
 
@@ -98,7 +98,7 @@ class _Child:
 
 
 def main(name: str, start: int, descriptor: int) -> None:
-    """Runs the checks of a plug-in from contribution `start` on and reports on a pipe."""
+    """Runs the checks of a plug-in from subject `start` on and reports on a pipe."""
     from mx_core import plugins
 
     warnings.simplefilter("ignore")
@@ -106,7 +106,7 @@ def main(name: str, start: int, descriptor: int) -> None:
         for record in plugins.plugins():
             if record.name != name:
                 continue
-            for number in range(start, len(record.contributions)):
+            for number in range(start, len(subjects(record))):
                 print(json.dumps({"at": number}), file=report)
                 for result in check_plugin(record, number):
                     print(json.dumps({"at": number, **asdict(result)}), file=report)

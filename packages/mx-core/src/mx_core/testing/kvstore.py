@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core.errors import MXNetError
-from mx_core.testing.expect import raises, within
+from mx_core.testing.expect import check_attributes, check_equal, raises, within
 
 SHAPE = (4, 3)
 TIMEOUT = 60.0
@@ -37,6 +37,12 @@ class Doubling:
 
 class KVStoreContract:
     """Tests of a store: derive, name the class `Test…`, write `make_store` and `array`."""
+
+    #: what every store has
+    required = (
+        "type", "rank", "num_workers", "broadcast", "pushpull", "is_capable", "set_optimizer",
+        "save_optimizer_states", "set_gradient_compression",
+    )  # fmt: skip
 
     def make_store(self) -> Any:
         """A new, empty store."""
@@ -72,9 +78,13 @@ class KVStoreContract:
 
     def test_describes_itself(self) -> None:
         store = self.make_store()
-        assert isinstance(store.type, str) and store.type
-        assert 0 <= store.rank < store.num_workers
-        assert store.is_capable("no such capability") is False
+        check_attributes(store, self.required)
+        assert isinstance(store.type, str) and store.type, f"type: expected a text, got {store.type!r}"
+        assert 0 <= store.rank < store.num_workers, (
+            f"rank: expected 0 or more and less than num_workers {store.num_workers}, got {store.rank}"
+        )
+        answer = store.is_capable("no such capability")
+        assert answer is False, f"is_capable of a made-up name: expected False, got {answer!r}"
 
     @within(TIMEOUT)
     def test_broadcast_fills_every_array_given(self) -> None:
@@ -163,7 +173,7 @@ class KVStoreContract:
             name = os.path.join(folder, "store.states")
             with raises(MXNetError):
                 store.save_optimizer_states(name)
-            assert os.listdir(folder) == []
+            check_equal("files after a refused save_optimizer_states", os.listdir(folder), [])
 
     def test_gradient_compression_is_taken_or_refused(self) -> None:
         store = self._begun()

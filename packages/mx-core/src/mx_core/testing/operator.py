@@ -11,13 +11,15 @@ import numpy as np
 from mx_core import dtypes, operators
 from mx_core.errors import ShapeError
 from mx_core.operator import Operator, ReferenceContext
-from mx_core.operator.gradient import Entry, gradient_of
+from mx_core.operator.gradient import Entry, Gradient, gradient_of
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.expect import raises
 
 #: how many elements of an input the numeric gradient perturbs
 PROBES = 24
+#: the same for an input whose gradient is said to be zero
+PROBES_OF_ZERO = 8
 
 
 def check_operator(
@@ -38,7 +40,8 @@ def check_operator(
     - inference is stable, and a contradicting shape is a ShapeError;
     - parameters survive their text form;
     - the gradient (evaluated through the references of the operators it consists of) equals the
-      numeric gradient of the reference. Losses define their own gradient and are left out.
+      numeric gradient of the reference, and inputs that are said to have none do not change the outputs smoothly.
+      Losses define their own gradient and are left out.
 
     Parameters
     ----------
@@ -67,6 +70,8 @@ def check_inference(case: Case) -> None:
     assert again == (tuple(shapes), tuple(outputs)), f"{case.describe()}: inference changes {again}"
     types = infer_types(case.op, case.params, codes, [spec.dtype for spec in case.outputs])
     assert list(types[0]) == codes, f"{case.describe()}: type inference changes {types}"
+    if not outputs:
+        return
     wrong = [(*outputs[0], 3), *outputs[1:]]
     with raises(ShapeError):
         infer_shapes(case.op, case.params, shapes, wrong)
@@ -112,14 +117,15 @@ def check_gradient(
     """
     gradient = gradient_of(case.op, case.params)
     compared = 0
-    if gradient.is_zero:
-        return compared
     source = np.random.default_rng(seed + 1)
     visible = case.op.num_visible_outputs(case.params)
     heads = [
         source.uniform(0.5, 1.5, x.shape) if i < visible else np.zeros(x.shape)
         for i, x in enumerate(results[: len(case.outputs)])
     ]
+    compared += check_zeros(case, gradient, heads, source)
+    if gradient.is_zero:
+        return compared
     declared = evaluate_gradient(case, results, heads)
     for i, name in enumerate(_names(case)[: case.n_inputs]):
         if not np.issubdtype(case.inputs[i].dtype, np.floating) or gradient.grads[i] is None:
@@ -128,7 +134,7 @@ def check_gradient(
         assert found is not None and found.shape == case.inputs[i].shape, (
             f"{case.describe()}: the gradient of {name} has shape {None if found is None else found.shape}"
         )
-        for index in _probes(case.inputs[i], source):
+        for index in () if has_custom_gradient(case.op, name) else _probes(case.inputs[i], source):
             numeric = _central_difference(case, i, index, heads)
             gap = abs(found[index] - numeric)
             if kinks and not gap <= atol + rtol * abs(numeric):
@@ -141,6 +147,57 @@ def check_gradient(
             )
             compared += 1
     return compared
+
+
+def has_custom_gradient(op: Operator, name: str) -> bool:
+    """Whether the gradient of an input is on purpose not the derivative of the outputs."""
+    named = op.custom_gradient
+    return named if isinstance(named, bool) else name in named
+
+
+def check_zeros(
+    case: Case, gradient: Gradient, heads: Sequence[Array], source: np.random.Generator, atol: float = 1e-3
+) -> int:
+    """No input without a gradient has smooth differences that are not zero, unless the declaration says so.
+
+    Differences are smooth where those of two step sizes agree; a function with steps, such as rounding, has none.
+
+    Returns
+    -------
+    int
+        How many elements were tried.
+    """
+    op = case.op
+    tried = 0
+    if op.is_random or op.dynamic_output:
+        return tried
+    for i, name in enumerate(_names(case)[: case.n_inputs]):
+        zero = (
+            gradient.grads[i] is None
+            and name not in op.without_gradient
+            and not has_custom_gradient(op, name)
+        )
+        if not zero or not np.issubdtype(case.inputs[i].dtype, np.floating):
+            continue
+        probes = _probes(case.inputs[i], source)[:PROBES_OF_ZERO]
+        tried += len(probes)
+        found = [(index, _smooth_difference(case, i, index, heads)) for index in probes]
+        changing = [(index, value) for index, value in found if value is not None and abs(value) > atol]
+        if len(changing) > len(probes) // 4:
+            index, value = changing[0]
+            said = "differentiable = False says" if gradient.is_zero else "the declaration says"
+            raise AssertionError(
+                f"{case.describe()}: {said} that the gradient of {name} is zero, but numerically it is {value:.4g} at "
+                f"{list(index)}; write `backward` or `gradient` for it, or say that it is meant: "
+                f"`custom_gradient = True`, or {name!r} in `without_gradient`"
+            )
+    return tried
+
+
+def _smooth_difference(case: Case, i: int, index: tuple[int, ...], heads: Sequence[Array]) -> float | None:
+    """The derivative by an element; None where there is none."""
+    one, other = (_central_difference(case, i, index, heads, times) for times in (1.0, 30.0))
+    return one if abs(one - other) <= 0.01 * abs(one) else None
 
 
 def evaluate_gradient(case: Case, results: Sequence[Array], heads: Sequence[Array]) -> list[Array | None]:

@@ -57,7 +57,7 @@ def run_plan(
     made: list[npt.NDArray[Any]] = []
     for result, output in zip(results, outputs, strict=True):
         if isinstance(output, int):
-            assert result is not None
+            assert result is not None, "the plan gave no memory for an output whose shape depends on values"
             made.append(np.frombuffer(result[1], dtypes.numpy_dtype(output)).reshape(result[0]))
         else:
             made.append(output)

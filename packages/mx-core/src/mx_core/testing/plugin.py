@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from mx_core import plugins
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registries import Entry
+from mx_core.testing.checks.hooks import check_hook
 from mx_core.testing.checks.operators import check_generator, check_kernel, check_operator, check_pass
 from mx_core.testing.checks.result import Result as Result
 from mx_core.testing.checks.result import check_target, name_of
@@ -16,14 +17,24 @@ from mx_core.testing.checks.services import check_device, check_engine, check_re
 from mx_core.testing.checks.training import check_codec, check_iterator, check_store, check_trained
 
 
+def subjects(record: PluginRecord) -> tuple[tuple[str, str], ...]:
+    """What of a plug-in can be checked, as (kind, name): its contributions, then the hooks that events call."""
+    events = tuple(("hooks", hook) for hook in record.hooks if not hook.startswith("mx_register_"))
+    return (*record.contributions, *events)
+
+
 def check_plugin(record: PluginRecord, number: int) -> Iterator[Result]:
-    """Results of the checks of one contribution, one by one."""
-    kind, name = record.contributions[number]
-    entry = plugins.registry(kind).get(name)
-    yield from CHECKS.get(kind, _check_other)(entry)
+    """Results of the checks of one subject, one by one."""
+    kind, name = subjects(record)[number]
+    if kind == "hooks":
+        yield from check_hook(record.name, name)
+    else:
+        entry = plugins.registry(kind).get(name)
+        yield from CHECKS.get(kind, _check_other)(entry)
     for fault in plugins.faults(record.name):
-        if fault.entry is entry:
-            yield Result(name_of(entry), "works", f"it was set aside: {fault.error}")
+        if (fault.entry.kind, fault.entry.name) == (kind, name):
+            subject = f"hook {name!r}" if kind == "hooks" else name_of(fault.entry)
+            yield Result(subject, "works", f"it was set aside: {fault.error}")
 
 
 def _check_other(entry: Entry) -> Iterator[Result]:

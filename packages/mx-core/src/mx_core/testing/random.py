@@ -8,6 +8,7 @@ from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.testing import tables
+from mx_core.testing.expect import check_equal
 
 
 class RandomContract:
@@ -46,7 +47,8 @@ class RandomContract:
         end += 10
         for blocks in (1, 1000, 7):
             again, offset = self._reserve(table, blocks)
-            assert again == key and offset >= end
+            check_equal("key of the same seed", again, key)
+            assert offset >= end, f"{blocks} counters from {offset} overlap with those before {end}"
             end = offset + blocks
 
     def test_the_same_seed_gives_the_same_stream(self) -> None:
@@ -55,15 +57,16 @@ class RandomContract:
         for _ in range(2):
             self._seed(table, 42)
             streams.append([self._reserve(table, n) for n in (3, 5, 8)])
-        assert streams[0] == streams[1]
+        check_equal("reservations after the same seed", streams[1], streams[0])
         self._seed(table, 43)
-        assert self._reserve(table, 3)[0] != streams[0][0][0]
+        assert self._reserve(table, 3)[0] != streams[0][0][0], "seeds 42 and 43 give one key"
 
     def test_contexts_have_streams_of_their_own(self) -> None:
         table = self._table()
         table.seed_all(table.self, 7)
         other = Context(self.context.device_type, self.context.device_id + 1)
         mine, theirs = self._reserve(table, 4), self._reserve(table, 4, other)
-        assert mine[0] != theirs[0]
+        assert mine[0] != theirs[0], f"{self.context} and {other} have one key after seed_all(7)"
         table.seed_all(table.self, 7)
-        assert self._reserve(table, 4, other) == theirs and self._reserve(table, 4) == mine
+        check_equal(f"reservation on {other} after the same seed_all", self._reserve(table, 4, other), theirs)
+        check_equal(f"reservation on {self.context} after the same seed_all", self._reserve(table, 4), mine)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.testing import tables
-from mx_core.testing.expect import within
+from mx_core.testing.expect import check_equal, within
 
 OUT_OF_MEMORY = 6
 
@@ -46,7 +46,7 @@ class Memory:
         stats, error = tables.StorageStats(), tables.Error()
         stats.size = ctypes.sizeof(stats)
         status = self.table.stats(self.table.self, self.context, ctypes.byref(stats), ctypes.byref(error))
-        assert status == 0, error.message
+        assert status == 0, f"status {status}: {error.message.decode()}"
         return stats
 
 
@@ -66,28 +66,32 @@ class StorageContract:
 
     def test_offers_a_name(self) -> None:
         manager = self.make_storage()
-        assert isinstance(manager.name, str) and manager.name
+        assert isinstance(manager.name, str) and manager.name, f"name: expected a text, got {manager.name!r}"
 
     def test_blocks_are_aligned_disjoint_and_writable(self) -> None:
         memory = self._memory()
         sizes = [1, 3, 64, 65, 1000, 4096, 100_000, 3_000_001]
         blocks = [memory.alloc(size) for size in sizes]
         for size, block in zip(sizes, blocks, strict=True):
-            assert block.data % 64 == 0 and block.bytes == size
+            check_equal(f"bytes of a block of {size}", block.bytes, size)
+            assert block.data % 64 == 0, (
+                f"a block of {size} bytes is at {block.data:#x}, expected a multiple of 64"
+            )
         spans = sorted((block.data, block.data + block.bytes) for block in blocks)
-        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        for a, b in zip(spans, spans[1:], strict=False):
+            assert a[1] <= b[0], f"blocks overlap: from {a[0]:#x} to {a[1]:#x}, from {b[0]:#x} to {b[1]:#x}"
         if self.host_accessible:
             for i, block in enumerate(blocks):
                 ctypes.memset(block.data, i + 1, block.bytes)
             for i, block in enumerate(blocks):
-                assert ctypes.string_at(block.data, block.bytes) == bytes([i + 1]) * block.bytes
+                _check_filled(block, i + 1)
         for block in blocks:
             memory.free(block)
 
     def test_an_empty_block_is_fine(self) -> None:
         memory = self._memory()
         block = memory.alloc(0)
-        assert block.bytes == 0
+        check_equal("bytes of an empty block", block.bytes, 0)
         memory.free(block)
 
     def test_statistics_follow_alloc_and_free(self) -> None:
@@ -96,29 +100,30 @@ class StorageContract:
         memory.table.reset_peak(memory.table.self, memory.context)
         blocks = [memory.alloc(10_000) for _ in range(5)]
         held = memory.stats()
-        assert held.bytes_in_use == before.bytes_in_use + 50_000
-        assert held.allocations == before.allocations + 5
+        check_equal("bytes in use with 50000 more", held.bytes_in_use, before.bytes_in_use + 50_000)
+        check_equal("allocations after 5 more", held.allocations, before.allocations + 5)
         for block in blocks:
             memory.free(block)
         after = memory.stats()
-        assert after.bytes_in_use == before.bytes_in_use
-        assert after.bytes_peak >= before.bytes_in_use + 50_000
+        check_equal("bytes in use when all is freed", after.bytes_in_use, before.bytes_in_use)
+        _check_peak(after, before.bytes_in_use + 50_000)
 
     def test_a_block_says_what_it_is(self) -> None:
         memory = self._memory()
         block = memory.alloc(777)
-        assert block.bytes == 777
-        assert (block.context.type, block.context.id) == (memory.context.type, memory.context.id)
+        check_equal("bytes of a block", block.bytes, 777)
+        found = (block.context.type, block.context.id)
+        check_equal("type and number of its device", found, (memory.context.type, memory.context.id))
         memory.free(block)
 
     def test_the_peak_starts_again_at_what_is_in_use(self) -> None:
         memory = self._memory()
         kept = memory.alloc(1000)
         memory.free(memory.alloc(1 << 20))
-        assert memory.stats().bytes_peak >= memory.stats().bytes_in_use + (1 << 20)
+        _check_peak(memory.stats(), memory.stats().bytes_in_use + (1 << 20))
         memory.table.reset_peak(memory.table.self, memory.context)
         after = memory.stats()
-        assert after.bytes_peak == after.bytes_in_use
+        check_equal("peak after reset_peak", after.bytes_peak, after.bytes_in_use)
         memory.free(kept)
 
     def test_release_all_leaves_blocks_in_use_alone(self) -> None:
@@ -131,7 +136,7 @@ class StorageContract:
         memory.table.release_all(memory.table.self, memory.context)
         for i, block in enumerate(blocks):
             if self.host_accessible:
-                assert ctypes.string_at(block.data, block.bytes) == bytes([i + 1]) * block.bytes
+                _check_filled(block, i + 1)
             memory.free(block)
 
     def test_memory_may_have_no_tag(self) -> None:
@@ -139,7 +144,7 @@ class StorageContract:
         block, error = tables.Block(), tables.Error()
         table = memory.table
         status = table.alloc(table.self, memory.context, 64, None, ctypes.byref(block), ctypes.byref(error))
-        assert status == 0, error.message
+        assert status == 0, f"status {status}: {error.message.decode()}"
         memory.free(block)
 
     @within(60)
@@ -155,7 +160,7 @@ class StorageContract:
         thread = threading.Thread(target=free_all)
         thread.start()
         thread.join()
-        assert memory.stats().bytes_in_use == before
+        check_equal("bytes in use when all is freed", memory.stats().bytes_in_use, before)
         memory.free(memory.alloc(5000))
 
     def test_contexts_of_other_devices_are_refused(self) -> None:
@@ -172,7 +177,7 @@ class StorageContract:
         memory = self._memory()
         memory.free(memory.alloc(1 << 20))
         memory.table.release_all(memory.table.self, memory.context)
-        assert memory.stats().bytes_pooled == 0
+        check_equal("pooled bytes after release_all", memory.stats().bytes_pooled, 0)
 
     def test_direct_free_bypasses_the_pool(self) -> None:
         memory = self._memory()
@@ -180,7 +185,7 @@ class StorageContract:
         block = memory.alloc(1 << 20)
         memory.table.direct_free(memory.table.self, ctypes.byref(block))
         stats = memory.stats()
-        assert stats.bytes_pooled == 0
+        check_equal("pooled bytes after direct_free", stats.bytes_pooled, 0)
 
     def test_the_limit_is_kept_and_the_refusal_explained(self) -> None:
         memory = self._memory()
@@ -188,10 +193,12 @@ class StorageContract:
         limit = memory.stats().bytes_in_use + (8 << 20)
         memory.table.set_limit(memory.table.self, memory.context, limit)
         try:
-            assert memory.stats().bytes_limit == limit
+            check_equal("limit", memory.stats().bytes_limit, limit)
             status, _, message = memory.try_alloc(9 << 20)
             assert status == OUT_OF_MEMORY, f"status {status}"
-            assert str(9 << 20) in message and str(limit) in message, message
+            assert str(9 << 20) in message and str(limit) in message, (
+                f"expected what was asked, {9 << 20}, and the limit, {limit}, in the message, got {message!r}"
+            )
             memory.free(memory.alloc(1 << 20))
         finally:
             memory.table.set_limit(memory.table.self, memory.context, 0)
@@ -233,4 +240,16 @@ class StorageContract:
             thread.start()
         for thread in threads:
             thread.join()
-        assert not wrong and memory.stats().bytes_in_use == before
+        assert not wrong, f"blocks were written to by others: {'; '.join(wrong[:5])}"
+        check_equal("bytes in use when all is freed", memory.stats().bytes_in_use, before)
+
+
+def _check_filled(block: tables.Block, value: int) -> None:
+    found = ctypes.string_at(block.data, block.bytes)
+    assert found == bytes([value]) * block.bytes, (
+        f"a block of {block.bytes} bytes was filled with {value} and changed"
+    )
+
+
+def _check_peak(stats: tables.StorageStats, least: int) -> None:
+    assert stats.bytes_peak >= least, f"bytes_peak: expected at least {least}, got {stats.bytes_peak}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from mx_core.context import cpu_shared
 from mx_core.testing import tables
+from mx_core.testing.expect import check_equal
 from mx_core.testing.storage import Memory
 
 
@@ -28,7 +29,7 @@ class SharedStorageContract:
         segment, error = tables.Segment(), tables.Error()
         segment.size = ctypes.sizeof(segment)
         status = shared.segment(shared.self, address, ctypes.byref(segment), ctypes.byref(error))
-        assert status == 0, error.message
+        assert status == 0, f"status {status}: {error.message.decode()}"
         return segment
 
     def _attach(self, shared: Any, fd: int, size: int) -> tuple[int, tables.Block, str]:
@@ -41,14 +42,16 @@ class SharedStorageContract:
         block = memory.alloc(5000)
         ctypes.memset(block.data, 7, 5000)
         segment = self._segment(shared, block.data)
-        assert segment.offset + 5000 <= segment.bytes
+        assert segment.offset + 5000 <= segment.bytes, (
+            f"5000 bytes at {segment.offset} do not lie in a segment of {segment.bytes}"
+        )
         status, other, message = self._attach(shared, segment.fd, segment.bytes)
-        assert status == 0, message
+        assert status == 0, f"status {status}: {message}"
         where = other.data + segment.offset
-        assert ctypes.string_at(where, 5000) == b"\x07" * 5000
+        _check_bytes(where, 7, 5000)
         ctypes.memset(where, 8, 5000)
-        assert ctypes.string_at(block.data, 5000) == b"\x08" * 5000
-        assert self._segment(shared, other.data).inode == segment.inode
+        _check_bytes(block.data, 8, 5000)
+        check_equal("inode of what is attached", self._segment(shared, other.data).inode, segment.inode)
         memory.free(other)
         memory.free(block)
 
@@ -58,11 +61,11 @@ class SharedStorageContract:
         ctypes.memset(block.data, 9, 100)
         segment = self._segment(shared, block.data)
         status, other, message = self._attach(shared, segment.fd, segment.bytes)
-        assert status == 0, message
+        assert status == 0, f"status {status}: {message}"
         memory.free(block)
         again = memory.alloc(100)
         ctypes.memset(again.data, 1, 100)
-        assert ctypes.string_at(other.data + segment.offset, 100) == b"\x09" * 100
+        _check_bytes(other.data + segment.offset, 9, 100)
         memory.free(again)
         memory.free(other)
 
@@ -72,7 +75,7 @@ class SharedStorageContract:
         segment = self._segment(shared, block.data)
         mine = os.dup(segment.fd)
         status, other, message = self._attach(shared, mine, segment.bytes)
-        assert status == 0, message
+        assert status == 0, f"status {status}: {message}"
         os.close(mine)  # an OSError when the manager closed it
         memory.free(other)
         memory.free(block)
@@ -83,10 +86,10 @@ class SharedStorageContract:
         before = memory.stats().bytes_in_use
         segment = self._segment(shared, block.data)
         status, other, message = self._attach(shared, segment.fd, segment.bytes)
-        assert status == 0, message
-        assert memory.stats().bytes_in_use == before + segment.bytes
+        assert status == 0, f"status {status}: {message}"
+        check_equal("bytes in use while attached", memory.stats().bytes_in_use, before + segment.bytes)
         memory.free(other)
-        assert memory.stats().bytes_in_use == before
+        check_equal("bytes in use after it is freed", memory.stats().bytes_in_use, before)
         memory.free(block)
 
     def test_what_is_no_segment_is_refused(self) -> None:
@@ -107,3 +110,10 @@ class SharedStorageContract:
         error = tables.Error()
         status = shared.segment(shared.self, 0x1000, ctypes.byref(segment), ctypes.byref(error))
         assert status != 0 and error.message, "an address outside"
+
+
+def _check_bytes(address: int, value: int, count: int) -> None:
+    found = ctypes.string_at(address, count)
+    assert found == bytes([value]) * count, (
+        f"{count} bytes: expected {value} in all of them, got {found[:16]!r}…"
+    )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core.errors import MXNetError
+from mx_core.testing.expect import check_attributes
 
 #: makes an NDArray of values
 ToArray = Callable[[npt.NDArray[Any]], Any]
@@ -21,6 +22,7 @@ class Unsuited(Exception):
 
 def check_optimizer(optimizer: Any, array: ToArray) -> None:
     """An optimizer updates a weight of shape (4, 3) twice, in place, to finite values that differ from the first."""
+    check_attributes(optimizer, ("create_state_multi_precision", "update_multi_precision"))
     before = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     weight, gradient = array(before), array(np.full((4, 3), 0.5, np.float32))
     state = optimizer.create_state_multi_precision(0, weight)
@@ -40,6 +42,7 @@ def check_metric(metric: Any, array: ToArray) -> None:
     Unsuited  it refuses both with an MXNetError
     Exception  what it raises on one of them, where it takes neither
     """
+    check_attributes(metric, ("update", "reset", "get_name_value"))
     labels = np.array([0, 1, 1, 0], np.float32)
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3]], np.float32)
     refusals: list[Exception] = []

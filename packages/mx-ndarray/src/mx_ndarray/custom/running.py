@@ -10,6 +10,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.context import Context
+from mx_core.errors import ArgumentError
 from mx_ndarray import _core, autograd
 from mx_ndarray.custom.property import CustomOp, CustomOpProp
 from mx_ndarray.ndarray import NDArray
@@ -65,6 +66,28 @@ class Arrays:
             array.wait_to_write()
 
 
+class _Unfilled(list[NDArray]):
+    """Arrays that an operator fills. Another array in their place would be lost: nobody reads the list."""
+
+    def __init__(self, name: str, arrays: Sequence[NDArray], numbered: bool = True) -> None:
+        super().__init__(arrays)
+        self._name = name
+        self._numbered = numbered
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if (
+            not isinstance(index, slice) and value is self[index]
+        ):  # `out_data[0] += x` has changed the array itself
+            return
+        number = "i" if isinstance(index, slice) else index
+        at = f"{self._name}[{number}]"
+        assign = f"self.assign({at}, req[{number}], value) or " if self._numbered else ""
+        raise ArgumentError(
+            f"[Custom] {at} = value puts another array into the list, which nobody reads; "
+            f"write {assign}{at}[:] = value"
+        )
+
+
 def run_forward(
     op: CustomOp, context: Context, inputs: Sequence[Any], aux: Sequence[Any], outputs: Sequence[Spec],
     is_train: bool,
@@ -76,7 +99,8 @@ def run_forward(
     out_data = [arrays.writing(shape, dtype) for shape, dtype in outputs]
     results = [*out_data, *states]
     with autograd.pause(train_mode=is_train):
-        op.forward(is_train, ["write"] * len(out_data), in_data, list(out_data), list(states))
+        filled = _Unfilled("out_data", out_data), _Unfilled("aux", states, numbered=False)
+        op.forward(is_train, ["write"] * len(out_data), in_data, *filled)
         arrays.finish()
         return [_core.as_numpy(x) for x in results]
 
@@ -101,6 +125,7 @@ def run_backward(
     results = [*in_grad, *states]
     with autograd.pause(train_mode=is_train):
         req = ["write" if wanted else "null" for wanted in needed]
-        op.backward(req, out_grad, in_data, out_data, list(in_grad), list(states))
+        filled = _Unfilled("in_grad", in_grad), _Unfilled("aux", states, numbered=False)
+        op.backward(req, out_grad, in_data, out_data, *filled)
         arrays.finish()
         return [_core.as_numpy(x) for x in results]

@@ -85,6 +85,7 @@ class PackWeight(Operator[PackParam]):
     name = "_onednn_pack_weight"
     arguments = ("weight", "scale")
     differentiable = False  # of inference alone
+    custom_gradient = True
 
     def inputs(self, p: PackParam) -> tuple[str, ...]:
         """scale if scaled."""

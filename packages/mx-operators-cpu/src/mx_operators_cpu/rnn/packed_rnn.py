@@ -50,6 +50,7 @@ class PackedStack(Operator[PackedStackParam]):
 
     name = "_onednn_RNN"
     differentiable = False  # of inference alone
+    custom_gradient = True
     arguments = ("data", "parameters", "state", "state_cell", "sequence_length")
     results = ("output", "state_output", "statecell_output")
 

@@ -39,6 +39,7 @@ class FillElement(Operator):
     name = "fill_element_0index"
     arguments = ("lhs", "mhs", "rhs")
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """lhs (N, K), a value and an index per row."""

@@ -23,6 +23,7 @@ class GradientMultiplier(SimpleOp[GradientMultiplierParam]):
     """data; its gradient is that of the output times `scalar` (−1 reverses it)."""
 
     name = "_contrib_gradientmultiplier"
+    custom_gradient = True
 
     def function(self, p: GradientMultiplierParam, data: Traced) -> Traced:
         return data
@@ -32,6 +33,8 @@ class GradientMultiplier(SimpleOp[GradientMultiplierParam]):
 
 
 class _StraightThrough(SimpleOp):
+    custom_gradient = True
+
     def gradient_function(self, p: NoParams, out_grad: Traced) -> Traced:
         """As if it were the identity."""
         return out_grad

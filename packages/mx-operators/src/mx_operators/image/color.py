@@ -93,6 +93,7 @@ class _Color(Operator[P]):
     """Images (H, W, C) with 1 or 3 channels; the result has shape and type of data."""
 
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: P, s: Shapes) -> None:
         data = image(s, batches=False)

@@ -29,6 +29,7 @@ class ToTensor(Operator):
     name = "_image_to_tensor"
     aliases = ("_npx__image_to_tensor",)
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         data = image(s)

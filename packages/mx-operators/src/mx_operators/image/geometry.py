@@ -68,6 +68,7 @@ class Crop(Operator[CropParam]):
 class _Flip(Operator):
     axis: ClassVar[int]
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         image(s, batches=False)

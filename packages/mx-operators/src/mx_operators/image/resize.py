@@ -44,6 +44,7 @@ class Resize(Operator[ResizeParam]):
     name = "_image_resize"
     aliases = ("_npx__image_resize",)
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: ResizeParam, s: Shapes) -> None:
         data = image(s)

@@ -61,6 +61,7 @@ class Syevd(Operator):
     """
 
     name = "_linalg_syevd"
+    custom_gradient = True  # of symmetric matrices: both triangles share it
     floating_only = True
     aliases = ("linalg_syevd",)
     arguments = ("A",)

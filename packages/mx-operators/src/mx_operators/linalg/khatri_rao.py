@@ -28,6 +28,7 @@ class KhatriRao(Operator[KhatriRaoParam]):
     name = "khatri_rao"
     variadic = "num_args"
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: KhatriRaoParam, s: Shapes) -> None:
         given = {name: shape for name in self.inputs(p) if (shape := s.get(name)) is not None}

@@ -86,6 +86,7 @@ class BlockGrad(SimpleOp):
     name = "BlockGrad"
     aliases = ("stop_gradient",)
     differentiable = False
+    custom_gradient = True
 
     def function(self, p: NoParams, data: Traced) -> Traced:
         return data

@@ -29,6 +29,7 @@ class IdentityAttachKLSparseReg(Operator[SparseActivationParam]):
     """
 
     name = "IdentityAttachKLSparseReg"
+    custom_gradient = True  # that of the penalty is added
     auxiliaries = ("moving_avg",)
     results = ("output", "average")
     hidden = ("average",)

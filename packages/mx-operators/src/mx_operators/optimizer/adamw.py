@@ -35,6 +35,7 @@ class AdamW(Operator[AdamWParam]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     name = "_adamw_update"
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "rescale_grad")
 

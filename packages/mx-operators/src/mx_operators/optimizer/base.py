@@ -50,6 +50,7 @@ class Update(Operator[P]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad")
 
     def mutated_inputs(self, p: P) -> tuple[int, ...]:

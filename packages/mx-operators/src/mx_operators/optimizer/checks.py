@@ -78,6 +78,7 @@ class MultiSumSq(Operator[ArraysParam]):
     name = "multi_sum_sq"
     variadic = "num_arrays"
     differentiable = False
+    custom_gradient = True
 
     def inputs(self, p: ArraysParam) -> tuple[str, ...]:
         return array_names(p.num_arrays)
@@ -130,6 +131,7 @@ class MultiLars(Operator[LarsParam]):
 
     name = "multi_lars"
     differentiable = False
+    custom_gradient = True
     arguments = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
 
     def reference(self, p: LarsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:

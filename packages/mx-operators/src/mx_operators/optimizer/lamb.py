@@ -39,6 +39,7 @@ class LambPhase1(Operator[LambPhase1Param]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     name = "lamb_update_phase1"
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var")
 
@@ -77,6 +78,7 @@ class LambPhase2(Operator[LambPhase2Param]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     name = "lamb_update_phase2"
     arguments: ClassVar[tuple[str, ...]] = ("weight", "g", "r1", "r2")
 

@@ -43,6 +43,7 @@ class MultiUpdate(Operator[M]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     variadic = "num_args"
     #: the update, whose inputs every weight brings
     rule: ClassVar[Update[Any]]

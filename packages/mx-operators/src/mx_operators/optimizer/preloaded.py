@@ -51,6 +51,7 @@ class Together(Operator[C]):
 
     floating_only = True
     differentiable = False
+    custom_gradient = True
     variadic = "num_args"
     #: names of what every weight brings; weight and grad first, states behind
     own: ClassVar[tuple[str, ...]]

@@ -182,6 +182,7 @@ class PdfPoisson(Density):
     """exp(−lam)·lam^x/x!."""
 
     name = "_random_pdf_poisson"
+    custom_gradient = ("sample",)  # which is an integer: zeros
     aliases = ("random_pdf_poisson",)
     arguments = ("sample", "lam")
     log_density = staticmethod(_poisson)
@@ -192,6 +193,7 @@ class PdfNegativeBinomial(Density):
     """Γ(x + k)/(x! Γ(k))·p^k·(1 − p)^x."""
 
     name = "_random_pdf_negative_binomial"
+    custom_gradient = ("sample",)  # which is an integer: zeros
     aliases = ("random_pdf_negative_binomial",)
     arguments = ("sample", "k", "p")
     log_density = staticmethod(_negative_binomial)
@@ -202,6 +204,7 @@ class PdfGeneralizedNegativeBinomial(Density):
     """The negative binomial with k = 1/alpha and p = 1/(mu·alpha + 1)."""
 
     name = "_random_pdf_generalized_negative_binomial"
+    custom_gradient = ("sample",)  # which is an integer: zeros
     aliases = ("random_pdf_generalized_negative_binomial",)
     arguments = ("sample", "mu", "alpha")
     log_density = staticmethod(_generalized)

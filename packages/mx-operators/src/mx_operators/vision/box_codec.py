@@ -42,6 +42,7 @@ class BoxEncode(Operator):
     arguments = ("samples", "matches", "anchors", "refs", "means", "stds")
     results = ("output0", "output1")
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         for name in ("anchors", "refs"):
@@ -92,6 +93,7 @@ class BoxDecode(Operator[BoxDecodeParam]):
     floating_only = True
     arguments = ("data", "anchors")
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: BoxDecodeParam, s: Shapes) -> None:
         data = s.get("data")

@@ -28,6 +28,7 @@ class BoxIou(Operator[BoxIouParam]):
     floating_only = True
     arguments = ("lhs", "rhs")
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: BoxIouParam, s: Shapes) -> None:
         lhs, rhs = s.get("lhs"), s.get("rhs")

@@ -188,6 +188,7 @@ class MultiBoxDetection(Operator[MultiBoxDetectionParam]):
     aliases = ("_npx_multibox_detection",)
     arguments = ("cls_prob", "loc_pred", "anchor")
     differentiable = False
+    custom_gradient = True
 
     def infer_shape(self, p: MultiBoxDetectionParam, s: Shapes) -> None:
         prob = s.get("cls_prob")

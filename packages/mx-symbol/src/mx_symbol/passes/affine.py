@@ -24,6 +24,7 @@ class Affine(Elementwise[AffineParams]):
     name = "_batch_norm_affine"
     Param = AffineParams
     differentiable = False  # of inference alone
+    custom_gradient = True
 
     def inputs(self, p: AffineParams) -> tuple[str, ...]:
         """No gamma where it is fixed, no bias where there is none."""

@@ -31,6 +31,7 @@ class FusedAttention(Operator[FusedAttentionParam]):
     name = "_fused_attention"
     arguments = ("query", "key", "value")
     differentiable = False  # of inference alone
+    custom_gradient = True
 
     def infer_shape(self, p: Any, s: Any) -> None:
         """Rows of the query, columns of the value."""

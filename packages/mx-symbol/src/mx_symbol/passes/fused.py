@@ -53,6 +53,7 @@ class Fused(Elementwise[FusedParams]):
     name = "_fused"
     broadcast = True
     differentiable = False  # graphs are fused when their gradients are in them
+    custom_gradient = True
 
     def inputs(self, p: FusedParams) -> tuple[str, ...]:
         """Numbered."""

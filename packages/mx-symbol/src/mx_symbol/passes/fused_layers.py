@@ -62,6 +62,7 @@ class FusedLayer(Operator):
     taken: ClassVar[tuple[str, ...]]
     arguments = ("data", "weight", "bias", "residual")
     differentiable = False  # of inference alone
+    custom_gradient = True
 
     def inputs(self, p: Any) -> tuple[str, ...]:
         """bias unless no_bias, residual if there is one."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core import plugins
-from mx_core.errors import ArgumentError, MXNetError, PluginError
+from mx_core.errors import ArgumentError, MXNetError, OperatorError, PluginError
 from mx_core.exits import exits_refused
 from mx_core.graph import PREPARED
 from mx_core.plugins import Entry as Contribution
@@ -141,6 +141,8 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
             after = _applied(f"graph pass {name!r}", entries[name].value.apply, graph)
             if not entries[name].is_first_party:
                 _check_entries(after)
+        except OperatorError:  # of an operator in the graph, not of the pass
+            raise
         except PluginError as error:
             plugins.set_aside(entries[name], error)
             continue

@@ -13,6 +13,7 @@ from typing import Any
 from mx_core.errors import ArgumentError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
+from mx_core.raised import told
 from mx_core.testing.expect import check_attributes
 
 #: what fails a check: `sys.exit` is no way to end one
@@ -57,7 +58,7 @@ def attempt(subject: str, check: str, function: Callable[[], Any]) -> Result:
     try:
         function()
     except FAILURES as error:
-        return Result(subject, check, f"{type(error).__name__}: {error}")
+        return Result(subject, check, told(error))
     return Result(subject, check)
 
 
@@ -90,7 +91,7 @@ def made_plainly(entry: Entry, check: str, cure: str) -> tuple[Any, Result | Non
         reason = f"it cannot be made without arguments ({error}); {cure}"
         return None, Result(name_of(entry), check, None, reason)
     except FAILURES as error:
-        return None, Result(name_of(entry), "can be made", f"{type(error).__name__}: {error}")
+        return None, Result(name_of(entry), "can be made", told(error))
 
 
 def optional(module: str) -> Any:

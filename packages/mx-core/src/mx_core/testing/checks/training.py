@@ -10,6 +10,7 @@ from typing import Any
 from mx_core.errors import PluginError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
+from mx_core.raised import told
 from mx_core.testing.checks.result import (
     FAILURES,
     Result,
@@ -127,6 +128,6 @@ def check_trained(entry: Entry) -> Iterator[Result]:
     except training.Unsuited as error:
         yield Result(name_of(entry), what, None, f"it refuses made-up arrays: {error}")
     except FAILURES as error:
-        yield Result(name_of(entry), what, f"{type(error).__name__}: {error}")
+        yield Result(name_of(entry), what, told(error))
     else:
         yield Result(name_of(entry), what)

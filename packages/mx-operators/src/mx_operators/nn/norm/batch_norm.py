@@ -22,7 +22,11 @@ class StatisticsParam(Params):
     fix_gamma: bool = opt(True, "gamma is 1 and gets no gradient")
     use_global_stats: bool = opt(False, "use the moving averages in training too")
     output_mean_var: bool = opt(False, "show the mean and 1/√(variance + eps) as outputs")
-    axis: int = 1
+
+    @property
+    def axis(self) -> int:
+        """The channel axis."""
+        return 1
 
 
 class BatchNormParam(StatisticsParam):

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an exception comes from: the line of a plug-in that raised it, or called what raised it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_CORE = str(Path(__file__).parent)
+_STANDARD = str(Path(os.__file__).parent)
+#: parts of the paths of libraries that plug-ins are written with
+_LIBRARIES = (f"{os.sep}numpy{os.sep}", f"{os.sep}ml_dtypes{os.sep}")
+
+
+def last_line(error: BaseException) -> tuple[str, str | None]:
+    """The last line of a plug-in that an exception passed, as `FILE:LINE (SOURCE)`, and the file it called.
+
+    The text is empty where there is no such line; the file is None where that line itself raised.
+    """
+    frames = list(traceback.extract_tb(error.__traceback__))
+    own = [i for i, frame in enumerate(frames) if _is_own(frame.filename)]
+    if not own:
+        return "", None
+    frame, called = frames[own[-1]], frames[own[-1] + 1 :]
+    return _place(frame.filename, frame.lineno, frame.line), called[0].filename if called else None
+
+
+def _is_own(file: str) -> bool:
+    """A file that belongs neither to mx_core nor to a library."""
+    standard = file.startswith(_STANDARD) and "site-packages" not in file
+    return not (file.startswith((_CORE, "<frozen")) or standard or any(part in file for part in _LIBRARIES))
+
+
+def first_line(function: Callable[..., Any]) -> str:
+    """Where a function begins, as `FILE:LINE (SOURCE)`; empty for one that is not written in Python."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    return _place(
+        code.co_filename, code.co_firstlineno, linecache.getline(code.co_filename, code.co_firstlineno)
+    )
+
+
+def told(error: BaseException) -> str:
+    """Type and text of an exception, and where it comes from if it does not say itself what is wrong."""
+    from mx_core.errors import MXNetError
+
+    said = str(error).strip()
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if said and isinstance(error, (MXNetError, AssertionError)):
+        return text
+    line, _ = last_line(error)
+    return f"{text}, at {line}" if line else text
+
+
+def _place(file: str, line: int | None, source: str | None) -> str:
+    source = (source or "").strip()
+    return f"{file}:{line}" + (f" ({source})" if source else "")
