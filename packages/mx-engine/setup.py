@@ -10,6 +10,7 @@ setup(
         native_extension(
             "mx_engine._core",
             sorted(glob("csrc/*.cc")),
+            grouped=sorted(glob("csrc/bindings*.cc")),
             compile_flags=("-pthread",),
             link_flags=("-pthread", "-ldl"),
         )

@@ -8,6 +8,13 @@ from setuptools import setup
 from mx_core.build import ParallelBuildExt, native_extension
 
 setup(
-    ext_modules=[native_extension("mx_ndarray._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"])],
+    ext_modules=[
+        native_extension(
+            "mx_ndarray._core",
+            sorted(glob("csrc/*.cc")),
+            grouped=sorted(glob("csrc/bindings*.cc")),
+            include_dirs=["csrc"],
+        )
+    ],
     cmdclass={"build_ext": ParallelBuildExt},
 )

@@ -32,6 +32,7 @@ setup(
         native_extension(
             "mx_operators_cpu._native",
             sorted(glob("csrc/**/*.cc", recursive=True)),
+            grouped=sorted(glob("csrc/**/bindings*.cc", recursive=True)),
             include_dirs=["csrc", str(Path(header).resolve().parent)],
             compile_flags=[
                 "-fopenmp",

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("setuptools")
 
-from mx_core.build_parallel import _includes_pybind11, _slot
+from mx_core.build_parallel import _slot
 
 SETUP = """
 from setuptools import setup
@@ -99,19 +99,17 @@ def test_a_compiler_waits_for_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyP
     os.close(server)
 
 
-def test_headers_of_the_project_are_searched_for_pybind11(tmp_path: Path) -> None:
-    for name, text in {
-        "csrc/direct.cc": "#include <pybind11/pybind11.h>\n",
-        "csrc/through.cc": '#include "bindings.h"\n',
-        "include/bindings.h": '#include "again.h"\n# include <pybind11/stl.h>\n',
-        "include/again.h": '#include "bindings.h"\n',
-        "csrc/plain.cc": "#include <vector>\n// pybind11/pybind11.h\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    include = str(tmp_path / "include")
-    found = {
-        n: _includes_pybind11(str(tmp_path / "csrc" / f"{n}.cc"), [include])
-        for n in ("direct", "through", "plain")
-    }
-    assert found == {"direct": True, "through": True, "plain": False}
+def test_grouped_sources_are_one_unit_unless_the_compiler_is_ccache(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "setup.py").write_text(SETUP.replace("sources,", "sources, grouped=sources,"))
+    first = build(project)
+    assert set(first) == {"_acme_0"}
+    later(project / "csrc" / "two.h")
+    assert build(project)["_acme_0"] > first["_acme_0"]
+    ccache = project / "bin" / "ccache"
+    ccache.parent.mkdir()
+    ccache.write_text('#!/bin/sh\nexec g++ "$@"\n')
+    ccache.chmod(0o755)
+    monkeypatch.setenv("CXX", str(ccache))
+    assert {"one", "two"} <= set(build(project))

@@ -44,6 +44,8 @@ inline bool is_array(PyObject* object) noexcept {
 inline PyArray* as_array(PyObject* object) noexcept { return reinterpret_cast<PyArray*>(object); }
 // The same with a TypeError that names what came.
 PyArray* expect_array(PyObject* object, const char* what);
+// Not recorded. Views of recorded arrays are recorded, and recorded arrays refuse assignments, both in Python.
+inline bool is_plain(const PyArray* self) noexcept { return !mode().recording || self->node == nullptr; }
 // A new NDArray.
 PyObject* wrap(Value value);
 // Changes what an array is in the graph.

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "bindings.hpp"
+#include "interpreter_lock.hpp"
 
 namespace mx::nd {
 namespace {
 
 using ContextPair = std::pair<int32_t, int32_t>;
 
-constexpr size_t kLetGilGo = size_t{1} << 16;  // bytes from which a copy is worth it
 constexpr size_t kUntilSignals = size_t{8} << 20;  // bytes copied between two looks for Ctrl-C
 
 void copy_memory(void* to, const void* from, size_t bytes) {

@@ -7,9 +7,6 @@
 namespace mx::nd {
 namespace {
 
-// Views of recorded arrays are recorded, and recorded arrays refuse assignments, which Python does.
-bool is_plain(const PyArray* self) noexcept { return !mode().recording || self->node == nullptr; }
-
 bool is_full_slice(PyObject* item) noexcept {
   if (item == Py_Ellipsis) return true;  // it is the last one wherever this is asked
   if (PySlice_Check(item) == 0) return false;

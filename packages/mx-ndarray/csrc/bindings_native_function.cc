@@ -37,8 +37,8 @@ bool bind(const NativeFunction& self, PyObject* const* values, size_t n_position
   return true;
 }
 
-PyObject* function_vectorcall(PyObject* callable, PyObject* const* values, size_t flags,
-                              PyObject* names) {
+PyObject* native_function_vectorcall(PyObject* callable, PyObject* const* values, size_t flags,
+                                     PyObject* names) {
   auto* self = reinterpret_cast<NativeFunction*>(callable);
   return protect([&]() -> PyObject* {
     Bound bound;
@@ -65,7 +65,7 @@ PyObject* NativeFunction::create(PyTypeObject* type, PyObject* python) {
   PyObject* object = owned(type->tp_alloc(type, 0));
   auto made = py::reinterpret_steal<py::object>(object);
   auto* self = reinterpret_cast<NativeFunction*>(object);
-  self->head.vectorcall = function_vectorcall;
+  self->head.vectorcall = native_function_vectorcall;
   Py_INCREF(python);
   self->held = python;
   self->call = call;

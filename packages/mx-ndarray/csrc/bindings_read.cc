@@ -9,8 +9,6 @@
 namespace mx::nd {
 namespace {
 
-constexpr size_t kLetGilGo = size_t{1} << 16;  // bytes from which a copy is worth it
-
 // One copy, shared by the thread that wants it and the operation of the engine that makes it: the
 // thread may be interrupted while the operation waits.
 struct ReadTask final : Counted {

@@ -6,9 +6,6 @@
 namespace mx::nd {
 namespace {
 
-// Views of recorded arrays are recorded, which Python does.
-bool is_plain(const PyArray* self) noexcept { return !mode().recording || self->node == nullptr; }
-
 // `x.reshape(...)` with sizes, of which one may be -1; false when it is anything else.
 bool plain_target(PyObject* const* items, Py_ssize_t n, int64_t size, int64_t* dims) {
   if (n > MX_MAX_NDIM) return false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 namespace mx::nd {
 
@@ -23,6 +24,8 @@ struct InterpreterLockState {
   std::atomic<bool> forking{false};
 };
 InterpreterLockState& interpreter_lock_state() noexcept;
+
+constexpr size_t kLetGilGo = size_t{1} << 16;  // bytes from which leaving it for a copy is worth it
 
 // Without the lock for the lifetime of the object, if `needed` or if a thread is about to fork.
 class WithoutInterpreter {

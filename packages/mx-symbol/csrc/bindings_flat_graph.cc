@@ -24,13 +24,13 @@ struct Names {
   }
 };
 
+}  // namespace
+
 py::object attribute(PyObject* object, PyObject* name) {
   PyObject* found = PyObject_GetAttr(object, name);
   if (found == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(found);
 }
-
-}  // namespace
 
 py::object attribute(PyObject* object, const char* name) {
   PyObject* found = PyObject_GetAttrString(object, name);

@@ -24,6 +24,7 @@ constexpr uint32_t kOutside = UINT32_MAX;
 PyObject* inputs_of(PyObject* node);
 PyObject* node_of(PyObject* entry);
 size_t index_of(PyObject* entry);
+py::object attribute(PyObject* object, PyObject* name);
 py::object attribute(PyObject* object, const char* name);
 // True for a node with attributes that are texts.
 bool has_attributes(PyObject* node);

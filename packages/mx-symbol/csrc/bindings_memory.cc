@@ -18,7 +18,7 @@ namespace {
 
 namespace py = pybind11;
 
-using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+using NumberPairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 std::pair<std::vector<uint64_t>, uint64_t> place_blocks(const std::vector<Block>& blocks, uint64_t live,
                                                         size_t greedy_blocks, uint32_t rounds) {
@@ -126,11 +126,11 @@ class Blocks {
 
  private:
   // Steps that are alike have one object, which is read once.
-  const Pairs* pairs_of(const py::object& given) {
+  const NumberPairs* pairs_of(const py::object& given) {
     const auto [place, fresh] = known_.try_emplace(given.ptr(), nullptr);
     if (fresh) {
       held_.append(given);
-      pairs_.push_back(given.cast<Pairs>());
+      pairs_.push_back(given.cast<NumberPairs>());
       std::sort(pairs_.back().begin(), pairs_.back().end());
       place->second = &pairs_.back();
     }
@@ -138,8 +138,8 @@ class Blocks {
   }
 
   py::list held_;
-  std::deque<Pairs> pairs_;
-  std::unordered_map<PyObject*, const Pairs*> known_;
+  std::deque<NumberPairs> pairs_;
+  std::unordered_map<PyObject*, const NumberPairs*> known_;
   std::vector<uint64_t> sizes_;
   SharedBlocks shared_;
 };

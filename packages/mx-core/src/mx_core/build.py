@@ -14,7 +14,7 @@ from typing import Any
 from setuptools import Extension
 
 from mx_core.build_info import get_include
-from mx_core.build_parallel import ParallelBuildExt
+from mx_core.build_parallel import NativeExtension, ParallelBuildExt
 
 __all__ = ["COMPILE_FLAGS", "LINK_FLAGS", "ParallelBuildExt", "native_extension"]
 
@@ -34,6 +34,7 @@ def native_extension(
     *,
     include_dirs: Sequence[str] = (),
     pybind11: bool = True,
+    grouped: Sequence[str] = (),
     compile_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
     **options: Any,
@@ -48,6 +49,9 @@ def native_extension(
         C++ files, relative to `setup.py`.
     pybind11 : bool
         Put pybind11's headers on the include path.
+    grouped : sequence of str
+        Those of the sources that may be compiled several to a translation unit, which takes a third of the time
+        where they include pybind11. They share one unnamed namespace, so no two may define the same name in it.
 
     Notes
     -----
@@ -73,9 +77,10 @@ def native_extension(
         debug = ("-O0", "-g")
     own = {os.path.dirname(source) or "." for source in sources}
     own.update(folder for folder in include_dirs if not os.path.isabs(folder))
-    return Extension(
+    return NativeExtension(
         name,
-        sources=list(sources),
+        list(sources),
+        grouped=grouped,
         depends=_headers([*own, get_include()]),
         include_dirs=includes,
         language="c++",

@@ -7,22 +7,24 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
-#: What most binding sources begin with; `mx_core/python.hpp` first, as it sets up Python's header.
-_PRECOMPILED = """\
-#include "mx_core/python.hpp"
+#: How many sources of `grouped` make a translation unit.
+_GROUP = 6
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-"""
-_WORTH_PRECOMPILING = 6  # as many sources as have to include pybind11
+
+class NativeExtension(Extension):
+    """An extension with sources that may be compiled several to a translation unit."""
+
+    def __init__(self, name: str, sources: list[str], *, grouped: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(name, sources, **options)
+        self.grouped = list(grouped)
 
 
 class ParallelBuildExt(build_ext):
@@ -37,8 +39,9 @@ class ParallelBuildExt(build_ext):
     may use. Where MAKEFLAGS names a jobserver (`--jobserver-auth=fifo:PATH`), as below GNU make 4.4, each
     compiler also takes one of its slots, so that builds of several extensions share the cores.
 
-    pybind11's headers are precompiled for extensions with several sources that include them, unless the
-    compiler is ccache, which does better without.
+    Sources that `native_extension` was given as `grouped` are compiled six to a translation unit: what pybind11
+    adds to each unit costs the compiler more than the bindings do. Through ccache each is compiled alone, so
+    that a change compiles one.
 
     Examples
     --------
@@ -49,7 +52,25 @@ class ParallelBuildExt(build_ext):
         """Compiles and links every extension."""
         self.compiler.compile = self._compile_all
         self.force = True  # looks at every object: the command may have changed; the linker's own check stays
+        self._sizes: dict[str, int] = {}  # of translation units that are made here
+        if not _is_ccache(self.compiler.compiler_so_cxx):
+            for extension in self.extensions:
+                self._group(extension)
         super().build_extensions()
+
+    def _group(self, extension: Extension) -> None:
+        """Puts translation units that include the grouped sources into their place."""
+        grouped = extension.grouped if isinstance(extension, NativeExtension) else []
+        extension.sources = [source for source in extension.sources if source not in grouped]
+        for first in range(0, len(grouped), _GROUP):
+            members = grouped[first : first + _GROUP]
+            unit = Path(self.build_temp, "groups", f"{extension.name}_{first // _GROUP}.cc")
+            text = "".join(f'#include "{os.path.abspath(source)}"\n' for source in members)
+            if not unit.exists() or unit.read_text() != text:
+                unit.parent.mkdir(parents=True, exist_ok=True)
+                unit.write_text(text)
+            extension.sources.append(str(unit))
+            self._sizes[str(unit)] = sum(map(os.path.getsize, members))
 
     def _compile_all(
         self,
@@ -68,38 +89,21 @@ class ParallelBuildExt(build_ext):
             output_dir, macros, include_dirs, sources, depends, extra_postargs
         )
         cc_args = compiler._get_cc_args(pp_opts, debug, extra_preargs)
-        bound = {source for source in sources if _includes_pybind11(source, include_dirs or ())}
-        precompile = len(bound) >= _WORTH_PRECOMPILING and not _is_ccache(compiler.compiler_so_cxx)
-        header = Path(objects[0]).with_name("precompiled.hpp")
-        header_args = ["-include", str(header)]
+        command = repr((cc_args, postargs))
 
-        def precompile_header() -> None:
-            target = header.with_name(header.name + ".gch")
-            command = [*compiler.compiler_so_cxx, *pp_opts, *postargs, "-x", "c++-header", str(header)]
-            if compiler.force or _is_stale(target, repr(command)):
-                header.parent.mkdir(parents=True, exist_ok=True)
-                header.write_text(_PRECOMPILED)
-                depfile = str(target.with_suffix(".d"))
-                with _slot():
-                    compiler.spawn([*command, "-MF", depfile, "-o", str(target)])
-                Path(f"{target}.command").write_text(repr(command))
-
-        def compile_one(target: str, precompiled: Future[None] | None) -> None:
+        def compile_one(target: str) -> None:
             source, suffix = todo[target]
-            args = cc_args
-            if precompiled is not None and source in bound:
-                precompiled.result()
-                args = [*header_args, *cc_args]
-            command = repr((args, postargs))
             if compiler.force or _is_stale(Path(target), command):
                 with _slot():
-                    compiler._compile(target, source, suffix, args, postargs, pp_opts)
+                    compiler._compile(target, source, suffix, cc_args, postargs, pp_opts)
                 Path(f"{target}.command").write_text(command)
 
-        largest_first = sorted(todo, key=lambda target: -os.path.getsize(todo[target][0]))
+        def size(target: str) -> int:
+            source = todo[target][0]
+            return self._sizes.get(source) or os.path.getsize(source)
+
         with ThreadPoolExecutor(_jobs()) as pool:
-            precompiled = pool.submit(precompile_header) if precompile else None
-            for _ in pool.map(lambda target: compile_one(target, precompiled), largest_first):
+            for _ in pool.map(compile_one, sorted(todo, key=size, reverse=True)):
                 pass
         return list(objects)
 
@@ -132,23 +136,6 @@ def _is_ccache(command: Sequence[str]) -> bool:
     """Whether a compiler's command goes through ccache."""
     found = shutil.which(command[0]) or command[0]
     return "ccache" in Path(found).resolve().name
-
-
-def _includes_pybind11(source: str, include_dirs: Iterable[str]) -> bool:
-    """Whether a source includes pybind11, itself or through headers of its own."""
-    todo = [Path(source)]
-    seen = set(todo)
-    for file in todo:
-        for bracket, name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)', file.read_text(), re.M):
-            if name.startswith("pybind11/"):
-                return True
-            if bracket == '"':
-                beside = (folder / name for folder in (file.parent, *map(Path, include_dirs)))
-                found = next((path for path in beside if path.is_file()), None)
-                if found is not None and found not in seen:
-                    seen.add(found)
-                    todo.append(found)
-    return False
 
 
 def _is_stale(target: Path, command: str) -> bool:

@@ -5,9 +5,9 @@
 namespace mx::cpu {
 namespace {
 
-using Make = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const CorrelationOptions&);
+using MakeCorrelation = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const CorrelationOptions&);
 
-void bind_one(py::module_& module, const char* name, Make make, const char* text) {
+void bind_one(py::module_& module, const char* name, MakeCorrelation make, const char* text) {
   module.def(
       name,
       [make](const PySpecs& inputs, const PySpecs& outputs, int64_t kernel, int64_t displacement, int64_t stride,

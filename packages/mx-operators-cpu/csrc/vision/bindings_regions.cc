@@ -9,10 +9,10 @@ namespace mx::cpu {
 namespace {
 
 using Extents = std::pair<int64_t, int64_t>;
-using Make = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const AlignOptions&);
+using MakeAlign = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const AlignOptions&);
 using MakePooling = PlanPtr (*)(std::vector<Spec>, std::vector<Spec>, const RegionOptions&);
 
-void bind_align(py::module_& module, const char* name, Make make, const char* text) {
+void bind_align(py::module_& module, const char* name, MakeAlign make, const char* text) {
   module.def(
       name,
       [make](const PySpecs& inputs, const PySpecs& outputs, Extents bins, double scale, int64_t samples,
