@@ -79,15 +79,29 @@ py::array new_numpy(const Shape& shape, int32_t dtype) {
   try {
     return {numpy_dtype(dtype), std::vector<py::ssize_t>(shape.data(), shape.data() + shape.ndim())};
   } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_MemoryError)) {
+      throw Error(MX_ERROR_MEMORY, "[asnumpy] no memory for a NumPy array of shape " + shape.text() + ", " +
+                                       std::to_string(byte_size(shape, dtype)) + " bytes");
+    }
     if (!error.matches(PyExc_ValueError)) throw;
     throw Error(MX_ERROR_SHAPE, "[asnumpy] NumPy has no array of shape " + shape.text());
+  }
+}
+
+// For the values of an array; one that could not be computed raises its own failure, not that of its copy.
+py::array numpy_for(Array& array) {
+  try {
+    return new_numpy(array.shape(), array.dtype());
+  } catch (const Error&) {
+    wait(array, false);
+    throw;
   }
 }
 
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
   wait_for_shape(array);
-  py::array made = new_numpy(array.shape(), array.dtype());
+  py::array made = numpy_for(array);
   if (mx_on_host(array.context())) {
     read_values(array, made.mutable_data(), made);
   } else {

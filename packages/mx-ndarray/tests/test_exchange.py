@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from mx_core.errors import ShapeError
+from mx_core.errors import OutOfMemoryError, ShapeError
 from mx_ndarray import NDArray, autograd, nd
 
 
@@ -139,3 +142,34 @@ def test_a_numpy_array_is_written_from_an_ndarray() -> None:
     target = np.zeros(3)
     np.copyto(target, nd.ones((3,)))
     np.testing.assert_array_equal(target, 1)
+
+
+def test_a_failure_is_raised_before_a_copy_is_made_for_numpy() -> None:
+    huge = nd.zeros((1 << 44,))
+    with pytest.raises(OutOfMemoryError, match="70368744177664 bytes"):
+        huge.asnumpy()
+    assert isinstance(huge.error, OutOfMemoryError)
+
+
+NO_MEMORY = """
+import resource
+from mx_core.errors import OutOfMemoryError
+from mx_ndarray import nd
+x = nd.ones((64 << 20,), dtype="float32")
+x.wait_to_read()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+try:
+    x.asnumpy()
+except OutOfMemoryError as error:
+    print(error)
+assert x[:3].asnumpy().sum() == 3
+"""
+
+
+def test_no_memory_for_a_copy_is_an_error_of_ours() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[asnumpy]" in done.stdout and "268435456 bytes" in done.stdout
