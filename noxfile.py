@@ -13,8 +13,7 @@ sys.path.insert(0, str(ROOT))  # nox does not tell Python where this file is
 
 from tools import baselines, benchmarks, isolation, native_tests
 from tools.distributions import closure, distributions
-from tools.sessions import DOCS_TOOLS, TEST_TOOLS, builder, check_types, develop, install, pytest
-from tools.wheels import BUILD_TOOLS
+from tools.sessions import DOCS_TOOLS, TEST_TOOLS, builder, check_types, develop, install, pytest, run_python
 
 ALL = ["mx", "mx-operators-cuda", "mx-example-operators"]
 
@@ -48,32 +47,30 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The slow tests, two files at a time, and whether the harnesses find seeded bugs."""
+    """The slow tests, two files at a time, then instrumented extensions, and whether seeded bugs are found."""
     install(session, ALL, "test", more=TEST_TOOLS)
     pytest(session, "--dist", "loadfile", marks="slow")
-    session.notify("seeded", ())
+    for harness in ("threads", "addresses", "seeded"):
+        session.notify(harness, ())
 
 
 @nox.session
 def seeded(session: nox.Session) -> None:
     """Each bug of `tests/seeded.toml`, or those with some words in their names, must be found within a minute."""
-    install(session, ALL, "test", more=TEST_TOOLS)
-    session.run("python", "-m", "tools.seeded", *session.posargs)
+    run_python(session, ALL, "-m", "tools.seeded", *session.posargs)
 
 
 @nox.session
 def mutation(session: nox.Session) -> None:
     """Mutants of every package, or those named, and which survive; `-- mx-io mx-train --seed 7 --count 20`."""
-    install(session, ALL, "test", more=TEST_TOOLS)
-    session.run("python", "-m", "tools.mutation", *session.posargs)
+    run_python(session, ALL, "-m", "tools.mutation", *session.posargs)
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Random operator calls in guarded processes, a tenth under AddressSanitizer; `-- 100000 --seed 7`."""
-    install(session, ALL, "test", more=BUILD_TOOLS)
     script = ("tests/fuzz/fuzz_operators.py", "--sanitize", ".nox/sanitized-parts")
-    session.run("python", *script, *(session.posargs or ["1000000"]))
+    run_python(session, ALL, *script, *(session.posargs or ["1000000"]))
 
 
 @nox.session(venv_backend="none")
@@ -99,8 +96,13 @@ def sanitize(session: nox.Session) -> None:
 @nox.session
 def threads(session: nox.Session) -> None:
     """The programs of `tests/threads` on extensions built with the thread sanitizer."""
-    install(session, ALL, "test", more=BUILD_TOOLS)
-    session.run("python", "tests/threads/sanitize.py", ".nox/threads-parts", env={"PYTHONPATH": "tests/fuzz"})
+    run_python(session, ALL, "tests/threads/sanitize.py", ".nox/threads-parts", *session.posargs)
+
+
+@nox.session
+def addresses(session: nox.Session) -> None:
+    """Python tests of the engine, memory and arrays, or those named, under AddressSanitizer."""
+    run_python(session, ALL, "tests/fuzz/sanitized.py", ".nox/sanitized-parts", *session.posargs)
 
 
 @nox.session

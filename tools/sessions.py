@@ -67,6 +67,12 @@ def install(
     session.install("-q", "--no-deps", "--no-index", "--force-reinstall", *map(str, wheels))
 
 
+def run_python(session: nox.Session, names: Sequence[str], *words: str) -> None:
+    """Installs distributions and what tests need, and runs the session's Python; it finds what harnesses share."""
+    install(session, names, "test", more=TEST_TOOLS)
+    session.run("python", *words, env={"PYTHONPATH": str(ROOT / "tests" / "fuzz")})
+
+
 def check_types(session: nox.Session) -> None:
     """Runs mypy over every distribution's src, from source, and over the tools."""
     session.install("-q", *TYPE_TOOLS, *closure(distributions())[1])

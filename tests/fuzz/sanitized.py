@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native parts built anew with a sanitizer, in a folder of their own, and how Python runs with them."""
+"""Native parts built anew with a sanitizer, in a folder of their own, and how Python runs with them.
+
+`python tests/fuzz/sanitized.py FOLDER [ARGUMENT ...]` builds with AddressSanitizer and runs pytest with arguments.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -98,3 +102,25 @@ def environment(target: Path, sanitizer: str = "address") -> dict[str, str]:
         "PYTHONMALLOC": "malloc",
         MARK: "1",
     }
+
+
+#: packages whose tests run when none are named: native code that users' Python reaches first
+TESTED = ("mx-engine", "mx-storage", "mx-ndarray")
+
+
+def main() -> int:
+    """`python tests/fuzz/sanitized.py FOLDER [ARGUMENT ...]`: builds in FOLDER, and runs pytest there with arguments."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    options, arguments = parser.parse_known_args()
+    folder = options.folder.absolute()
+    build(folder)
+    chosen = arguments or [str(PACKAGES / name / "tests") for name in TESTED]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not gpu", *chosen]
+    settings = environment(folder)
+    del settings["MX_CPU_MEM_POOL_TYPE"]  # tests of pools choose theirs
+    return subprocess.run(command, cwd=ROOT, env=os.environ | settings, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

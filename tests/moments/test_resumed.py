@@ -13,25 +13,12 @@ from pathlib import Path
 import pytest
 
 from testkit.fresh import counted
+from testkit.trained_networks import DIGEST, NAMES, NETWORK
 
 EPOCHS = 5
 
-TRAINING = f"""
-import hashlib, logging, os, re, sys
-import numpy as np
-import mx
-logging.disable()
-def perceptron(x):
-    return mx.sym.Dropout(mx.sym.Activation(mx.sym.FullyConnected(mx.sym.flatten(x), num_hidden=300), act_type="relu"), p=0.3)
-def convolutions(x):
-    x = mx.sym.BatchNorm(mx.sym.Convolution(x, kernel=(3, 3), num_filter=8), fix_gamma=False)
-    return mx.sym.flatten(mx.sym.Pooling(mx.sym.Activation(x, act_type="relu"), kernel=(2, 2), stride=(2, 2)))
-def recurrent(x):
-    x = mx.sym.transpose(mx.sym.reshape(x, shape=(0, -3, -1)), axes=(1, 0, 2))
-    x = mx.sym.RNN(x, mx.sym.Variable("rnn_weight"), mx.sym.zeros((1, 8, 12)), mx.sym.zeros((1, 8, 12)), state_size=12, num_layers=1, mode="lstm")
-    return mx.sym.mean(x, axis=0)
-net = {{"perceptron": perceptron, "convolutions": convolutions, "recurrent": recurrent}}[sys.argv[1]](mx.sym.Variable("data"))
-net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=4), name="softmax")
+TRAINING = NETWORK + f"""
+import os, re
 values = np.random.RandomState(3).uniform(-1, 1, (64, 3, 8, 8)).astype(np.float32)
 data = mx.io.NDArrayIter(values, np.arange(64) % 4, batch_size=8)
 def epoch_of(name):
@@ -45,12 +32,7 @@ for epoch in range(done, {EPOCHS}):
     mx.random.seed(epoch)
     module.fit(data, begin_epoch=epoch, num_epoch=epoch + 1, optimizer="adam", initializer=mx.init.Uniform(0.1))
     module.save_checkpoint("model", epoch + 1, save_optimizer_states=True)
-digest = hashlib.sha256()
-for parameters in module.get_params():
-    for _, array in sorted(parameters.items()):
-        digest.update(array.asnumpy().tobytes())
-print(digest.hexdigest())
-"""
+""" + DIGEST  # fmt: skip
 
 
 def digest(net: str, folder: Path) -> str:
@@ -67,7 +49,7 @@ def digest(net: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kills", counted(1, 20))
-@pytest.mark.parametrize("net", ["perceptron", "convolutions", "recurrent"])
+@pytest.mark.parametrize("net", NAMES)
 def test_the_bits_are_the_same(net: str, kills: int, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()

@@ -11,6 +11,13 @@ from typing import Any
 
 import pytest
 
+#: every engine with one, two and four workers, as environment variables
+ENGINES = [
+    {"MXNET_ENGINE_TYPE": engine, "MXNET_CPU_WORKER_NTHREADS": workers}
+    for engine in ("NaiveEngine", "ThreadedEngine", "ThreadedEnginePerDevice")
+    for workers in ("1", "2", "4")
+]
+
 
 def python(*arguments: object, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs Python with arguments and environment variables; a run that does not end is an error."""

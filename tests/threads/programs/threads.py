@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-#: how often a program does its part; more under `nox -s sanitize` and by night
+#: how often a program does its part; more if the environment says so
 ROUNDS = int(os.environ.get("MX_THREAD_ROUNDS", "1"))
 
 sys.setswitchinterval(1e-6)

@@ -135,6 +135,31 @@ void wrong_programs_are_refused() {
   CHECK(call.references == 2);
 }
 
+// A kernel that looks at shapes alone gets no address: neither of a value without memory, nor of one in an array that
+// the operation does not wait for.
+void values_that_are_not_read_have_no_address() {
+  Fakes fakes;
+  int runs = 0;
+  mx_call call;
+  call.body = [&runs](const mx_tensor* in, const mx_tensor* out, const uint8_t*, uint64_t) {
+    CHECK(in[0].data == nullptr && in[1].data == nullptr && out[0].data != nullptr);
+    CHECK(in[0].bytes == 4 && in[1].bytes == 4);
+    ++runs;
+    return static_cast<mx_failure*>(nullptr);
+  };
+  auto program = std::make_shared<Program>(fakes.tables(), kHost, "shapes");
+  for (int i = 0; i < 2; ++i) program->add_array();
+  const uint32_t nowhere = program->add_slot(window(kNoArray), 4);
+  const uint32_t elsewhere = program->add_slot(window(1, 64), 4), out = program->add_slot(window(0), 4);
+  Node looking = node("looking", call, {nowhere, elsewhere}, {out});
+  looking.unread = {0, 1};
+  program->add_node(std::move(looking));
+  program->seal({1});
+  mx_array result(1), other(32);
+  std::make_shared<Binding>(program, std::vector<mx_array*>{&result, &other})->push(0, 0);
+  CHECK(runs == 1 && fakes.pushed[0].reads.empty());
+}
+
 void too_small_arrays_are_refused() {
   Fakes fakes;
   Chain chain(fakes);
@@ -303,6 +328,7 @@ int main() {
   arrays_that_share_a_variable_are_listed_once();
   references_are_given_back();
   wrong_programs_are_refused();
+  values_that_are_not_read_have_no_address();
   too_small_arrays_are_refused();
   failures_name_the_node();
   random_nodes_share_one_reservation();
