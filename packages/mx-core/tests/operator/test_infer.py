@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from mx_core import dtypes
 from mx_core.errors import DTypeError, ShapeError
-from mx_core.operator import infer_shapes, infer_types
+from mx_core.operator import Operator, infer_shapes, infer_types
 
 
 def test_equal_shapes_flow_both_ways(ops: Any) -> None:
@@ -47,3 +48,40 @@ def test_types(ops: Any) -> None:
     assert infer_types(op, op.Param(), [None, 1]) == ((1, 1), (1,))
     with pytest.raises(DTypeError, match="float64.*float32|float32.*float64"):
         infer_types(op, op.Param(), [0, 1])
+
+
+class Chosen(Operator):
+    """Elements by index, and how many there are."""
+
+    name = "test_chosen"
+    arguments = ("data", "like", "indices")
+    results = ("output", "count")
+    differentiable = False
+    inplace_pairs = ((0, 0),)
+    fixed_types = {"count": "int64"}
+    free_types = {"like": "data", "indices": "int32", "absent": "float32"}
+
+
+FLOAT32, FLOAT64, INT32, INT64 = (dtypes.code(name) for name in ("float32", "float64", "int32", "int64"))
+
+
+def test_types_that_are_fixed_and_free() -> None:
+    op, p = Chosen(), Chosen.Param()
+    assert infer_types(op, p, [FLOAT32, None, None]) == ((FLOAT32, FLOAT32, INT32), (FLOAT32, INT64))
+    assert infer_types(op, p, [FLOAT32, INT64, FLOAT64])[0] == (FLOAT32, INT64, FLOAT64)
+    assert infer_types(op, p, [None, None, None]) == ((None, None, INT32), (None, INT64))
+    assert infer_types(op, p, [None, None, None], [FLOAT64, None])[0] == (FLOAT64, FLOAT64, INT32)
+    with pytest.raises(DTypeError, match="count: expected int64, got float32"):
+        infer_types(op, p, [FLOAT32, None, None], [None, FLOAT32])
+
+
+def test_a_free_type_may_stay_unknown() -> None:
+    class Like(Chosen):
+        name = "test_chosen_like"
+        free_types = {"like": None, "indices": None}
+
+    assert infer_types(Like(), Like.Param(), [FLOAT32, None, None])[0] == (FLOAT32, None, None)
+
+
+def test_pairs_that_share_memory() -> None:
+    assert Chosen().inplace(Chosen.Param()) == ((0, 0),)

@@ -27,3 +27,28 @@ def bilinear_gradient(op: Operator[P], p: P, g: GradientBuilder, plain: P) -> Gr
     grad_a = g.op(op.backward_name, (out_grad, a, by_b), params=plain)[0]
     grad_b = g.op(op.backward_name, (out_grad, by_a, b), params=plain)[1]
     return {"out_grad": by_out_grad, first: grad_a, second: grad_b}
+
+
+class BiasedParam(Params):
+    """Parameters of which `no_bias` is one."""
+
+    @property
+    def no_bias(self) -> bool:
+        """Whether there is no bias."""
+        raise NotImplementedError
+
+
+B = TypeVar("B", bound=BiasedParam)
+
+
+class Biased(Operator[B]):
+    """data multiplied by weight in some way, and a bias added unless no_bias."""
+
+    arguments = ("data", "weight", "bias")
+
+    def inputs(self, p: B) -> tuple[str, ...]:
+        return self.arguments[:-1] if p.no_bias else self.arguments
+
+    def backward_gradient(self, p: B, g: GradientBuilder) -> Gradients:
+        """Linear in data and in weight, so either may stand for its own change."""
+        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))

@@ -72,6 +72,12 @@ class Operator(Generic[P]):
     variadic: ClassVar[str | None] = None
     #: inputs of which only shape and type are read
     shape_only: ClassVar[tuple[str, ...]] = ()
+    #: pairs (input index, output index) that may share memory
+    inplace_pairs: ClassVar[tuple[tuple[int, int], ...]] = ()
+    #: tensors that always have the same element type, with that type
+    fixed_types: ClassVar[Mapping[str, str]] = {}
+    #: inputs of any element type, with a default: an element type, or the tensor whose type is used
+    free_types: ClassVar[Mapping[str, str | None]] = {}
     is_random: ClassVar[bool] = False
     dynamic_output: ClassVar[bool] = False
     #: tensors that are of a floating-point type, by name; True: all are. Its backward operator's are, too
@@ -163,8 +169,19 @@ class Operator(Generic[P]):
         s.unify([*self.inputs(p), *self.aux(p), *self.outputs(p)])
 
     def infer_type(self, p: P, t: Types) -> None:
-        """Mutual rule, called until nothing changes; by default all types are equal."""
-        t.unify([*self.inputs(p), *self.aux(p), *self.outputs(p)])
+        """Mutual rule, called until nothing changes.
+
+        By default all types are equal, except those in `fixed_types` and `free_types`.
+        """
+        tensors = [*self.inputs(p), *self.aux(p), *self.outputs(p)]
+        fixed, free = self.fixed_types, self.free_types
+        t.unify([name for name in tensors if name not in fixed and name not in free])
+        for name in tensors:
+            if name in fixed:
+                t.assign(name, fixed[name])
+            elif name in free and t.get(name) is None:
+                like = free[name]
+                t.assign(name, t.get(like) if like in tensors else like)
 
     # ---- gradient ----
 
@@ -208,8 +225,8 @@ class Operator(Generic[P]):
     # ---- memory ----
 
     def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
-        """Pairs (input, output) that may share memory."""
-        return ()
+        """Pairs (input index, output index) that may share memory; by default `inplace_pairs`."""
+        return self.inplace_pairs
 
     def random_blocks(self, p: P, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Philox counters one run takes (each four 32-bit words)."""

@@ -17,7 +17,6 @@ from mx_core.operator import (
     ReferenceContext,
     Shape,
     Shapes,
-    Types,
     opt,
 )
 from mx_core.operator.declaration import P
@@ -31,6 +30,8 @@ class Unbroadcast(Operator):
     name = "_unbroadcast"
     arguments = ("data", "like")
     shape_only = ("like",)
+    inplace_pairs = ((0, 0),)
+    free_types = {"like": None}
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """As like, which broadcasts to data."""
@@ -41,13 +42,6 @@ class Unbroadcast(Operator):
         tail = data[len(data) - len(like) :]
         if len(like) > len(data) or any(b not in (1, a) for a, b in zip(tail, like, strict=True)):
             raise s.error(f"like: {like} does not broadcast to data {data}")
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.unify(["data", "output"])
-
-    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
-        """When nothing was broadcast the values stay where they are."""
-        return ((0, 0),)
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         return {"data": g.op("broadcast_like", (g.out_grad(), g.input("data")))[0]}
@@ -143,9 +137,7 @@ class BroadcastLike(_Broadcast[BroadcastLikeParam]):
     name = "broadcast_like"
     arguments = ("lhs", "rhs")
     shape_only = ("rhs",)
-
-    def infer_type(self, p: BroadcastLikeParam, t: Types) -> None:
-        t.unify(["lhs", "output"])
+    free_types = {"rhs": None}
 
     def target(self, p: BroadcastLikeParam, shapes: Sequence[tuple[int, ...]], s: Shapes) -> tuple[int, ...]:
         lhs, rhs = shapes

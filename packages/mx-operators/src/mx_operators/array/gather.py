@@ -17,10 +17,9 @@ from mx_core.operator import (
     Shape,
     ShapeOnly,
     Shapes,
-    Types,
     required,
 )
-from mx_operators.array.indices import any_type, nd_index
+from mx_operators.array.indices import nd_index
 
 
 class GatherND(Operator):
@@ -29,6 +28,7 @@ class GatherND(Operator):
     name = "gather_nd"
     arguments = ("data", "indices")
     without_gradient = ("indices",)
+    free_types = {"indices": "float32"}
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         data, indices = s.get("data"), s.get("indices")
@@ -37,10 +37,6 @@ class GatherND(Operator):
         if indices[0] > len(data):
             raise s.error(f"indices {indices} index {indices[0]} axes, data {data} has {len(data)}")
         s.assign("output", (*indices[1:], *data[indices[0] :]))
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.unify(["data", "output"])
-        any_type(t, "indices")
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Fancy indexing; without an axis to index, data everywhere."""
@@ -78,13 +74,10 @@ class ScatterND(Operator[ScatterNDParam]):
 
     name = "scatter_nd"
     arguments = ("data", "indices")
+    free_types = {"indices": "float32"}
 
     def infer_shape(self, p: ScatterNDParam, s: Shapes) -> None:
         _infer_values(p, s, "data")
-
-    def infer_type(self, p: ScatterNDParam, t: Types) -> None:
-        t.unify(["data", "output"])
-        any_type(t, "indices")
 
     def gradient(self, p: ScatterNDParam, g: GradientBuilder) -> Gradients:
         return {"data": g.op("gather_nd", (g.out_grad(), g.input("indices")))[0]}
@@ -100,17 +93,12 @@ class ScatterSetND(Operator[ScatterNDParam]):
 
     name = "_scatter_set_nd"
     arguments = ("lhs", "rhs", "indices")
+    inplace_pairs = ((0, 0),)
+    free_types = {"indices": "float32"}
 
     def infer_shape(self, p: ScatterNDParam, s: Shapes) -> None:
         s.unify(["lhs", "output"])
         _infer_values(p, s, "rhs")
-
-    def infer_type(self, p: ScatterNDParam, t: Types) -> None:
-        t.unify(["lhs", "rhs", "output"])
-        any_type(t, "indices")
-
-    def inplace(self, p: ScatterNDParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def gradient(self, p: ScatterNDParam, g: GradientBuilder) -> Gradients:
         """Zero at the indices for lhs; for rhs what is there, of equal indices to each."""

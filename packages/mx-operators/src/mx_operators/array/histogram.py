@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 
 
@@ -28,6 +28,7 @@ class Histogram(Operator[HistogramParam]):
     name = "_histogram"
     arguments = ("data", "bins")
     results = ("output0", "output1")
+    fixed_types = {"output0": "int64"}
     differentiable = False
 
     def inputs(self, p: HistogramParam) -> tuple[str, ...]:
@@ -50,11 +51,6 @@ class Histogram(Operator[HistogramParam]):
             n = bins[0] - 1 if bins[0] > 0 else -1
         s.assign("output0", (n,))
         s.assign("output1", (n + 1 if n >= 0 else -1,))
-
-    def infer_type(self, p: HistogramParam, t: Types) -> None:
-        """int64 counts; edges as data."""
-        t.assign("output0", "int64")
-        t.unify([*self.inputs(p), "output1"])
 
     def reference(self, p: HistogramParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = wide(inputs[0]).ravel()

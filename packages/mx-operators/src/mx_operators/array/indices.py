@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import Array, Types
+from mx_core.operator import Array
 
 
 def integers(indices: Array) -> Array:
@@ -49,9 +49,3 @@ def nd_index(indices: Array, shape: Sequence[int], op: str) -> tuple[Array, ...]
                 f"[{op}] index {int(row[wrong][0])} is out of bounds for axis {axis} with extent {extent}"
             )
     return tuple(index)
-
-
-def any_type(t: Types, name: str) -> None:
-    """Indices may have any type; float32 where nothing says another."""
-    if t.get(name) is None:
-        t.assign(name, "float32")

@@ -7,7 +7,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
-from mx_operators.array.indices import any_type, integers
+from mx_operators.array.indices import integers
 
 
 class OneHotParam(Params):
@@ -33,7 +33,8 @@ class OneHot(Operator[OneHotParam]):
 
     def infer_type(self, p: OneHotParam, t: Types) -> None:
         t.assign("output", p.dtype)
-        any_type(t, "indices")
+        if t.get("indices") is None:
+            t.assign("indices", "float32")
 
     def reference(self, p: OneHotParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         hit = integers(inputs[0])[..., None] == np.arange(p.depth)

@@ -230,10 +230,6 @@ class _Arg(Operator[ArgParam]):
         kept = (1,) if p.keepdims else ()
         s.assign("output", (*data[:axis], *kept, *data[axis + 1 :]) or (1,))
 
-    def infer_type(self, p: ArgParam, t: Types) -> None:
-        """As data, MXNet's convention."""
-        t.unify(["data", "output"])
-
     def index(self, x: Array, axis: int) -> Array:
         """The index along an axis."""
         raise NotImplementedError

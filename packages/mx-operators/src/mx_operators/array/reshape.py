@@ -17,7 +17,6 @@ from mx_core.operator import (
     ReferenceContext,
     Shape,
     Shapes,
-    Types,
     opt,
     required,
 )
@@ -123,8 +122,7 @@ def _split(size: int, parts: Sequence[int], codes: Sequence[int]) -> list[int]:
 class _SameElements(Operator[P]):
     """Elements of the first input in the same order under another shape; the gradient goes back."""
 
-    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
+    inplace_pairs = ((0, 0),)
 
     def gradient(self, p: P, g: GradientBuilder) -> Gradients:
         """Only the shape of the input is needed."""
@@ -284,6 +282,7 @@ class ReshapeLike(_SameElements[ReshapeLikeParam]):
     name = "reshape_like"
     arguments = ("lhs", "rhs")
     shape_only = ("rhs",)
+    free_types = {"rhs": "lhs"}
 
     def target(self, p: ReshapeLikeParam, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Slices of both shapes put together."""
@@ -296,9 +295,3 @@ class ReshapeLike(_SameElements[ReshapeLikeParam]):
         if prod(result) != prod(lhs):
             raise ShapeError(f"[reshape_like] lhs {lhs} cannot take shape {result} from rhs {rhs}")
         return result
-
-    def infer_type(self, p: ReshapeLikeParam, t: Types) -> None:
-        """As lhs; rhs has the same one unless another is known."""
-        t.unify(["lhs", "output"])
-        if t.get("rhs") is None:
-            t.assign("rhs", t.get("lhs"))

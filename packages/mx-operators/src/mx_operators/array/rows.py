@@ -38,6 +38,7 @@ class FillElement(Operator):
 
     name = "fill_element_0index"
     arguments = ("lhs", "mhs", "rhs")
+    inplace_pairs = ((0, 0),)
     differentiable = False
     custom_gradient = True
 
@@ -50,9 +51,6 @@ class FillElement(Operator):
             if len(lhs) != 2:
                 raise s.error(f"lhs: expected 2 dimensions, got {lhs}")
             s.assign("mhs", lhs[:1])
-
-    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """An assignment by row."""

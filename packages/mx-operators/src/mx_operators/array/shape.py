@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from mx_core.operator import Arrays, NoParams, Operator, ReferenceContext, Shapes, Types
+from mx_core.operator import Arrays, NoParams, Operator, ReferenceContext, Shapes
 
 
 class ShapeArray(Operator):
@@ -15,15 +15,13 @@ class ShapeArray(Operator):
 
     name = "shape_array"
     shape_only = ("data",)
+    fixed_types = {"output": "int64"}
     differentiable = False
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         data = s.get("data")
         if data is not None:
             s.assign("output", (len(data),))
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.assign("output", "int64")
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.array(inputs[0].shape, np.int64),)
@@ -34,13 +32,11 @@ class SizeArray(Operator):
 
     name = "size_array"
     shape_only = ("data",)
+    fixed_types = {"output": "int64"}
     differentiable = False
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         s.assign("output", (1,))
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.assign("output", "int64")
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.array([prod(inputs[0].shape)], np.int64),)

@@ -18,7 +18,6 @@ from mx_core.operator import (
     ReferenceContext,
     ShapeOnly,
     Shapes,
-    Types,
     opt,
     required,
 )
@@ -133,6 +132,7 @@ class SliceLike(Operator[SliceLikeParam]):
     name = "slice_like"
     arguments = ("data", "shape_like")
     shape_only = ("shape_like",)
+    free_types = {"shape_like": None}
 
     def infer_shape(self, p: SliceLikeParam, s: Shapes) -> None:
         data, like = s.get("data"), s.get("shape_like")
@@ -147,9 +147,6 @@ class SliceLike(Operator[SliceLikeParam]):
                 raise s.error(f"data {data} is smaller than shape_like {like} on axis {axis}")
             out[axis] = like[axis]
         s.assign("output", out)
-
-    def infer_type(self, p: SliceLikeParam, t: Types) -> None:
-        t.unify(["data", "output"])
 
     def gradient(self, p: SliceLikeParam, g: GradientBuilder) -> Gradients:
         return {"data": g.op("_backward_slice_like", (g.out_grad(), g.input("data")))[0]}

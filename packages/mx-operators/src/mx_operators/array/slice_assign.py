@@ -22,6 +22,7 @@ class SliceAssign(Operator[SliceParam]):
     name = "_slice_assign"
     aliases = ("_crop_assign",)
     arguments = ("lhs", "rhs")
+    inplace_pairs = ((0, 0),)
 
     def infer_shape(self, p: SliceParam, s: Shapes) -> None:
         """rhs has the shape of the part."""
@@ -29,9 +30,6 @@ class SliceAssign(Operator[SliceParam]):
         lhs = s.get("lhs")
         if lhs is not None:
             s.assign("rhs", sliced_shape(slices(p, lhs, s), lhs))
-
-    def inplace(self, p: SliceParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def gradient(self, p: SliceParam, g: GradientBuilder) -> Gradients:
         """Zero in the part for lhs, the part for rhs."""
@@ -54,15 +52,13 @@ class SliceAssignScalar(Operator[SliceAssignScalarParam]):
 
     name = "_slice_assign_scalar"
     aliases = ("_crop_assign_scalar",)
+    inplace_pairs = ((0, 0),)
 
     def infer_shape(self, p: SliceAssignScalarParam, s: Shapes) -> None:
         s.unify(["data", "output"])
         data = s.get("data")
         if data is not None:
             slices(p, data, s)
-
-    def inplace(self, p: SliceAssignScalarParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def gradient(self, p: SliceAssignScalarParam, g: GradientBuilder) -> Gradients:
         return {"data": _without(p, g)}

@@ -16,10 +16,9 @@ from mx_core.operator import (
     ReferenceContext,
     ShapeOnly,
     Shapes,
-    Types,
     opt,
 )
-from mx_operators.array.indices import any_type, bounded
+from mx_operators.array.indices import bounded
 from mx_operators.array.join import checked_axis
 
 
@@ -38,16 +37,13 @@ class Take(Operator[TakeParam]):
     name = "take"
     arguments = ("a", "indices")
     without_gradient = ("indices",)
+    free_types = {"indices": "float32"}
 
     def infer_shape(self, p: TakeParam, s: Shapes) -> None:
         a, indices = s.get("a"), s.get("indices")
         if a is not None and indices is not None:
             axis = checked_axis(p.axis, len(a), s)
             s.assign("output", (*a[:axis], *indices, *a[axis + 1 :]))
-
-    def infer_type(self, p: TakeParam, t: Types) -> None:
-        t.unify(["a", "output"])
-        any_type(t, "indices")
 
     def reference(self, p: TakeParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         a, indices = inputs
@@ -83,6 +79,7 @@ class Pick(Operator[PickParam]):
     aliases = ("choose_element_0index",)
     arguments = ("data", "index")
     without_gradient = ("index",)
+    free_types = {"index": "float32"}
 
     def infer_shape(self, p: PickParam, s: Shapes) -> None:
         """Forward; the index's shape follows from data."""
@@ -97,10 +94,6 @@ class Pick(Operator[PickParam]):
         s.assign("output", kept if p.keepdims else dropped)
         index = s.get("index")
         s.assign("index", dropped if index is None or len(index) != len(data) else kept)
-
-    def infer_type(self, p: PickParam, t: Types) -> None:
-        t.unify(["data", "output"])
-        any_type(t, "index")
 
     def reference(self, p: PickParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         data, index = inputs
@@ -134,6 +127,7 @@ class BatchTake(Operator):
 
     name = "batch_take"
     arguments = ("a", "indices")
+    free_types = {"indices": "int32"}
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         a = s.get("a")
@@ -142,11 +136,6 @@ class BatchTake(Operator):
                 raise s.error(f"a: expected 2 dimensions, got {a}")
             s.assign("indices", a[:1])
             s.assign("output", a[:1])
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.unify(["a", "output"])
-        if t.get("indices") is None:
-            t.assign("indices", "int32")
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         kept = (g.out_grad(), g.input("a"), g.input("indices"))

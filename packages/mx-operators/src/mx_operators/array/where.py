@@ -13,7 +13,6 @@ from mx_core.operator import (
     Operator,
     ReferenceContext,
     Shapes,
-    Types,
 )
 
 
@@ -22,6 +21,7 @@ class Where(Operator):
 
     name = "where"
     arguments = ("condition", "x", "y")
+    free_types = {"condition": "x"}
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         s.unify(["x", "y", "output"])
@@ -32,12 +32,6 @@ class Where(Operator):
             s.assign("condition", x)
         else:
             s.assign("condition", x[:1])
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        """condition of any type."""
-        t.unify(["x", "y", "output"])
-        if t.get("condition") is None:
-            t.assign("condition", t.get("x"))
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         zero = g.op("zeros_like", (g.out_grad(),))[0]

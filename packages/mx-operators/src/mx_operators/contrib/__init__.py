@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of networks that never became part of MXNet's core set."""
+"""Operators of MXNet's `contrib` namespace."""

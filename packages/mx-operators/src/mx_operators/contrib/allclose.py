@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 
 
@@ -22,15 +22,12 @@ class Allclose(Operator[AllcloseParam]):
 
     name = "_contrib_allclose"
     arguments = ("a", "b")
+    fixed_types = {"output": "uint8"}
     differentiable = False
 
     def infer_shape(self, p: AllcloseParam, s: Shapes) -> None:
         s.unify(["a", "b"])
         s.assign("output", ())
-
-    def infer_type(self, p: AllcloseParam, t: Types) -> None:
-        t.unify(["a", "b"])
-        t.assign("output", np.uint8)
 
     def reference(self, p: AllcloseParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         a, b = (wide(x) for x in inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, opt
 
 
 class BooleanMaskParam(Params):
@@ -21,6 +21,7 @@ class BooleanMask(Operator[BooleanMaskParam]):
     aliases = ("_npi_boolean_mask",)
     arguments = ("data", "index")
     without_gradient = ("index",)
+    free_types = {"index": "data"}
     dynamic_output = True
 
     def infer_shape(self, p: BooleanMaskParam, s: Shapes) -> None:
@@ -31,12 +32,6 @@ class BooleanMask(Operator[BooleanMaskParam]):
             raise s.error("data: expected at least 1 dimension, got ()")
         s.assign("index", data[:1])
         s.assign("output", (-1, *data[1:]))
-
-    def infer_type(self, p: BooleanMaskParam, t: Types) -> None:
-        """As data; index of any type."""
-        t.unify(["data", "output"])
-        if t.get("index") is None:
-            t.assign("index", t.get("data"))
 
     def reference(self, p: BooleanMaskParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0][inputs[1] != 0],)

@@ -16,7 +16,6 @@ from mx_core.operator import (
     Shape,
     ShapeOnly,
     Shapes,
-    Types,
     opt,
 )
 
@@ -30,6 +29,7 @@ class IndexCopy(Operator):
     name = "_contrib_index_copy"
     arguments = ("old_tensor", "index_vector", "new_tensor")
     without_gradient = ("index_vector",)
+    free_types = {"index_vector": "int64"}
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
         """Rows of one shape; one index per new row."""
@@ -48,12 +48,6 @@ class IndexCopy(Operator):
             s.assign("index_vector", new[:1])
         elif index is not None and old is not None:
             s.assign("new_tensor", (*index, *old[1:]))
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        """One type; indices are integers (int64 by default)."""
-        t.unify(["old_tensor", "new_tensor", "output"])
-        if t.get("index_vector") is None:
-            t.assign("index_vector", np.int64)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         old, index, new = inputs
@@ -101,6 +95,7 @@ class IndexArray(Operator[IndexArrayParam]):
 
     name = "_contrib_index_array"
     shape_only = ("data",)
+    fixed_types = {"output": "int64"}
     differentiable = False
 
     def infer_shape(self, p: IndexArrayParam, s: Shapes) -> None:
@@ -111,9 +106,6 @@ class IndexArray(Operator[IndexArrayParam]):
             if not -len(data) <= axis < len(data):
                 raise s.error(f"axes: expected −{len(data)} to {len(data) - 1}, got {p.axes}")
         s.assign("output", (*data, len(data) if p.axes is None else len(p.axes)))
-
-    def infer_type(self, p: IndexArrayParam, t: Types) -> None:
-        t.assign("output", np.int64)
 
     def reference(self, p: IndexArrayParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """NumPy's `indices`, the axes last."""

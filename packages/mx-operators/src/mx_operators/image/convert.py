@@ -14,7 +14,6 @@ from mx_core.operator import (
     ReferenceContext,
     ShapeOnly,
     Shapes,
-    Types,
     opt,
 )
 from mx_operators.image.base import image
@@ -28,6 +27,7 @@ class ToTensor(Operator):
 
     name = "_image_to_tensor"
     aliases = ("_npx__image_to_tensor",)
+    fixed_types = {"output": "float32"}
     differentiable = False
     custom_gradient = True
 
@@ -35,9 +35,6 @@ class ToTensor(Operator):
         data = image(s)
         if data is not None:
             s.assign("output", (*data[:-3], data[-1], *data[-3:-1]))
-
-    def infer_type(self, p: NoParams, t: Types) -> None:
-        t.assign("output", np.float32)
 
     def reference(self, p: NoParams, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         scaled = inputs[0].astype(np.float32) / np.float32(255)

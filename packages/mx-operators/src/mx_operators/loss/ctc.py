@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, opt
 from mx_operators.nn.base import wide
 
 
@@ -38,6 +38,7 @@ class CTCLoss(Operator[CTCLossParam]):
     aliases = ("ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss")
     arguments = ("data", "label", "data_lengths", "label_lengths")
     without_gradient = ("label", "data_lengths", "label_lengths")
+    free_types = {"label": "data", "data_lengths": "data", "label_lengths": "data"}
     results = ("output0", "slope")
     hidden = ("slope",)
 
@@ -61,13 +62,6 @@ class CTCLoss(Operator[CTCLossParam]):
             s.assign(name, data[1:2])
         s.unify(["data", "slope"])
         s.assign("output0", data[1:2])
-
-    def infer_type(self, p: CTCLossParam, t: Types) -> None:
-        """As data; labels and lengths of any type."""
-        t.unify(["data", "output0", "slope"])
-        for name in self.inputs(p)[1:]:
-            if t.get(name) is None:
-                t.assign(name, t.get("data"))
 
     def reference(self, p: CTCLossParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Forward and backward variables in the log domain, all sequences at once."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators at which gradients start or stop: MakeLoss, make_loss, BlockGrad, softmax_cross_entropy."""
+"""Losses and the end of gradients: MakeLoss, make_loss, BlockGrad, softmax_cross_entropy."""
 
 from __future__ import annotations
 
@@ -38,13 +38,11 @@ class MakeLossParam(Params):
 
 
 class MakeLoss(Operator[MakeLossParam]):
-    """data; its gradient is grad_scale, whatever the head gradient."""
+    """data; its gradient is grad_scale and does not depend on the head gradient."""
 
     name = "MakeLoss"
+    inplace_pairs = ((0, 0),)
     is_loss = True
-
-    def inplace(self, p: MakeLossParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def reference(self, p: MakeLossParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].copy(),)
@@ -64,14 +62,12 @@ class MakeLoss(Operator[MakeLossParam]):
 
 
 class MakeLossSimple(Operator):
-    """data; its gradient is 1, whatever the head gradient."""
+    """data; its gradient is 1 and does not depend on the head gradient."""
 
     name = "make_loss"
     results = ("loss",)
+    inplace_pairs = ((0, 0),)
     is_loss = True
-
-    def inplace(self, p: NoParams) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         return g.op("ones_like", g.inputs)

@@ -18,6 +18,7 @@ class RegressionParam(Params):
 class _Regression(Operator[RegressionParam]):
     arguments = ("data", "label")
     without_gradient = ("label",)
+    inplace_pairs = ((0, 0),)
     is_loss = True
 
     def infer_shape(self, p: RegressionParam, s: Shapes) -> None:
@@ -34,9 +35,6 @@ class _Regression(Operator[RegressionParam]):
                 return
             data = data[:1] if data[1] == 1 else data
         s.assign("label", data)
-
-    def inplace(self, p: RegressionParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def reference(self, p: RegressionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (inputs[0].copy(),)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.nn.softmax import softmax
 
@@ -53,7 +53,9 @@ class SoftmaxOutput(Operator[SoftmaxOutputParam]):
     floating_only = ("data",)
     aliases = ("Softmax",)
     arguments = ("data", "label")
+    inplace_pairs = ((0, 0),)
     without_gradient = ("label",)
+    free_types = {"label": "data"}
     is_loss = True
 
     def infer_shape(self, p: SoftmaxOutputParam, s: Shapes) -> None:
@@ -75,15 +77,6 @@ class SoftmaxOutput(Operator[SoftmaxOutputParam]):
         if p.multi_output and (label is None or len(label) == 2):
             expected = (data[0], -1 if -1 in data[2:] else prod(data[2:]))
         s.assign("label", expected)
-
-    def infer_type(self, p: SoftmaxOutputParam, t: Types) -> None:
-        """Output as data; labels as data unless they have a type."""
-        t.unify(["data", "output"])
-        if t.get("label") is None:
-            t.assign("label", t.get("data"))
-
-    def inplace(self, p: SoftmaxOutputParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def reference(self, p: SoftmaxOutputParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = wide(inputs[0])

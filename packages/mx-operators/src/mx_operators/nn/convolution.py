@@ -5,36 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from mx_core.operator import (
     Array,
     Arrays,
-    GradientBuilder,
-    Gradients,
-    Operator,
-    Params,
     ReferenceContext,
-    Shape,
     Shapes,
     opt,
     required,
 )
-from mx_operators.bilinear import bilinear_gradient
-from mx_operators.nn.base import at, out_extent, pad_spatial, per_axis, wide, windows
+from mx_operators.bilinear import Biased, BiasedParam
+from mx_operators.nn.base import at, pad_spatial, wide, windows
+from mx_operators.nn.window import WindowParam, check_rank, check_window, checked_extents, geometry
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
 
 
-class ConvolutionParam(Params):
+class ConvolutionParam(WindowParam, BiasedParam):
     """Window, filters, groups."""
 
-    kernel: Shape = required("window, one extent per spatial axis", lower=1)
-    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
-    dilate: Shape = opt((), "distance of taps per spatial axis; () is 1", lower=1)
-    pad: Shape = opt((), "zeros on both sides per spatial axis; () is 0", lower=0)
     num_filter: int = required("output channels", lower=1)
     num_group: int = opt(1, "groups of channels convolved separately", lower=1)
     workspace: int = opt(1024, "upper bound of scratch memory, MiB", lower=0)
@@ -46,12 +37,6 @@ class ConvolutionParam(Params):
     )
 
 
-def geometry(p: ConvolutionParam) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """stride, dilate, pad with defaults filled in."""
-    rank = len(p.kernel)
-    return per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1), per_axis(p.pad, rank, 0)
-
-
 def channels_last(p: ConvolutionParam) -> bool:
     """Whether data are (N, …, C)."""
     return p.layout in ("NHWC", "NDHWC")
@@ -60,14 +45,6 @@ def channels_last(p: ConvolutionParam) -> bool:
 def to_first(x: Array) -> Array:
     """(N, …, C) as (N, C, …)."""
     return np.moveaxis(x, -1, 1)
-
-
-def check_window(p: Params, rank: int, s: Shapes) -> None:
-    """Raises unless every window parameter has one value per spatial axis."""
-    for name in ("kernel", "stride", "dilate", "pad"):
-        value = getattr(p, name, ())
-        if value and len(value) != rank:
-            raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
 
 
 def correlate(x: Array, w: Array, p: ConvolutionParam) -> Array:
@@ -115,12 +92,7 @@ def correlate_data_gradient(g: Array, w: Array, x_shape: Sequence[int], p: Convo
     return full[(slice(None), slice(None), *inner)]
 
 
-def _reorder(triple: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    stride, dilate, pad = triple
-    return stride, pad, dilate
-
-
-class Convolution(Operator[ConvolutionParam]):
+class Convolution(Biased[ConvolutionParam]):
     """Cross-correlation: data (N, C, …) and weight (F, C/G, K…) give (N, F, …).
 
     Output extent: floor((size + 2·pad − dilate·(kernel − 1) − 1) / stride) + 1 per spatial axis.
@@ -129,15 +101,10 @@ class Convolution(Operator[ConvolutionParam]):
 
     name = "Convolution"
     aliases = ("Convolution_v1",)
-    arguments = ("data", "weight", "bias")
-
-    def inputs(self, p: ConvolutionParam) -> tuple[str, ...]:
-        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: ConvolutionParam, s: Shapes) -> None:
         """Weight, bias and output from data; the batch size also backwards."""
-        rank = len(p.kernel)
-        check_window(p, rank, s)
+        check_window(p, len(p.kernel), s)
         if p.num_filter % p.num_group:
             raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
         if not p.no_bias:
@@ -145,8 +112,7 @@ class Convolution(Operator[ConvolutionParam]):
         data = s.get("data")
         if data is None:
             return
-        if len(data) != rank + 2:
-            raise s.error(f"data: expected {rank + 2} dimensions for kernel {p.kernel}, got {data}")
+        check_rank(p, data, s)
         last = channels_last(p)
         c, spatial = (data[-1], data[1:-1]) if last else (data[1], data[2:])
         if c >= 0 and (c % p.num_group or c == 0):
@@ -155,9 +121,7 @@ class Convolution(Operator[ConvolutionParam]):
         s.assign(
             "weight", (p.num_filter, *p.kernel, per_group) if last else (p.num_filter, per_group, *p.kernel)
         )
-        extents = [out_extent(*v) for v in zip(spatial, p.kernel, *_reorder(geometry(p)), strict=True)]
-        if any(e <= 0 and size >= 0 for e, size in zip(extents, spatial, strict=True)):
-            raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
+        extents = checked_extents(p, data, spatial, s)
         out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
         s.assign("output", out)
         s.assign("data", (s.ranked("output")[0], *data[1:]))
@@ -183,7 +147,3 @@ class Convolution(Operator[ConvolutionParam]):
         if channels_last(p):
             dx, dw = np.moveaxis(dx, 1, -1), np.moveaxis(dw, 1, -1)
         return (dx, dw, g.sum((0, *range(2, g.ndim))))[: len(self.inputs(p))]
-
-    def backward_gradient(self, p: ConvolutionParam, g: GradientBuilder) -> Gradients:
-        """Linear in data and in weight, so either may stand for its own change."""
-        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))

@@ -8,33 +8,26 @@ from collections.abc import Sequence
 from mx_core.operator import (
     Array,
     Arrays,
-    GradientBuilder,
-    Gradients,
-    Operator,
-    Params,
     ReferenceContext,
     Shape,
     Shapes,
     opt,
     required,
 )
-from mx_operators.bilinear import bilinear_gradient
+from mx_operators.bilinear import Biased, BiasedParam
 from mx_operators.nn.base import per_axis, wide
 from mx_operators.nn.convolution import (
     ConvolutionParam,
-    check_window,
     correlate,
     correlate_data_gradient,
     correlate_filter_gradient,
 )
+from mx_operators.nn.window import WindowParam, check_rank, check_window, geometry
 
 
-class DeconvolutionParam(Params):
+class DeconvolutionParam(WindowParam, BiasedParam):
     """Window, filters, groups, and how the output extent is chosen."""
 
-    kernel: Shape = required("window, one extent per spatial axis", lower=1)
-    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
-    dilate: Shape = opt((), "distance of taps per spatial axis; () is 1", lower=1)
     pad: Shape = opt((), "cut from both sides of the output; () is 0", lower=0)
     adj: Shape = opt((), "added to the output extent; () is 0", lower=0)
     target_shape: Shape = opt((), "output extents, instead of pad and adj", lower=0)
@@ -49,10 +42,9 @@ class DeconvolutionParam(Params):
 
 def cut_and_adjust(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """pad and adj in force; derived from target_shape when that is given."""
-    rank = len(p.kernel)
-    stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
+    stride, dilate, pad = geometry(p)
     if not any(p.target_shape):
-        return per_axis(p.pad, rank, 0), per_axis(p.adj, rank, 0)
+        return pad, per_axis(p.adj, len(p.kernel), 0)
     pads, adjs = [], []
     for size, k, s, d, target in zip(spatial, p.kernel, stride, dilate, p.target_shape, strict=True):
         excess = s * (size - 1) + d * (k - 1) + 1 - target
@@ -63,8 +55,7 @@ def cut_and_adjust(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[tuple
 
 def out_spatial(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[int, ...]:
     """Output extents."""
-    rank = len(p.kernel)
-    stride, dilate = per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1)
+    stride, dilate, _ = geometry(p)
     pad, adj = cut_and_adjust(p, spatial)
     return tuple(
         s * (e - 1) + d * (k - 1) + 1 - 2 * q + a
@@ -72,17 +63,13 @@ def out_spatial(p: DeconvolutionParam, spatial: Sequence[int]) -> tuple[int, ...
     )
 
 
-class Deconvolution(Operator[DeconvolutionParam]):
+class Deconvolution(Biased[DeconvolutionParam]):
     """Transposed convolution: data (N, C, …) and weight (C, F/G, K…) give (N, F, …).
 
     Output extent: stride·(size − 1) + dilate·(kernel − 1) + 1 − 2·pad + adj.
     """
 
     name = "Deconvolution"
-    arguments = ("data", "weight", "bias")
-
-    def inputs(self, p: DeconvolutionParam) -> tuple[str, ...]:
-        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: DeconvolutionParam, s: Shapes) -> None:
         """Weight, bias and output from data."""
@@ -100,8 +87,7 @@ class Deconvolution(Operator[DeconvolutionParam]):
         data = s.get("data")
         if data is None:
             return
-        if len(data) != rank + 2:
-            raise s.error(f"data: expected {rank + 2} dimensions for kernel {p.kernel}, got {data}")
+        check_rank(p, data, s)
         if data[1] >= 0 and data[1] % p.num_group:
             raise s.error(f"data: {data[1]} channels do not divide into {p.num_group} groups")
         s.assign("weight", (data[1], p.num_filter // p.num_group, *p.kernel))
@@ -128,10 +114,6 @@ class Deconvolution(Operator[DeconvolutionParam]):
         dx = correlate(out_grad, weight, q)[(slice(None), slice(None), *extents)]
         dw = correlate_filter_gradient(out_grad, data, weight.shape, q)
         return (dx, dw, out_grad.sum((0, *range(2, out_grad.ndim))))[: len(self.inputs(p))]
-
-    def backward_gradient(self, p: DeconvolutionParam, g: GradientBuilder) -> Gradients:
-        """Linear in data and in weight, so either may stand for its own change."""
-        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))
 
 
 def _as_convolution(p: DeconvolutionParam, x_shape: Sequence[int]) -> ConvolutionParam:

@@ -8,20 +8,16 @@ from math import prod
 from mx_core.operator import (
     Array,
     Arrays,
-    GradientBuilder,
-    Gradients,
-    Operator,
-    Params,
     ReferenceContext,
     Shapes,
     opt,
     required,
 )
-from mx_operators.bilinear import bilinear_gradient
+from mx_operators.bilinear import Biased, BiasedParam
 from mx_operators.nn.base import wide
 
 
-class FullyConnectedParam(Params):
+class FullyConnectedParam(BiasedParam):
     """Width, bias, and what counts as a row."""
 
     num_hidden: int = required("columns of the result", lower=1)
@@ -43,14 +39,10 @@ def _completed(axes: tuple[int, ...], total: int) -> tuple[int, ...]:
     return tuple(total // rest if extent == -1 else extent for extent in axes)
 
 
-class FullyConnected(Operator[FullyConnectedParam]):
+class FullyConnected(Biased[FullyConnectedParam]):
     """data (N, …) and weight (H, D) give (N, H); without flatten (…, D) gives (…, H)."""
 
     name = "FullyConnected"
-    arguments = ("data", "weight", "bias")
-
-    def inputs(self, p: FullyConnectedParam) -> tuple[str, ...]:
-        return ("data", "weight") if p.no_bias else ("data", "weight", "bias")
 
     def infer_shape(self, p: FullyConnectedParam, s: Shapes) -> None:
         """Weight and bias from data; the batch axes also backwards."""
@@ -86,7 +78,3 @@ class FullyConnected(Operator[FullyConnectedParam]):
         heads, x = rows(out_grad, False), rows(data, p.flatten)
         grads = ((heads @ weight).reshape(data.shape), heads.T @ x, heads.sum(0))
         return grads[: len(self.inputs(p))]
-
-    def backward_gradient(self, p: FullyConnectedParam, g: GradientBuilder) -> Gradients:
-        """Linear in data and in weight, so either may stand for its own change."""
-        return bilinear_gradient(self, p, g, p if p.no_bias else p.replace(no_bias=True))

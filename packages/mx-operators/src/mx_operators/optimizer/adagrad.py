@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Params, Shapes, opt, required
-from mx_operators.optimizer.base import Update, clipped
+from mx_core.operator import Array, Arrays, Shapes, opt, required
+from mx_operators.optimizer.base import GradientParam, RateParam, ScaledParam, Update, scaled
 
 
-class AdaGradParam(Params):
+class AdaGradParam(ScaledParam, leading=True):
     """Rate, stability, decay, scaling."""
 
     lr: float = required("learning rate", runtime=True)
     epsilon: float = opt(1e-7, "added to the history under the root", runtime=True)
     wd: float = opt(0.0, "weight decay; only 0 is possible")
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-class GroupAdaGradParam(Params):
+class GroupAdaGradParam(RateParam, GradientParam):
     """Rate, scaling, stability."""
 
-    lr: float = required("learning rate", runtime=True)
-    rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
-    clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
     epsilon: float = opt(1e-5, "added to the history under the root", runtime=True)
 
 
@@ -43,7 +38,7 @@ class AdaGrad(Update[AdaGradParam]):
         super().infer_shape(p, s)
 
     def step(self, p: AdaGradParam, w: Array, g: Array, *states: Array) -> Arrays:
-        g = clipped(g * p.rescale_grad, p.clip_gradient)
+        g = scaled(p, g)
         history = states[0] + g * g
         return w - p.lr * g / np.sqrt(history + p.epsilon), history
 
@@ -63,6 +58,6 @@ class GroupAdaGrad(Update[GroupAdaGradParam]):
             s.assign("history", (weight[0], 1))
 
     def step(self, p: GroupAdaGradParam, w: Array, g: Array, *states: Array) -> Arrays:
-        g = clipped(g * p.rescale_grad, p.clip_gradient)
+        g = scaled(p, g)
         history = states[0] + np.square(g).sum(1, keepdims=True) / max(g.shape[1], 1)
         return w - p.lr * g / np.sqrt(history + p.epsilon), history

@@ -10,18 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
+from mx_core.operator import Arrays, Operator, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.base import clipped
+from mx_operators.optimizer.base import MASTER_TYPES, MomentsParam, RateParam, clipped
 
 
-class AdamWParam(Params):
+class AdamWParam(RateParam, MomentsParam):
     """Rates, decays of the moments."""
 
-    lr: float = required("learning rate", runtime=True)
-    beta1: float = opt(0.9, "decay of the first moment", runtime=True)
-    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
-    epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
     wd: float = opt(0.0, "weight decay", runtime=True)
     eta: float = required("factor of step and decay: the schedule", runtime=True)
     clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
@@ -36,25 +32,18 @@ class AdamW(Operator[AdamWParam]):
     floating_only = True
     differentiable = False
     custom_gradient = True
+    inplace_pairs = ((0, 0),)
     name = "_adamw_update"
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad", "mean", "var", "rescale_grad")
+    free_types = {"rescale_grad": "float32"}
 
     def mutated_inputs(self, p: AdamWParam) -> tuple[int, ...]:
         return tuple(range(2, len(self.arguments) - 1))
-
-    def inplace(self, p: AdamWParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def infer_shape(self, p: AdamWParam, s: Shapes) -> None:
         """As weight; the scale has one element."""
         s.unify([*self.arguments[:-1], "output"])
         s.assign("rescale_grad", (1,))
-
-    def infer_type(self, p: AdamWParam, t: Types) -> None:
-        """As weight; the scale in float32 unless given."""
-        t.unify([*self.arguments[:-1], "output"])
-        if t.get("rescale_grad") is None:
-            t.assign("rescale_grad", "float32")
 
     def reference(self, p: AdamWParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         states = inputs[2:-1]
@@ -76,10 +65,4 @@ class MixedAdamW(AdamW):
 
     name = "_mp_adamw_update"
     arguments = ("weight", "grad", "mean", "var", "weight32", "rescale_grad")
-
-    def infer_type(self, p: AdamWParam, t: Types) -> None:
-        t.unify(["weight", "grad", "output"])
-        for name in ("mean", "var", "weight32"):
-            t.assign(name, "float32")
-        if t.get("rescale_grad") is None:
-            t.assign("rescale_grad", "float32")
+    fixed_types = MASTER_TYPES

@@ -5,23 +5,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Params, opt, required
-from mx_operators.optimizer.base import DecayedParam, ScaledParam, Update, clipped, scaled
+from mx_core.operator import Array, Arrays, opt, required
+from mx_operators.optimizer.base import (
+    DecayedParam,
+    LazyParam,
+    MomentsParam,
+    RateParam,
+    ScaledParam,
+    Update,
+    clipped,
+    scaled,
+)
 
 
-class LazyDecayedParam(DecayedParam):
-    """Decay and scaling, with a choice for sparse gradients."""
-
-    lazy_update: bool = opt(True, "of sparse gradients, only rows that occur")
-
-
-class AdamParam(LazyDecayedParam, leading=True):
+class AdamParam(RateParam, MomentsParam, LazyParam, DecayedParam):
     """Rate, decays of the moments, scaling."""
-
-    lr: float = required("learning rate", runtime=True)
-    beta1: float = opt(0.9, "decay of the first moment", runtime=True)
-    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
-    epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
 
 
 class ClippedWeightParam(DecayedParam):
@@ -56,20 +54,17 @@ class FtrlParam(ScaledParam, leading=True):
     wd: float = opt(0.0, "L2 regularisation", runtime=True)
 
 
-class FTMLParam(Params):
+class FTMLParam(RateParam, MomentsParam):
     """Rate, decays, step number, scaling."""
 
-    lr: float = required("learning rate", runtime=True)
     beta1: float = opt(0.6, "decay of the first moment", runtime=True)
-    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
-    epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
     t: int = required("number of this step, from 1", runtime=True, lower=1)
     wd: float = opt(0.0, "weight decay", runtime=True)
     rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
     clip_grad: float = opt(-1.0, "limit of the gradient with decay; negative: none", runtime=True)
 
 
-def decayed(p: DecayedParam, w: Array, g: Array) -> Array:
+def decayed(p: ScaledParam, w: Array, g: Array) -> Array:
     """The gradient rescaled, with decay, then clipped."""
     return clipped(g * p.rescale_grad + p.wd * w, p.clip_gradient)
 
@@ -106,7 +101,7 @@ class RMSProp(Update[RMSPropParam]):
 
 
 class RMSPropAlex(Update[RMSPropAlexParam]):
-    """RMSProp with centred moment and momentum.
+    """RMSProp with a centred second moment and momentum.
 
     Source: Graves, Generating Sequences With Recurrent Neural Networks, 2013, equations 38 to 45.
     """
@@ -125,7 +120,7 @@ class RMSPropAlex(Update[RMSPropAlexParam]):
 
 
 class Ftrl(Update[FtrlParam]):
-    """Follow the regularised leader.
+    """FTRL, "follow the regularised leader".
 
     Source: McMahan et al., Ad Click Prediction, KDD 2013, algorithm 1.
     """
@@ -143,7 +138,7 @@ class Ftrl(Update[FtrlParam]):
 
 
 class FTML(Update[FTMLParam]):
-    """Follow the moving leader.
+    """FTML, "follow the moving leader".
 
     Source: Zheng and Kwok, Follow the Moving Leader in Deep Learning, ICML 2017, algorithm 1.
     """

@@ -7,23 +7,51 @@ from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, opt
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, opt, required
 from mx_core.operator.declaration import P
 from mx_operators.nn.base import wide
 
+#: element types of the arrays that an update in mixed precision keeps in float32
+MASTER_TYPES = dict.fromkeys(("mom", "mean", "var", "weight32"), "float32")
 
-class ScaledParam(Params):
-    """Decay and scaling of a gradient."""
 
-    wd: float = opt(0.0, "weight decay", runtime=True)
+class RateParam(Params):
+    """Rate."""
+
+    lr: float = required("learning rate", runtime=True)
+
+
+class MomentumParam(Params):
+    """Momentum."""
+
+    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
+
+
+class MomentsParam(Params):
+    """Decays of the moments, stability."""
+
+    beta1: float = opt(0.9, "decay of the first moment", runtime=True)
+    beta2: float = opt(0.999, "decay of the second moment", runtime=True)
+    epsilon: float = opt(1e-8, "added to the root of the second moment", runtime=True)
+
+
+class GradientParam(Params):
+    """Scaling of a gradient."""
+
     rescale_grad: float = opt(1.0, "factor of the gradient", runtime=True)
     clip_gradient: float = opt(-1.0, "limit of the scaled gradient; negative: none", runtime=True)
 
 
-class CountParam(Params):
-    """How many arrays an update of several weights takes."""
+class ScaledParam(GradientParam, leading=True):
+    """Decay and scaling of a gradient."""
 
-    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
+    wd: float = opt(0.0, "weight decay", runtime=True)
+
+
+class LazyParam(ScaledParam):
+    """Decay and scaling, with a choice for sparse gradients."""
+
+    lazy_update: bool = opt(True, "of sparse gradients, only rows that occur")
 
 
 class DecayedParam(ScaledParam):
@@ -37,7 +65,7 @@ def clipped(x: Array, limit: float) -> Array:
     return np.clip(x, -limit, limit) if limit >= 0 else x
 
 
-def scaled(p: ScaledParam, g: Array) -> Array:
+def scaled(p: GradientParam, g: Array) -> Array:
     """The gradient, rescaled and clipped."""
     return clipped(g * p.rescale_grad, p.clip_gradient)
 
@@ -51,13 +79,11 @@ class Update(Operator[P]):
     floating_only = True
     differentiable = False
     custom_gradient = True
+    inplace_pairs = ((0, 0),)
     arguments: ClassVar[tuple[str, ...]] = ("weight", "grad")
 
     def mutated_inputs(self, p: P) -> tuple[int, ...]:
         return tuple(range(2, len(self.inputs(p))))
-
-    def inplace(self, p: P) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def step(self, p: P, w: Array, g: Array, *states: Array) -> Arrays:
         """New weight, then new states, computed in the type of the arrays."""

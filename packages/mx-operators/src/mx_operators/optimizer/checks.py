@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Around updates of many arrays: are they finite, their sums of squares, layer-wise rates, zeroing.
+"""Helpers for updates of many arrays: tests for finite values, sums of squares, layer-wise rates, zeroing.
 
 Source: You, Gitman and Ginsburg, Large Batch Training of Convolutional Networks, 2017 (LARS).
 """
@@ -79,16 +79,13 @@ class MultiSumSq(Operator[ArraysParam]):
     variadic = "num_arrays"
     differentiable = False
     custom_gradient = True
+    fixed_types = {"output": "float32"}
 
     def inputs(self, p: ArraysParam) -> tuple[str, ...]:
         return array_names(p.num_arrays)
 
     def infer_shape(self, p: ArraysParam, s: Shapes) -> None:
         s.assign("output", (p.num_arrays,))
-
-    def infer_type(self, p: ArraysParam, t: Types) -> None:
-        t.unify(self.inputs(p))
-        t.assign("output", "float32")
 
     def reference(self, p: ArraysParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         return (np.array([np.square(x.astype(np.float64)).sum() for x in inputs], np.float32),)

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
+from mx_core.operator import Arrays, Operator, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.base import ScaledParam, scaled
+from mx_operators.optimizer.base import MASTER_TYPES, RateParam, ScaledParam, scaled
 
 
 class LambPhase1Param(ScaledParam, leading=True):
@@ -26,10 +26,9 @@ class LambPhase1Param(ScaledParam, leading=True):
     wd: float = required("weight decay", runtime=True)
 
 
-class LambPhase2Param(Params):
+class LambPhase2Param(RateParam):
     """Rate and bounds."""
 
-    lr: float = required("learning rate", runtime=True)
     lower_bound: float = opt(-1.0, "least norm of the weight; negative: none", runtime=True)
     upper_bound: float = opt(-1.0, "largest norm of the weight; negative: none", runtime=True)
 
@@ -64,13 +63,8 @@ class MixedLambPhase1(LambPhase1):
 
     name = "mp_lamb_update_phase1"
     arguments = ("weight", "grad", "mean", "var", "weight32")
+    fixed_types = MASTER_TYPES | {"output": "float32"}
     shape_only = ("weight",)
-
-    def infer_type(self, p: LambPhase1Param, t: Types) -> None:
-        """States and the direction in float32."""
-        t.unify(["weight", "grad"])
-        for name in ("mean", "var", "weight32", "output"):
-            t.assign(name, "float32")
 
 
 class LambPhase2(Operator[LambPhase2Param]):
@@ -79,11 +73,9 @@ class LambPhase2(Operator[LambPhase2Param]):
     floating_only = True
     differentiable = False
     custom_gradient = True
+    inplace_pairs = ((0, 0),)
     name = "lamb_update_phase2"
     arguments: ClassVar[tuple[str, ...]] = ("weight", "g", "r1", "r2")
-
-    def inplace(self, p: LambPhase2Param) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def infer_shape(self, p: LambPhase2Param, s: Shapes) -> None:
         s.unify([name for name in (*self.arguments, "output") if name not in ("r1", "r2")])
@@ -109,12 +101,7 @@ class MixedLambPhase2(LambPhase2):
 
     name = "mp_lamb_update_phase2"
     arguments = ("weight", "g", "r1", "r2", "weight32")
+    fixed_types = dict.fromkeys(arguments[1:], "float32")
 
     def mutated_inputs(self, p: LambPhase2Param) -> tuple[int, ...]:
         return (4,)
-
-    def infer_type(self, p: LambPhase2Param, t: Types) -> None:
-        """All but weight in float32."""
-        t.unify(["weight", "output"])
-        for name in self.arguments[1:]:
-            t.assign(name, "float32")

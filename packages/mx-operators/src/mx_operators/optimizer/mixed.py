@@ -10,21 +10,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, ReferenceContext, Types
+from mx_core.operator import Array, Arrays, ReferenceContext
 from mx_core.operator.declaration import P
-from mx_operators.optimizer.base import Update
-from mx_operators.optimizer.sgd import SGD, MomentumParam, NAGParam, Nesterov, SGDMomentum, SGDParam
+from mx_operators.optimizer.base import MASTER_TYPES, Update
+from mx_operators.optimizer.sgd import SGD, NAGParam, Nesterov, SGDMomentum, SGDMomentumParam, SGDParam
 
 
 class MixedUpdate(Update[P]):
     """An update computed in float32: weight and grad of any type, states and weight32 in float32."""
 
     rule: ClassVar[Update[Any]]
-
-    def infer_type(self, p: P, t: Types) -> None:
-        t.unify(["weight", "grad", "output"])
-        for name in self.arguments[2:]:
-            t.assign(name, "float32")
+    fixed_types = MASTER_TYPES
 
     def reference(self, p: P, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """One step on the master copy, which is then rounded."""
@@ -42,7 +38,7 @@ class MixedSGD(MixedUpdate[SGDParam]):
     rule = SGD()
 
 
-class MixedSGDMomentum(MixedUpdate[MomentumParam]):
+class MixedSGDMomentum(MixedUpdate[SGDMomentumParam]):
     """sgd_mom_update on weight32; weight is its rounded copy."""
 
     name = "mp_sgd_mom_update"

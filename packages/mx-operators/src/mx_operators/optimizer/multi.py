@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of several weights at once, with a rate and a decay per weight."""
+"""Updates of several weights at once: what they share, and SGD with a rate and a decay per weight."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from mx_core.operator import Array, Arrays, Operator, ReferenceContext, Shapes, Types, opt, required
+from mx_core.operator import Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt, required
 from mx_core.operator.declaration import MAX_TENSORS
-from mx_operators.optimizer.base import CountParam, Update
-from mx_operators.optimizer.mixed import MixedSGD, MixedSGDMomentum, MixedUpdate
+from mx_operators.optimizer.base import MomentumParam, Update
+from mx_operators.optimizer.mixed import MixedSGD, MixedSGDMomentum
 from mx_operators.optimizer.sgd import SGD, SGDMomentum
+
+
+class CountParam(Params):
+    """How many arrays an update of several weights takes."""
+
+    num_args: int = opt(0, "number of arrays; 0: as num_weights says", lower=0)
 
 
 class WeightsParam(CountParam, leading=True):
@@ -20,85 +26,125 @@ class WeightsParam(CountParam, leading=True):
     num_weights: int = opt(1, "number of weights", lower=1, upper=MAX_TENSORS // 4)
 
 
-class MultiSGDParam(WeightsParam, leading=True):
+class RatesParam(Params):
+    """A rate and a decay per weight."""
+
+    lrs: tuple[float, ...] = required("learning rate of each weight")
+    wds: tuple[float, ...] = required("weight decay of each weight")
+
+
+class MultiSGDParam(RatesParam, WeightsParam):
     """A rate and a decay per weight; scaling."""
 
-    lrs: tuple[float, ...] = required("learning rate of each weight")
-    wds: tuple[float, ...] = required("weight decay of each weight")
 
-
-class MultiMomentumParam(MultiSGDParam, leading=True):
+class MultiMomentumParam(RatesParam, MomentumParam, WeightsParam):
     """A rate and a decay per weight; momentum, scaling."""
 
-    lrs: tuple[float, ...] = required("learning rate of each weight")
-    wds: tuple[float, ...] = required("weight decay of each weight")
-    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
+
+C = TypeVar("C", bound=CountParam)
+W = TypeVar("W", bound=WeightsParam)
+R = TypeVar("R", MultiSGDParam, MultiMomentumParam)
 
 
-M = TypeVar("M", bound=MultiSGDParam)
-
-
-class MultiUpdate(Operator[M]):
-    """One update applied to several weights; the arrays of one weight follow each other."""
+class Together(Operator[C]):
+    """Arrays weight by weight (`own`), then arrays that all weights share (`common`)."""
 
     floating_only = True
     differentiable = False
     custom_gradient = True
     variadic = "num_args"
-    #: the update, whose inputs every weight brings
-    rule: ClassVar[Update[Any]]
+    #: names of what every weight brings; weight and grad first, states behind
+    own: ClassVar[tuple[str, ...]]
+    common: ClassVar[tuple[str, ...]] = ()
+    #: the parameter that counts weights, and those with an element per weight
+    count: ClassVar[str] = "num_weights"
+    per_weight: ClassVar[tuple[str, ...]] = ()
 
-    def inputs(self, p: M) -> tuple[str, ...]:
-        """weight_0, grad_0, …, weight_1, …"""
-        return tuple(f"{name}_{i}" for i in range(p.num_weights) for name in self.rule.arguments)
+    def _n(self, p: C) -> int:
+        return int(getattr(p, self.count))
 
-    def outputs(self, p: M) -> tuple[str, ...]:
-        return tuple(f"output{i}" for i in range(p.num_weights))
+    def inputs(self, p: C) -> tuple[str, ...]:
+        """weight_0, grad_0, …, weight_1, …, then what is shared."""
+        return (*(f"{name}_{i}" for i in range(self._n(p)) for name in self.own), *self.common)
 
-    def mutated_inputs(self, p: M) -> tuple[int, ...]:
-        k = len(self.rule.arguments)
-        return tuple(i for i in range(k * p.num_weights) if i % k >= 2)
+    def outputs(self, p: C) -> tuple[str, ...]:
+        return tuple(f"output{i}" for i in range(self._n(p)))
 
-    def inplace(self, p: M) -> tuple[tuple[int, int], ...]:
-        return tuple((i * len(self.rule.arguments), i) for i in range(p.num_weights))
+    def mutated_inputs(self, p: C) -> tuple[int, ...]:
+        k = len(self.own)
+        return tuple(i for i in range(k * self._n(p)) if i % k >= 2)
 
-    def _each(self, p: M) -> list[list[str]]:
-        return [
-            [*(f"{name}_{i}" for name in self.rule.arguments), f"output{i}"] for i in range(p.num_weights)
-        ]
+    def inplace(self, p: C) -> tuple[tuple[int, int], ...]:
+        return tuple((i * len(self.own), i) for i in range(self._n(p)))
 
-    def infer_shape(self, p: M, s: Shapes) -> None:
+    def common_size(self, p: C) -> int:
+        """Elements of each shared array."""
+        return self._n(p)
+
+    def infer_shape(self, p: C, s: Shapes) -> None:
         """Everything of one weight alike."""
-        n, k = p.num_weights, len(self.rule.arguments)
-        if p.num_args not in (0, n * k):
-            raise s.error(f"expected {n * k} arrays, {k} for each of {n} weights, got {p.num_args}")
-        if len(p.lrs) != n or len(p.wds) != n:
-            raise s.error(f"lrs and wds: expected {n} values each, got {p.lrs} and {p.wds}")
-        for names in self._each(p):
-            s.unify(names)
+        n, k = self._n(p), len(self.own)
+        total = n * k + len(self.common)
+        if p.num_args not in (0, total):
+            shared = f" and {', '.join(self.common)}" if self.common else ""
+            raise s.error(f"expected {total} arrays, {k} for each of {n} weights{shared}, got {p.num_args}")
+        for name in self.per_weight:
+            if len(getattr(p, name)) != n:
+                raise s.error(f"{name}: expected {n} values, got {getattr(p, name)}")
+        for i in range(n):
+            s.unify([*(f"{name}_{i}" for name in self.own), f"output{i}"])
+        for name in self.common:
+            s.assign(name, (self.common_size(p),))
 
-    def infer_type(self, p: M, t: Types) -> None:
-        """As the update of one weight."""
-        for names in self._each(p):
-            if not isinstance(self.rule, MixedUpdate):
-                t.unify(names)
+    def infer_type(self, p: C, t: Types) -> None:
+        """States as the weight, or float32 with a master copy; what is shared in float32 unless given."""
+        for i in range(self._n(p)):
+            states = [f"{name}_{i}" for name in self.own[2:]]
+            alike = [f"weight_{i}", f"grad_{i}", f"output{i}"]
+            if "weight32" not in self.own:
+                t.unify([*alike, *states])
                 continue
-            t.unify([*names[:2], names[-1]])
-            for name in names[2:-1]:
+            t.unify(alike)
+            for name in states:
+                t.assign(name, "float32")
+        for name in self.common:
+            if t.get(name) is None:
                 t.assign(name, "float32")
 
-    def reference(self, p: M, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        k = len(self.rule.arguments)
-        weights: list[Array] = []
-        states: list[Array] = []
-        for i, (lr, wd) in enumerate(zip(p.lrs, p.wds, strict=True)):
-            attrs = {"lr": lr, "wd": wd, "rescale_grad": p.rescale_grad, "clip_gradient": p.clip_gradient}
-            if isinstance(p, MultiMomentumParam):
-                attrs["momentum"] = p.momentum
-            new = self.rule.reference(self.rule.Param(**attrs), inputs[i * k : (i + 1) * k], ctx)
-            weights.append(new[0])
-            states += new[1:]
-        return (*weights, *states)
+    def one(self, p: C, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
+        """New weight and states of the i-th weight."""
+        raise NotImplementedError
+
+    def reference(self, p: C, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        n, k = self._n(p), len(self.own)
+        new = [self.one(p, i, inputs[i * k : (i + 1) * k], inputs[n * k :], ctx) for i in range(n)]
+        return (*(x[0] for x in new), *(state for x in new for state in x[1:]))
+
+
+class SGDTogether(Together[W]):
+    """An update of the gradient-descent family, applied to every weight."""
+
+    rule: ClassVar[Update[Any]]
+
+    def rates(self, p: W, i: int, common: Arrays) -> tuple[float, float]:
+        """Rate and decay of the i-th weight."""
+        raise NotImplementedError
+
+    def one(self, p: W, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext) -> Arrays:
+        lr, wd = self.rates(p, i, common)
+        attrs = {"rescale_grad": p.rescale_grad, "clip_gradient": p.clip_gradient}
+        if isinstance(p, MomentumParam):
+            attrs["momentum"] = p.momentum
+        return self.rule.reference(self.rule.Param(lr=lr, wd=wd, **attrs), own, ctx)
+
+
+class MultiUpdate(SGDTogether[R]):
+    """An update of every weight with the parameters lrs and wds."""
+
+    per_weight = ("lrs", "wds")
+
+    def rates(self, p: R, i: int, common: Arrays) -> tuple[float, float]:
+        return p.lrs[i], p.wds[i]
 
 
 class MultiSGD(MultiUpdate[MultiSGDParam]):
@@ -106,6 +152,7 @@ class MultiSGD(MultiUpdate[MultiSGDParam]):
 
     name = "multi_sgd_update"
     rule = SGD()
+    own = ("weight", "grad")
 
 
 class MultiSGDMomentum(MultiUpdate[MultiMomentumParam]):
@@ -113,6 +160,7 @@ class MultiSGDMomentum(MultiUpdate[MultiMomentumParam]):
 
     name = "multi_sgd_mom_update"
     rule = SGDMomentum()
+    own = ("weight", "grad", "mom")
 
 
 class MultiMixedSGD(MultiUpdate[MultiSGDParam]):
@@ -120,6 +168,7 @@ class MultiMixedSGD(MultiUpdate[MultiSGDParam]):
 
     name = "multi_mp_sgd_update"
     rule = MixedSGD()
+    own = ("weight", "grad", "weight32")
 
 
 class MultiMixedSGDMomentum(MultiUpdate[MultiMomentumParam]):
@@ -127,3 +176,4 @@ class MultiMixedSGDMomentum(MultiUpdate[MultiMomentumParam]):
 
     name = "multi_mp_sgd_mom_update"
     rule = MixedSGDMomentum()
+    own = ("weight", "grad", "mom", "weight32")

@@ -10,9 +10,8 @@ import numpy as np
 from mx_core.operator import Arrays, ReferenceContext, Shapes, opt, required
 from mx_core.operator.declaration import MAX_TENSORS
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.base import CountParam
 from mx_operators.optimizer.lamb import LambPhase1, LambPhase1Param, LambPhase2, LambPhase2Param
-from mx_operators.optimizer.preloaded import Together
+from mx_operators.optimizer.multi import CountParam, Together
 
 
 class MultiLambParam(CountParam, leading=True):

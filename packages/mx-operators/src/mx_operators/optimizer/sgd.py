@@ -5,54 +5,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, opt, required
-from mx_operators.optimizer.base import ScaledParam, Update, scaled
+from mx_core.operator import Array, Arrays, opt
+from mx_operators.optimizer.base import LazyParam, MomentumParam, RateParam, ScaledParam, Update, scaled
 
 
-class LazyParam(ScaledParam):
-    """Decay and scaling, with a choice for sparse gradients."""
-
-    lazy_update: bool = opt(True, "of sparse gradients, only rows that occur")
-
-
-class SGDParam(LazyParam, leading=True):
+class SGDParam(RateParam, LazyParam):
     """Rate, decay, scaling."""
 
-    lr: float = required("learning rate", runtime=True)
 
-
-class MomentumParam(LazyParam, leading=True):
+class SGDMomentumParam(RateParam, MomentumParam, LazyParam):
     """Rate, momentum, decay, scaling."""
 
-    lr: float = required("learning rate", runtime=True)
-    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
 
-
-class NAGParam(ScaledParam, leading=True):
+class NAGParam(RateParam, MomentumParam, ScaledParam):
     """Rate, momentum, decay, scaling."""
 
-    lr: float = required("learning rate", runtime=True)
-    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
 
-
-class SignSGDParam(ScaledParam, leading=True):
+class SignSGDParam(RateParam, ScaledParam):
     """Rate, decay, scaling."""
 
-    lr: float = required("learning rate", runtime=True)
 
-
-class SignumDecayParam(ScaledParam):
-    """Two decays and scaling."""
+class SignumParam(RateParam, MomentumParam, ScaledParam):
+    """Rate, momentum, two decays, scaling."""
 
     wd: float = opt(0.0, "weight decay added to the gradient", runtime=True)
     wd_lh: float = opt(0.0, "weight decay of the weight itself", runtime=True)
-
-
-class SignumParam(SignumDecayParam, leading=True):
-    """Rate, momentum, decays, scaling."""
-
-    lr: float = required("learning rate", runtime=True)
-    momentum: float = opt(0.0, "share of the last step that is kept", runtime=True)
 
 
 class SGD(Update[SGDParam]):
@@ -64,13 +41,13 @@ class SGD(Update[SGDParam]):
         return (w - p.lr * (scaled(p, g) + p.wd * w),)
 
 
-class SGDMomentum(Update[MomentumParam]):
+class SGDMomentum(Update[SGDMomentumParam]):
     """mom ← momentum·mom − lr·(g + wd·w); w + mom."""
 
     name = "sgd_mom_update"
     arguments = ("weight", "grad", "mom")
 
-    def step(self, p: MomentumParam, w: Array, g: Array, *states: Array) -> Arrays:
+    def step(self, p: SGDMomentumParam, w: Array, g: Array, *states: Array) -> Arrays:
         mom = p.momentum * states[0] - p.lr * (scaled(p, g) + p.wd * w)
         return w + mom, mom
 

@@ -17,7 +17,6 @@ from mx_core.operator import (
     ReferenceContext,
     Shape,
     Shapes,
-    Types,
     opt,
     required,
 )
@@ -40,6 +39,7 @@ class SampleUniqueZipfian(Operator[UniqueZipfianParam]):
     name = "_sample_unique_zipfian"
     arguments = ()
     results = ("output0", "output1")
+    fixed_types = {"output0": "int64", "output1": "int64"}
     is_random = True
     differentiable = False
 
@@ -50,10 +50,6 @@ class SampleUniqueZipfian(Operator[UniqueZipfianParam]):
             raise s.error(f"shape: expected at most range_max {p.range_max} classes, got {p.shape}")
         s.assign("output0", p.shape)
         s.assign("output1", p.shape[:1])
-
-    def infer_type(self, p: UniqueZipfianParam, t: Types) -> None:
-        t.assign("output0", "int64")
-        t.assign("output1", "int64")
 
     def random_blocks(self, p: UniqueZipfianParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One per row: it holds the key of the row's own stream, as long as that may be."""

@@ -15,7 +15,7 @@ import numpy as np
 from mx_core import philox
 from mx_core.operator import Array
 
-_BOOST, _COUNT = 1 << 40, 1 << 48  # branches beside those of the tries
+_BOOST, _COUNT = 1 << 40, 1 << 48  # branches in addition to those of the tries
 _SMALL_FACTORIALS = np.array([lgamma(k + 1) for k in range(16)])
 
 

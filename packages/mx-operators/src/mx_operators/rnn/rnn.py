@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from mx_core import philox
-from mx_core.operator import Array, Arrays, Operator, ReferenceContext, Shapes, Types
+from mx_core.operator import Array, Arrays, Operator, ReferenceContext, Shapes
 from mx_operators.nn.base import wide
 from mx_operators.rnn.cells import CELLS
 from mx_operators.rnn.params import RNNParam
@@ -85,6 +85,7 @@ class RNN(Operator[RNNParam]):
     floating_only = ("data", "parameters", "state")
     arguments = ("data", "parameters", "state", "state_cell", "sequence_length")
     without_gradient = ("sequence_length",)
+    free_types = {"sequence_length": "data"}
     results = ("output", "state_output", "statecell_output", "reserve", "mask")
     hidden = ("reserve", "mask")
     is_random = True
@@ -124,12 +125,6 @@ class RNN(Operator[RNNParam]):
             s.assign("reserve", (size,))
         if _has_mask(p):
             s.assign("mask", (p.num_layers - 1, *output))
-
-    def infer_type(self, p: RNNParam, t: Types) -> None:
-        """As data; lengths of any type, that of data unless they have one."""
-        t.unify([name for name in (*self.inputs(p), *self.outputs(p)) if name != "sequence_length"])
-        if p.use_sequence_length and t.get("sequence_length") is None:
-            t.assign("sequence_length", t.get("data"))
 
     def random_blocks(self, p: RNNParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """Four decisions a block."""

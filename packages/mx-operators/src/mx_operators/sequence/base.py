@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from mx_core.errors import IndexOutOfBoundsError
-from mx_core.operator import Array, Operator, Params, Shapes, Types, opt
+from mx_core.operator import Array, Operator, Params, Shapes, opt
 
 
 class SequenceParam(Params):
@@ -26,6 +26,7 @@ class SequenceOperator(Operator[P]):
 
     arguments = ("data", "sequence_length")
     without_gradient = ("sequence_length",)
+    free_types = {"sequence_length": "data"}
 
     def inputs(self, p: P) -> tuple[str, ...]:
         return self.arguments if p.use_sequence_length else self.arguments[:-1]
@@ -44,12 +45,6 @@ class SequenceOperator(Operator[P]):
     def infer_shape(self, p: P, s: Shapes) -> None:
         s.unify(["data", "output"])
         self.data_shape(p, s)
-
-    def infer_type(self, p: P, t: Types) -> None:
-        """Lengths of any type, that of data unless they have one."""
-        t.unify(["data", "output"])
-        if p.use_sequence_length and t.get("sequence_length") is None:
-            t.assign("sequence_length", t.get("data"))
 
 
 def lengths_of(lengths: Array, extent: int, op: str, lowest: int = 0) -> Array:

@@ -23,6 +23,7 @@ class SequenceMask(SequenceOperator[SequenceMaskParam]):
     """
 
     name = "SequenceMask"
+    inplace_pairs = ((0, 0),)
 
     def gradient(self, p: SequenceMaskParam, g: GradientBuilder) -> Gradients:
         """out_grad, zero where the constant was written."""
@@ -32,9 +33,6 @@ class SequenceMask(SequenceOperator[SequenceMaskParam]):
             self.name, (g.out_grad(), g.input("sequence_length")), use_sequence_length=True, axis=p.axis
         )
         return {"data": masked[0]}
-
-    def inplace(self, p: SequenceMaskParam) -> tuple[tuple[int, int], ...]:
-        return ((0, 0),)
 
     def reference(self, p: SequenceMaskParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """A comparison of steps with lengths."""

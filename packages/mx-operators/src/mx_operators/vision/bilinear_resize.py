@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mx_core.operator import Array, Params, Types, opt
+from mx_core.operator import Array, Params, opt
 from mx_operators.vision.base import Resample, mixing
 
 MODES = ("like", "odd_scale", "size", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up")
@@ -52,15 +52,10 @@ class BilinearResize2D(Resample[BilinearResize2DParam]):
     arguments = ("data", "like")
     without_gradient = ("like",)
     shape_only = ("like",)
+    free_types = {"like": "data"}
 
     def inputs(self, p: BilinearResize2DParam) -> tuple[str, ...]:
         return ("data", "like") if p.mode == "like" else ("data",)
-
-    def infer_type(self, p: BilinearResize2DParam, t: Types) -> None:
-        """As data; like of any type."""
-        t.unify(["data", "output"])
-        if p.mode == "like" and t.get("like") is None:
-            t.assign("like", t.get("data"))
 
     def extents(self, p: BilinearResize2DParam, shapes: Sequence[Sequence[int]]) -> tuple[int, int]:
         """By mode."""

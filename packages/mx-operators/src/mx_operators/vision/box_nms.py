@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, Types, opt
+from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, ShapeOnly, Shapes, opt
 from mx_operators.nn.base import wide
 from mx_operators.vision.boxes import suppress, to_center, to_corner
 
@@ -30,7 +30,7 @@ class BoxNmsParam(Params):
 class BoxNms(Operator[BoxNmsParam]):
     """Surviving rows of data (…, n, k), best first, then rows of −1; see overlap_thresh.
 
-    A row holds a class, a score and a box at the indices given, and whatever else. The gradient
+    A row holds a class, a score and a box at the indices given, and any other numbers. The gradient
     goes to the rows that survive.
     """
 
@@ -39,6 +39,7 @@ class BoxNms(Operator[BoxNmsParam]):
     aliases = ("_contrib_box_non_maximum_suppression",)
     results = ("output0", "source")
     hidden = ("source",)
+    fixed_types = {"source": "int64"}
 
     def infer_shape(self, p: BoxNmsParam, s: Shapes) -> None:
         s.unify(["data", "output0"])
@@ -54,11 +55,6 @@ class BoxNms(Operator[BoxNmsParam]):
             if 0 <= width < end:
                 raise s.error(f"{name}: rows of {width} elements are too short for {getattr(p, name)}")
         s.assign("source", data[:-1])
-
-    def infer_type(self, p: BoxNmsParam, t: Types) -> None:
-        """Rows are counted in int64."""
-        t.unify(["data", "output0"])
-        t.assign("source", np.int64)
 
     def reference(self, p: BoxNmsParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         data = inputs[0]

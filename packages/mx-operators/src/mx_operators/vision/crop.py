@@ -17,7 +17,6 @@ from mx_core.operator import (
     Shape,
     ShapeOnly,
     Shapes,
-    Types,
     opt,
     required,
 )
@@ -67,9 +66,6 @@ class Crop(Operator[CropParam]):
             if old >= 0 and new >= 0 and (begin + new > old or new == 0):
                 raise s.error(f"a crop of {tuple(extents)} at {tuple(begins)} does not fit in data {data}")
         s.assign("output", (*data[:2], *extents))
-
-    def infer_type(self, p: CropParam, t: Types) -> None:
-        t.unify([*self.inputs(p), "output"])
 
     def reference(self, p: CropParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         extents = p.h_w if p.num_args == 1 else inputs[1].shape[2:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose windows are bent by the data.
+"""Deformable convolutions: offsets that are computed from the data move the elements of each window.
 
 Source: Dai et al., Deformable Convolutional Networks, ICCV 2017; Zhu et al., Deformable ConvNets v2,
 CVPR 2019.
@@ -17,7 +17,6 @@ from mx_core.operator import (
     Array,
     Arrays,
     Operator,
-    Params,
     ReferenceContext,
     Shape,
     ShapeOnly,
@@ -25,17 +24,15 @@ from mx_core.operator import (
     opt,
     required,
 )
-from mx_operators.nn.base import out_extent, per_axis, wide
+from mx_operators.nn.base import wide
+from mx_operators.nn.window import WindowParam, check_window, checked_extents, geometry
 from mx_operators.vision.base import image_shape
 
 
-class DeformableConvolutionParam(Params):
+class DeformableConvolutionParam(WindowParam):
     """Window, groups, bias."""
 
     kernel: Shape = required("window (height, width)", lower=1)
-    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
-    dilate: Shape = opt((), "distance of the window's elements; () is 1", lower=1)
-    pad: Shape = opt((), "padding on both sides; () is 0", lower=0)
     num_filter: int = required("output channels", lower=1)
     num_group: int = opt(1, "groups of channels", lower=1)
     num_deformable_group: int = opt(1, "groups of channels that share offsets", lower=1)
@@ -61,7 +58,7 @@ class _Columns:
         groups, (rows, columns) = p.num_deformable_group, offset.shape[2:]
         taps = p.kernel[0] * p.kernel[1]
         shift = offset.reshape(n, groups, taps, 2, rows, columns)
-        stride, pad, dilate = per_axis(p.stride, 2, 1), per_axis(p.pad, 2, 0), per_axis(p.dilate, 2, 1)
+        stride, dilate, pad = geometry(p)
         tap_y, tap_x = np.divmod(np.arange(taps), p.kernel[1])
         y = (tap_y * dilate[0])[:, None, None] + (np.arange(rows) * stride[0] - pad[0])[:, None]
         x = (tap_x * dilate[1])[:, None, None] + np.arange(columns) * stride[1] - pad[1]
@@ -153,10 +150,7 @@ class _Deformable(Operator[DeformableConvolutionParam]):
     def infer_shape(self, p: DeformableConvolutionParam, s: Shapes) -> None:
         """As a convolution; offsets lie as the result."""
         data = image_shape(s)
-        for name in ("kernel", "stride", "dilate", "pad"):
-            value = getattr(p, name)
-            if len(value) != 2 and (value or name == "kernel"):
-                raise s.error(f"{name}: expected 2 values, got {value}")
+        check_window(p, 2, s)
         for name in ("num_group", "num_deformable_group"):
             if data is not None and data[1] % getattr(p, name) and data[1] >= 0:
                 raise s.error(f"{name}: {data[1]} channels do not divide by {getattr(p, name)}")
@@ -166,13 +160,7 @@ class _Deformable(Operator[DeformableConvolutionParam]):
             return
         if 0 in data[2:]:
             raise s.error(f"data: images of {data} are empty")
-        stride, pad, dilate = per_axis(p.stride, 2, 1), per_axis(p.pad, 2, 0), per_axis(p.dilate, 2, 1)
-        out = [
-            out_extent(size, *rest)
-            for size, *rest in zip(data[2:], p.kernel, stride, pad, dilate, strict=True)
-        ]
-        if any(n < 1 for n, size in zip(out, data[2:], strict=True) if size >= 0):
-            raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {p.pad}")
+        out = checked_extents(p, data, data[2:], s)
         points = p.num_deformable_group * p.kernel[0] * p.kernel[1]
         s.assign("offset", (data[0], 2 * points, *out))
         if "mask" in self.arguments:
@@ -183,7 +171,7 @@ class _Deformable(Operator[DeformableConvolutionParam]):
         s.assign("output", (data[0], p.num_filter, *out))
 
     def reference(self, p: DeformableConvolutionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
-        """The bent windows as columns, then a product per group."""
+        """The sampled windows as columns, then a product per group."""
         table = {name: wide(x) for name, x in zip(self.inputs(p), inputs, strict=True)}
         columns = _Columns(self.fades, p, table["data"], table["offset"], table.get("mask"))
         weight = _by_group(table["weight"], p)

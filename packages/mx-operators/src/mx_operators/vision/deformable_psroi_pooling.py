@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position-sensitive pooling of regions whose bins are shift by the data.
+"""Position-sensitive pooling of regions whose bins are shifted by the data.
 
 Source: Dai et al., Deformable Convolutional Networks, ICCV 2017.
 """

@@ -166,7 +166,7 @@ class MultiBoxDetectionParam(Params):
 
     clip: bool = opt(True, "cut boxes to the image")
     threshold: float = opt(0.01, "objects of lower probability are dropped")
-    background_id: int = opt(0, "accepted for compatibility: class 0 is no object, whatever is given")
+    background_id: int = opt(0, "accepted for compatibility: class 0 is always the background")
     nms_threshold: float = opt(
         0.5,
         "boxes that overlap a better one by as much are suppressed; outside of (0, 1], none, and none is moved",

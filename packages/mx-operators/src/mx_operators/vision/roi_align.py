@@ -113,7 +113,7 @@ def _own(image: Array, row: Array, column: Array) -> Array:
 
 
 class _Align(Operator[P]):
-    """What kinds of regions share: where their samples lie is up to them."""
+    """The shared part of ROIAlign and RROIAlign; subclasses say where the samples of a region lie."""
 
     arguments = ("data", "rois")
     without_gradient = ("rois",)

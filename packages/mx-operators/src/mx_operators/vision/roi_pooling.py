@@ -18,7 +18,6 @@ from mx_core.operator import (
     Shape,
     ShapeOnly,
     Shapes,
-    Types,
     required,
 )
 from mx_operators.vision.base import image_shape
@@ -69,6 +68,7 @@ class ROIPooling(Operator[ROIPoolingParam]):
     without_gradient = ("rois",)
     results = ("output", "maxidx")
     hidden = ("maxidx",)
+    fixed_types = {"maxidx": "int32"}
 
     def infer_shape(self, p: ROIPoolingParam, s: Shapes) -> None:
         if len(p.pooled_size) != 2:
@@ -80,11 +80,6 @@ class ROIPooling(Operator[ROIPoolingParam]):
                 raise s.error(f"data: no images in {data}")
             s.assign("output", (rois[0], data[1], *p.pooled_size))
         s.unify(["output", "maxidx"])
-
-    def infer_type(self, p: ROIPoolingParam, t: Types) -> None:
-        """As data; positions are int32."""
-        t.unify(["data", "rois", "output"])
-        t.assign("maxidx", "int32")
 
     def reference(self, p: ROIPoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Region by region, window by window."""

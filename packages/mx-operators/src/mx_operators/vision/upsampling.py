@@ -74,7 +74,7 @@ class UpSampling(Operator[UpSamplingParam]):
 
     name = "UpSampling"
     variadic = "num_args"
-    #: of the second input, whatever it is: MXNet's files say so
+    #: of the second input, with any sample_type: MXNet's files have it
     input_attrs = dict.fromkeys(("weight", "arg1"), {"__init__": '["bilinear", {}]'})
 
     def inputs(self, p: UpSamplingParam) -> tuple[str, ...]:

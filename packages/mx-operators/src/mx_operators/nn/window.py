@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that convolutions move over data: parameters, checks, extents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mx_core.operator import Params, Shape, Shapes, opt, required
+from mx_operators.nn.base import out_extent, per_axis
+
+
+class WindowParam(Params):
+    """The window."""
+
+    kernel: Shape = required("window, one extent per spatial axis", lower=1)
+    stride: Shape = opt((), "step per spatial axis; () is 1", lower=1)
+    dilate: Shape = opt((), "distance of the window's elements per spatial axis; () is 1", lower=1)
+    pad: Shape = opt((), "zeros on both sides per spatial axis; () is 0", lower=0)
+
+
+def geometry(p: WindowParam) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """stride, dilate, pad with defaults filled in."""
+    rank = len(p.kernel)
+    return per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1), per_axis(p.pad, rank, 0)
+
+
+def check_window(p: WindowParam, rank: int, s: Shapes) -> None:
+    """Raises unless every window parameter has one value per spatial axis."""
+    for name in ("kernel", "stride", "dilate", "pad"):
+        value = getattr(p, name)
+        if len(value) != rank and (value or name == "kernel"):
+            raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
+
+
+def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
+    """Raises unless data has as many spatial axes as the window."""
+    if len(data) != len(p.kernel) + 2:
+        raise s.error(f"data: expected {len(p.kernel) + 2} dimensions for kernel {p.kernel}, got {data}")
+
+
+def out_extents(p: WindowParam, spatial: Sequence[int]) -> tuple[int, ...]:
+    """How many windows there are per spatial axis; −1 where the extent of data is unknown."""
+    stride, dilate, pad = geometry(p)
+    return tuple(out_extent(*axis) for axis in zip(spatial, p.kernel, stride, pad, dilate, strict=True))
+
+
+def checked_extents(
+    p: WindowParam, data: Sequence[int], spatial: Sequence[int], s: Shapes
+) -> tuple[int, ...]:
+    """`out_extents` of data with these spatial extents; raises where there is no window."""
+    out = out_extents(p, spatial)
+    if any(extent < 1 and size >= 0 for extent, size in zip(out, spatial, strict=True)):
+        raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
+    return out
