@@ -408,3 +408,30 @@ def test_a_module_without_parameters_gives_and_saves_none(tmp_path: Path) -> Non
     with pytest.raises(MXNetError, match="call bind first"):
         Module(net, label_names=None).save_checkpoint(str(tmp_path / "net"), 1)
     assert not list(tmp_path.glob("*.params"))
+
+
+def test_parameters_that_stay_although_others_are_wanted_are_warned_of(tmp_path: Path) -> None:
+    x, y = problem(30)
+    module = Module(network())
+    module.fit(io.NDArrayIter(x, y, 30), num_epoch=1)
+    before = {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+    ignored = r"\[Module.init_params\] ignored: parameters are initialized already, and force_init is False"
+    for again in (
+        lambda: module.fit(io.NDArrayIter(x, y, 30), num_epoch=0),
+        lambda: module.init_params(initializer.One()),
+        lambda: module.set_params({}, {}, force_init=False),
+    ):
+        with pytest.warns(UserWarning, match=ignored):
+            again()
+    assert all((before[name] == array.asnumpy()).all() for name, array in module.get_params()[0].items())
+    module.fit(io.NDArrayIter(x, y, 30), num_epoch=0, force_init=True, initializer=initializer.One())
+    assert (module.get_params()[0]["fc1_weight"].asnumpy() == 1).all()
+
+    module.save_checkpoint(str(tmp_path / "m"), 1)
+    loaded = Module.load(str(tmp_path / "m"), 1)
+    loaded.fit(io.NDArrayIter(x, y, 30), num_epoch=2, begin_epoch=1)  # goes on, as it should
+    with pytest.warns(UserWarning, match=ignored):
+        loaded.fit(io.NDArrayIter(x, y, 30), num_epoch=0)
+    loaded = Module.load(str(tmp_path / "m"), 1)
+    with pytest.warns(UserWarning, match=ignored):
+        loaded.fit(io.NDArrayIter(x, y, 30), num_epoch=0, arg_params=module.get_params()[0])

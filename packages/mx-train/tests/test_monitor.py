@@ -53,7 +53,7 @@ def test_statistics_of_ones_own_and_inputs() -> None:
 
 def test_fit_logs(caplog: pytest.LogCaptureFixture) -> None:
     data = io.NDArrayIter(np.ones((8, 3), np.float32), np.zeros(8, np.float32), 4)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), pytest.warns(UserWarning, match="initialized already"):
         bound().fit(data, num_epoch=1, monitor=Monitor(1, pattern="fc_output"))
     assert [r.getMessage().split()[:3] for r in caplog.records if "fc_output" in r.getMessage()] == [
         ["Batch:", "1", "fc_output"], ["Batch:", "2", "fc_output"],

@@ -214,7 +214,7 @@ def test_wrong_uses_say_what_is_right() -> None:
         rnn.RNNCell(4).unroll(3, [x])
     inner = rnn.LSTMCell(4)
     rnn.ResidualCell(inner)
-    with pytest.raises(MXNetError, match="ask the modifier"):
+    with pytest.raises(MXNetError, match="call begin_state of the modifier"):
         inner.begin_state()
     with pytest.raises(ArgumentError, match="are no parameters of 1 layers of lstm"):
         rnn.FusedRNNCell(4).unpack_weights({"lstm_parameters": nd.zeros((10,))})

@@ -48,3 +48,55 @@ def test_readers_of_types_see_the_same_names() -> None:
     }
     names |= {ast.unparse(s.targets[0]) for s in block.body if isinstance(s, ast.Assign)}
     assert {name for name in names if name and not name.startswith("_")} == set(mx._PLACES)
+
+
+def test_submodules_are_imported_as_the_same_modules() -> None:
+    names = sorted(name for name, place in mx._PLACES.items() if ":" not in place)
+    code = f"""
+import importlib, sys
+import mx
+for name in {names}:
+    found = importlib.import_module(f"mx.{{name}}")
+    assert found is getattr(mx, name) is sys.modules[f"mx.{{name}}"]
+    assert found.__spec__.name == found.__name__ and sys.modules[found.__name__] is found
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_imports_below_a_submodule_and_from_it() -> None:
+    code = """
+import sys
+from mx.io import NDArrayIter
+from mx.ndarray import array
+import mx.ndarray.random, mx.sym.linalg
+import mx_io.io, mx_ndarray.nd.random, mx_symbol.sym.linalg
+assert NDArrayIter is mx_io.io.NDArrayIter
+assert mx.ndarray.random is mx_ndarray.nd.random and mx.sym.linalg is mx_symbol.sym.linalg
+import mx
+sys.modules["mxnet"] = mx
+import mxnet.contrib.amp, mxnet.ndarray as ndarray
+from mxnet.io import NDArrayIter as Same
+assert Same is NDArrayIter and ndarray is mx.nd and mxnet.contrib is sys.modules["mx.contrib"]
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def refused(statement: str) -> ModuleNotFoundError:
+    with pytest.raises(ModuleNotFoundError) as caught:
+        exec(statement, {})
+    return caught.value
+
+
+def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    for statement in ("import mx.gluon", "from mx import gluon", "from mx.gluon import nn"):
+        assert "mx.gluon is not implemented; see the guide" in str(refused(statement))
+    assert str(refused("import mx.nothing")) == "No module named 'mx.nothing'"
+    assert "No module named 'mx.ndarray.nothing'" in str(refused("import mx.ndarray.nothing"))
+    assert "No module named 'mx.Context'" in str(refused("import mx.Context"))
+    monkeypatch.delitem(vars(mx), "kvstore", raising=False)
+    monkeypatch.delitem(sys.modules, "mx.kvstore", raising=False)
+    monkeypatch.setitem(sys.modules, "mx_kvstore", None)
+    for statement in ("import mx.kvstore", "from mx import kvstore", "from mx.kvstore import create"):
+        error = refused(statement)
+        assert "mx.kvstore comes with mx-kvstore, which is not installed: install mx-kvstore" in str(error)
+        assert error.name == "mx_kvstore"

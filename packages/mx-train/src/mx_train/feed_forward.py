@@ -95,7 +95,7 @@ class FeedForward:
     # ---- data ----
 
     def _iterator(self, x: Any, y: Any, is_train: bool) -> Any:
-        """What gives batches: an iterator as it is, arrays in batches."""
+        """An iterator over batches: an iterator itself, or arrays cut into batches."""
         if not isinstance(x, (np.ndarray, NDArray)):
             if not (hasattr(x, "provide_data") and hasattr(x, "reset")):
                 raise TypeError(f"[FeedForward] X: expected a DataIter or an array, got {type(x).__name__}")
@@ -291,7 +291,7 @@ class FeedForward:
         eval_batch_end_callback: Callbacks = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """A trained model; arguments as of the class and of `fit`."""
+        """Makes a model and trains it. The arguments are those of the class and of `fit`."""
         model = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer,
             initializer=initializer, **kwargs,

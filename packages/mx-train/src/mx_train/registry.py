@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things found by name: built-in ones, those of plug-ins, and those a script registers."""
+"""Registries of classes by name: built-in ones, those of plug-ins, and those that a script registers."""
 
 from __future__ import annotations
 

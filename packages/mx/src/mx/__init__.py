@@ -8,8 +8,10 @@ is asked for; the error says which distribution brings it.
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from mx.submodules import Submodules as _Submodules
 from mx_core import lifecycle as _lifecycle  # noqa: F401  handlers of exit, before those of the program
 from mx_core.imports import import_by_name as _import_by_name
 
@@ -142,13 +144,30 @@ _ABSENT = frozenset((
 ))  # fmt: skip
 
 
+def _absence(name: str) -> str | None:
+    """The error message for a part of MXNet that does not exist here, else None."""
+    if name not in _ABSENT:
+        return None
+    return (
+        f"mx.{name} is not implemented; see the guide 'Move a script from MXNet' "
+        f"(docs/guides/move_from_mxnet.md)"
+    )
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> str | None:
+    """The error message for a name whose distribution is not installed; None if the import failed otherwise."""
+    package = _PLACES[name].partition(".")[0].partition(":")[0] if name in _PLACES else None
+    if package is None or error.name != package:
+        return None
+    distribution = package.replace("_", "-")
+    return f"mx.{name} comes with {distribution}, which is not installed: install {distribution}"
+
+
 def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
-    if name in _ABSENT:
-        raise AttributeError(
-            f"mx.{name} is not implemented; see the guide 'Move a script from MXNet' "
-            f"(docs/guides/move_from_mxnet.md)"
-        )
+    absence = _absence(name)
+    if absence is not None:
+        raise AttributeError(absence)
     if place is None:
         import difflib
 
@@ -159,13 +178,10 @@ def __getattr__(name: str) -> Any:
     try:
         found: Any = _import_by_name(module)
     except ModuleNotFoundError as error:
-        package = module.split(".")[0]
-        if error.name != package:
+        message = _missing(name, error)
+        if message is None:
             raise
-        distribution = package.replace("_", "-")
-        raise AttributeError(
-            f"mx.{name} comes with {distribution}, which is not installed: install {distribution}"
-        ) from error
+        raise AttributeError(message) from error
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
     return value
@@ -173,3 +189,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PLACES})
+
+
+_sys.meta_path.insert(0, _Submodules(__name__, _PLACES, _missing, _absence))

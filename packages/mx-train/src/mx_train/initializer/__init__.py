@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First values of parameters, chosen by their names."""
+"""Initializers: the first values of parameters, chosen by the parameters' names."""
 
 from mx_train.initializer.combined import Load as Load
 from mx_train.initializer.combined import Mixed as Mixed

@@ -196,7 +196,7 @@ def pairs(labels: Any, preds: Any, name: str, extra: bool = False) -> list[tuple
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
-    """For metrics of one's own: labels and predictions, if they belong together.
+    """For metrics written by users: checks that labels and predictions belong together, and returns them.
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BaseModule: fit, score and predict over whatever forward, backward and update do."""
+"""BaseModule: fit, score and predict in terms of forward, backward and update."""
 
 from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,14 @@ def as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def warn_of_kept_parameters() -> None:
+    """Warns the caller of `init_params` that its arguments have no effect."""
+    warnings.warn(
+        "[Module.init_params] ignored: parameters are initialized already, and force_init is False",
+        stacklevel=3,
+    )
 
 
 class BaseModule:

@@ -17,7 +17,7 @@ from mx_train import model
 from mx_train.arguments import Filler, Gradients, Logger, Settings, Shapes
 from mx_train.initializer import InitDesc, Uniform
 from mx_train.metric import EvalMetric
-from mx_train.module.base_module import BaseModule, as_list
+from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
 from mx_train.module.executor_group import ExecutorGroup
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for
 from mx_train.monitor import Monitor
@@ -101,6 +101,7 @@ class Module(BaseModule):
         self._stale = False  # whether the executors know better than _arg_params
         self._optimization: Optimization | None = None
         self._states_file: str | None = None
+        self._resumes = False  # loaded, and not trained since: `fit` is to go on with the loaded parameters
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
@@ -108,7 +109,7 @@ class Module(BaseModule):
         symbol, args, aux = model.load_checkpoint(prefix, epoch)
         mod = Module(symbol, **kwargs)
         mod._arg_params, mod._aux_params = args, aux
-        mod.params_initialized = True
+        mod.params_initialized = mod._resumes = True
         if load_optimizer_states:
             mod._states_file = f"{prefix}-{epoch:04d}.states"
         return mod
@@ -166,7 +167,7 @@ class Module(BaseModule):
 
     @property
     def _data_shapes(self) -> list[DataDesc] | None:
-        """Scripts bind a second module with this attribute of MXNet's Module, and the next; None if not bound."""
+        """The shapes bound for data, under the private name of MXNet's Module that scripts read; None if not bound."""
         return None if self._exec_group is None else self._exec_group.data_shapes
 
     @property
@@ -299,12 +300,18 @@ class Module(BaseModule):
     ) -> None:
         """Fills parameters: given ones are copied, the others initialized.
 
+        Without `force_init` parameters that exist already stay as they are, with a UserWarning. The first call after
+        `load` does not warn, unless it has parameters.
+
         Raises
         ------
         ArgumentError  a parameter is neither given nor can be initialized; a shape is wrong; some may be missing, but
                        one is given that the symbol does not have (without an initializer and allow_extra)
         """
+        resumes, self._resumes = self._resumes and not (arg_params or aux_params), False
         if self.params_initialized and not force_init:
+            if not resumes:
+                warn_of_kept_parameters()
             return
         group = self._bound()
         attributes = self._symbol.attr_dict()

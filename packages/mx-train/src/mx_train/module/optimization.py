@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of parameters: an optimizer that runs in a KVStore, or in this process."""
+"""Updates of parameters by an optimizer that runs in a KVStore or in this process."""
 
 from __future__ import annotations
 

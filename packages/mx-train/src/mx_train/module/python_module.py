@@ -80,7 +80,7 @@ class PythonModule(BaseModule):
         shared_module: BaseModule | None = None,
         grad_req: str | Sequence[str] | Mapping[str, str] = "write",
     ) -> None:
-        """Takes note of the shapes.
+        """Stores the shapes.
 
         Raises
         ------

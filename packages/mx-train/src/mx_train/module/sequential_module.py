@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SequentialModule: modules one behind the other."""
+"""SequentialModule: a chain of modules."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class SequentialModule(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         if shared_module is not None:
-            raise ArgumentError("[SequentialModule] shared_module: a chain shares nothing")
+            raise ArgumentError("[SequentialModule] shared_module: a chain cannot share memory")
         if not self._modules:
             raise ArgumentError("[SequentialModule] add modules first")
         shapes = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in data_shapes]

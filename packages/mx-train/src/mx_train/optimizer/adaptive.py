@@ -11,7 +11,7 @@ from mx_train.optimizer.optimizer import Index, Optimizer, State, zeros_like
 
 
 class Adam(Optimizer):
-    """Adaptive moments.
+    """Adam: a rate per element, from running moments of the gradient.
 
     Source: Kingma and Ba, Adam, ICLR 2015.
     """
@@ -44,7 +44,7 @@ class Adam(Optimizer):
 
 
 class RMSProp(Optimizer):
-    """Running second moment; with `centered` Graves' variant.
+    """RMSProp: rates fall with a running mean of squared gradients. `centered` chooses Graves' variant.
 
     Source: Tieleman and Hinton, lecture 6.5, 2012; Graves, Generating Sequences, 2013.
     """
@@ -79,7 +79,7 @@ class RMSProp(Optimizer):
 
 
 class Ftrl(Optimizer):
-    """Follow the regularised leader.
+    """FTRL, "follow the regularised leader": L1 regularisation makes weights 0.
 
     Source: McMahan et al., Ad Click Prediction, KDD 2013.
     """
@@ -103,7 +103,7 @@ class Ftrl(Optimizer):
 
 
 class AdaGrad(Optimizer):
-    """Rates fall with the sum of squared gradients.
+    """AdaGrad: rates fall with the sum of squared gradients.
 
     Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 12, 2011.
     """
@@ -126,7 +126,7 @@ class AdaGrad(Optimizer):
 
 
 class AdaDelta(Optimizer):
-    """Rates from running squares of gradients and of steps.
+    """AdaDelta: rates from running means of squared gradients and of squared steps.
 
     Source: Zeiler, ADADELTA, 2012.
     """
@@ -153,7 +153,7 @@ class AdaDelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient instead of the mean square.
+    """Adamax: Adam with a decaying maximum of gradients instead of their mean square.
 
     Source: Kingma and Ba, Adam, ICLR 2015, section 7.1.
     """
@@ -180,7 +180,7 @@ class Adamax(Optimizer):
 
 
 class Nadam(Optimizer):
-    """Adam with Nesterov's momentum. The schedule of the momentum is kept per parameter.
+    """Nadam: Adam with Nesterov's momentum. The schedule of the momentum is kept per parameter.
 
     Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
     """
@@ -219,7 +219,7 @@ class Nadam(Optimizer):
 
 
 class FTML(Optimizer):
-    """Follow the moving leader.
+    """FTML, "follow the moving leader".
 
     Source: Zheng and Kwok, Follow the Moving Leader in Deep Learning, ICML 2017.
     """

@@ -39,13 +39,13 @@ class LBSGD(SGD):
     warmup_strategy : str
         How the rate grows: `linear`, `power2`, `sqrt`; or `lars`. With any other word it does not grow.
     warmup_epochs : int
-        When it has grown.
+        Epochs after which the rate has its full value.
     batch_scale : int
-        Batches to a step.
+        Batches per step.
     updates_per_epoch : int
         Batches in an epoch.
     begin_epoch : int
-        Epochs that lie behind.
+        Epochs that were trained before.
     num_epochs : int
         Accepted as in MXNet; not used.
     """

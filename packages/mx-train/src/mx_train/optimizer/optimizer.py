@@ -21,7 +21,7 @@ from mx_train.registry import Named
 State = Any
 #: what a parameter is called in an optimizer: its place among the parameters, or its name
 Index = int | str
-#: types in which a small step is lost beside a weight
+#: types in which a small step is lost when it is added to a weight
 _SHORT_TYPES = ("float16", "bfloat16")
 
 
@@ -112,7 +112,7 @@ class Optimizer:
     # ---- what subclasses define ----
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """What is kept between updates of one parameter."""
+        """The state that is kept between updates of one parameter, or None."""
         return None
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
@@ -159,11 +159,11 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate now."""
+        """The present learning rate."""
         return self.lr_scheduler(self.num_update) if self.lr_scheduler is not None else self.lr
 
     def set_learning_rate(self, lr: float) -> None:
-        """Changes the rate; not with a scheduler."""
+        """Sets the learning rate; not possible with a scheduler."""
         if self.lr_scheduler is not None:
             raise UserWarning("LRScheduler of the optimizer has already been defined.")
         self.lr = lr

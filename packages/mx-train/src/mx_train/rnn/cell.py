@@ -123,7 +123,7 @@ class BaseRNNCell:
 
     def _refuse_if_modified(self) -> None:
         if self._modified:
-            raise MXNetError("[begin_state] a modifier has this cell: ask the modifier for its states")
+            raise MXNetError("[begin_state] a modifier wraps this cell: call begin_state of the modifier")
 
     def unpack_weights(self, args: Weights) -> dict[str, NDArray]:
         """The arguments with a weight and a bias per gate instead of stacked ones."""

@@ -23,7 +23,7 @@ from mx_train.rnn.sequence import Steps, arranged, one_symbol, time_axis
 
 
 class FusedRNNCell(BaseRNNCell):
-    """The operator `RNN` as a cell: for `unroll` only, and fastest. Its weights are one array. The layout
+    """The operator `RNN` as a cell: for `unroll` only, and the fastest. Its weights are one array. The layout
     TNC saves two transpositions.
 
     Parameters

@@ -67,7 +67,7 @@ class ModifierCell(BaseRNNCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """Leaves some outputs and states as they were the step before (Krueger et al., Zoneout, 2016).
+    """Keeps random outputs and states of the step before (Krueger et al., Zoneout, 2016).
 
     Parameters
     ----------

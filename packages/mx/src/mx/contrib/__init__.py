@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mx.contrib`: what MXNet keeps apart."""
+"""`mx.contrib`: experimental parts of MXNet's interface. mx has `amp`, automatic mixed precision."""
 
 from __future__ import annotations
 

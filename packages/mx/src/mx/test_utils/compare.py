@@ -37,7 +37,7 @@ def assert_almost_equal(
     a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None, names: tuple[str, str] = ("a", "b"),
     equal_nan: bool = False, use_broadcast: bool = True, mismatches: tuple[int, int] = (10, 10),
 ) -> None:  # fmt: skip
-    """Fails unless |a − b| ≤ atol + rtol·|b| everywhere.
+    """Raises AssertionError unless |a − b| ≤ atol + rtol·|b| everywhere.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def assert_almost_equal_with_err(
     a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None, etol: float | None = None,
     names: tuple[str, str] = ("a", "b"), equal_nan: bool = False, mismatches: tuple[int, int] = (10, 10),
 ) -> None:  # fmt: skip
-    """`assert_almost_equal`, of which a fraction `etol` of the elements is let off."""
+    """`assert_almost_equal` that allows a fraction `etol` of the elements to differ."""
     relative, absolute = get_tols(a, b, rtol, atol)
     x, y = host(a), host(b)
     _expect_fitting(x, y, names)

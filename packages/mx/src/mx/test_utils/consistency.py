@@ -27,7 +27,7 @@ def check_consistency(
     raise_on_err: bool = True, ground_truth: Mapping[str, Any] | None = None, equal_nan: bool = False,
     use_uniform: bool = False, rand_type: Any = np.float64,
 ) -> dict[str, NDArray]:  # fmt: skip
-    """Fails unless a symbol computes the same wherever and in whatever type it runs.
+    """Checks that a symbol computes the same on every context and in every element type given.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def check_speed(
 
 
 def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
-    """Fails unless two (nested) tuples of arrays agree."""
+    """Checks that two (nested) tuples of arrays agree."""
     if t1 is None or t2 is None:
         return
     if isinstance(t1, tuple):
@@ -146,7 +146,7 @@ def compare_optimizer(
     opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default",
     rtol: float = 1e-4, atol: float = 1e-5, compare_states: bool = True, ntensors: int = 1,
 ) -> None:  # fmt: skip
-    """Fails unless one update by two optimizers leads to the same weights (and states).
+    """Checks that one update by each of two optimizers leads to the same weights (and states).
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def check_numeric_gradient(
     rtol: Tolerance = None, atol: Tolerance = None, grad_nodes: Any = None, use_forward_train: bool = True,
     ctx: Context | None = None, grad_stype_dict: Any = None, dtype: Any = np.float32,
 ) -> None:  # fmt: skip
-    """Fails unless a symbol's gradients agree with differences, along a random direction of its outputs.
+    """Checks a symbol's gradients against differences, along a random direction of its outputs.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def verify_generator(
     generator: Generator, buckets: Sequence[Any], probs: Sequence[float], nsamples: int = 1000000,
     nrepeat: int = 5, success_rate: float = 0.2, alpha: float = 0.05,
 ) -> list[float]:  # fmt: skip
-    """Fails unless enough of several chi-square tests give a p-value above `alpha`; returns them."""
+    """Checks that enough of several chi-square tests give a p-value above `alpha`; returns the p-values."""
     p_values = [chi_square_check(generator, buckets, probs, nsamples)[0] for _ in range(nrepeat)]
     passed = sum(p > alpha for p in p_values)
     if passed < nrepeat * success_rate:

@@ -68,7 +68,7 @@ def _put(values: Mapping[str, str | None]) -> None:
 
 
 def retry(n: int) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """A test that may fail: up to n attempts, of which one must pass."""
+    """Decorates a test that may fail by chance: one of up to n attempts must pass."""
     if n <= 0:
         raise ArgumentError(f"[retry] n: expected at least 1, got {n}")
 
@@ -90,7 +90,7 @@ def retry(n: int) -> Callable[[Callable[P, None]], Callable[P, None]]:
 def assert_exception(
     f: Callable[..., Any], exception_type: type[BaseException], *args: Any, **kwargs: Any
 ) -> None:
-    """Fails unless `f(*args, **kwargs)` raises an exception of a type."""
+    """Checks that `f(*args, **kwargs)` raises an exception of a type."""
     try:
         f(*args, **kwargs)
     except exception_type:
@@ -100,7 +100,7 @@ def assert_exception(
 
 @contextmanager
 def discard_stderr() -> Iterator[None]:
-    """Lets what native code writes to standard error vanish."""
+    """Discards what native code writes to standard error."""
     sys.stderr.flush()
     saved = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -21,7 +21,7 @@ Arrays = Sequence[Any] | Mapping[str, Any]
 
 
 def named(names: Sequence[str], arrays: Any, what: str) -> dict[str, Any]:
-    """Arrays given in order or by name, as a dictionary; too many in order are let pass."""
+    """Arrays given in order or by name, as a dictionary; surplus arrays given in order are ignored."""
     if isinstance(arrays, Mapping):
         if set(names) != set(arrays):
             raise ArgumentError(f"[{what}] expected arrays for {sorted(names)}, got {sorted(arrays)}")
@@ -72,7 +72,7 @@ def check_symbolic_forward(
     aux_states: Arrays | None = None, ctx: Context | None = None, equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> list[NDArray]:  # fmt: skip
-    """Fails unless a symbol's outputs are what is expected.
+    """Checks a symbol's outputs against expected values.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def check_symbolic_backward(
     atol: Tolerance = None, aux_states: Arrays | None = None, grad_req: Any = "write",
     ctx: Context | None = None, grad_stypes: Any = None, equal_nan: bool = False, dtype: Any = np.float32,
 ) -> dict[str, NDArray]:  # fmt: skip
-    """Fails unless a symbol's gradients are what is expected; requests are obeyed.
+    """Checks a symbol's gradients against expected values, with any `grad_req`.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _heads(sym: Symbol, outputs: Sequence[NDArray], given: Any, ctx: Context, dt
 
 
 def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
-    """Whether two symbols are made of the same operators in the same order, whatever their names."""
+    """Whether two symbols consist of the same operators in the same order; names may differ."""
     first, second = (s.get_internals() for s in (sym1, sym2))
     if len(first.list_outputs()) != len(second.list_outputs()):
         return False

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports of submodules by MXNet's names: `import mx.io`, `from mx.ndarray import array`.
+
+The modules of these names are in other packages. An import binds the same module object that the attribute
+`mx.io` is; nothing is loaded twice.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+from mx_core.imports import import_by_name
+
+
+class _Existing(Loader):
+    """A loader that gives a module a second name."""
+
+    def __init__(self, real: str, missing: Callable[[ModuleNotFoundError], str | None]) -> None:
+        self._real, self._missing = real, missing
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module of the first name."""
+        try:
+            module = import_by_name(self._real)
+        except ModuleNotFoundError as error:
+            message = self._missing(error)
+            if message is None:
+                raise
+            raise ModuleNotFoundError(message, name=error.name) from error
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Gives the module its own spec back, which the import system has replaced."""
+        module.__spec__ = self._spec
+
+
+class Submodules:
+    """A finder for names below a package whose parts are in other packages.
+
+    It also serves names below `mxnet` if a program has put the package into `sys.modules` under that name.
+
+    Threads: any; it never changes.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package in `sys.modules`.
+    places : mapping of str to str
+        Name below the package -> full name of the module; entries with a colon are no modules.
+    missing : callable
+        From a name and the error of its import to a message; None if the error is not about a missing distribution.
+    absent : callable
+        From a name to the message if it is not implemented, else None.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        places: Mapping[str, str],
+        missing: Callable[[str, ModuleNotFoundError], str | None],
+        absent: Callable[[str], str | None],
+    ) -> None:
+        self._package, self._places, self._missing, self._absent = package, places, missing, absent
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a submodule; None for other names, which the other finders know.
+
+        Raises
+        ------
+        ModuleNotFoundError  MXNet has the submodule, and mx has not
+        """
+        top, _, rest = fullname.partition(".")
+        package = sys.modules.get(self._package)
+        if not rest or package is None or sys.modules.get(top) is not package:
+            return None
+        head, _, below = rest.partition(".")
+        message = self._absent(head)
+        if message is not None:
+            raise ModuleNotFoundError(message)
+        place = self._places.get(head, f"{self._package}.{head}")
+        real = f"{place}.{below}" if below else place
+        if ":" in place or real == fullname or (head not in self._places and find_spec(real) is None):
+            return None
+        if below and find_spec(real) is None:
+            return None
+        return ModuleSpec(fullname, _Existing(real, lambda error: self._missing(head, error)))
