@@ -237,7 +237,7 @@ BAD: dict[str, Bad] = {
     "metric_raises": Bad(hook("metrics", '"acme", lambda: bad()'), "", "no licence"),
     "diagnostics_raise": Bad(HEAD + "def mx_diagnostics():\n    raise RuntimeError('no licence')\n", "", "no licence"),
     # operators that contradict themselves: found by the check, harmless to others
-    "reference_raises": Bad(reference("bad()"), "", "the last was RuntimeError: no licence"),
+    "reference_raises": Bad(reference("bad()"), "", "last: RuntimeError: no licence"),
     "reference_of_wrong_shape": Bad(reference("[x[:-1]]"), "", "FAILED"),
     "reference_of_wrong_type": Bad(reference("[x.astype('int32')]"), "", "FAILED"),
     "reference_of_two": Bad(reference("[x, x]"), "", "FAILED"),

@@ -29,7 +29,7 @@ def code(dtype: Any, where: str = "") -> int:
     Parameters
     ----------
     where : str
-        Who asks, for the error: "[zeros] dtype".
+        The beginning of the error message, such as "[zeros] dtype".
 
     Raises
     ------

@@ -45,11 +45,11 @@ class FileFormatError(MXNetError, ValueError):
 
 
 class MissingFileError(FileNotFoundError, MXNetError):
-    """A file to read is not there; MXNet raises its one error, Python's programs expect theirs."""
+    """A file to read does not exist. MXNet's programs catch it as MXNetError, Python's as FileNotFoundError."""
 
 
 class PluginError(MXNetError):
-    """A plug-in declares something wrong, or what it should have brought is missing."""
+    """A plug-in declares something wrong, or something that it should provide is missing."""
 
 
 class OperatorError(PluginError):

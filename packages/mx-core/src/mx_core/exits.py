@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plug-ins bring does not end the user's program."""
+"""Keeps a `sys.exit` in a plug-in from ending the user's program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mx_core.errors import PluginError
 
 @contextmanager
 def exits_refused(what: str) -> Iterator[None]:
-    """A contribution that calls `sys.exit` fails; KeyboardInterrupt passes.
+    """Turns a `sys.exit` in the block into a PluginError; KeyboardInterrupt passes.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
     Notes
     -----
     Threads: safe; of several writers to one name the last to end wins. Blocks; on the main thread Ctrl-C
-    interrupts it within 200 ms, whatever the size.
+    interrupts it within 200 ms, however large the file is.
 
     Examples
     --------
@@ -77,7 +77,9 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
                 return
             with naming(named):
                 _synchronise(handle)
-                os.replace(draft.path, target)  # while it is locked: nobody takes it for stale
+                os.replace(
+                    draft.path, target
+                )  # while it is locked, so that no other process takes it for stale
                 _synchronise_folder(target.parent)
 
 
@@ -134,7 +136,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytearray:
-    """The content of a file, read in pieces: Ctrl-C interrupts it within 200 ms, whatever the size.
+    """The content of a file, read in pieces: Ctrl-C interrupts it within 200 ms, however large the file is.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 
 A child has only the thread that forked. A lock, or an import, that belonged to another one would
 stay taken there for ever. So a fork waits until no other thread loads, imports or makes what
-everybody uses from then on (`first_use`), and the locks of objects are new in the child
+all threads use from then on (`first_use`), and the locks of objects are new in the child
 (`ForkSafeLock`).
 """
 
@@ -87,7 +87,7 @@ class FirstUseLock(ForkSafeLock):
             if frame is not None and self._waits_for_me(frame, still):
                 raise PluginError(
                     f"this thread uses mx for the first time while another one loads it and waits for this "
-                    f"thread, at {_place(frame)}: neither could go on; start such threads after the import"
+                    f"thread, at {_place(frame)}: neither could continue; start such threads after the import"
                 )
         self._depth += 1
         if self._depth == 1:
@@ -135,7 +135,7 @@ def _place(frame: FrameType) -> str:
 
 
 class _FirstUse:
-    """A block in which the calling thread loads, imports or makes what everybody uses from then on.
+    """A block in which the calling thread loads, imports or makes what all threads use from then on.
 
     A fork by another thread waits for its end, so nothing inside may wait for the engine. Threads: any, it
     excludes no thread.
@@ -207,7 +207,7 @@ def _imports_elsewhere(me: int) -> bool:
 
 
 def _seconds(variable: str, default: float) -> float:
-    """A variable that mx-engine checks and explains; whatever it does not accept is the default here."""
+    """A variable that mx-engine checks and explains. A value that it refuses counts as the default here."""
     try:
         return max(0.0, float(os.environ.get(variable, default)))
     except ValueError:

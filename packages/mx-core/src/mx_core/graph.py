@@ -2,8 +2,8 @@
 """The contract of a graph pass: the graph that it gets, the stages at which it runs, the marks that it may set.
 
 A pass is a function from a `Graph` to a `Graph`. It never changes a node: it makes new nodes with `Graph.apply`, says
-with `Graph.replace` which entries they stand for, and returns the graph that it gets back. Whoever owns graphs
-provides these classes; a pass is written against the protocols here and imports nothing else.
+with `Graph.replace` which entries they stand for, and returns the graph that it gets back. The package of graphs
+provides these classes. A pass is written against the protocols here and imports nothing else.
 
 Examples
 --------
@@ -95,7 +95,7 @@ class Entry(Protocol):
 
 @runtime_checkable
 class Graph(Protocol):
-    """What one program computes. A pass leaves the graph that it is given as it is."""
+    """What one program computes. A pass never changes the graph that it gets."""
 
     @property
     def outputs(self) -> tuple[Entry, ...]:
@@ -144,7 +144,7 @@ class Graph(Protocol):
         """Applications of the operators of these names, in order."""
 
     def only_reader(self, entry: Entry) -> tuple[Node, int] | None:
-        """The one node that reads an entry, if there is one alone and the entry is no head."""
+        """The node that reads an entry, if exactly one does and the entry is no head."""
 
     def has_kernel(
         self,

@@ -15,11 +15,11 @@ def import_by_name(name: str) -> ModuleType:
 
     A thread that imports `a.b` may wait in it for `a`, while another one imports `a`, whose code waits for
     `a.b`. Python then gives one of them the other's module unfinished, and names are missing in it. From
-    the outside in, nobody holds what another waits for. Threads: any.
+    the outside in, no thread holds what another waits for. Threads: any.
 
     Raises
     ------
-    Exception  whatever the module raises
+    Exception  any exception that the module raises
     """
     parts = name.split(".")
     for end in range(1, len(parts)):

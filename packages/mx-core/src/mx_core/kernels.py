@@ -230,7 +230,7 @@ def prepare(
 
 
 class _Broken(Exception):
-    """A kernel that cannot be used, for the reason that is its cause."""
+    """A kernel that cannot be used; the exception's cause says why."""
 
 
 def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
@@ -256,7 +256,7 @@ def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
 
 
 def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    """What the kernel prepares, None when it declines; tells one that does not work from one that refuses."""
+    """The kernel's plan, None if it declines. A kernel that fails is told apart from one that refuses."""
     try:
         with first_use, exits_refused(f"kernel {spec.variant!r}"):
             if spec.supports is not None and not spec.supports(call):

@@ -100,7 +100,7 @@ def shutdown() -> None:
 
 
 def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
-    """An exception must not keep the other plug-ins from hearing: it is printed."""
+    """Prints an exception, so that the other plug-ins are still called."""
     try:
         implementation.function(*arguments[: len(implementation.argnames)])
     except KeyboardInterrupt:

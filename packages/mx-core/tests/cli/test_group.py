@@ -330,7 +330,7 @@ def test_check_fails_an_operator_that_can_never_run(mx, site, body, last):
     status, output = mx("plugins", "check", "acme")
     assert status == 1
     assert "FAILED  operators 'row_scale': the reference runs" in output
-    assert f"it raises whatever inference accepts; the last was {last}" in output
+    assert f"it raises for every input that inference accepts; last: {last}" in output
 
 
 def test_an_error_of_mx_is_one_line():

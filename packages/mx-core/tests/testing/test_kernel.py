@@ -101,13 +101,13 @@ def overwrites_its_input(x, y, req):
         x[...] = 0
 
 
-def writes_beside(x, y, req):
+def writes_outside(x, y, req):
     right(x, y, req)
     if y.ctypes.data % 16:  # not at the beginning of a buffer
         np.lib.stride_tricks.as_strided(y, (y.size + 1,))[-1] = 5
 
 
-KERNELS = (right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_beside)
+KERNELS = (right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_outside)
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +155,7 @@ def test_a_python_kernel_is_compared_for_every_type():
         ("not_in_place", "in place of input 0"),
         ("inaccurate", "write, 1 threads"),
         ("overwrites_its_input", "input 0 is overwritten"),
-        ("writes_beside", "writes beside tensor 1"),
+        ("writes_outside", "writes outside of tensor 1"),
     ],
 )
 def test_wrong_kernels_are_found(variant, message):

@@ -128,7 +128,7 @@ def _complete(
 
 
 def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
-    """(variant, plug-in) -> what becomes of it for this signature."""
+    """(variant, plug-in) -> whether the kernel is chosen for this signature, and if not, why."""
     chosen = kernels.prepare(call.op, call.params, call.inputs, call.outputs, call.context, call.is_train)
     picked = (chosen.variant, chosen.plugin)
     reasons: dict[tuple[str, str], str] = {}

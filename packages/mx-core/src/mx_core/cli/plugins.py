@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mx plugins`: what is installed, what loaded, what it brings, whether it keeps its contracts."""
+"""`mx plugins`: which plug-ins are installed and loaded, what they register, and their contract tests."""
 
 from __future__ import annotations
 

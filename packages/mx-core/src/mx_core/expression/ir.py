@@ -95,7 +95,7 @@ class Expression:
         FileFormatError  magic, version, length or a value number is wrong
         """
         if len(data) < _HEAD.size:
-            raise FileFormatError(f"[expression] {len(data)} bytes, the head alone has {_HEAD.size}")
+            raise FileFormatError(f"[expression] {len(data)} bytes, the header alone has {_HEAD.size}")
         magic, major, minor, n_inputs, n_scalars, n_constants, n_steps, n_outputs, _ = _HEAD.unpack_from(data)
         if magic != MAGIC or major != MAJOR:
             raise FileFormatError(
@@ -103,7 +103,7 @@ class Expression:
             )
         expected = _HEAD.size + 8 * n_constants + _INSTRUCTION.size * n_steps + 4 * n_outputs
         if len(data) != expected:
-            raise FileFormatError(f"[expression] {len(data)} bytes, the head promises {expected}")
+            raise FileFormatError(f"[expression] {len(data)} bytes, the header states {expected}")
         offset = _HEAD.size
         constants = struct.unpack_from(f"<{n_constants}d", data, offset)
         offset += 8 * n_constants

@@ -22,7 +22,7 @@ Arrays: TypeAlias = Sequence[Array]
 class ShapeOnly(Protocol):
     """An array of which `backward` reads shape and element type, never values.
 
-    Its memory is not kept for backward.
+    Its memory is freed before backward.
     """
 
     @property

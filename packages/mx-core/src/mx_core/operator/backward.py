@@ -55,7 +55,7 @@ class BackwardOperator(Operator[P]):
         """Nothing of its own: see `infer_through_forward`."""
 
     def settle_types(self, p: P, t: Types) -> None:
-        """A gradient of an input that is not kept, whose type nothing tells, has the type of `_typical`."""
+        """Where nothing determines the type of a gradient, because its input is not kept, it is that of `_typical`."""
         tensors = kept.tensors(self.forward, p)
         for name in self.forward.differentiable_inputs(p):
             if tensors and t.get(f"{name}_grad") is None and all(tensor.like != name for tensor in tensors):
@@ -102,7 +102,7 @@ class BackwardOperator(Operator[P]):
 
 
 def _typical(tensors: Sequence[kept.Tensor]) -> kept.Tensor:
-    """The first that is, or belongs to, an output; else the first."""
+    """The first tensor that is an output or its gradient, else the first tensor."""
     return next((tensor for tensor in tensors if tensor.entry.kind != "input"), tensors[0])
 
 
@@ -169,7 +169,7 @@ def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
 
 
 def _pairs_by_gradient(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
-    """The same of a backward operator written by hand: the gradient of its forward operator tells."""
+    """The same for a backward operator written by hand, taken from the gradient of its forward operator."""
     from mx_core.operator.simple import Elementwise
 
     forward = op.backward_of

@@ -29,7 +29,7 @@ def _where(op: Operator[Any], node: str | None) -> str:
 
 
 def _run_to_fixed_point(op: Operator[Any], p: Params, state: State) -> None:
-    """Runs a rule until nothing changes; that of a stranger's operator under watch."""
+    """Runs a rule until nothing changes; a third-party operator's rule is watched for endless loops."""
     if op.brought_by is None:
         _repeat(op, p, state)
         return
@@ -47,7 +47,7 @@ def _repeat(op: Operator[Any], p: Params, state: State) -> None:
 
 
 def _unforeseen(where: str, kind: type[MXNetError], error: Exception, inputs: Sequence[object]) -> MXNetError:
-    """What a rule did not foresee, as an error that names the operator and what it was given."""
+    """An unexpected exception of a rule, as an error that names the operator and its inputs."""
     if isinstance(error, MemoryError):
         return OutOfMemoryError(f"{where} out of memory while inferring from {_shown(inputs)}")
     return kind(f"{where} cannot take inputs {_shown(inputs)}: {type(error).__name__}: {error}")

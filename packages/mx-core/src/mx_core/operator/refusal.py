@@ -47,7 +47,7 @@ class Refusal(Operator[RefusalParam]):
         ------
         MXNetError  names the operator
         """
-        raise MXNetError(f"[{p.operator}] its derivatives of higher order are not offered")
+        raise MXNetError(f"[{p.operator}] derivatives of higher order are not implemented")
 
 
 def refusal(op: Operator[Any], p: Params, g: GradientBuilder) -> Sequence[Entry | None]:

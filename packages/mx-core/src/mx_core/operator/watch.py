@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warning when a rule of a plug-in's operator does not return: whose it is, and the line that it is at.
+"""Warns when a rule of a plug-in's operator does not return; names its plug-in and the line that runs.
 
 One thread watches all. The first rule of an operator that is not the project's starts it, and it ends when
 none has run for a while. There is no lock, so that a forked child finds none taken: what is shared is two
@@ -41,9 +41,9 @@ _ONLY = "only"
 
 @contextmanager
 def watched(entry: Entry, rule: str) -> Iterator[None]:
-    """Reports what runs inside for longer than `SECONDS`; of rules within rules the outermost counts.
+    """Reports a block that runs for longer than `SECONDS`; of nested blocks, the outermost.
 
-    What runs inside never fails for being watched: where no thread can be started, nothing is reported.
+    Watching never makes the block fail: where no thread can be started, nothing is reported.
     """
     thread = threading.get_ident()
     if thread in _running:

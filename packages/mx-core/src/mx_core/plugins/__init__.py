@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plug-ins: what is installed, what loaded, and the registries of what they brought.
+"""Plug-ins: which are installed and loaded, and the registries of what they provide.
 
 Consumers need this module alone; authors of plug-ins need `mx_core.hookimpl`, `mx_core.PluginInfo`
 and, for annotations, `hookspecs` and `registrars`. The other modules are the loader, in the order in

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contributions of loaded plug-ins that turned out not to work, and were set aside.
 
-Whoever uses a contribution and meets a constructor, `make`, `sniff` or pass that is missing, raises or is
+Code that uses a contribution and finds a constructor, `make`, `sniff` or pass that is missing, raises or is
 malformed calls `set_aside` and goes on with the next candidate. The user is warned once for each.
 """
 

@@ -62,7 +62,7 @@ class PluginRecord:
 
 
 def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
-    """Installed plug-ins in an order that does not depend on how they were installed.
+    """Installed plug-ins, in an order that does not depend on the order of installation.
 
     Those of this project come first; within both groups they are sorted by plug-in name, then distribution. A
     distribution found twice on `sys.path` counts

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trying what strangers' plug-ins registered, as far as that needs no data: for `mx plugins` and `mx doctor`.
+"""Checks what third-party plug-ins registered, as far as that needs no data; for `mx plugins` and `mx doctor`.
 
-What a lazily named contribution hides until its first use shows here: modules that are missing, operators
-that cannot be made, codecs that raise, kernels for operators and devices that are not there.
+Finds errors of lazily named contributions before their first use: modules that are missing, operators
+that cannot be made, codecs that raise, kernels for operators and devices that do not exist.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 A plug-in is a module named by an entry point of group `mx.plugins.v1`. It implements any of these
 functions; an implementation may take fewer arguments. Registration hooks are called once per
-process, on the thread that first asks for a registry, in an order that means nothing; no hook is
+process, on the thread that first asks for a registry, in no particular order; no hook is
 called on a hot path.
 """
 
@@ -31,7 +31,7 @@ hookimpl = pluggy.HookimplMarker("mx")
 
 @dataclass(frozen=True)
 class PluginInfo:
-    """What a plug-in says of itself, as `MX_PLUGIN` in its module.
+    """A plug-in's description of itself, as `MX_PLUGIN` in its module.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def mx_register_kernels(registry: registrars.KernelRegistrar) -> None:
 
 @hookspec
 def mx_register_kernel_generators(registry: registrars.KernelGeneratorRegistrar) -> None:
-    """Kernels for whatever expression: `add(device, name, make, priority=10)`."""
+    """Kernels for any expression: `add(device, name, make, priority=10)`."""
 
 
 @hookspec
@@ -131,12 +131,12 @@ def mx_register_commands(registry: registrars.CommandRegistrar) -> None:
 
 @hookspec(firstresult=True)
 def mx_select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
-    """Asked once per signature: the candidate to try first, or None for the priorities' order."""
+    """Called once per signature: returns the candidate to try first, or None to follow priorities."""
 
 
 @hookspec(firstresult=True)
 def mx_read_graph(graph: str) -> object:
-    """A symbol from the JSON text of a graph: how what was recorded becomes symbolic."""
+    """A symbol from the JSON text of a graph; `autograd.get_symbol` calls it."""
 
 
 @hookspec

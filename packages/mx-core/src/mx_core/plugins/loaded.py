@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plug-ins of this process: loaded once, at the first question about any of them.
+"""The plug-ins of this process: loaded once, at the first use of any of them.
 
 Threads: every function may be called from any thread; the first caller loads while others wait.
-A module that is still being loaded as a plug-in must not ask (it gets a PluginError).
+A module that is still being loaded as a plug-in gets a PluginError.
 """
 
 from __future__ import annotations

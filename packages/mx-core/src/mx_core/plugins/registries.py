@@ -70,7 +70,7 @@ class Entry:
 
 
 class Registry:
-    """Entries of one kind by name and alias; read-only for everybody but the plug-in loader.
+    """Entries of one kind by name and alias. Only the plug-in loader changes it.
 
     Threads: reading is safe from any thread.
     """

@@ -18,7 +18,7 @@ from mx_core.services import making
 
 
 class Service(Protocol):
-    """What every service has; its other methods are those of its kind."""
+    """What every service has; the other methods depend on its kind."""
 
     #: capsule of the C table
     capsule: Any
@@ -68,7 +68,7 @@ def random(device_type: str = "cpu") -> Any:
 def device(device_type: str) -> Any:
     """The device table's object of an accelerator; there is none for `cpu`.
 
-    It is attached to the engine, where one is installed, before anyone gets it: operations on its
+    It is attached to the engine, where one is installed, before it is returned: operations on its
     contexts can be pushed from then on.
     """
     key = ("device", device_type)

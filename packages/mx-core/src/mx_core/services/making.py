@@ -50,7 +50,7 @@ def make_first(kind: str, device_type: str) -> Any:
 def _best(kind: str, entries: Iterable[Entry], what: str, install: str | None = None) -> Any:
     """The entry of highest priority that starts; those that fail are set aside.
 
-    A wrong environment variable is an error: another one would work, but not as the user wants it.
+    A wrong environment variable is an error: choosing another entry would ignore the user's setting.
     """
     failed: list[tuple[Entry, PluginError]] = []
     for entry in sorted(entries, key=lambda e: (-e.value.priority, e.name)):

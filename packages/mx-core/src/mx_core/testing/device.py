@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accelerator that is none: a device table whose streams are Python threads."""
+"""A fake accelerator: a device table whose streams are Python threads."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TIMEOUT = 60.0
 
 
 class Device:
-    """A device's table with Python's manners; keeps the device, its memory and what it copies alive."""
+    """A device's C table as Python methods; keeps the device, its memory and copied arrays alive."""
 
     def __init__(self, device: Any, storage: Any, context: Context, memory: Context) -> None:
         self.device = device
@@ -56,7 +56,7 @@ class Device:
         return token
 
     def reached(self, token: c.c_void_p) -> bool:
-        """Whether the token is behind us."""
+        """Whether the work before the token is done."""
         answer = self.table.reached(self.table.self, token)
         assert answer in (0, 1), f"reached: expected 0 or 1, got {answer}"
         return bool(answer)
@@ -79,7 +79,7 @@ class Device:
         self.call(self.table.copy, stream, block.data, self.context, c.addressof(source), self.host, size)
 
     def occupy(self, stream: c.c_void_p, block: tables.Block, source: Any) -> None:
-        """Enqueues enough work that whoever does not wait for the stream comes too early."""
+        """Enqueues so much work that code that does not wait for the stream reads too early."""
         for _ in range(50):
             self.copy_in(stream, block, source)
 

@@ -27,7 +27,7 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
 
 @dataclass
 class Search:
-    """What looking for an example came to.
+    """The result of looking for an example.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Search:
         return self.fault or (self.crash if self.refusal is None else None)
 
     def refused(self, error: Exception) -> None:
-        """Notes an exception of inference, which is one that mx_core made an MXNetError of where it has a cause."""
+        """Notes an exception of inference; its cause, where mx_core wrapped it in an MXNetError."""
         if isinstance(error, OperatorError):
             self.wrong = error
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expectations that work with and without pytest."""
+"""Assertions that work with and without pytest."""
 
 from __future__ import annotations
 

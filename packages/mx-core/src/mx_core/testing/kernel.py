@@ -185,7 +185,7 @@ def _check_surroundings(
     outputs = [x.array for x in arrays[len(inputs) :]]
     _run(plan, case, inputs, outputs, [WRITE] * len(outputs))
     for i, array in enumerate(arrays):
-        assert array.is_alone(), f"{case.describe()}: a kernel writes beside tensor {i}"
+        assert array.is_alone(), f"{case.describe()}: a kernel writes outside of tensor {i}"
     return compare([*outputs, *_written(case, inputs)], expected, "write, at odd addresses")
 
 

@@ -3,8 +3,8 @@
 
 `Module` calls what is tested here and nothing else.
 
-Source: observed behaviour of MXNet 1.9.1's `local` store; where that differs from good sense (a
-push that overwrites the pushed array) good sense is tested.
+Source: observed behaviour of MXNet 1.9.1's `local` store. Where that is a trap (a
+push that overwrites the pushed array), the better behaviour is tested.
 """
 
 from __future__ import annotations

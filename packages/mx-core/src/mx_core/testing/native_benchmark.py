@@ -18,7 +18,7 @@ def run(folder: Path, target: str, options: Sequence[str] = (), arguments: Seque
     Parameters
     ----------
     folder : where its CMakeLists.txt is
-    options : of CMake, beside the type Release and MX_CORE_INCLUDE
+    options : of CMake, in addition to the type Release and MX_CORE_INCLUDE
     arguments : of the program
 
     Raises

@@ -16,7 +16,7 @@ OUT_OF_MEMORY = 6
 
 
 class Memory:
-    """A storage manager's table with Python's manners; keeps the manager alive."""
+    """A storage manager's C table as Python methods; keeps the manager alive."""
 
     def __init__(self, manager: Any, context: Context) -> None:
         self.manager = manager

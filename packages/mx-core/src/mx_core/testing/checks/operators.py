@@ -51,12 +51,12 @@ def check_operator(entry: Entry) -> Iterator[Result]:
 
 
 def _without_example(entry: Entry, found: Search) -> Result:
-    """A failure where the operator raises whatever it is given, else what was not found out."""
+    """A failure if the operator raises for every input; otherwise what could not be checked."""
     what = "the reference runs"
     if found.failure is not None:
         last = told(found.failure)
         if found.wrong is None:
-            last = f"it raises whatever inference accepts; the last was {last}"
+            last = f"it raises for every input that inference accepts; last: {last}"
         return Result(name_of(entry), what, last)
     last = f"; the last were refused: {found.refusal}" if found.refusal is not None and not found.runs else ""
     none = "no shapes and parameters were found with which it gives finite values"
@@ -116,7 +116,7 @@ def _is_present(device: str) -> bool:
 
 
 def check_generator(entry: Entry) -> Iterator[Result]:
-    """Every elementwise operator that needs no explanation, through the generator."""
+    """Every elementwise operator that can be tried without given inputs, through the generator."""
     yield from check_target(entry)
     for name in operators.names() if entry.value.device == "cpu" else ():
         op = operators.get(name)
@@ -172,7 +172,7 @@ def check_pass(entry: Entry) -> Iterator[Result]:
 
 
 def _is_self_explanatory(op: Any) -> bool:
-    """An operator that can be tried without knowing shapes or parameters."""
+    """Operators that can be tried without given shapes or parameters."""
     return (
         isinstance(op, Elementwise)
         and op.variadic is None

@@ -76,7 +76,7 @@ def check_target(entry: Entry) -> Iterator[Result]:
 
 
 def made_plainly(entry: Entry, check: str, cure: str) -> tuple[Any, Result | None]:
-    """What is made without arguments, or why that was not possible: a failure unless arguments are needed."""
+    """The object that `make()` returns without arguments, or a result that says why there is none."""
     make = specs.resolve(entry.value.make)
     try:
         inspect.signature(make).bind()

@@ -54,7 +54,7 @@ def check_codec(entry: Entry) -> Iterator[Result]:
 
 
 def _decode_nothing(codec: specs.CodecSpec) -> None:
-    """Decodes what is no image: an error is right, the end of the program is not."""
+    """Decodes bytes that are no image. An error is right; the codec must not end the program."""
     try:
         codec.decode(bytes(64), 1)
     except PluginError:
