@@ -13,7 +13,7 @@ class _Context(Protocol):
 class Variable:
     """What operations read or mutate; made by `Engine.new_variable`.
 
-    It owns no data: it stands for whatever the operations agree it stands for. It is deleted with
+    It owns no data. The operations that use it agree on what it stands for. It is deleted with
     its last Python reference, behind everything pushed on it.
 
     Threads: any.
@@ -43,9 +43,9 @@ class Recorder:
     def __init__(self, capacity: int) -> None:
         """Keeps at most `capacity` operations; those that come later are only counted."""
     def attach(self, capsule: Any) -> None:
-        """Listens to the engine behind `capsule`, and no more to another one."""
+        """Listens to the engine behind `capsule`, and to no other one."""
     def detach(self) -> None:
-        """Listens no more; an operation that is being recorded is waited for."""
+        """Stops listening; waits for an operation that is being recorded."""
     def events(self) -> list[tuple[str, int, int, int, int, int, int, bool, str | None]]:
         """In the order they began: name, device type, device number, number of the executing
         thread, when pushed, started, finished (ns of `time.monotonic_ns`), whether it failed, and of
@@ -81,7 +81,7 @@ class Engine:
         copy_workers: int = 2,
         python_workers: int = 1,
     ) -> None:
-        """Use `mx_engine.create`, which also sees to forks and to the end of the process."""
+        """Use `mx_engine.create`, which also handles forks and the end of the process."""
 
     @property
     def capsule(self) -> Any:
@@ -109,7 +109,7 @@ class Engine:
     @num_omp_threads_per_worker.setter
     def num_omp_threads_per_worker(self, n: int) -> None: ...
     def attach_device(self, capsule: Any) -> None:
-        """Teaches the engine an accelerator, so that operations on its contexts can be pushed.
+        """Attaches an accelerator, so that operations on its contexts can be pushed.
 
         They are launched, then done: an operation of the same device is launched as soon as those
         before it on its variables are; one of the host, a wait and a deletion come when they are
@@ -154,7 +154,7 @@ class Engine:
         name: str | None = None,
         property: str = "normal",
     ) -> None:
-        """Has `fn()` called when everything before it on its variables has finished.
+        """Pushes `fn`, which is called when all earlier operations on its variables have finished.
 
         Parameters
         ----------

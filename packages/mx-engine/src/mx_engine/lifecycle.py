@@ -20,7 +20,7 @@ INTERRUPTED = 1.0
 
 
 class Keeper:
-    """Looks after some of the engines of the process.
+    """Stops and restarts some engines of the process around forks, and ends them at exit.
 
     Threads: any may `add`; the thread that forks or ends the process calls the others.
     """
@@ -126,14 +126,14 @@ def _operations(count: int) -> str:
 
 
 def unfinished_text(engine: Engine, what: str) -> str:
-    """What is said about operations that do not end."""
+    """The message about operations that do not end."""
     running = engine.running()
     shown = ", ".join(running[:3]) + (f" and {len(running) - 3} more" if len(running) > 3 else "")
     return f"mx: {_operations(engine.pending)} {what}" + (f"; running: {shown}" if running else "")
 
 
 def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:
-    """What is said at exit about failures that no wait has raised."""
+    """The message at exit about failures that no wait has raised."""
     subject = "1 failure was" if count == 1 else f"{count} failures were"
     lines = [f"mx: {subject} never observed:", *(f"  {text}" for text in texts[:limit])]
     if count > limit:

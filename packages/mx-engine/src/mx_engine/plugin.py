@@ -52,7 +52,7 @@ def _maker(name: str) -> Callable[[], Engine]:
 
 @hookimpl
 def mx_register_engines(registry: EngineRegistrar) -> None:
-    """The engine types: three under MXNet's names, and one that finds faults of programs."""
+    """The engine types: three under MXNet's names, and one that finds errors of programs."""
     registry.add("ThreadedEnginePerDevice", _maker("ThreadedEnginePerDevice"), priority=20)
     registry.add(
         "ThreadedEngine",

@@ -51,7 +51,7 @@ class Domain:
 
 
 class _Duration:
-    """Something that starts and stops, again and again; also a context manager.
+    """A span that can be started and stopped repeatedly; also a context manager.
 
     Threads: an object belongs to the thread that starts and stops it.
     """
@@ -177,7 +177,7 @@ class Counter:
 
 
 class Marker:
-    """An instant worth seeing in the trace. Threads: any."""
+    """A moment that is marked in the trace. Threads: any."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         self.name = name
