@@ -23,7 +23,7 @@ class Block:
         Raises
         ------
         ArgumentError
-            Buffers still look at the memory.
+            Buffers still use the memory.
         """
     def __buffer__(self, flags: int, /) -> memoryview: ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which storage manager the environment asks for.
+"""The storage manager that environment variables choose.
 
 MX_CPU_MEM_POOL_TYPE has this package's names. MXNET_CPU_MEM_POOL_TYPE has MXNet's, where `Naive` is a
 pool of page-rounded sizes and `Unpooled` is none.
