@@ -224,7 +224,7 @@ PyType_Slot array_slots[] = {
     {Py_nb_inplace_multiply, slot(in_place<Binary::kMul>)},
     {Py_nb_inplace_true_divide, slot(in_place<Binary::kDiv>)},
     {Py_nb_inplace_remainder, slot(in_place<Binary::kMod>)},
-    {Py_tp_doc, const_cast<char*>("What NDArray is natively: memory, variable, graph node.")},
+    {Py_tp_doc, const_cast<char*>("The native part of NDArray: memory, variable, graph node.")},
     {0, nullptr}};
 
 PyType_Spec array_spec = {"mx_ndarray._core.NDArrayBase", sizeof(PyArray), 0,

@@ -9,7 +9,7 @@ from mx_core.operator import Operator, Params
 from mx_ndarray.ndarray import NDArray
 
 class NDArrayBase:
-    """What NDArray is natively: memory, variable, graph node.
+    """The native part of NDArray: memory, variable, graph node.
 
     Threads: any; the engine orders reads and writes.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the native part what it calls in Python; runs once, at import."""
+"""Gives the native part the Python functions that it calls; runs once, at import."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def select(key: Any, dims: tuple[int, ...], context: Context) -> Selection:
 
 
 def first_axis(key: Any, dims: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-    """What `select` gives for the commonest key, one list or array of integers on the host, sooner.
+    """A fast path of `select` for the most common key: one list or array of integers on the host.
 
     Returns
     -------

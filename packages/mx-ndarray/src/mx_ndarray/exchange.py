@@ -146,17 +146,17 @@ def export(
     Parameters
     ----------
     stream : int, optional
-        The consumer's; every one will do, as the values are there.
+        The consumer's stream. Any is allowed, since the values are computed already.
     max_version : tuple of int, optional
         A versioned capsule from (1, 0) on, which can say that an array is read-only.
     dl_device : tuple of int, optional
-        Where the consumer wants it: where it is, or main memory, (1, 0).
+        The device for the consumer: the array's own, or main memory, (1, 0).
     copy : bool, optional
         True: a copy; False: never one; None: one where the device demands it.
 
     Raises
     ------
-    BufferError  DLPack has no way to say it
+    BufferError  DLPack cannot describe the array
     """
     place = _core.dlpack_device(array)
     wanted = place if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
@@ -169,7 +169,9 @@ def export(
         raise BufferError(f"[dlpack] main memory has no streams, got stream {stream!r}")
     moved = wanted != place
     if moved and copy is False:
-        raise BufferError(f"[dlpack] an array on {array.context} reaches main memory by a copy only")
+        raise BufferError(
+            f"[dlpack] an array on {array.context} can only be handed over as a copy in main memory"
+        )
     source = array.copyto(cpu()) if moved else array.copy() if copy else array
     versioned = max_version is not None and max_version[0] >= 1
     if not source.writable and not versioned:
@@ -201,7 +203,7 @@ def from_dlpack(dlpack: Any, copy: bool | None = None) -> NDArray:
 
 
 def _capsule(producer: Any, copy: bool | None) -> Any:
-    """Asks for a capsule as new as the producer can make one."""
+    """Requests a capsule of the newest version that the producer supports."""
     device, number = producer.__dlpack_device__()
     arguments: dict[str, Any] = {}
     if int(device) == _CUDA:

@@ -246,7 +246,7 @@ def _types(
 
 @lru_cache(maxsize=4096)
 def _facts(op: Operator, params: Params) -> dict[str, Any]:
-    """What native code wants to know of a call and what is so for all shapes."""
+    """What native code needs to know of a call and does not depend on shapes."""
     n_inputs = len(op.inputs(params))
     auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
     return {

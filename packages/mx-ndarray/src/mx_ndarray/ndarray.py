@@ -189,7 +189,7 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray[Any]:
         if copy is False:
-            raise ValueError("an NDArray becomes a NumPy array by a copy only")
+            raise ValueError("an NDArray can only be converted to NumPy by a copy")
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype)
 
@@ -250,5 +250,5 @@ def operand(array: NDArray, other: Any) -> Any:
 
 
 def integer_operand(array: NDArray, number: int) -> Any:
-    """An integer that float64, the type of run-time scalars, does not hold: an array like `array`."""
+    """An array like `array` for an integer that float64, the type of run-time scalars, cannot represent."""
     return operand(array, np.full((1,) * array.ndim, number, array.dtype))

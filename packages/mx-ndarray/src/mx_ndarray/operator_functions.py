@@ -35,7 +35,7 @@ def served_natively(function: F) -> F:
 
 
 def keep(undo: Callable[[], object]) -> None:
-    """Says how to take a function back from where it was put; done when operators come or go."""
+    """Registers how to remove a function again; called when operators are added or removed."""
     _undo.append(undo)
 
 
@@ -89,7 +89,7 @@ def namespace(
     prefixes : operator names with these prefixes appear without them
     public : names without a leading underscore appear
     internal : names with a leading underscore appear
-    absent : names of MXNet that are not here, with what they stand for
+    absent : names of MXNet that do not exist here, with an explanation
     """
 
     def offers(name: str) -> bool:

@@ -2,7 +2,7 @@
 """Random arrays and their seed.
 
 Numbers come from counter-based streams (Philox 4×32-10), one per context: equal seeds give equal
-arrays whatever the number of threads. Each function takes numbers, which give one array of
+arrays with any number of threads. Each function takes numbers, which give one array of
 `shape`, or arrays of parameters, which give `shape` numbers per parameter.
 """
 
@@ -49,7 +49,7 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 
 
 def _device_types() -> list[str]:
-    """Device types that have random streams and are here."""
+    """Device types that have random streams and are present."""
     kinds = {entry.value.device for entry in plugins.registry("resources").items()}
     return sorted(kind for kind in kinds if kind.startswith("cpu") or services.device_count(kind))
 

@@ -89,7 +89,9 @@ class _Application:
         self._outputs: list[Spec] = []
         for output, shape, dtype in zip(_declared.outputs(p), shapes[:visible], types, strict=False):
             if shape is None or -1 in shape or dtype is None:
-                raise MXNetError(f"[Custom] {p.op_type!r} {output}: infer_shape or infer_type left it open")
+                raise MXNetError(
+                    f"[Custom] {p.op_type!r} {output}: infer_shape or infer_type did not determine it"
+                )
             self._outputs.append((shape, dtype))
         self._inputs: list[Spec] = specs[:n]
         self._op = create(p.prop, self._context, self._inputs)
@@ -128,7 +130,7 @@ class _Application:
         return targets
 
     def _tape(self, results: list[NDArray], training: bool) -> Any:
-        """What the tape calls with out-gradients; it keeps only what backward declares to read."""
+        """The function that the tape calls with out-gradients; it keeps only what backward declares to read."""
         kept_grads, kept_inputs, kept_outputs = dependencies(self._p)
         inputs = {i: self._data[i].detach() for i in kept_inputs}
         outputs = {i: results[i].detach() for i in kept_outputs}

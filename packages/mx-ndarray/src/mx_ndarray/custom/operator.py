@@ -77,7 +77,7 @@ class Custom(Operator[CustomParams]):
         return len(p.prop.list_outputs())
 
     def infer_shape(self, p: CustomParams, s: Shapes) -> None:
-        """Asks the property; what it cannot tell yet stays open."""
+        """Asks the property; what it cannot infer yet stays unknown."""
         s.assign(STATE, (1,))
         shapes = [s.get(name) for name in self.inputs(p)]
         known = [[] if shape is None else [max(extent, 0) for extent in shape] for shape in shapes]
@@ -172,7 +172,7 @@ class BackwardCustom(Operator[CustomParams]):
 
 
 def _ask(p: CustomParams, rule: str, known: list[Any], complete: bool) -> Any:
-    """What a rule of the property says; nothing, if it stumbles over what is not known yet."""
+    """The answer of a rule of the property; None if it raises because something is not known yet."""
     try:
         found = getattr(p.prop, rule)(known)
     except Exception:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of `Custom`: a name, and whatever the property's constructor takes, as text."""
+"""Parameters of `Custom`: a name, and the arguments of the property's constructor, as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = "num_args"
 
 
 class CustomParams(Params):
-    """Instances are unique: two custom operators are never the same, whatever their parameters.
+    """Instances are unique: two custom operators are never the same, even with equal parameters.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ class CustomOp:
 
     The engine runs `forward` and `backward` on a thread for Python. Arrays may be used freely
     there: operators may be applied and waited for; nothing is recorded. An exception reaches
-    whoever waits for a result. The arrays belong to the operator until the method returns.
+    the code that waits for a result. The arrays belong to the operator until the method returns.
 
     Threads: the methods of one instance run on any thread of the engine, one at a time when they
     share arrays; what else they share, they lock.
@@ -35,7 +35,7 @@ class CustomOp:
         Parameters
         ----------
         is_train : whether this is training
-        req : per output what `assign` shall do: "null" or "write"
+        req : per output what `assign` does: "null" or "write"
         in_data : the inputs
         out_data : the outputs, to be filled with `assign`
         aux : auxiliary states, which may be changed
@@ -49,13 +49,13 @@ class CustomOp:
 
         Parameters
         ----------
-        req : per input what `assign` shall do: "null" or "write"
+        req : per input what `assign` does: "null" or "write"
         out_grad, in_data, out_data : None where `declare_backward_dependency` left it out
         in_grad : the gradients, to be filled with `assign`
         """
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
-        """Puts `src` into `dst` as `req` demands: null, write, inplace or add."""
+        """Writes `src` to `dst` as `req` says: null, write, inplace or add."""
         if req == "null":
             return
         if req in ("write", "inplace"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose names begin with an underscore: what Python's operators are made of."""
+"""Operators whose names begin with an underscore, such as those behind Python's `+`."""
 
 from mx_ndarray.ndarray import NDArray as _Array
 from mx_ndarray.operator_functions import namespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of networks that never became part of MXNet's core set; loops and branches."""
+"""Operators of MXNet's `contrib` namespace; loops and branches."""
 
 from mx_ndarray.contrib_functions import adamw_update as adamw_update
 from mx_ndarray.contrib_functions import mp_adamw_update as mp_adamw_update

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creation, reading and writing of arrays, under the name some programs import them by."""
+"""Creation, reading and writing of arrays under the module name that some programs of MXNet import."""
 
 from mx_ndarray.creation import array as array
 from mx_ndarray.creation import empty as empty
