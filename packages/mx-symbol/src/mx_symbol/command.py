@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mx graph`: what the passes make of a symbol file."""
+"""`mx graph`: shows a symbol file before and after graph passes."""
 
 from __future__ import annotations
 

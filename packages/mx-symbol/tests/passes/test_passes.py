@@ -79,7 +79,7 @@ def test_edges_decide_the_order_then_the_alphabet():
     }  # fmt: skip
     assert passes.ordered(specs, "graph") == ["c", "b", "d", "a"]
     circle = {"a": spec(unchanged, after=("b",)), "b": spec(unchanged, after=("a",))}
-    with pytest.raises(PluginError, match="before each other: a, b"):
+    with pytest.raises(PluginError, match="before the other: a, b"):
         passes.ordered(circle, "graph")
 
 
@@ -199,7 +199,7 @@ def no_licence(graph):
     [
         (spec(no_licence), "RuntimeError: no licence"),
         (spec("no_such_module:apply"), "No module named 'no_such_module'"),
-        (spec(exp_to_tanh, after=("broken",)), "ask to run before each other"),
+        (spec(exp_to_tanh, after=("broken",)), "must each run before the other"),
     ],
 )
 def test_a_pass_that_does_not_work_is_left_out(register, broken, cause):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of a declaration about an operator with its parameters, asked once for all equal nodes.
+"""What a declaration says about an operator with its parameters, computed once for all equal nodes.
 
-Deep networks repeat themselves: thousands of nodes have some dozens of signatures. Whatever depends on operator and
+Deep networks repeat themselves: thousands of nodes have some dozens of signatures. All that depends on operator and
 parameters alone is kept here, and so is what the inference rules gave for the shapes and types that came by.
 """
 

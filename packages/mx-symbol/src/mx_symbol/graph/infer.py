@@ -172,7 +172,7 @@ def shape_of(value: Any, what: str) -> Sequence[int]:
 
 
 def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:
-    """MXNet's convention (0: unknown dimension, (): unknown rank), or NumPy's, as the inner one."""
+    """A shape in MXNet's convention (0: unknown dimension, (): unknown rank), or in NumPy's, converted to ours."""
     if is_np_shape():
         return None if shape is None else tuple(max(int(d), -1) for d in shape)
     if shape is None or len(shape) == 0:
@@ -181,7 +181,7 @@ def legacy_in(shape: Sequence[int] | None) -> PartialShape | None:
 
 
 def legacy_out(shape: PartialShape | None) -> PartialShape:
-    """The inner convention as MXNet's, or NumPy's, which has None for an unknown rank."""
+    """The inverse: a shape in MXNet's convention, or in NumPy's, which has None for an unknown rank."""
     if is_np_shape():
         return shape  # type: ignore[return-value]  # None in this mode alone
     return () if shape is None else tuple(0 if d == -1 else d for d in shape)

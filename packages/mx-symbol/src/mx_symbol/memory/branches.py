@@ -153,9 +153,9 @@ def _sorted_runs(order: Order, runs: Sequence[list[int]]) -> list[list[int]]:
 def _without_splinters(
     order: Order, runs: Sequence[list[int]], microseconds: Sequence[float]
 ) -> list[list[int]]:
-    """Puts what is not worth a worker behind a branch that it waits for, if it waits for nothing else.
+    """Appends branches that are too small for a worker to a branch that they wait for, if it is the only one.
 
-    Others that wait for that branch wait longer by it, so a branch takes only so much.
+    Other branches then wait longer, so a branch grows only up to a limit.
     """
     result: list[list[int]] = []
     home: dict[int, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs for one memory plan: every read finds the bytes its value was written with.
+"""Checks of a memory plan: every read finds the bytes that were written for its value.
 
 The checks look at the plan's offsets and edges alone and know nothing of how they were found. `check_plan` replays
 the schedule; `check_any_order` shows it for all orders in which steps that may run side by side can end up.
@@ -19,7 +19,7 @@ def check_plan(
     """Replays the schedule and raises MXNetError at the first value that would be damaged.
 
     Each step reads all its inputs from intact memory; then its outputs claim their ranges, which
-    damages whatever lay there. Outputs may overlap inputs of the same step only as declared.
+    overwrites the values there. Outputs may overlap inputs of the same step only as declared.
     """
     intact: dict[int, Placement] = {}
     for time, step in enumerate(steps):

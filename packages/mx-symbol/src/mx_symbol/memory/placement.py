@@ -12,9 +12,9 @@ auxiliary states and gradients are the caller's and never planned; but values th
 gradient that is written lie in its array from the start, as the partial sums of a shared weight's
 gradient do.
 
-In the mode "least memory" blocks share whatever the schedule separates. In the mode "most parallel" they share only
-where the steps that touch the one come before the step that makes the other in every order that data flow
-allows, so that no branch ever waits for another's memory.
+In the mode "least memory" blocks share memory wherever the schedule separates them. In the mode "most
+parallel" they share only where the steps that touch the one come before the step that makes the other in every
+order that data flow allows, so that no branch ever waits for another's memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators that convolutions and fully connected layers become with what follows them.
 
-They are declared here, as `_fused` and `_fused_attention` are beside their passes, and not where operators are that
+They are declared here, as `_fused` and `_fused_attention` are next to their passes, and not with the operators that
 users apply: only passes make them, for one program, behind inference and differentiation. No symbol file holds one,
-nobody finds one by name, and none has a gradient. Kernel packages know them by name alone, as all operators.
+they are not registered by name, and none has a gradient. Kernel packages know them by name alone, as all operators.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FusedLayer(Operator):
         return parameters(operators.get(self.layer), {name: getattr(p, name) for name in self.taken})
 
     def infer_shape(self, p: Any, s: Any) -> None:
-        """As the layer; a packed weight is a vector of whatever length."""
+        """As the layer; a packed weight is a vector of any length."""
         layer, params = operators.get(self.layer), self.layer_params(p)
         if not p.packed:
             layer.infer_shape(params, s)

@@ -111,7 +111,7 @@ def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:
         free = [n for n in names if n not in result and earlier[n] <= set(result)]
         if not free:
             stuck = ", ".join(n for n in names if n not in result)
-            raise PluginError(f"graph passes of stage {stage!r} ask to run before each other: {stuck}")
+            raise PluginError(f"graph passes of stage {stage!r} must each run before the other: {stuck}")
         result.append(free[0])
     return result
 

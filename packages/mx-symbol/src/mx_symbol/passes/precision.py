@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mx_core import operators
 from mx_symbol.graph import Entry, Node, rewrite
 
-#: products, convolutions and recurrent layers, which accumulate in float32 whatever they read
+#: products, convolutions and recurrent layers, which accumulate in float32 for all inputs
 LOW = frozenset(
     {"Convolution", "Deconvolution", "FullyConnected", "RNN", "dot", "batch_dot", "_linalg_gemm2",
      "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt",

@@ -61,7 +61,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Run:
-    """Some nodes in a row of a partition."""
+    """Consecutive nodes of a partition."""
 
     partition: DevicePartition
     begin: int

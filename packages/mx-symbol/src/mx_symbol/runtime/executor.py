@@ -405,7 +405,7 @@ class Executor:
         self._monitor = Monitored(schedule.nodes, schedule.n_forward, arrays, compiled, callback, monitor_all)
 
     def memory_plan(self, is_train: bool | None = None) -> MemoryPlan | PlacedPlan:
-        """Who lies where and when in the arena; `str` lists it, `to_svg` draws it. On several devices
+        """Where each value lies in the arena, and when. `str` lists it, `to_svg` draws it. On several devices
         there is a plan for each. Steps are places in `nodes`; prepared ones come first.
 
         Parameters

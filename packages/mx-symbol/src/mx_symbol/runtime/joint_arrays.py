@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that live and die together, in one piece of memory.
+"""Arrays with the same lifetime, in one piece of memory.
 
 A system hands out memory page by page, and a large piece in large pages: the first touch of a network's packed weights
 takes a tenth of the time that it takes when each has memory of its own.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a bound graph node by node, to look at every value."""
+"""Runs a bound graph node by node, so that every value can be observed."""
 
 from __future__ import annotations
 

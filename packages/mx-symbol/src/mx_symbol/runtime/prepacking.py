@@ -40,7 +40,7 @@ class Prepack:
 
 
 class PrepackCache:
-    """Those that are in use, by the values that they keep.
+    """The prepacks that are in use, by the values that they keep.
 
     Equal operators on equal values, down to the same arrays, are one value with one number.
 

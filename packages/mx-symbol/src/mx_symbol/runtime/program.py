@@ -26,7 +26,7 @@ _BULK = "MXNET_EXEC_BULK_EXEC"
 
 
 class Launch(Protocol):
-    """Something in parts that are started one by one."""
+    """A program in parts that are started one by one."""
 
     def push(self, part: int, priority: int = 0) -> None:
         """Starts a part; asynchronous."""

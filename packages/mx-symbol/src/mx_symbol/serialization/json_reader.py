@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading symbol JSON of every MXNet version from 0.8 on.
 
-Nothing in a file is believed: unknown operators, wrong indices, cycles and malformed parts give an
+Files are not trusted: unknown operators, wrong indices, cycles and malformed parts give an
 error that names the part. Memory is bounded by the size of the file.
 """
 

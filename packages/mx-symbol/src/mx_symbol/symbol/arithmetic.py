@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NotImplementedForSymbol(MXNetError, NotImplementedError):
-    """Something only arrays can do."""
+    """Raises: only arrays can do this."""
 
 
 def _is_symbol(value: Any) -> bool:
@@ -121,7 +121,7 @@ class Arithmetic:
         _only_arrays("__itruediv__")
 
     def wait_to_read(self) -> NoReturn:
-        """Only arrays can be waited for."""
+        """Not implemented: only arrays can be waited for."""
         _only_arrays("wait_to_read")
 
     def asnumpy(self) -> NoReturn:

@@ -85,7 +85,7 @@ def _place_attribute(node: Node, key: str, value: str, for_inputs: dict[str, dic
     if target is None or target[0] not in node.input_names:
         raise ArgumentError(
             f"[{node.op.name if node.op else ''} {node.name!r}] cannot find argument {key!r}; "
-            "an attribute of one's own is written __key__"
+            "attributes of your own have names such as __key__"
         )
     for_inputs.setdefault(target[0], {})[target[1]] = value
 

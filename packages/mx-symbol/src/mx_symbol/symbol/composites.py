@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are no operator: they choose one, or put several together."""
+"""Functions that are not operators themselves: they choose an operator, or combine several."""
 
 from __future__ import annotations
 

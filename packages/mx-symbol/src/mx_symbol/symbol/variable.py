@@ -47,7 +47,7 @@ def variable_attributes(
     for key, value in extra.items():
         if not is_dunder(key):
             raise ArgumentError(
-                f"[Variable] unknown argument {key!r}; an attribute of one's own is written __key__"
+                f"[Variable] unknown argument {key!r}; attributes of your own have names such as __key__"
             )
         attrs[key] = str(value)
     return canonical(attrs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches that have nothing to do with each other."""
+"""A network of independent branches, for tests of parallel branches."""
 
 from __future__ import annotations
 
