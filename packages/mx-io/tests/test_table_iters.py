@@ -86,7 +86,7 @@ def test_mnist_shuffles_by_seed_and_divides_into_parts(digits):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda b: b[:7], "expected a head of 16 bytes, got 7"),
+        (lambda b: b[:7], "expected a header of 16 bytes, got 7"),
         (lambda b: b"\0\0\x08\x01" + b[4:], "expected magic number 2051, got 2049"),
         (lambda b: b[:-1], "expected 136 bytes for"),
         (lambda b: b[:4] + b"\xff" * 12 + b[16:], "got 136"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The border between NumPy arrays, inside, and NDArrays, which users of iterators and `mx_io.image` see."""
+"""Conversions between NumPy arrays, which are used inside, and the NDArrays of iterators and `mx_io.image`."""
 
 from __future__ import annotations
 

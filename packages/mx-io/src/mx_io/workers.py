@@ -53,7 +53,7 @@ class _Pool:
                 continue
             try:
                 future.set_result(function(*arguments))
-            except BaseException as error:  # the consumer's to handle, whatever it is
+            except BaseException as error:  # of any kind: the consumer handles it
                 future.set_exception(error)
             del task, future, function, arguments  # an idle thread keeps nothing alive
         self.queue.put(task)  # for the next thread

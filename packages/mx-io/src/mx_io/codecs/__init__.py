@@ -132,7 +132,7 @@ def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> 
     extension : str
         `".jpg"`, `".png"`, or what another installed codec writes.
     quality : int
-        What it means is the codec's: 1 to 100 for JPEG, the compression level 0 to 9 for PNG.
+        The meaning depends on the codec: 1 to 100 for JPEG, the compression level 0 to 9 for PNG.
     """
     given = np.asarray(image)
     pixels = given[:, :, None] if given.ndim == 2 else given

@@ -45,7 +45,7 @@ def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
 
 
 def _check_png(head: bytes, size: int, width: int, height: int) -> None:
-    """Refuses more pixels than deflated data of this size can stand for: Pillow would make them up."""
+    """Refuses more pixels than deflated data of this size can contain: Pillow would fill up the rest."""
     depth, channels = head[24], {2: 3, 4: 2, 6: 4}.get(head[25], 1)
     needed = height * (width * channels * depth // 8)
     if needed > _MOST_DEFLATED * size:

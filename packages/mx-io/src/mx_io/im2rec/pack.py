@@ -120,7 +120,7 @@ def pack(
 
     Notes
     -----
-    A list is trusted: its paths may be absolute, lead out of `root` or through links, and whatever file they
+    A list is trusted: its paths may be absolute, lead out of `root` or through links, and any file that they
     name is read (and with `pass_through` copied into the records).
     """
     if on_error not in ("raise", "skip") or num_thread < 1:

@@ -88,7 +88,7 @@ class ResizeAug(Augmenter):
 
 
 class ForceResizeAug(Augmenter):
-    """Resize to `size` (width, height), whatever the aspect ratio."""
+    """Resize to `size` (width, height) without keeping the aspect ratio."""
 
     def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
         super().__init__(size=size, interp=interp)

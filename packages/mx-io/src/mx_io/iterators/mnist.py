@@ -72,7 +72,7 @@ def read_idx(path: str, axes: int) -> npt.NDArray[np.uint8]:
     content = read_bytes(path)
     head = 4 * (1 + axes)
     if len(content) < head:
-        raise FileFormatError(f"[MNISTIter] {path}: expected a head of {head} bytes, got {len(content)}")
+        raise FileFormatError(f"[MNISTIter] {path}: expected a header of {head} bytes, got {len(content)}")
     magic, *shape = struct.unpack_from(f">{1 + axes}I", content)
     if magic != 0x0800 + axes:
         raise FileFormatError(f"[MNISTIter] {path}: expected magic number {0x0800 + axes}, got {magic}")

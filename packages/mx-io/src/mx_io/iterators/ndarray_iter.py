@@ -33,7 +33,7 @@ class NDArrayIter(DataIter):
         What happens with a last batch that is not full. `"pad"` fills it with the first examples; `"discard"`
         drops it; `"roll_over"` keeps its examples for the first batch of the next epoch.
     data_name, label_name : str
-        Names where `data` and `label` bring none.
+        Names of arrays in `data` and `label` that are given without names.
     layout : str
 
     Notes

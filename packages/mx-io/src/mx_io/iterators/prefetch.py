@@ -30,7 +30,7 @@ class _Pending(Generic[Plan, Buffers]):
 
 
 class _Gate:
-    """Says when the work of an epoch has become pointless."""
+    """Tells the threads of an epoch to stop, once its batches are not needed any more."""
 
     def __init__(self, stopping: Callable[[], bool]) -> None:
         self._stopping = stopping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators around iterators: another length, a thread in between."""
+"""Iterators that wrap other iterators: `ResizeIter` and `PrefetchingIter`."""
 
 from __future__ import annotations
 
