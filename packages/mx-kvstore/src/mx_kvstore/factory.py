@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores by name: those a script registered, then those of plug-ins, ours among them."""
+"""Stores by name: first those that a script registered, then those of plug-ins, mx's own included."""
 
 from __future__ import annotations
 

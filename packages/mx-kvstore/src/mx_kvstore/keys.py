@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms in which keys and values may be given, brought into one."""
+"""Converts the forms in which keys and values may be given to one form."""
 
 from __future__ import annotations
 

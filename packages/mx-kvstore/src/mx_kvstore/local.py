@@ -151,7 +151,7 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Refused: values are dense.
+        """Not supported: values are dense.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class KVStore(KVStoreBase):
         )
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Refused: inside one process there is nothing to transmit.
+        """Not supported: inside one process there is nothing to transmit.
 
         Raises
         ------
