@@ -32,7 +32,7 @@ def load() -> str:
     tried = []
     for path in places("MX_CUBLAS", _PATTERNS, "cublas", _SONAMES):
         try:
-            # a wheel's cuBLAS needs the library beside it, which the system does not find
+            # a wheel's cuBLAS needs the library next to it, which the system does not find
             for light in sorted(Path(path).parent.glob("libcublasLt.so.*")):
                 ctypes.CDLL(str(light), mode=ctypes.RTLD_GLOBAL)
             _native.load_blas(path)

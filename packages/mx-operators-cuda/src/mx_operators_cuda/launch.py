@@ -85,7 +85,7 @@ class Product:
     rows, strides : (int, int, int)
         Elements from one row in memory, and from one matrix, to the next, of A, B and C.
     add : bool
-        C is added to whatever is requested; else when that is requested.
+        C is added with every request; otherwise only with the request "add".
     """
 
     a: Parameter

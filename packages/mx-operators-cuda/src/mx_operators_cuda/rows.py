@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators over rows on a GPU: softmax and its kin, positions of extrema, one element per row."""
+"""Operators over rows on a GPU: softmax and its variants, positions of extrema, one element per row."""
 
 from __future__ import annotations
 

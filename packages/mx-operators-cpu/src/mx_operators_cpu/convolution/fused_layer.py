@@ -96,7 +96,7 @@ class PackWeight(Operator[PackParam]):
         s.assign("output", (p.size,))
 
     def infer_type(self, p: PackParam, t: Types) -> None:
-        """float32 numbers, whatever they hold."""
+        """float32, for any contents."""
         t.assign("output", _FLOAT32)
 
     def reference(self, p: PackParam, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
