@@ -128,7 +128,7 @@ def train(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Benchmarks beside foreign baselines: `-- engine io`; `--limit 60` stops each after a minute."""
+    """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute."""
     given = benchmarks.arguments(session.posargs)
     install(session, ALL, "test")
     python = f"{session.bin}/python"

@@ -19,7 +19,7 @@ project = "mx"
 copyright = "the mx contributors"
 version = release = mx.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "generate"]
 default_role = "code"
 smartquotes = False  # what looks like Python is Python

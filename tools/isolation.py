@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each distribution tested with nothing installed but what it declares.
 
-A few environments serve all distributions one after the other. Before each, whatever it does not declare
+A few environments serve all distributions one after the other. Before each, every package that it does not declare
 is taken out of the environment, so that it sees what it would see in a fresh one.
 """
 

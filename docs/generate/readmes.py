@@ -7,6 +7,9 @@ import os
 import re
 from pathlib import Path
 
+#: headings of the pages that would be called `mx`, as the whole documentation is
+TITLES = {"overview": "The repository", "mx": "The package mx"}
+
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -24,6 +27,8 @@ def write(target: Path, root: Path) -> None:
     names = pages(root)
     for source, name in names.items():
         text = re.sub(r"```console\n", "```text\n", source.read_text())
+        if name in TITLES:
+            text = re.sub(r"\A# .*", f"# {TITLES[name]}", text)
         page = target / f"{name}.md"
         page.write_text(linked(text, source, page, root))
 
