@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "simd/loops.hpp"
+
 namespace mx::cpu {
 namespace {
 
@@ -45,34 +47,57 @@ PaddedImage::PaddedImage(const std::vector<Gather>& gathers, int64_t channels) :
   for (size_t i = 0; i < 3; ++i) source_[i] = gathers[0].axes[i].extent;
 }
 
+PaddedImage::Inside PaddedImage::inside(size_t axis) const {
+  const int64_t begin = std::clamp<int64_t>(-low_[axis], 0, extent_[axis]);
+  return {begin, std::clamp(source_[axis] - low_[axis], begin, extent_[axis])};
+}
+
 void PaddedImage::copy_channel(const double* from, int64_t channel, double* image) const {
   double* to = image + channel * plane();
-  std::array<int64_t, 3> begin, end;  // of the source, in the copy
-  for (size_t i = 0; i < 3; ++i) {
-    begin[i] = std::clamp<int64_t>(-low_[i], 0, extent_[i]);
-    end[i] = std::clamp(source_[i] - low_[i], begin[i], extent_[i]);
-  }
+  const Inside planes = inside(0), rows = inside(1), columns = inside(2);
   for (int64_t z = 0; z < extent_[0]; ++z)
     for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {
-      const bool inside = z >= begin[0] && z < end[0] && y >= begin[1] && y < end[1];
-      if (!inside) {
+      if (!planes.has(z) || !rows.has(y)) {
         std::fill_n(to, extent_[2], 0.0);
         continue;
       }
       const double* row = from + ((z + low_[0]) * source_[1] + y + low_[1]) * source_[2] + low_[2];
-      std::fill(to, to + begin[2], 0.0);
-      std::copy(row + begin[2], row + end[2], to + begin[2]);
-      std::fill(to + end[2], to + extent_[2], 0.0);
+      std::fill(to, to + columns.begin, 0.0);
+      std::copy(row + columns.begin, row + columns.end, to + columns.begin);
+      std::fill(to + columns.end, to + extent_[2], 0.0);
     }
   if (channel == channels_ - 1) std::fill_n(to, kBehind, 0.0);
 }
 
-std::vector<int64_t> PaddedImage::lines(const Gather& gather) const {
+void PaddedImage::copy_row(const double* from, int64_t step, int64_t row, double* image) const {
+  const int64_t z = row / extent_[1], y = row % extent_[1];
+  const Inside columns = inside(0).has(z) && inside(1).has(y) ? inside(2) : Inside{0, 0};
+  double* to = image + row * extent_[2];
+  for (int64_t c = 0; c < channels_; ++c) {
+    double* line = to + c * plane();
+    std::fill(line, line + columns.begin, 0.0);
+    std::fill(line + columns.end, line + extent_[2], 0.0);
+  }
+  if (columns.begin < columns.end) {
+    const int64_t first = ((z + low_[0]) * source_[1] + y + low_[1]) * source_[2] + low_[2] + columns.begin;
+    loops().transpose64(to + columns.begin, plane(), from + first * step, step, channels_, columns.end - columns.begin);
+  }
+  if (row == rows() - 1) std::fill_n(image + channels_ * plane(), kBehind, 0.0);
+}
+
+std::vector<int64_t> PaddedImage::lines(const Gather& gather, bool tap_major) const {
   std::vector<int64_t> found;
-  for (int64_t c = 0; c < channels_; ++c)
+  const auto add = [&](int64_t channel, const std::array<int64_t, 3>& tap) {
+    found.push_back(channel * plane() +
+                    ((tap[0] - low_[0]) * extent_[1] + tap[1] - low_[1]) * extent_[2] + tap[2] - low_[2]);
+  };
+  if (tap_major) {
     for (const auto& tap : gather.taps)
-      found.push_back(c * plane() +
-                      ((tap[0] - low_[0]) * extent_[1] + tap[1] - low_[1]) * extent_[2] + tap[2] - low_[2]);
+      for (int64_t c = 0; c < channels_; ++c) add(c, tap);
+  } else {
+    for (int64_t c = 0; c < channels_; ++c)
+      for (const auto& tap : gather.taps) add(c, tap);
+  }
   return found;
 }
 

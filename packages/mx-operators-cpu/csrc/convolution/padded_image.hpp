@@ -24,11 +24,14 @@ class PaddedImage {
   // Elements, with what tiles read behind the last line.
   int64_t size() const { return channels_ * plane() + kBehind; }
   void copy_channel(const double* from, int64_t channel, double* image) const;
+  // Where channels are last, positions `step` apart, a row of the copy is made at once, of all channels.
+  int64_t rows() const { return extent_[0] * extent_[1]; }
+  void copy_row(const double* from, int64_t step, int64_t row, double* image) const;
 
   // Columns of a line, the last of which is a position.
   int64_t columns(const Gather& gather) const { return column(gather, gather.positions() - 1) + 1; }
-  // Where the lines of a window's elements begin, channel by channel and tap by tap.
-  std::vector<int64_t> lines(const Gather& gather) const;
+  // Where the lines of a window's elements begin, channel by channel and tap by tap, taps outside where `tap_major`.
+  std::vector<int64_t> lines(const Gather& gather, bool tap_major) const;
 
   // Columns that are positions, side by side.
   struct Run {
@@ -40,6 +43,12 @@ class PaddedImage {
  private:
   static constexpr int64_t kBehind = 64;
 
+  // The part of an axis of the copy that the source has.
+  struct Inside {
+    int64_t begin, end;
+    bool has(int64_t i) const { return i >= begin && i < end; }
+  };
+  Inside inside(size_t axis) const;
   int64_t plane() const { return extent_[0] * extent_[1] * extent_[2]; }
   int64_t column(const Gather& gather, int64_t position) const;
 

@@ -20,8 +20,30 @@ size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeo
 
 bool suits_copies(const ConvolutionGeometry& g, int64_t channels, const std::vector<Gather>& gathers) {
   const double n = static_cast<double>(g.batch) * static_cast<double>(g.groups);
-  return !g.channels_last && PaddedImage::suits(gathers, n, channels, kMostElements);
+  if (g.channels_last && !(gathers.size() == 1 && is_dense(gathers[0]))) return false;
+  return PaddedImage::suits(gathers, n, channels, kMostElements);
 }
+
+// Copies of the images of all groups, `units` of work each: channels, or rows where channels are last.
+class Copies {
+ public:
+  Copies(const ConvolutionGeometry& g, const PaddedImage& image, const ImageSteps& from, int64_t channels)
+      : g_(g), image_(image), from_(from), each_(g.channels_last ? image.rows() : channels) {}
+  int64_t units() const { return g_.batch * g_.groups * each_; }
+  void make(const double* source, int64_t unit, double* copies) const {
+    const int64_t which = unit / each_, part = unit % each_;
+    const double* data = source + which / g_.groups * from_.image + which % g_.groups * from_.group;
+    double* const copy = copies + which * image_.size();
+    if (g_.channels_last) image_.copy_row(data, from_.position, part, copy);
+    else image_.copy_channel(data + part * from_.channel, part, copy);
+  }
+
+ private:
+  const ConvolutionGeometry& g_;
+  const PaddedImage& image_;
+  const ImageSteps from_;
+  const int64_t each_;
+};
 
 bool few(int64_t filters) { return filters >= kFewestFilters && filters <= kMostFilters; }
 
@@ -38,7 +60,7 @@ PaddedProduct::PaddedProduct(const ConvolutionGeometry& g, bool to_large, const 
       made_(to_large ? g.channels : g.filters), rows_(rounded(made_, loops().gemm64.rows)), image_(gathers, from_) {
   for (const Gather& gather : gathers) {
     const int64_t columns = image_.columns(gather), blocks = (columns + kBlock - 1) / kBlock;
-    parts_.push_back({gather, image_.lines(gather), columns, blocks, tasks_, weights_});
+    parts_.push_back({gather, image_.lines(gather, g.channels_last), columns, blocks, tasks_, weights_});
     tasks_ += g.batch * g.groups * blocks;
     weights_ += rows_ * depth(parts_.back());
   }
@@ -49,20 +71,14 @@ size_t PaddedProduct::bytes() const { return bytes_of(images_size() + geometry_.
 void PaddedProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
                         double* scratch) const {
   const ConvolutionGeometry& g = geometry_;
-  const ImageSteps from = to_large_ ? g.small() : g.large();
   double* const packed = scratch + images_size();
-  const int64_t copies = g.batch * g.groups * from_, n_parts = static_cast<int64_t>(parts_.size());
-  parallel_for(copies + g.groups * n_parts, kGrain, [&](int64_t begin, int64_t end) {
+  const Copies copies(g, image_, to_large_ ? g.small() : g.large(), from_);
+  const int64_t n_parts = static_cast<int64_t>(parts_.size());
+  parallel_for(copies.units() + g.groups * n_parts, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (i >= copies) {
-        const int64_t which = i - copies;
-        pack(parts_[static_cast<size_t>(which % n_parts)], which / n_parts, weight, packed);
-        continue;
-      }
-      const int64_t which = i / from_, channel = i % from_;
-      image_.copy_channel(source + which / g.groups * from.image + which % g.groups * from.group +
-                              channel * from.channel,
-                          channel, scratch + which * image_.size());
+      const int64_t which = i - copies.units();
+      if (which < 0) copies.make(source, i, scratch);
+      else pack(parts_[static_cast<size_t>(which % n_parts)], which / n_parts, weight, packed);
     }
   });
   parallel_for(tasks_, 1, [&](int64_t begin, int64_t end) {
@@ -98,10 +114,9 @@ void PaddedProduct::run_block(const Part& part, int64_t task, const ConvolutionR
         image_.runs(part.gather, column, std::min(tile.columns, part.columns - column), runs);
     for (int64_t row = 0; row < made_; row += tile.rows) {
       loops().lines64(sums, weights + row * n, image + column, part.lines.data(), n);
-      for (int64_t r = 0; r < std::min(tile.rows, made_ - row); ++r)
-        for (int64_t i = 0; i < count; ++i)
-          made.target().put(row + r, runs[i].position, sums + r * tile.columns + runs[i].column - column,
-                            runs[i].count, true);
+      for (int64_t i = 0; i < count; ++i)
+        made.put_channels(row, std::min(tile.rows, made_ - row), runs[i].position, runs[i].count,
+                          sums + runs[i].column - column, tile.columns);
     }
   }
 }
@@ -112,8 +127,8 @@ bool PaddedFilterGradient::suits(const ConvolutionGeometry& g, const Gather& gat
 
 PaddedFilterGradient::PaddedFilterGradient(const ConvolutionGeometry& g, const Gather& gather)
     : geometry_(g), gather_(gather), image_({gather}, g.channels), rows_(rounded(g.filters, loops().dots64.rows)),
-      columns_(image_.columns(gather)), length_(rounded(columns_, kDotLength)), lines_(image_.lines(gather)),
-      mask_(static_cast<size_t>(length_), 0) {
+      columns_(image_.columns(gather)), length_(rounded(columns_, kDotLength)),
+      lines_(image_.lines(gather, g.channels_last)), mask_(static_cast<size_t>(length_), 0) {
   lines_.resize(static_cast<size_t>(rounded(g.window(), loops().dots64.columns)), lines_.back());
   PaddedImage::Run runs[kMostColumns];
   for (int64_t first = 0; first < columns_; first += kMostColumns) {
@@ -128,41 +143,42 @@ size_t PaddedFilterGradient::bytes() const {
 
 void PaddedFilterGradient::run(const double* large, const double* small, double* to, bool add, double* scratch) const {
   const ConvolutionGeometry& g = geometry_;
-  const ImageSteps from = g.large();
+  const DotTile& tile = loops().dots64;
   double* const heads = scratch + images_size();
-  const int64_t copies = g.batch * g.groups * g.channels;
-  parallel_for(copies + g.batch * g.groups * rows_, kGrain, [&](int64_t begin, int64_t end) {
+  const Copies copies(g, image_, g.large(), g.channels);
+  parallel_for(copies.units() + g.batch * g.groups * (rows_ / tile.rows), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (i >= copies) {
-        copy_heads(small, i - copies, heads);
-        continue;
-      }
-      const int64_t which = i / g.channels, channel = i % g.channels;
-      image_.copy_channel(large + which / g.groups * from.image + which % g.groups * from.group +
-                              channel * from.channel,
-                          channel, scratch + which * image_.size());
+      if (i < copies.units()) copies.make(large, i, scratch);
+      else copy_heads(small, (i - copies.units()) * tile.rows, heads);
     }
   });
-  const DotTile& tile = loops().dots64;
   const int64_t tasks = g.groups * (rows_ / tile.rows) * (static_cast<int64_t>(lines_.size()) / tile.columns);
   parallel_for(tasks, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) run_tile(task, scratch, heads, to, add);
   });
 }
 
-// A line of heads: 0 between the positions, and for filters that there are not.
+// The lines of heads of a tile: 0 between the positions, and for filters that there are not.
 void PaddedFilterGradient::copy_heads(const double* small, int64_t row, double* to) const {
   const ConvolutionGeometry& g = geometry_;
   const ImageSteps steps = g.small();
-  const int64_t which = row / rows_, filter = row % rows_;
-  double* line = to + row * length_;
-  std::fill_n(line, length_, 0.0);
-  if (filter >= g.filters) return;
+  const int64_t tile = loops().dots64.rows, which = row / rows_, filter = row % rows_;
+  const int64_t filters = std::min(tile, g.filters - filter);
+  double* const lines = to + row * length_;
+  std::fill_n(lines, tile * length_, 0.0);
   const double* from = small + which / g.groups * steps.image + which % g.groups * steps.group + filter * steps.channel;
   PaddedImage::Run runs[kMostColumns];
   for (int64_t first = 0; first < columns_; first += kMostColumns) {
     const int64_t count = image_.runs(gather_, first, std::min(kMostColumns, columns_ - first), runs);
-    for (int64_t i = 0; i < count; ++i) std::copy_n(from + runs[i].position, runs[i].count, line + runs[i].column);
+    for (const PaddedImage::Run* run = runs; run < runs + count; ++run) {
+      const double* head = from + run->position * steps.position;
+      if (g.channels_last) {
+        loops().transpose64(lines + run->column, length_, head, steps.position, filters, run->count);
+        continue;
+      }
+      for (int64_t k = 0; k < filters; ++k)
+        std::copy_n(head + k * steps.channel, run->count, lines + k * length_ + run->column);
+    }
   }
 }
 

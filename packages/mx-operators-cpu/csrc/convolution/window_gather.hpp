@@ -68,6 +68,9 @@ struct Gather {
   int64_t n_taps() const { return static_cast<int64_t>(taps.size()); }
 };
 
+// Whether its positions are all of the result, in order.
+inline bool is_dense(const Gather& gather) { return gather.step == std::array<int64_t, 3>{1, 1, 1}; }
+
 // Windows of the large tensor, for the small one.
 Gather small_from_large(const ConvolutionGeometry& geometry);
 // The parts of the large tensor, gathered from the small one.  Throws Unsupported where there are too many.

@@ -50,11 +50,26 @@ int64_t Scattered::place(int64_t position) const {
 
 GroupResult::GroupResult(const ConvolutionGeometry& g, const Gather& gather, bool to_large,
                          const ConvolutionResult& result, int64_t image, int64_t group)
-    : dense_(gather.step == std::array<int64_t, 3>{1, 1, 1}), steps_(to_large ? g.large() : g.small()),
+    : dense_(is_dense(gather)), last_(g.channels_last), add_(result.add), steps_(to_large ? g.large() : g.small()),
       data_(result.to + image * steps_.image + group * steps_.group),
       bias_(result.bias == nullptr ? nullptr : result.bias + group * (to_large ? g.channels : g.filters)),
       scattered_(g, gather, steps_, data_, result.add, bias_),
       rows_(data_, g.channels_last ? steps_.position : steps_.channel, result.add, g.channels_last ? nullptr : bias_,
             g.channels_last ? bias_ : nullptr) {}
+
+void GroupResult::put_channels(int64_t channel, int64_t n, int64_t position, int64_t count, double* sums,
+                               int64_t step) const {
+  if (!last_) {
+    for (int64_t c = 0; c < n; ++c) target().put(channel + c, position, sums + c * step, count, true);
+    return;
+  }
+  if (bias_ != nullptr)
+    for (int64_t c = 0; c < n; ++c)
+      for (int64_t i = 0; i < count; ++i) sums[c * step + i] += bias_[channel + c];
+  double* to = data_ + position * steps_.position + channel;
+  if (!add_) return loops().transpose64(to, steps_.position, sums, step, count, n);
+  for (int64_t i = 0; i < count; ++i, to += steps_.position)
+    for (int64_t c = 0; c < n; ++c) to[c] += sums[c * step + i];
+}
 
 }  // namespace mx::cpu

@@ -70,9 +70,12 @@ class GroupResult {
   const Destination<double>& target() const {
     return dense_ ? static_cast<const Destination<double>&>(rows_) : scattered_;
   }
+  // Takes sums of n channels from `channel` on, `step` apart, at `count` positions that follow each other.  Where
+  // channels are last, only of a part that is the whole; the sums are changed.
+  void put_channels(int64_t channel, int64_t n, int64_t position, int64_t count, double* sums, int64_t step) const;
 
  private:
-  const bool dense_;
+  const bool dense_, last_, add_;
   const ImageSteps steps_;
   double* const data_;
   const double* const bias_;
