@@ -6,9 +6,6 @@
 #include "common/math32.hpp"
 
 namespace mx::cpu {
-namespace {
-
-}  // namespace
 
 MX_CLONES(void, widen, (const BFloat16* x, float* y, int64_t n), (x, y, n)) {
 #pragma omp simd

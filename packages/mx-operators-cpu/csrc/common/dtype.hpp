@@ -21,6 +21,12 @@ enum Compute : uint8_t { F32, F64, I32, I64, kComputeTypes };
 
 constexpr int kStorageOf[kComputeTypes] = {MX_FLOAT32, MX_FLOAT64, MX_INT32, MX_INT64};
 
+template <class T> struct ComputeOf;
+template <> struct ComputeOf<float> { static constexpr Compute code = F32; };
+template <> struct ComputeOf<double> { static constexpr Compute code = F64; };
+template <> struct ComputeOf<int32_t> { static constexpr Compute code = I32; };
+template <> struct ComputeOf<int64_t> { static constexpr Compute code = I64; };
+
 inline bool known(int dtype) { return dtype >= 0 && dtype < kDtypes; }
 
 // The type a reduction or an update of this storage type computes in.

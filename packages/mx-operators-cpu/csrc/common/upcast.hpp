@@ -11,12 +11,6 @@
 
 namespace mx::cpu {
 
-template <class T> struct ComputeOf;
-template <> struct ComputeOf<float> { static constexpr Compute code = F32; };
-template <> struct ComputeOf<double> { static constexpr Compute code = F64; };
-template <> struct ComputeOf<int32_t> { static constexpr Compute code = I32; };
-template <> struct ComputeOf<int64_t> { static constexpr Compute code = I64; };
-
 template <class T> class Result;
 
 class UpcastPlan : public Plan {

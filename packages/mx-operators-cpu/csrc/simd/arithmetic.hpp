@@ -4,7 +4,7 @@
 // inside its own namespace.  The meaning of every opcode is mx_core.expression.evaluate's.
 
 template <class T>
-constexpr bool kIsFloat = T(0.5) != T(0);
+constexpr bool kIsFloat = std::is_floating_point_v<T>;
 
 // float -> integer as stores do it: truncated to int32 or int64, then wrapped around; what these do
 // not hold, NaN too, is their lowest value.

@@ -137,7 +137,6 @@ template <ReduceOp Op>
 void fold_rows(float* out, const float* x, size_t rows, size_t n) {
   using L = LanesOf<float>;
   constexpr size_t kWidth = L::count, kChains = 4;
-  constexpr size_t kAhead = 1024;  // elements: pages end before the processor has recognised the stream
   const auto start = neutral<Op, float>() - typename L::Vector{};
   if (n < kWidth) {
     for (size_t r = 0; r < rows; ++r, x += n) {

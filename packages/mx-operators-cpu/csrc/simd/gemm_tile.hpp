@@ -15,16 +15,22 @@ constexpr int kTileRows = 4, kTileVectors = 2;
 template <class T>
 constexpr int kTileLanes = MX_VECTOR / 8 / static_cast<int>(sizeof(T));
 
+// One by one: an array that is set or copied whole does not stay in registers.
+template <class Vector, int Rows, int Columns>
+MX_INLINE void clear(Vector (&total)[Rows][Columns]) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < Columns; ++c) total[r][c] = Vector{};
+}
+
 // sums = a times the lines of b, the k-th of which begins at line_of(k).
 template <class T, class LineOf>
 MX_INLINE void sum_tile(T* sums, const T* a, int64_t depth, const LineOf& line_of) {
   using Vector = typename LanesOf<T, MX_VECTOR / 8>::Vector;
   constexpr int kLanes = kTileLanes<T>;
   Vector total[kTileRows][kTileVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kTileRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kTileVectors; ++v) total[r][v] = Vector{};
+  clear(total);
   for (int64_t k = 0; k < depth; ++k, a += kTileRows) {
     const T* b = line_of(k);
     Vector line[kTileVectors];
@@ -36,7 +42,7 @@ MX_INLINE void sum_tile(T* sums, const T* a, int64_t depth, const LineOf& line_o
       for (int v = 0; v < kTileVectors; ++v) total[r][v] += a[r] * line[v];
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < kTileRows; ++r)  // one by one: an array that is copied whole does not stay in registers
+  for (int r = 0; r < kTileRows; ++r)
 #pragma GCC unroll 3
     for (int v = 0; v < kTileVectors; ++v)
       __builtin_memcpy(sums + (r * kTileVectors + v) * kLanes, &total[r][v], sizeof total[r][v]);
@@ -61,10 +67,7 @@ void dot_tile(T* sums, const T* a, int64_t a_step, const T* b, const int64_t* of
   using Bits = typename LanesOf<T, MX_VECTOR / 8>::Bits;
   constexpr int kLanes = kTileLanes<T>;
   Vector total[kDotRows][kDotColumns];
-#pragma GCC unroll 4
-  for (int r = 0; r < kDotRows; ++r)
-#pragma GCC unroll 4
-    for (int c = 0; c < kDotColumns; ++c) total[r][c] = Vector{};
+  clear(total);
   for (int64_t i = 0; i < n; i += kLanes) {
     Bits used;
     __builtin_memcpy(&used, mask + i, sizeof used);

@@ -14,6 +14,9 @@ namespace mx::cpu {
 namespace MX_ISA {
 namespace {
 
+// Elements: how far ahead of what is read the rest is asked for.  Pages end before the processor has recognised a stream.
+constexpr size_t kAhead = 1024;
+
 #include "simd/arithmetic.hpp"
 #include "simd/intrinsics.hpp"
 #include "simd/convert.hpp"
@@ -23,7 +26,6 @@ namespace {
 #include "simd/pixel_loops.hpp"
 #include "simd/transpose.hpp"
 
-constexpr size_t kAhead = 1024;  // elements: how far ahead of what is read the rest is asked for
 #if MX_VECTOR == 512
 #include "simd/math512.hpp"
 #endif

@@ -6,73 +6,51 @@
 
 #if MX_VECTOR == 512
 constexpr int64_t kTile = 16;
-inline __m512i row_of_words(const uint32_t* from, int64_t) { return _mm512_loadu_si512(from); }
-inline __m512i row_of_words(const uint16_t* from, int64_t stride) {
-  const auto wide = [](const uint16_t* p) {
-    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  };
-  return _mm512_or_si512(wide(from), _mm512_slli_epi32(wide(from + stride), 16));
+using Words = __m512i;
+inline Words words_at(const uint32_t* from) { return _mm512_loadu_si512(from); }
+inline Words words_at(const uint16_t* from) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
-// to[i][j] = from[j][i] for a tile: kTile i, and j for as many words; strides in elements.
+inline void store_words(void* to, Words x) { _mm512_storeu_si512(to, x); }
+inline Words beside(Words low, Words high) { return _mm512_or_si512(low, _mm512_slli_epi32(high, 16)); }
+// The first and the second half of two registers, word by word or by pairs of words, within each quarter of 16 bytes.
+inline Words first_words(Words a, Words b) { return _mm512_unpacklo_epi32(a, b); }
+inline Words second_words(Words a, Words b) { return _mm512_unpackhi_epi32(a, b); }
+inline Words first_pairs(Words a, Words b) { return _mm512_unpacklo_epi64(a, b); }
+inline Words second_pairs(Words a, Words b) { return _mm512_unpackhi_epi64(a, b); }
+
+// r[4 * j + i] has row i of a 4 x 4 square in each of its parts of 16 bytes; those are transposed as a 4 x 4 matrix.
 template <class T>
-inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
-  constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
-  __m512i r[16], t[16];
-  for (int64_t j = 0; j < 16; ++j) r[j] = row_of_words(from + j * kPer * from_stride, from_stride);
-  for (int j = 0; j < 8; ++j) {
-    t[2 * j] = _mm512_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
-    t[2 * j + 1] = _mm512_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
-  }
-  // Now 4 x 4 squares in each quarter of a register.
-  for (int j = 0; j < 4; ++j) {
-    r[4 * j] = _mm512_unpacklo_epi64(t[4 * j], t[4 * j + 2]);
-    r[4 * j + 1] = _mm512_unpackhi_epi64(t[4 * j], t[4 * j + 2]);
-    r[4 * j + 2] = _mm512_unpacklo_epi64(t[4 * j + 1], t[4 * j + 3]);
-    r[4 * j + 3] = _mm512_unpackhi_epi64(t[4 * j + 1], t[4 * j + 3]);
-  }
-  // The quarters are transposed as a 4 x 4 matrix.
+inline void store_squares(T* to, int64_t stride, const Words* r) {
   for (int i = 0; i < 4; ++i) {
-    const __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
-    const __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    const __m512i d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
-    t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
-    t[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    t[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    const Words a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    const Words c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88), d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+    store_words(to + i * stride, _mm512_shuffle_i32x4(a, c, 0x88));
+    store_words(to + (4 + i) * stride, _mm512_shuffle_i32x4(b, d, 0x88));
+    store_words(to + (8 + i) * stride, _mm512_shuffle_i32x4(a, c, 0xdd));
+    store_words(to + (12 + i) * stride, _mm512_shuffle_i32x4(b, d, 0xdd));
   }
-  for (int64_t i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * to_stride, t[i]);
 }
 #elif MX_VECTOR == 256
 constexpr int64_t kTile = 8;
-inline __m256i row_of_words(const uint32_t* from, int64_t) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+using Words = __m256i;
+inline Words words_at(const uint32_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
+inline Words words_at(const uint16_t* from) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
-inline __m256i row_of_words(const uint16_t* from, int64_t stride) {
-  const auto wide = [](const uint16_t* p) {
-    return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  };
-  return _mm256_or_si256(wide(from), _mm256_slli_epi32(wide(from + stride), 16));
-}
+inline void store_words(void* to, Words x) { _mm256_storeu_si256(static_cast<__m256i*>(to), x); }
+inline Words beside(Words low, Words high) { return _mm256_or_si256(low, _mm256_slli_epi32(high, 16)); }
+inline Words first_words(Words a, Words b) { return _mm256_unpacklo_epi32(a, b); }
+inline Words second_words(Words a, Words b) { return _mm256_unpackhi_epi32(a, b); }
+inline Words first_pairs(Words a, Words b) { return _mm256_unpacklo_epi64(a, b); }
+inline Words second_pairs(Words a, Words b) { return _mm256_unpackhi_epi64(a, b); }
+
+// The same for two parts.
 template <class T>
-inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
-  constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
-  __m256i r[8], t[8];
-  for (int64_t j = 0; j < 8; ++j) r[j] = row_of_words(from + j * kPer * from_stride, from_stride);
-  for (int j = 0; j < 4; ++j) {
-    t[2 * j] = _mm256_unpacklo_epi32(r[2 * j], r[2 * j + 1]);
-    t[2 * j + 1] = _mm256_unpackhi_epi32(r[2 * j], r[2 * j + 1]);
-  }
-  for (int j = 0; j < 2; ++j) {
-    r[4 * j] = _mm256_unpacklo_epi64(t[4 * j], t[4 * j + 2]);
-    r[4 * j + 1] = _mm256_unpackhi_epi64(t[4 * j], t[4 * j + 2]);
-    r[4 * j + 2] = _mm256_unpacklo_epi64(t[4 * j + 1], t[4 * j + 3]);
-    r[4 * j + 3] = _mm256_unpackhi_epi64(t[4 * j + 1], t[4 * j + 3]);
-  }
-  for (int64_t i = 0; i < 4; ++i) {
-    const __m256i low = _mm256_permute2x128_si256(r[i], r[4 + i], 0x20);
-    const __m256i high = _mm256_permute2x128_si256(r[i], r[4 + i], 0x31);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * to_stride), low);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + i) * to_stride), high);
+inline void store_squares(T* to, int64_t stride, const Words* r) {
+  for (int i = 0; i < 4; ++i) {
+    store_words(to + i * stride, _mm256_permute2x128_si256(r[i], r[4 + i], 0x20));
+    store_words(to + (4 + i) * stride, _mm256_permute2x128_si256(r[i], r[4 + i], 0x31));
   }
 }
 #else
@@ -82,6 +60,32 @@ inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from
   constexpr int64_t kColumns = kTile * sizeof(uint32_t) / sizeof(T);
   for (int64_t i = 0; i < kTile; ++i)
     for (int64_t j = 0; j < kColumns; ++j) to[i * to_stride + j] = from[j * from_stride + i];
+}
+#endif
+
+#if MX_VECTOR > 128
+inline Words row_of_words(const uint32_t* from, int64_t) { return words_at(from); }
+inline Words row_of_words(const uint16_t* from, int64_t stride) {
+  return beside(words_at(from), words_at(from + stride));
+}
+
+// to[i][j] = from[j][i] for a tile: kTile i, and j for as many words; strides in elements.
+template <class T>
+inline void transpose_tile(T* to, int64_t to_stride, const T* from, int64_t from_stride) {
+  constexpr int64_t kPer = sizeof(uint32_t) / sizeof(T);
+  Words r[kTile], t[kTile];
+  for (int64_t j = 0; j < kTile; ++j) r[j] = row_of_words(from + j * kPer * from_stride, from_stride);
+  for (int64_t j = 0; j < kTile; j += 2) {
+    t[j] = first_words(r[j], r[j + 1]);
+    t[j + 1] = second_words(r[j], r[j + 1]);
+  }
+  for (int64_t j = 0; j < kTile; j += 4) {
+    r[j] = first_pairs(t[j], t[j + 2]);
+    r[j + 1] = second_pairs(t[j], t[j + 2]);
+    r[j + 2] = first_pairs(t[j + 1], t[j + 3]);
+    r[j + 3] = second_pairs(t[j + 1], t[j + 3]);
+  }
+  store_squares(to, to_stride, r);
 }
 #endif
 

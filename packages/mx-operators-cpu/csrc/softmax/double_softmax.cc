@@ -176,27 +176,6 @@ class DoubleSoftmax final : public Plan {
 
 }  // namespace
 
-MX_CLONES(double, largest, (const double* x, int64_t n), (x, n)) {
-  double most = -kInfinity;
-#pragma omp simd reduction(max : most)
-  for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
-
-MX_CLONES(double, powers, (const double* x, double top, double factor, double* y, int64_t n), (x, top, factor, y, n)) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = exp64((x[i] - top) * factor);
-    sum += y[i];
-  }
-  return sum;
-}
-
-MX_CLONES(void, scale, (double* y, double factor, int64_t n), (y, factor, n)) {
-  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
-}
-
 PlanPtr double_softmax(const Signature& s, const SoftmaxOptions& options) {
   return std::make_unique<DoubleSoftmax>(s, options, false);
 }

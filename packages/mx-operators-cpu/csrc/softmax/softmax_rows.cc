@@ -5,42 +5,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/clones.hpp"
 #include "common/math32.hpp"
+#include "common/math64.hpp"
 
 namespace mx::cpu {
 namespace {
 
-}  // namespace
+MX_INLINE float power(float x) { return exp32(x); }
+MX_INLINE double power(double x) { return exp64(x); }
 
-MX_CLONES(float, largest, (const float* x, int64_t n), (x, n)) {
-  float top = -kInf;
+template <class T>
+MX_INLINE T largest_of(const T* x, int64_t n) {
+  T top = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
   return top;
 }
 
-MX_CLONES(float, powers, (const float* x, float top, float factor, float* y, int64_t n), (x, top, factor, y, n)) {
-  float sum = 0;
+template <class T>
+MX_INLINE T powers_of(const T* x, T top, T factor, T* y, int64_t n) {
+  T sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
-    y[i] = exp32((x[i] - top) * factor);
+    y[i] = power((x[i] - top) * factor);
     sum += y[i];
   }
   return sum;
 }
+
+template <class T>
+MX_INLINE void scale_all(T* y, T factor, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
+
+}  // namespace
+
+float largest(const float* x, int64_t n) { return best_clone<largest_of<float>>(x, n); }
+double largest(const double* x, int64_t n) { return best_clone<largest_of<double>>(x, n); }
+
+float powers(const float* x, float top, float factor, float* y, int64_t n) {
+  return best_clone<powers_of<float>>(x, top, factor, y, n);
+}
+double powers(const double* x, double top, double factor, double* y, int64_t n) {
+  return best_clone<powers_of<double>>(x, top, factor, y, n);
+}
+
+void scale(float* y, float factor, int64_t n) { best_clone<scale_all<float>>(y, factor, n); }
+void scale(double* y, double factor, int64_t n) { best_clone<scale_all<double>>(y, factor, n); }
 
 MX_CLONES(float, power_sum, (const float* x, float top, float factor, int64_t n), (x, top, factor, n)) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += exp32((x[i] - top) * factor);
   return sum;
-}
-
-MX_CLONES(void, scale, (float* y, float factor, int64_t n), (y, factor, n)) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
 
 namespace {

@@ -109,7 +109,6 @@ void radix_sort(Entry* entries, Entry* spare, int64_t n) {
 // The keys of elements [first, first + n).
 template <class T, class Key>
 void make_keys(int dtype, const char* from, int64_t stride, int64_t first, int64_t n, bool ascending, Key* keys) {
-  constexpr Compute type = sizeof(T) == 8 ? (T(0.5) != T(0) ? F64 : I64) : (T(0.5) != T(0) ? F32 : I32);
   const auto item = static_cast<int64_t>(item_size(dtype));
   const char* data = from + first * stride * item;
   alignas(64) char gathered[kChunk * 8];
@@ -119,7 +118,7 @@ void make_keys(int dtype, const char* from, int64_t stride, int64_t first, int64
     data = gathered;
   }
   T values[kChunk];
-  loops().load[dtype][type](values, data, static_cast<size_t>(n));
+  loops().load[dtype][ComputeOf<T>::code](values, data, static_cast<size_t>(n));
   best_clone<write_keys<T, Key>>(keys, values, ascending, n);
   // Loaded as int64, large unsigned numbers have come out negative.
   if (dtype == MX_UINT64)
