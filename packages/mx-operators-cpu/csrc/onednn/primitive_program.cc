@@ -34,10 +34,10 @@ class PrimitiveProgram final : public Plan {
 
   // Everything one run needs to write to; owned by one thread at a time.
   struct Frame {
-    dnnl::stream stream{cpu_engine()};
-    std::vector<dnnl::memory> memories;                  // per slot
-    std::vector<void*> data;                             // per slot
-    std::vector<std::vector<dnnl_exec_arg_t>> arguments;  // per step
+    std::vector<dnnl::stream> streams;  // per member of a step
+    std::vector<dnnl::memory> memories;  // per slot
+    std::vector<void*> data;             // per slot
+    std::vector<std::vector<std::vector<dnnl_exec_arg_t>>> arguments;  // per step and member
   };
 
   Frame make_frame() const {
@@ -45,10 +45,14 @@ class PrimitiveProgram final : public Plan {
     for (const SlotInfo& slot : slots_) frame.memories.push_back({slot.desc, cpu_engine(), DNNL_MEMORY_NONE});
     frame.data.resize(slots_.size());
     for (const Step& step : steps_) {
-      std::vector<dnnl_exec_arg_t> arguments;
-      for (const auto& [name, slot] : step.arguments)
-        arguments.push_back({name, frame.memories[static_cast<size_t>(slot)].get()});
-      frame.arguments.push_back(std::move(arguments));
+      auto& made = frame.arguments.emplace_back();
+      for (const auto& member : step.members) {
+        std::vector<dnnl_exec_arg_t> arguments;
+        for (const auto& [name, slot] : member.arguments)
+          arguments.push_back({name, frame.memories[static_cast<size_t>(slot)].get()});
+        made.push_back(std::move(arguments));
+      }
+      while (frame.streams.size() < step.members.size()) frame.streams.emplace_back(cpu_engine());
     }
     return frame;
   }
@@ -92,11 +96,16 @@ class PrimitiveProgram final : public Plan {
       if ((step.mask & wanted) == 0) continue;
       if (step.host) {
         step.host(frame->data.data(), call);
-      } else {
-        demand(dnnl_primitive_execute(step.primitive.get(), frame->stream.get(),
-                                     static_cast<int>(frame->arguments[i].size()), frame->arguments[i].data()),
-              "a primitive failed");
+        continue;
       }
+      parallel_shares(static_cast<int64_t>(step.members.size()), [&](int64_t begin, int64_t end) {
+        for (auto k = static_cast<size_t>(begin); k < static_cast<size_t>(end); ++k) {
+          const auto& arguments = frame->arguments[i][k];
+          demand(dnnl_primitive_execute(step.members[k].primitive.get(), frame->streams[k].get(),
+                                        static_cast<int>(arguments.size()), arguments.data()),
+                 "a primitive failed");
+        }
+      });
     }
   }
 
@@ -146,14 +155,29 @@ Slot ProgramBuilder::scratch(const MemoryDesc& desc) {
   return static_cast<Slot>(slots_.size()) - 1;
 }
 
-void ProgramBuilder::append(dnnl::primitive primitive, Arguments arguments, OutputMask mask) {
+Slot ProgramBuilder::part(Slot whole, const MemoryDesc& desc, size_t first) {
+  const SlotInfo info = slots_[static_cast<size_t>(whole)];
+  if (info.whole >= 0 || first + reach(desc) > info.desc.get_size()) throw Unsupported{};
+  slots_.push_back({info.kind, info.index, desc, info.kind == Kind::scratch ? first : info.offset + first, whole});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+// Memory lives as long as parts of it do.
+std::vector<Slot> ProgramBuilder::with_wholes(std::vector<Slot> slots) const {
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (const Slot whole = slots_[static_cast<size_t>(slots[i])].whole; whole >= 0) slots.push_back(whole);
+  return slots;
+}
+
+void ProgramBuilder::append(std::vector<Member> members, OutputMask mask) {
   std::vector<Slot> touched;
-  for (const auto& argument : arguments) touched.push_back(argument.second);
-  steps_.push_back({std::move(primitive), std::move(arguments), nullptr, std::move(touched), mask});
+  for (const Member& member : members)
+    for (const auto& argument : member.arguments) touched.push_back(argument.second);
+  steps_.push_back({std::move(members), nullptr, with_wholes(std::move(touched)), mask});
 }
 
 void ProgramBuilder::host(HostStep body, std::vector<Slot> slots, OutputMask mask) {
-  steps_.push_back({dnnl::primitive(), {}, std::move(body), std::move(slots), mask});
+  steps_.push_back({{}, std::move(body), with_wholes(std::move(slots)), mask});
 }
 
 Slot ProgramBuilder::as(Slot from, const MemoryDesc& want, OutputMask mask) {
@@ -196,7 +220,7 @@ size_t ProgramBuilder::place_scratch() {
   }
   std::vector<size_t> order;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].kind == Kind::scratch) order.push_back(i);
+    if (slots_[i].kind == Kind::scratch && slots_[i].whole < 0) order.push_back(i);
   }
   auto bytes = [&](size_t i) { return aligned(slots_[i].desc.get_size()); };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
@@ -217,6 +241,8 @@ size_t ProgramBuilder::place_scratch() {
     total = std::max(total, offset + bytes(i));
     placed.push_back(i);
   }
+  for (SlotInfo& slot : slots_)
+    if (slot.kind == Kind::scratch && slot.whole >= 0) slot.offset += slots_[static_cast<size_t>(slot.whole)].offset;
   return total;
 }
 

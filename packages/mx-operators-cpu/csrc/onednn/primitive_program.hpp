@@ -37,15 +37,31 @@ class ProgramBuilder {
   Slot output(int index, const MemoryDesc& desc, size_t offset = 0);
   Slot scratch(const MemoryDesc& desc);
 
-  // Appends a primitive; its user-mode scratchpad is added to the arguments.
+  // A primitive with its arguments.
+  struct Member {
+    dnnl::primitive primitive;
+    Arguments arguments;
+  };
+  // Adds the user-mode scratchpad to the arguments.
   template <class PrimitiveDesc>
-  void step(const PrimitiveDesc& desc, Arguments arguments, OutputMask mask) {
+  Member member(const PrimitiveDesc& desc, Arguments arguments) {
     const MemoryDesc pad = desc.scratchpad_desc();
     if (pad.get_size() > 0) arguments.emplace_back(DNNL_ARG_SCRATCHPAD, scratch(pad));
-    append(dnnl::primitive(desc.get()), std::move(arguments), mask);
+    return {dnnl::primitive(desc.get()), std::move(arguments)};
   }
+  // Appends a primitive.
+  template <class PrimitiveDesc>
+  void step(const PrimitiveDesc& desc, Arguments arguments, OutputMask mask) {
+    append({member(desc, std::move(arguments))}, mask);
+  }
+  // Appends primitives that write different memory and were made for one thread (TeamScope): the team runs them side
+  // by side.
+  void side_by_side(std::vector<Member> members, OutputMask mask) { append(std::move(members), mask); }
   // Appends native code that touches the given slots.
   void host(HostStep body, std::vector<Slot> slots, OutputMask mask);
+
+  // A part of a slot as a slot: `first` bytes behind its beginning.
+  Slot part(Slot whole, const MemoryDesc& desc, size_t first);
 
   // `from`, which no step may write, in the layout `want`: itself, or scratch behind a reorder.
   Slot as(Slot from, const MemoryDesc& want, OutputMask mask);
@@ -65,11 +81,11 @@ class ProgramBuilder {
     Kind kind;
     int index;          // of the argument
     MemoryDesc desc;
-    size_t offset = 0;  // in the argument or the scratch, bytes
+    size_t offset = 0;  // in the argument or the scratch, or behind the beginning of `whole`, bytes
+    Slot whole = -1;    // of which it is a part
   };
   struct Step {
-    dnnl::primitive primitive;  // empty: `host` runs
-    Arguments arguments;
+    std::vector<Member> members;  // empty: `host` runs
     HostStep host;
     std::vector<Slot> touched;
     OutputMask mask;
@@ -78,7 +94,8 @@ class ProgramBuilder {
     Slot from, to;
     size_t step;
   };
-  void append(dnnl::primitive primitive, Arguments arguments, OutputMask mask);
+  void append(std::vector<Member> members, OutputMask mask);
+  std::vector<Slot> with_wholes(std::vector<Slot> slots) const;
   size_t place_scratch();
 
   Signature signature_;
