@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,16 @@ from mx_core.context import cpu
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import Operator, ReferenceContext, gradient_of
 from mx_core.plugins.specs import resolve
+from mx_operators_cpu import upcast
+from mx_operators_cpu.library import native
 from mx_operators_cpu.register import ONEDNN_KERNELS, qualified
 
 NULL, WRITE, INPLACE, ADD = range(4)
+
+#: whether oneDNN has more than its reference for bfloat16 here
+BFLOAT16_KERNELS = native.instruction_set() == "avx512" and os.environ.get(
+    "ONEDNN_MAX_CPU_ISA", "ALL"
+).upper() in ("ALL", "DEFAULT", *(f"AVX512_CORE{more}" for more in ("", "_VNNI", "_BF16", "_FP16", "_AMX")))
 
 
 def _buffers(arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -51,12 +59,17 @@ def prepare(
     outputs: Sequence[np.ndarray],
     is_train: bool = True,
 ) -> object | None:
-    """The oneDNN plan of an operator for arrays of these signatures; None when it declines."""
+    """The oneDNN plan of an operator for arrays of these signatures; None when it declines.
+
+    On a processor without instructions for bfloat16, what declines that type is computed between casts, as the
+    framework chooses it.
+    """
     _, make, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == op.name)
     call = KernelCall(op, p, _specs(inputs), _specs(outputs), cpu(0), is_train)
-    if not resolve(qualified(supports))(call):
-        return None
-    return resolve(qualified(make))(call)
+    plan = resolve(qualified(make))(call) if resolve(qualified(supports))(call) else None
+    if plan is None and not BFLOAT16_KERNELS and any(a.dtype.name == "bfloat16" for a in inputs):
+        return upcast.make(call) if upcast.supported(call) else None
+    return plan
 
 
 def compare(
