@@ -107,11 +107,6 @@ def use_nested() -> None:
         pass
 
 
-def testfirst_use_nest() -> None:
-    use_nested()
-    assert forks.first_use._inside == {}
-
-
 def test_who_waits_for_a_thread_that_waits_for_him_is_told() -> None:
     lock = forks.FirstUseLock()
     caught = []
@@ -205,36 +200,46 @@ def test_sub_interpreters_are_refused(module) -> None:
     assert "mx cannot be imported in a sub-interpreter" in done.stdout, done.stderr
 
 
-class Interrupted(threading.Condition):
-    """Ctrl-C comes when it is taken or given back, once."""
+INTERRUPTED = """
+import random, signal, threading, sys
+from mx_core import forks
 
-    def __init__(self, at: str) -> None:
-        super().__init__()
-        self.at: str | None = at
+lock = {make}
 
-    def _interrupt(self, place: str) -> None:
-        if self.at == place:
-            self.at = None
-            raise KeyboardInterrupt
+def interrupt(*_):
+    raise KeyboardInterrupt
 
-    def __enter__(self):
-        self._interrupt("taken")
-        return super().__enter__()
+def taken_by_another_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(take()))
+    thread.start()
+    thread.join()
+    return found[0]
 
-    def __exit__(self, *error) -> None:
-        super().__exit__(*error)
-        self._interrupt("given back")
+draw = random.Random(0)
+signal.signal(signal.SIGALRM, interrupt)
+for _ in range(300):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 3e-4))
+        while True:
+            with lock, lock:
+                pass
+    except KeyboardInterrupt:
+        pass
+signal.setitimer(signal.ITIMER_REAL, 0)
+take = {take}
+sys.exit(not taken_by_another_thread())
+"""
 
 
-@pytest.mark.parametrize("at", ["taken", "given back"])
-@pytest.mark.parametrize("leaving", [False, True])
-def test_ctrl_c_around_a_first_use_leaves_nobody_inside(at, leaving) -> None:
-    use = forks._FirstUse()
-    with pytest.raises(KeyboardInterrupt):
-        if not leaving:
-            use._changed = Interrupted(at)
-        with use:
-            use._changed = Interrupted(at)
-    assert use._inside == {}
-    with use:
-        assert len(use._inside) == 1
+@pytest.mark.parametrize(
+    ("make", "take"),
+    [
+        ("forks.ForkSafeLock()", "lambda: lock.acquire(timeout=1)"),
+        ("forks.FirstUseLock()", "lambda: lock.acquire(timeout=1)"),
+        ("forks._FirstUse()", "lock._take_others"),
+    ],
+)
+def test_ctrl_c_never_leaves_a_lock_taken(make, take) -> None:
+    program = INTERRUPTED.replace("{make}", make).replace("{take}", take)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

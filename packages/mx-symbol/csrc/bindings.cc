@@ -144,6 +144,7 @@ PYBIND11_MODULE(_core, module) {
   bind_schedule(module);
   bind_assembly(module);
   bind_memory(module);
+  bind_collector(module);
 }
 
 }  // namespace mx::symbol

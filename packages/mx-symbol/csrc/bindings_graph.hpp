@@ -8,11 +8,13 @@ namespace mx::symbol {
 
 namespace py = pybind11;
 
-// Adds graphs in numbers, what is inferred of them, walks over graphs, fusion, and schedules to the module.
+// Adds graphs in numbers, what is inferred of them, walks over graphs, fusion, schedules, and pauses of the collector to
+// the module.
 void bind_inference(py::module_& module);
 void bind_gradient(py::module_& module);
 void bind_graph(py::module_& module);
 void bind_fusion(py::module_& module);
 void bind_schedule(py::module_& module);
+void bind_collector(py::module_& module);
 
 }  // namespace mx::symbol

@@ -5,16 +5,21 @@ A child has only the thread that forked. A lock, or an import, that belonged to 
 stay taken there for ever. So a fork waits until no other thread loads, imports or makes what
 all threads use from then on (`first_use`), and the locks of objects are new in the child
 (`ForkSafeLock`).
+
+Ctrl-C raises between any two steps of Python code. So `with` gets the methods of `threading.RLock`, which are native:
+between taking a lock and being in the block, and between leaving the block and giving the lock back, no Python runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
-from types import FrameType, TracebackType
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from mx_core.errors import PluginError
@@ -42,13 +47,13 @@ class ForkSafeLock:
         """Gives it back."""
         self._lock.release()
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+    @property
+    def __enter__(self) -> Callable[[], object]:
+        return self._lock.__enter__
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+    @property
+    def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302  # a property: gives what takes them
+        return self._lock.__exit__
 
     def _after_fork_in_child(self) -> None:
         if self._lock.acquire(blocking=False):  # free, or this thread's own
@@ -64,7 +69,7 @@ class FirstUseLock(ForkSafeLock):
     it. Neither would ever continue, so a thread that waits for the lock checks what its holder waits for.
     """
 
-    __slots__ = ("_began", "_depth", "_holder")
+    __slots__ = ("_began", "_holder")
 
     #: seconds between two looks at the holder
     LOOK = 0.2
@@ -73,11 +78,24 @@ class FirstUseLock(ForkSafeLock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._holder: int | None = None
-        self._depth = 0
+        self._holder: int | None = None  # or who was it last
         self._began: frozenset[int | None] = frozenset()
 
-    def __enter__(self) -> None:
+    @property
+    def __enter__(self) -> Callable[[], object]:
+        return self._lock.__enter__ if self.held() else self._enter_patiently
+
+    def _enter_patiently(self) -> None:
+        try:
+            self._wait()
+            self._holder = threading.get_ident()
+            self._began = frozenset(thread.ident for thread in threading.enumerate())
+        except BaseException:
+            if self.held():  # Ctrl-C, after the lock was taken
+                self.release()
+            raise
+
+    def _wait(self) -> None:
         still, seen = 0, None
         while not self.acquire(timeout=self.LOOK):
             frame = sys._current_frames().get(self._holder or 0)
@@ -89,22 +107,10 @@ class FirstUseLock(ForkSafeLock):
                     f"this thread uses mx for the first time while another one loads it and waits for this "
                     f"thread, at {_place(frame)}: neither could continue; start such threads after the import"
                 )
-        self._depth += 1
-        if self._depth == 1:
-            self._holder = threading.get_ident()
-            self._began = frozenset(thread.ident for thread in threading.enumerate())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._holder = None
-        self.release()
 
     def held(self) -> bool:
         """Whether the calling thread holds it."""
-        return self._holder == threading.get_ident()
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # as threading.Condition asks
 
     def _waits_for_me(self, frame: FrameType, still: int) -> bool:
         me = threading.current_thread()
@@ -115,11 +121,6 @@ class FirstUseLock(ForkSafeLock):
             at = at.f_back
         # It waits for something else, such as a queue or a future, and this thread began meanwhile.
         return still >= self.PATIENCE and _is_waiting(frame) and me.ident not in self._began
-
-    def _after_fork_in_child(self) -> None:
-        super()._after_fork_in_child()
-        if self._holder != threading.get_ident():
-            self._holder, self._depth = None, 0
 
 
 def _is_waiting(frame: FrameType) -> bool:
@@ -137,63 +138,68 @@ def _place(frame: FrameType) -> str:
 class _FirstUse:
     """A block in which the calling thread loads, imports or makes what all threads use from then on.
 
-    A fork by another thread waits for its end, so nothing inside may wait for the engine. Threads: any, it
-    excludes no thread.
+    A fork by another thread waits for its end, so nothing inside may wait for the engine. Each thread has a lock of
+    its own, which a fork takes from all others. Threads: any, it excludes no thread.
     """
 
-    #: seconds between two looks at imports, which do not tell when they end
+    #: seconds between two looks at who is inside
     LOOK = 0.005
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside: dict[int, int] = {}
+        self._own = threading.local()
+        self._all: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+        self._adding = ForkSafeLock()
 
-    def __enter__(self) -> None:
-        self._count(1)
+    @property
+    def __enter__(self) -> Callable[[], object]:
+        return self._lock().__enter__
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._count(-1)
+    @property
+    def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302  # a property: gives what takes them
+        return self._lock().__exit__
 
-    def _count(self, step: int) -> None:
-        me = threading.get_ident()
-        before = self._inside.get(me, 0)  # which this thread alone changes
-        try:
-            self._record(me, before + step)
-        except BaseException:
-            # Ctrl-C came here. A block that was not entered is not left, and one that is left stays so.
-            self._record(me, min(before, before + step))
-            raise
-
-    def _record(self, me: int, depth: int) -> None:
-        with self._changed:
-            if depth > 0:
-                self._inside[me] = depth
-            else:
-                self._inside.pop(me, None)
-                self._changed.notify_all()
+    def _lock(self) -> ForkSafeLock:
+        """The calling thread's lock."""
+        lock: ForkSafeLock | None = getattr(self._own, "lock", None)
+        if lock is None:
+            lock = ForkSafeLock()
+            with self._adding:
+                self._all.add(lock)
+            self._own.lock = lock
+        return lock
 
     def before_fork(self) -> None:
         """Waits until no other thread is inside, and keeps others out until the fork is over."""
         me = threading.get_ident()
         limit = _seconds("MX_FORK_TIMEOUT", 30.0)
         end = time.monotonic() + limit
-        self._changed.acquire()
-        while not self._inside.keys() <= {me} or _imports_elsewhere(me):
+        while not self._take_others() or _imports_elsewhere(me):
             if time.monotonic() >= end:
                 text = f"another thread's first use had not finished {limit:g} s after the fork began"
                 print(f"mx: {text}; the child may wait for it for ever", file=sys.stderr)
                 return
-            self._changed.wait(self.LOOK)
+            self._give_back()
+            time.sleep(self.LOOK)
+
+    def _take_others(self) -> bool:
+        """Takes the locks of the other threads; False when one of them is inside."""
+        own = self._lock()
+        self._adding.acquire()
+        return all(lock is own or lock.acquire(timeout=0) for lock in self._all)
+
+    def _give_back(self) -> None:
+        own = self._lock()
+        for lock in (*self._all, self._adding):
+            if lock is not own:
+                with contextlib.suppress(RuntimeError):  # not taken
+                    lock.release()
 
     def after_fork_in_parent(self) -> None:
-        self._changed.release()
+        self._give_back()
 
     def after_fork_in_child(self) -> None:
-        me = threading.get_ident()
-        self._changed = threading.Condition()
-        self._inside = {me: self._inside[me]} if me in self._inside else {}
+        self._give_back()
+        self._all = weakref.WeakSet((self._lock(),))
 
 
 def _imports_elsewhere(me: int) -> bool:
