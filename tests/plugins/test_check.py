@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from mx_core import operators
+from mx_core.testing.graph_pass import cases_of_passes
 from testkit import fresh
+
+#: plug-ins of the project, those first that take longer than seconds
+OURS = ("engine", "io", "ndarray", "operators", "operators_cpu", "storage", "operators_cuda", "symbol")
 
 
 def check(name: str) -> list[str]:
@@ -40,3 +45,29 @@ def test_optimizers_and_metrics_are_made_and_run() -> None:
 def test_stores_run_their_contract() -> None:
     lines = check("kvstore")
     assert "ok      kvstores 'local': pushpull gives the sum" in lines
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in OURS[:6]), *OURS[6:]]
+)
+def test_every_plugin_of_the_project_passes(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("_fused_Convolution", {"weight", "residual"}),
+        ("_fused_FullyConnected", {"weight", "bias"}),
+        ("_fused_attention", {"query", "key", "value"}),
+        ("_onednn_pack_weight", {"weight"}),
+        ("_onednn_RNN", {"parameters", "state_cell"}),
+        ("_onednn_pack_RNN", {"weight"}),
+        ("_fused", {"x0"}),
+    ],
+)
+def test_sample_graphs_have_the_operators_that_passes_make(name: str, given: set[str]) -> None:
+    assert operators.find(name) is None
+    found = [set(case.op.inputs(case.params)) for case in cases_of_passes(name)]
+    assert any(given <= inputs for inputs in found), found

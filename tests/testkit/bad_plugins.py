@@ -294,6 +294,12 @@ BAD: dict[str, Bad] = {
         "FAILED  kernels 'acme_own/cpu/acme'"),
     "wrong_kernel": Bad(kernel('"acme_own", "cpu", "acme", lambda call: (lambda ctx, inputs: [inputs[0] * 3])'), "",
                         "FAILED  kernels 'acme_own/cpu/acme'"),
+    "wrong_kernel_of_a_fused_layer": Bad(
+        hook("kernels", '"_fused_FullyConnected", "cpu", "acme", lambda call: make(call.outputs[0].shape), 1', """
+        def make(shape):
+            import numpy as np
+            return lambda ctx, inputs: [np.zeros(shape, inputs[0].dtype)]
+        """), "", "_fused_FullyConnected, which graph passes make, equals the reference"),
     "endless_inference": Bad(operators("Endless", body="""
         class Endless(Operator):
             name = "acme_endless"

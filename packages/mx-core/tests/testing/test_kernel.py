@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mx_core import operators
-from mx_core.operator import SimpleOp
+from mx_core.operator import Operator, SimpleOp
 from mx_core.testing import check_kernel
 from mx_core.testing.tables import Error, Head
 
@@ -167,3 +167,37 @@ def test_a_kernel_that_accepts_nothing_is_an_error_unless_allowed():
     with pytest.raises(AssertionError, match="no kernel none accepts any of"):
         check_kernel("check_twice", variant="none")
     assert check_kernel("check_twice", variant="none", may_decline=True) == []
+
+
+class Mixed(Operator):
+    """The sum of data and of a state that is always float32."""
+
+    name = "check_mixed"
+    arguments = ("data", "state")
+    differentiable = False
+    custom_gradient = True
+
+    def infer_type(self, p, t):
+        t.unify(["data", "output"])
+        t.assign("state", "float32")
+
+    def reference(self, p, inputs, ctx):
+        return [(inputs[0] + inputs[1] / 3).astype(inputs[0].dtype)]
+
+
+def test_what_reads_float32_is_as_exact_as_float32(site):
+    source = """
+    import numpy as np
+
+    def compute(factor):
+        return lambda call: lambda ctx, x: [x[0] + (x[1] / np.float32(3) * np.float32(factor)).astype(x[0].dtype)]
+
+    def mx_register_kernels(registry):
+        registry.add("check_mixed", "cpu", "single", compute(1))
+        registry.add("check_mixed", "cpu", "inexact", compute(1.01))
+    """
+    site.add("mixed", source)
+    with operators.temporary(Mixed):
+        assert check_kernel("check_mixed", inputs=[(4, 5), None], variant="single", dtype=["float64"])
+        with pytest.raises(AssertionError, match="inexact"):
+            check_kernel("check_mixed", inputs=[(4, 5), None], variant="inexact", dtype=["float64"])

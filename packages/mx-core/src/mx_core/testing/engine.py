@@ -200,9 +200,30 @@ class EngineContract:
     @within(TIMEOUT)
     def test_an_operation_may_push_another(self) -> None:
         with self._engine() as engine:
-            a, b, ran = engine.new_variable(), engine.new_variable(), []
-            engine.push(lambda: engine.push(lambda: ran.append(1), writes=(b,)), writes=(a,))
+            a, b = engine.new_variable(), engine.new_variable()
+            ran: list[str] = []
+
+            def push() -> None:
+                own = engine.new_variable()
+                engine.push(lambda: ran.append("own"), writes=(own,))
+                engine.push(lambda: ran.append("declared"), writes=(b,))
+
+            engine.push(push, writes=(a, b))
             engine.wait_for_variable(a)
+            engine.wait_for_variable(b)
+            engine.wait_for_all()
+            check_equal("operations that ran", sorted(ran), ["declared", "own"])
+
+    @within(TIMEOUT)
+    def test_an_operation_pushes_what_it_did_not_declare_or_is_told(self) -> None:
+        with self._engine() as engine:
+            a, b, ran = engine.new_variable(), engine.new_variable(), []
+            try:
+                engine.push(lambda: engine.push(lambda: ran.append(1), writes=(b,)), writes=(a,))
+                engine.wait_for_variable(a)
+            except MXNetError as error:  # of an engine that checks what operations declare
+                assert "declare" in str(error), f"expected that the write is run or not declared, got {error}"
+                return
             engine.wait_for_variable(b)
             check_equal("operations that ran", ran, [1])
 

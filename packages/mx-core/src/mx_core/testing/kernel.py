@@ -115,7 +115,7 @@ def check_variant(
     if made is None:
         return []
     expected = _expected(case)
-    rtol, atol = tolerance.get(dtype, (0.0, 0.0))
+    rtol, atol = _tolerance(case, dtype, tolerance)
     where = f"{case.describe()}: {spec.variant}"
 
     def compare(found: Sequence[Array], wanted: Sequence[Array], request: str) -> Checked:
@@ -130,6 +130,13 @@ def check_variant(
         results = made(case.context(), [x.copy() for x in case.inputs])
         return [compare([np.asarray(x) for x in results], expected, "function")]
     return _check_plan(made, case, expected, compare)
+
+
+def _tolerance(case: Case, dtype: str, known: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """That of the type, or of the least exact type that the operator reads: it cannot compute more exactly."""
+    names = [dtype, *(dtypes.name(spec.dtype) for spec in case.specs)]
+    found = [known[name] for name in names if name in known]
+    return max(found, default=(0.0, 0.0))
 
 
 def _check_plan(

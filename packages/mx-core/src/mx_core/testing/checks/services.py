@@ -16,6 +16,16 @@ from mx_core.plugins.registries import Entry
 from mx_core.testing.checks.result import Result, attempt, name_of, optional, run_contract, run_made
 
 
+def is_present(device: str) -> bool:
+    """Whether there is memory of a device type."""
+    if device.startswith("cpu"):
+        return True
+    try:
+        return services.device_count(device) > 0
+    except MXNetError:
+        return False
+
+
 def check_engine(entry: Entry) -> Iterator[Result]:
     """The contract of engines."""
     from mx_core.testing.engine import EngineContract
@@ -29,6 +39,11 @@ def check_engine(entry: Entry) -> Iterator[Result]:
 
 def check_storage(entry: Entry) -> Iterator[Result]:
     """The contract of storage managers."""
+    if not is_present(entry.value.device):
+        yield Result(
+            name_of(entry), "contract of storage managers", None, f"there is no {entry.value.device} here"
+        )
+        return
     from mx_core.testing.storage import StorageContract
 
     class Contract(StorageContract):
