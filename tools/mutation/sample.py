@@ -84,6 +84,7 @@ def mutants(files: Sequence[Path], seed: str) -> Iterator[Mutant]:
     weights = [len(source.splitlines()) for source in sources.values()]
     known: dict[Path, dict[tuple[int, int], list[tuple[str, int]]]] = {}
     drawn: set[str] = set()
+    tried: set[tuple[Path, str, int]] = set()
     misses = 0
     while misses < _ATTEMPTS:
         file = rng.choices(list(files), weights)[0]
@@ -94,6 +95,9 @@ def mutants(files: Sequence[Path], seed: str) -> Iterator[Mutant]:
             continue
         place = rng.choice(sorted(known[file]))
         name, occurrence = rng.choice(known[file][place])
+        if (file, name, occurrence) in tried:
+            continue
+        tried.add((file, name, occurrence))
         mutant = _make(file, sources[file], place[0], name, occurrence)
         if mutant is not None and mutant.key not in drawn:
             drawn.add(mutant.key)
