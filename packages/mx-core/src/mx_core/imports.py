@@ -43,14 +43,14 @@ def lazy(
     submodules : names
         Modules in the package `module`.
 
-    Example
-    -------
-    ```
-    if TYPE_CHECKING:
-        from acme.engines import Engine as Engine
+    Examples
+    --------
+    In the module `acme`::
 
-    __getattr__, __dir__, __all__ = lazy(__name__, {"acme.engines": ["Engine"]}, ["tools"])
-    ```
+        if TYPE_CHECKING:
+            from acme.engines import Engine as Engine
+
+        __getattr__, __dir__, __all__ = lazy(__name__, {"acme.engines": ["Engine"]}, ["tools"])
     """
     home_of = {name: home for home, names in homes.items() for name in names}
     public = sorted({*home_of, *submodules})

@@ -86,8 +86,8 @@ def required(doc: str, **bounds: Any) -> Any:
 class Params:
     """Base of every parameter class: its annotated `opt(...)` and `required(...)` members are the parameters.
 
-    Members that look like parameters and are none are refused; `ClassVar`s, names that begin with an underscore, and
-    classes with a constructor of their own are left alone.
+    Members that look like parameters and are none are refused. Members annotated `ClassVar`, names that begin with
+    an underscore, and classes with a constructor of their own are left alone.
 
     Instances are immutable. Inherited parameters come first; a class made with `leading=True` puts its own
     before them. The order is that of positional arguments and of `scalars`.
