@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ version = release = mx.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "generate"]
 default_role = "code"
+viewcode_line_numbers = True
 smartquotes = False  # what looks like Python is Python
 # docstrings state types by their short names; where several things have one name, there is no link
 suppress_warnings = ["ref.python"]
@@ -59,8 +62,18 @@ def _protect(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: 
         lines.insert(0, "")
 
 
+def _own_module(_app: Any, module: str | None, name: str) -> str | None:
+    """Keeps `viewcode` from copying modules of other projects: it then looks for a name where it is documented."""
+    try:
+        home = getattr(attrgetter(name)(import_module(module or "")), "__module__", None)
+    except (AttributeError, ImportError, ValueError):
+        return None
+    return None if home is None or home.startswith("mx") else module
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Writes the generated pages before Sphinx looks for pages."""
     app.connect("builder-inited", lambda _: generate(HERE))
     app.connect("autodoc-process-docstring", _protect, priority=100)
+    app.connect("viewcode-follow-imported", _own_module)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
