@@ -36,31 +36,68 @@ struct Taps {
   int64_t plane_step, row_step, column_step;
 };
 
-// n neighbours, each folded with those at the same place of all taps.
+// folded[i], or the start, folded with x[0][i] to x[Count - 1][i].
+template <class Op, int Count>
+MX_INLINE void fold_lines(const double* const* x, bool first, double* __restrict folded, int64_t n) {
+  const auto fold = [=](const auto& start) MX_INLINE_LAMBDA {
+    const double* lines[Count];
+    for (int k = 0; k < Count; ++k) lines[k] = x[k];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      double value = start(i);
+      for (int k = 0; k < Count; ++k) value = Op::of(value, lines[k][i]);
+      folded[i] = value;
+    }
+  };
+  if (first) fold([](int64_t) MX_INLINE_LAMBDA { return Op::start; });
+  else fold([=](int64_t i) MX_INLINE_LAMBDA { return folded[i]; });
+}
+
+// n neighbours, each folded with those at the same place of all taps: some taps at a time, between which they stay in
+// registers.
 template <class Op>
 MX_INLINE void fold_taps(const double* __restrict from, const Taps& taps, double* __restrict folded, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) folded[i] = Op::start;
+  constexpr int kAtOnce = 3;
+  const double* held[kAtOnce];
+  int count = 0;
+  bool first = true;
   for (int64_t p = 0; p < taps.planes; ++p)
     for (int64_t r = 0; r < taps.rows; ++r)
       for (int64_t c = 0; c < taps.columns; ++c) {
-        const double* x = from + p * taps.plane_step + r * taps.row_step + c * taps.column_step;
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) folded[i] = Op::of(folded[i], x[i]);
+        held[count++] = from + p * taps.plane_step + r * taps.row_step + c * taps.column_step;
+        if (count < kAtOnce) continue;
+        fold_lines<Op, kAtOnce>(held, first, folded, n);
+        count = 0, first = false;
       }
+  if (count == 2) fold_lines<Op, 2>(held, first, folded, n);
+  else if (count == 1) fold_lines<Op, 1>(held, first, folded, n);
+  else if (first) std::fill_n(folded, n, Op::start);
 }
 
 // result[i] = the fold of `kernel` elements from x[i * stride] on.
 template <class Op>
 MX_INLINE void fold_neighbours(const double* __restrict x, int64_t kernel, int64_t stride, double* __restrict result,
                                int64_t n) {
-  const auto fold = [=](int64_t step) MX_INLINE_LAMBDA {
+  const auto fold = [=](auto step, auto taps) MX_INLINE_LAMBDA {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      double value = Op::start;
+      for (int64_t k = 0; k < taps; ++k) value = Op::of(value, x[i * step + k]);
+      result[i] = value;
+    }
+  };
+  const auto of_stride = [=](auto step) MX_INLINE_LAMBDA {
+    if (kernel == 2) return fold(step, std::integral_constant<int64_t, 2>{});
+    if (kernel == 3) return fold(step, std::integral_constant<int64_t, 3>{});
     for (int64_t i = 0; i < n; ++i) result[i] = Op::start;
     for (int64_t k = 0; k < kernel; ++k) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) result[i] = Op::of(result[i], x[i * step + k]);
     }
   };
-  stride == 1 ? fold(1) : stride == 2 ? fold(2) : fold(stride);
+  if (stride == 1) return of_stride(std::integral_constant<int64_t, 1>{});
+  if (stride == 2) return of_stride(std::integral_constant<int64_t, 2>{});
+  of_stride(stride);
 }
 
 MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, best)) {

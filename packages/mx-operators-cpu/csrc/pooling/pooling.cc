@@ -14,7 +14,9 @@ Cost pool_cost(const Signature& s, const PoolOptions& o) {
   double window = 1;
   for (int64_t k : o.window.kernel) window *= static_cast<double>(k);
   const double points = static_cast<double>(std::min(out.size(), s.inputs[0].size()));
-  return {points * window, static_cast<double>(s.inputs[0].bytes() + out.bytes())};
+  // Float64 costs little more than float32 as long as a team of threads is in question.
+  const size_t item = std::min(item_size(out.dtype), sizeof(float));
+  return {points * window, static_cast<double>(s.inputs[0].size() + out.size()) * static_cast<double>(item)};
 }
 
 // oneDNN divides an average by the whole window or by the part inside the data; windows that hang
