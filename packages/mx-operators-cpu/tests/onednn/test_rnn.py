@@ -81,11 +81,13 @@ def test_dropout_is_not_applied_outside_training(rng: np.random.Generator, dtype
 
 
 @pytest.mark.parametrize(
-    ("dtype", "scale", "tolerance"), [("float32", 1e4, {}), ("float64", 1e6, TOLERANCES["float64"])]
+    ("dtype", "scale", "tolerance"),
+    [("float32", 1e4, {"atol": 1e-4}), ("float64", 1e6, TOLERANCES["float64"])],
 )
 def test_large_inputs_saturate(
     rng: np.random.Generator, dtype: str, scale: float, tolerance: dict[str, float]
 ) -> None:
+    """Sums of 10,000 have roundings of 0.001, in an order that depends on the instruction set."""
     attrs = {"mode": "lstm", "state_size": 20, "num_layers": 1}
     inputs = _inputs(rng, attrs, (5, 2, 3), dtype)
     inputs[0] *= scale
