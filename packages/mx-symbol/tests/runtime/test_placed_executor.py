@@ -35,6 +35,10 @@ def filled(executor, seed=0):
     return executor
 
 
+def predicted(executor, *_):
+    return [output.asnumpy() for output in executor.forward()]
+
+
 def trained(executor, *grads):
     executor.forward(is_train=True)
     executor.backward(list(grads) or None)
@@ -144,6 +148,67 @@ def test_any_placement_computes_the_same(data):
     outs = [trained(e, nd.ones((2, 3)), nd.ones(e.outputs[1].shape)) for e in executors]
     for expected, got in zip(*outs, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def constant_there_and_back():
+    with AttrScope(ctx_group="one"):
+        x, state = sym.Variable("x"), sym.zeros((2, 3))
+    with AttrScope(ctx_group="two"):
+        y, state = sym.cos(x * state), sym.tanh(state + 1)
+    with AttrScope(ctx_group="one"):
+        return x * y * sym.sin(state)
+
+
+def equal_values_there_and_back():
+    with AttrScope(ctx_group="one"):
+        x = sym.Variable("x")
+        u, v = sym.sin(x), sym.sin(x)
+    with AttrScope(ctx_group="two"):
+        h = sym.sigmoid(u) + sym.cos(v)
+    with AttrScope(ctx_group="one"):
+        return sym.Group([sym.exp(h), u, v])
+
+
+def equal_gradients_there_and_back():
+    with AttrScope(ctx_group="one"):
+        x = sym.tanh(sym.Variable("x"))
+    with AttrScope(ctx_group="two"):
+        u, v = sym.cos(x), sym.sin(x)
+    with AttrScope(ctx_group="one"):
+        return u * 2 + v * 2
+
+
+def weight_there_and_back():
+    with AttrScope(ctx_group="one"):
+        x = sym.reshape(sym.tanh(sym.Variable("x")), shape=(1, 1, 2, 3))
+    with AttrScope(ctx_group="two"):
+        weight = sym.broadcast_mul(sym.Variable("w", shape=(4, 1, 1, 1)), sym.sum(x))
+    with AttrScope(ctx_group="one"):
+        return sym.Convolution(x, weight, kernel=(1, 1), num_filter=4, no_bias=True)
+
+
+@pytest.mark.parametrize("passes", [None, "-cse", "-constants"])
+@pytest.mark.parametrize("grad_req", ["null", "write", "add"])
+@pytest.mark.parametrize(
+    "net",
+    [
+        constant_there_and_back,
+        equal_values_there_and_back,
+        equal_gradients_there_and_back,
+        weight_there_and_back,
+    ],
+)
+def test_devices_do_not_wait_for_each_other(net, grad_req, passes):
+    """What passes merge or prepare still leaves its device before what waits for it there."""
+    alone, split = (
+        filled(net().simple_bind(cpu(0), grad_req, group2ctx=groups, passes=passes, x=(2, 3)))
+        for groups in (None, GROUPS)
+    )
+    run = trained if grad_req != "null" else predicted
+    grads = [nd.ones(output.shape) for output in alone.outputs]
+    for _ in range(2):
+        for expected, got in zip(run(alone, *grads), run(split, *grads), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def deep(depth=6):

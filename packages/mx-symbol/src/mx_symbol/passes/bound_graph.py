@@ -126,7 +126,7 @@ def build(
     specs = _specs(whole, shapes, types)
     before = Graph(heads, (), specs, place, whole=whole)
     after = run_stage(before, "graph", chosen, observe)
-    heads = own_outputs(after, before.outputs)
+    heads = own_outputs(after, before)
     if heads == after.outputs:
         whole = after.whole
     else:
@@ -188,11 +188,20 @@ def closed_graph(
 
 
 def optimized(
-    graph: BoundGraph, with_backward: bool, is_train: bool, context: Context, observe: Observer | None = None
+    graph: BoundGraph,
+    with_backward: bool,
+    is_train: bool,
+    context: Context,
+    observe: Observer | None = None,
+    arrivals: Mapping[Entry, Entry] | None = None,
 ) -> BoundGraph:
     """The graph of one program after its passes, forward alone or with the gradient graph.
 
     Outputs, gradients and variables correspond one to one to those of `graph`; entries do not.
+
+    Parameters
+    ----------
+    arrivals : variables by the computed values that passes see in their place, since every run writes them
     """
     n = len(graph.schedule) if with_backward else graph.n_forward
     times = {node: i for i, node in enumerate(graph.schedule[:n])}
@@ -202,33 +211,39 @@ def optimized(
     if not with_backward and not is_train:
         after = run_stage(after, "inference", graph.passes, observe)
     after = run_stage(after, "program", graph.passes, observe)
-    heads = own_outputs(after, before.outputs)
-    outputs = after
-    if heads != after.outputs or grads:
-        outputs = Graph(heads, (), after.specs, context, is_train, after.times)
-    forward, backward = outputs.nodes, [node for node in after.nodes if node not in outputs.forward]
+    after = after.replace(arrivals or {})
+    backward = [node for node in after.nodes if node not in after.forward]
+    heads = own_outputs(after, before)
     reqs = dict(graph.grad_req) if with_backward else {}
     named = dict(zip(graph.grads, after.grads, strict=True)) if with_backward else {}
     named, extra = own_gradients(heads, named, reqs, backward, graph.arguments, graph.shared_grads)
-    for node in extra:
-        after.specs[Entry(node)] = after.specs[node.inputs[0]]
+    for name, entry in named.items():
+        if entry.node in extra:
+            after.specs[entry] = after.specs[entry.node.inputs[0]]
+            after.times[entry.node] = times[graph.grads[name].node]
+    if extra or heads != after.outputs:
+        after = Graph(
+            heads, tuple(named.values()), after.specs, context, is_train, after.times, after.kernels
+        )
+    n_forward = sum(node in after.forward for node in after.nodes)
     return replace(
-        graph, heads=heads, schedule=(*forward, *backward, *extra), n_forward=len(forward),
+        graph, heads=heads, schedule=after.nodes, n_forward=n_forward,
         head_grads=graph.head_grads if with_backward else (), grads=named, grad_req=reqs, specs=after.specs,
         kernels=after.kernels,
     )  # fmt: skip
 
 
-def own_outputs(graph: Graph, original: Sequence[Entry]) -> tuple[Entry, ...]:
+def own_outputs(graph: Graph, original: Graph) -> tuple[Entry, ...]:
     """Outputs that are apart and computed where the original ones were: copies where passes merged them."""
     result: list[Entry] = []
     seen_old: set[Entry] = set()
     taken: set[Entry] = set()
-    for old, new in zip(original, graph.outputs, strict=True):
+    for old, new in zip(original.outputs, graph.outputs, strict=True):
         repeated = new in taken and old not in seen_old
         rarely = PREPARED in new.node.attrs  # what the caller may overwrite is computed every time
         if repeated or rarely or (new.node.is_variable and not old.node.is_variable):
             new = graph.apply("_copy", (new,), old.node.name)[0]
+            graph.times[new.node] = original.times[old.node]
         seen_old.add(old)
         taken.add(new)
         result.append(new)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mx_core.context import Context
+from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory.recompute import within_budget
 from mx_symbol.memory.schedule import Schedule, make_schedule
@@ -122,6 +123,7 @@ class _Splitter:
         self._graph, self._context, self._everything = graph, context, everything
         self._specs = dict(graph.specs)
         self._imports: dict[Node, Node] = {}
+        self._arrivals: dict[Entry, Entry] = {}
         self._moved: dict[Node, Node] = {}
         self._phases: tuple[list[Node], list[Node]] = ([], [])
         self._old: tuple[list[Node], list[Node]] = ([], [])
@@ -132,22 +134,31 @@ class _Splitter:
             if is_copy(node):
                 variable = self._imports[node] = Node(None, None, node.name)
                 self._specs[Entry(variable)] = graph.specs[Entry(node)]
+                computed = node.inputs[0].node.op is not None and not everything
+                self._moved[node] = self._arriving(node, variable) if computed else variable
                 continue
             phase = time >= graph.n_forward
             self._phases[phase].append(self._here(node, levels[node]))
             self._old[phase].append(node)
         self._devices = devices
 
+    def _arriving(self, copy: Node, variable: Node) -> Node:
+        """What passes see of a computed import: a computed value, for which they prepare nothing."""
+        made = copy.copy([Entry(variable)])
+        self._specs[Entry(made)] = self._specs[Entry(variable)]
+        self._arrivals[Entry(made)] = Entry(variable)
+        return made
+
     def _here(self, node: Node, level: int) -> Node:
         made = self._moved[node] = node.copy(map(self._now, node.inputs))
         made.attrs[GROUP] = f"{level}"  # nodes of several groups are not joined
+        if not all(e.node.is_variable or PREPARED in e.node.attrs for e in made.inputs):
+            made.attrs.pop(PREPARED, None)
         for i in range(node.num_outputs):
             self._specs[Entry(made, i)] = self._specs[Entry(node, i)]
         return made
 
     def _now(self, entry: Entry) -> Entry:
-        if entry.node in self._imports:
-            return Entry(self._imports[entry.node])
         return Entry(self._moved.get(entry.node, entry.node), entry.index)
 
     def _exports(self, phase: int, known: Iterable[Entry]) -> Iterator[Entry]:
@@ -182,7 +193,7 @@ class _Splitter:
         )  # fmt: skip
         backward = with_backward and bool(grads)
         if not separate:
-            made = optimized(made, backward, is_train, self._context)
+            made = optimized(made, backward, is_train, self._context, arrivals=self._arrivals)
             if backward:
                 made = within_budget(made, budget)
         schedule = make_schedule(made, backward)
