@@ -35,6 +35,7 @@ highlight_language = "none"
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # as written: `logger=logging`, not the module with its path
 autodoc_default_options = {"members": True, "ignore-module-all": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False

@@ -79,6 +79,7 @@ def body(op: Operator, around: Surroundings, heading: Callable[[str], list[str]]
         ("Errors", literal(facts.refusals(op, p, known))),
         ("Example", literal(lines_of_example)),
         ("Kernels", kernel_table(op)),
+        ("Source", source(op)),
         ("Differs from MXNet 1.9.1", differences(around.differences)),
         ("See also", [", ".join(map(around.link, around.related)), ""] if around.related else []),
     ]
@@ -274,6 +275,11 @@ def kernel_table(op: Operator) -> list[str]:
         found = [spec.variant for spec in kernels.candidates(op, device)]
         rows.append((device, ", ".join(found) or "none"))
     return table(("Device", "Kernels, the first that supports the call"), rows)
+
+
+def source(op: Operator) -> list[str]:
+    """The file of its declaration."""
+    return [f"``{type(op).__module__.replace('.', '/')}.py``, class ``{type(op).__qualname__}``", ""]
 
 
 def differences(found: Sequence[Difference]) -> list[str]:

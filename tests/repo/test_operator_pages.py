@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from mx_core.operator import Operator
 ROOT = Path(__file__).parents[2]
 OPERATORS = shown_operators()
 PUBLIC = [op for op in OPERATORS if naming.public_name(op) is not None]
-HEADINGS = ("Outputs", "Gradient", "Example", "Kernels")
+HEADINGS = ("Outputs", "Gradient", "Example", "Kernels", "Source")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,8 @@ def test_a_page_has_every_part(op: Operator, pages: dict[str, str]) -> None:
     for info in op.Param.fields():
         assert f"``{info.name}``" in page
     assert ">>> " in page
+    file = re.search(r"^``(\S+\.py)``, class ``", page, re.M)
+    assert file and find_spec(file[1].removesuffix(".py").replace("/", ".")) is not None
 
 
 def test_internal_operators_share_a_page(pages: dict[str, str]) -> None:
