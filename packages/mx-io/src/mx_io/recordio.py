@@ -292,7 +292,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return (self._writer() if self.writable else self._reader()).tell()
 
     def read_idx(self, idx: Hashable) -> bytes:
-        """The payload of the record of a key; `read` then goes on with the record behind it."""
+        """The payload of the record of a key; `read` then goes on with the record after it."""
         return self._reader().read_at(self._offset(idx))
 
     def read_keys(self, keys: Iterable[Hashable]) -> list[bytes]:

@@ -63,7 +63,7 @@ def while_loop(
     Parameters
     ----------
     max_iterations : int
-        The loop ends here at the latest; the outputs have this length, zero behind the last call.
+        The loop ends here at the latest; the outputs have this length, zero after the last call.
 
     Returns
     -------

@@ -39,7 +39,7 @@ class Region:
         """True when the region is one run of memory."""
         if 0 in self.lengths:
             return True
-        whole = True  # every axis behind this one is complete
+        whole = True  # every axis after this one is complete
         for axis in reversed(range(len(dims))):
             length = self.lengths[axis]
             if length > 1 and (self.steps[axis] != 1 or not whole):

@@ -249,7 +249,7 @@ def qualified(name: str) -> str:
 
 
 def register_kernels(registry: Any) -> None:
-    """Adds the kernels of single operators, and behind oneDNN's the same between casts from and to 16-bit types."""
+    """Adds the kernels of single operators, and after oneDNN's the same between casts from and to 16-bit types."""
     for op, make, supports in ONEDNN_KERNELS:
         registry.add(op, "cpu", "onednn", qualified(make), priority=ONEDNN, supports=qualified(supports))
         if not op.startswith("_onednn"):  # a layout of one type

@@ -69,5 +69,5 @@ def filled(values: Sequence[int], rank: int, default: int) -> list[int]:
 
 
 def channels_last(layout: str | None) -> bool:
-    """True if a layout such as `NHWC` has its channels behind the spatial axes."""
+    """True if a layout such as `NHWC` has its channels after the spatial axes."""
     return layout is not None and layout.endswith("C")

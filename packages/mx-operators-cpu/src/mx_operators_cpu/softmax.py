@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax, log_softmax, SoftmaxActivation, SoftmaxOutput and the cross entropy behind softmax."""
+"""softmax, log_softmax, SoftmaxActivation, SoftmaxOutput and the cross entropy after softmax."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """16-bit floating-point types where only float32 has a kernel: upcast, computed, rounded.
 
-A oneDNN kernel for float32 between two casts; sums are those of float32. It stands behind kernels
+A oneDNN kernel for float32 between two casts; sums are those of float32. It stands after kernels
 that read and write the type themselves.
 """
 

@@ -17,7 +17,7 @@ class CupyMemory:
     `cupy.cuda.set_allocator(mx_operators_cuda.CupyMemory().allocator)` makes CuPy use it.
 
     CuPy gives memory back while kernels of its current stream may still use it, the pool of mx knows no
-    streams: so a block waits for an event behind that work. Work on other streams that uses an array
+    streams: so a block waits for an event after that work. Work on other streams that uses an array
     must be done, or waited for by the current one, before the array goes; CuPy's own pool asks the same.
     """
 

@@ -24,7 +24,7 @@ ZERO = Expression(0, 0, (0.0,), (), (0,))
 
 @dataclass(frozen=True)
 class Matrix:
-    """A tensor of a plan as a matrix, or `batch` matrices one behind the other.
+    """A tensor of a plan as a matrix, or `batch` matrices one after the other.
 
     Parameters
     ----------

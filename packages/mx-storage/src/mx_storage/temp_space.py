@@ -79,7 +79,7 @@ class TempSpace:
         return self._memory[:nbytes]
 
     def release(self) -> None:
-        """Gives the memory back behind the operations pushed so far; the space stays usable."""
+        """Gives the memory back after the operations pushed so far; the space stays usable."""
 
         def drop() -> None:
             self._memory = memoryview(b"")

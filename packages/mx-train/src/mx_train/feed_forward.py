@@ -264,7 +264,7 @@ class FeedForward:
     def load(
         prefix: str, epoch: int, ctx: Context | Sequence[Context] | None = None, **kwargs: Any
     ) -> FeedForward:
-        """A model from a checkpoint; training goes on behind it."""
+        """A model from a checkpoint; training can go on from there."""
         symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(
             symbol, ctx=ctx, arg_params=arg_params, aux_params=aux_params, begin_epoch=epoch, **kwargs

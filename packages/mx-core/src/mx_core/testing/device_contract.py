@@ -50,7 +50,7 @@ class Device:
         return found
 
     def record(self, stream: c.c_void_p) -> c.c_void_p:
-        """A token behind what was enqueued."""
+        """A token after what was enqueued."""
         token = c.c_void_p()
         self.call(self.table.record, stream, c.byref(token))
         return token

@@ -185,7 +185,7 @@ def _check_surroundings(
     expected: list[Array],
     compare: Callable[[Sequence[Array], Sequence[Array], str], Checked],
 ) -> Checked:
-    """Arrays that begin one element into a buffer: nothing before or behind them is written."""
+    """Arrays that begin one element into a buffer: nothing before or after them is written."""
     inputs, outputs = _fresh(case)
     arrays = [_Inside(x) for x in (*inputs, *outputs)]
     inputs = [x.array for x in arrays[: len(inputs)]]

@@ -25,7 +25,7 @@ class CSVParams(Params):
     label_shape: Shape = opt((1,), "shape of a label")
     batch_size: int = required("examples in a batch", lower=1)
     round_batch: bool = opt(
-        True, "fill the last batch with the first examples; the next epoch begins behind them"
+        True, "fill the last batch with the first examples; the next epoch begins after them"
     )
     prefetch_buffer: int = opt(4, "accepted; the file is read at construction", lower=0)
     ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))

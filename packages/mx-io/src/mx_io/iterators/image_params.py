@@ -34,7 +34,7 @@ class ImageRecordParams(Params):
     preprocess_threads: int = opt(4, "threads that decode and augment", lower=1, upper=256)
     prefetch_buffer: int = opt(4, "batches prepared ahead", lower=0)
     round_batch: bool = opt(
-        True, "fill the last batch with the first examples; the next epoch begins behind them"
+        True, "fill the last batch with the first examples; the next epoch begins after them"
     )
     dtype: str | None = opt(None, "element type of the data, float32 by default")
     ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))

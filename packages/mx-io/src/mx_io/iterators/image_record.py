@@ -51,7 +51,7 @@ class ImageRecordIter(BatchIter):
     Notes
     -----
     The last batch is completed with the first examples of the next pass, `pad` says how many, and the next
-    epoch begins behind them; with `round_batch=False` the missing slots are zeros and every epoch begins at
+    epoch begins after them; with `round_batch=False` the missing slots are zeros and every epoch begins at
     the first example. `batch.index` has the numbers (`IRHeader.id`) of the examples. For one consuming
     thread; a forked child goes on by itself. Without an index file the heads of all records are visited at
     construction.

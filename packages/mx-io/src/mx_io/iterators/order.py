@@ -48,7 +48,7 @@ class ExampleOrder:
         Every pass has its own permutation, which depends on (`seed`, pass) alone.
     tail : {"round", "pad", "discard"}
         What happens with a last batch that is not full. `"round"` takes the first examples of the next pass,
-        and the next epoch begins behind them; `"pad"` leaves the slots empty; `"discard"` drops the batch.
+        and the next epoch begins after them; `"pad"` leaves the slots empty; `"discard"` drops the batch.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ExampleOrder:
             yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end))
 
     def consumed(self, plan: BatchPlan) -> None:
-        """A batch was handed out: the next epoch begins behind it, or with the next pass if left early."""
+        """A batch was handed out: the next epoch begins after it, or with the next pass if left early."""
         self._position = plan.resume
 
     def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -30,7 +30,7 @@ class Arrays:
     """The NDArrays of one run, on the context the operator was made for.
 
     They have variables of their own, so that the operator can push and wait although the engine
-    has given it the variables of what lies behind them.
+    has given it the variables of what lies after them.
 
     Threads: belongs to one call.
     """

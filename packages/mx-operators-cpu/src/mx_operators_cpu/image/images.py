@@ -91,13 +91,13 @@ def flip(call: KernelCall) -> object:
 
 
 def _neighbour(i: int, new: int, old: int) -> tuple[int, float]:
-    """The element before a position, −1 before the first one, and how far it is behind it."""
+    """The element before a position, −1 before the first one, and how far it is after it."""
     position = (i + 0.5) * (old / new) - 0.5
     return floor(position), position - floor(position)
 
 
 def _covered(i: int, new: int, old: int) -> tuple[int, float]:
-    """The element that a new one begins in, and the share of the new one behind that element."""
+    """The element that a new one begins in, and the share of the new one after that element."""
     low = floor(i * (old / new))
     share = (i + 1) - (low + 1) * (new / old)
     return low, 0.0 if share <= 0 else share - floor(share)

@@ -23,7 +23,7 @@ def _sequences(call: KernelCall, rule: str, shape: tuple[int, ...], lengths: int
 
 
 def mask(call: KernelCall) -> object:
-    """A constant behind the end of each sequence."""
+    """A constant after the end of each sequence."""
     return _sequences(call, "mask", call.inputs[0].shape, 1)
 
 

@@ -180,7 +180,7 @@ def slice_like(call: KernelCall) -> object:
 
 
 def backward_slice_like(call: KernelCall) -> object:
-    """The gradient with zeros behind it."""
+    """The gradient with zeros after it."""
     cuts = [slice(size) for size in call.inputs[0].shape]
     return _plan(call, [move(_source(call), _target(call).cut(cuts))], ZERO)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses: the gradients of regression outputs, and cross entropy behind softmax."""
+"""Losses: the gradients of regression outputs, and cross entropy after softmax."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def step_expression(name: str, p: Any, n_inputs: int) -> Expression:
 
 
 def update(call: KernelCall) -> object:
-    """A plan of one optimizer step; some inputs behind weight and gradient are states."""
+    """A plan of one optimizer step; some inputs after weight and gradient are states."""
     shapes = {spec.shape for spec in call.inputs if spec.shape != (1,)}
     if not plain(*call.inputs, *call.outputs) or len(shapes) > 1:
         return None

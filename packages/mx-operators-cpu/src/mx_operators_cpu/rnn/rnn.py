@@ -70,7 +70,7 @@ def _options(call: KernelCall) -> dict[str, Any]:
 
 
 def _with_lengths(call: KernelCall, plan: object | None) -> object:
-    """The plan behind a cast of the lengths, where they need one."""
+    """The plan after a cast of the lengths, where they need one."""
     lengths = _lengths(call)
     if plan is None or lengths is None or call.inputs[lengths].dtype == _FLOAT:
         return plan

@@ -24,7 +24,7 @@ class PadParam(Params):
     """How much, with what."""
 
     mode: str = required("what is put around", choices=("constant", "edge", "reflect"))
-    pad_width: tuple[int, ...] = required("before and behind, per axis", lower=0)
+    pad_width: tuple[int, ...] = required("before and after, per axis", lower=0)
     constant_value: float = opt(0.0, "for mode constant", runtime=True)
 
 

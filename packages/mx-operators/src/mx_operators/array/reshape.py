@@ -205,7 +205,7 @@ class Flatten(_SameElements[NoParams]):
     aliases = ("flatten",)
 
     def target(self, p: NoParams, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Everything behind the first axis in one."""
+        """Everything after the first axis in one."""
         return (shapes[0][0], prod(shapes[0][1:])) if shapes[0] else (1, 1)
 
     def infer_shape(self, p: NoParams, s: Shapes) -> None:
@@ -271,9 +271,9 @@ class ReshapeLikeParam(Params):
     """Which axes are replaced by which."""
 
     lhs_begin: int | None = opt(None, "first axis of lhs to replace")
-    lhs_end: int | None = opt(None, "behind the last axis of lhs to replace")
+    lhs_end: int | None = opt(None, "axis after the last one of lhs to replace")
     rhs_begin: int | None = opt(None, "first axis of rhs to take")
-    rhs_end: int | None = opt(None, "behind the last axis of rhs to take")
+    rhs_end: int | None = opt(None, "axis after the last one of rhs to take")
 
 
 class ReshapeLike(_SameElements[ReshapeLikeParam]):

@@ -30,7 +30,7 @@ class PartParam(Params):
     """Begin, end, step per leading axis; None is open."""
 
     begin: Bounds = required("first index per axis; None: from the start")
-    end: Bounds = required("behind the last index per axis; None: to the end")
+    end: Bounds = required("index after the last one, per axis; None: to the end")
     step: Bounds = opt((), "step per axis; () is 1")
 
 
@@ -84,7 +84,7 @@ class SliceAxisParam(Params):
 
     axis: int = required("the axis")
     begin: int = required("first index")
-    end: int | None = required("behind the last index; None: to the end")
+    end: int | None = required("index after the last one; None: to the end")
 
 
 class SliceAxis(Operator[SliceAxisParam]):

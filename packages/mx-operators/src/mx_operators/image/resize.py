@@ -82,14 +82,14 @@ class Resize(Operator[ResizeParam]):
 
 
 def _neighbours(new: int, old: int) -> tuple[Array, Array]:
-    """The element before each position, −1 before the first one, and how far it is behind it."""
+    """The element before each position, −1 before the first one, and how far it is after it."""
     position = (np.arange(new) + 0.5) * (old / new) - 0.5
     low = np.floor(position).astype(np.int64)
     return low, position - low
 
 
 def _covered(new: int, old: int) -> tuple[Array, Array]:
-    """The element that each new one begins in, and the share of the new one that lies behind that element."""
+    """The element that each new one begins in, and the share of the new one that lies after that element."""
     position = np.arange(new)
     low = np.floor(position * (old / new)).astype(np.int64)
     share = (position + 1) - (low + 1) * (new / old)

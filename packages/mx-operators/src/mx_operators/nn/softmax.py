@@ -207,7 +207,7 @@ class SoftmaxActivation(Operator[SoftmaxActivationParam]):
     floating_only = True
 
     def infer_shape(self, p: SoftmaxActivationParam, s: Shapes) -> None:
-        """As data, which has an axis behind the first."""
+        """As data, which has an axis after the first."""
         super().infer_shape(p, s)
         data = s.get("data")
         if data is not None and len(data) < 2:

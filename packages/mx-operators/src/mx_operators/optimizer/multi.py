@@ -53,7 +53,7 @@ class Together(Operator[C]):
     differentiable = False
     custom_gradient = True
     variadic = "num_args"
-    #: names of what every weight brings; weight and grad first, states behind
+    #: names of what every weight brings; weight and grad first, then states
     own: ClassVar[tuple[str, ...]]
     common: ClassVar[tuple[str, ...]] = ()
     #: the parameter that counts weights, and those with an element per weight

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of several weights whose rates, decays or scale come as arrays behind them."""
+"""Updates of several weights whose rates, decays or scale come as arrays, after the others."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A step gets a = W·x + b_W and r = R·h + b_R, with the gates side by side along
 
 Sources: Elman, Finding structure in time, 1990; Hochreiter and Schmidhuber, Long short-term memory,
 1997; Cho et al., Learning phrase representations using RNN encoder-decoder, EMNLP 2014 (with the reset
-gate behind the recurrent product).
+gate after the recurrent product).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values that a recurrent stack keeps for backward: one vector.
 
-First, by layer, then by direction: the gates (T, N, G·H) behind their functions, in the cell's order,
-and a value per unit (T, N, H): of lstm the cell state behind the step, of gru R·h + b_R of its last
+First, by layer, then by direction: the gates (T, N, G·H) after their functions, in the cell's order,
+and a value per unit (T, N, H): of lstm the cell state after the step, of gru R·h + b_R of its last
 gate. Cells with one gate keep nothing here, their state tells it. Then the outputs (T, N, D·H) of
 all layers but the last, before dropout. T counts along data, also where a direction runs backwards.
 Beyond the length of a sequence gates, R·h + b_R and outputs are 0, and the cell state stays.

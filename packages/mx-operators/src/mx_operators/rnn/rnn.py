@@ -50,7 +50,7 @@ def _split_inputs(p: RNNParam, inputs: Arrays, op: str) -> tuple[Array, Array, A
 
 
 def _infer_states(p: RNNParam, s: Shapes) -> None:
-    """Extents of the states, the same behind the steps as before them; those of lstm alone."""
+    """Extents of the states, the same after the steps as before them; those of lstm alone."""
     if p.mode != "lstm":
         for name in ("projection_size", "lstm_state_clip_min", "lstm_state_clip_max"):
             if getattr(p, name) is not None:
@@ -73,8 +73,8 @@ class RNN(Operator[RNNParam]):
     """data (T, N, I), parameters, state (L·D, N, O) give (T, N, D·O); D directions, L layers.
 
     O is state_size H, or with projection_size what h′ = P·h is of. lstm takes state_cell (L·D, N, H)
-    as well. state_outputs adds the states behind the last step. With use_sequence_length sequence n
-    has sequence_length[n] steps: the output is 0 beyond them, the last states are those behind the
+    as well. state_outputs adds the states after the last step. With use_sequence_length sequence n
+    has sequence_length[n] steps: the output is 0 beyond them, the last states are those after the
     last one, where the reverse direction begins. Hidden outputs are what backward needs of the steps,
     and with p above 0 the scaled dropout masks (L − 1, T, N, D·O). The layout of parameters is described
     in `mx_operators.rnn.weights`, that of the reserve in `mx_operators.rnn.reserve`, the cells in

@@ -16,7 +16,7 @@ from mx_operators.rnn.weights import Weights, directions, split
 class Run(NamedTuple):
     """Of one layer and direction, in running order.
 
-    Input and output (T, N, …), states before and behind each step, values kept of it, and its rows
+    Input and output (T, N, …), states before and after each step, values kept of it, and its rows
     (N, 1) that lie within their sequences.
     """
 

@@ -2,7 +2,7 @@
 """The parameter vector of a recurrent stack.
 
 Weights first, then biases; each by layer, then by direction, then W (of the input) before R (of the
-state), and behind them P, the projection of the state, if there is one. A layer above the first one
+state), and after them P, the projection of the state, if there is one. A layer above the first one
 reads all directions of the layer below.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SequenceMask: a constant behind the end of each sequence."""
+"""SequenceMask: a constant after the end of each sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SequenceMaskParam(SequenceParam, leading=True):
     """Whether lengths are given, the constant, and the time axis."""
 
     use_sequence_length: bool = opt(False, "read the lengths; otherwise every sequence is full")
-    value: float = opt(0.0, "written behind the end of a sequence", runtime=True)
+    value: float = opt(0.0, "written after the end of a sequence", runtime=True)
 
 
 class SequenceMask(SequenceOperator[SequenceMaskParam]):

@@ -16,7 +16,7 @@ class SequenceReverseParam(SequenceParam):
 
 
 class SequenceReverse(SequenceOperator[SequenceReverseParam]):
-    """Step t of sequence n is step sequence_length[n] − 1 − t, or step t behind its end."""
+    """Step t of sequence n is step sequence_length[n] − 1 − t, or step t after its end."""
 
     name = "SequenceReverse"
 

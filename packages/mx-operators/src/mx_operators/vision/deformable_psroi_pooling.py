@@ -51,7 +51,7 @@ class Bins(NamedTuple):
 
 
 def _corners(positions: Array) -> tuple[Array, Array, Array]:
-    """Cells on both sides, and how far behind the first one."""
+    """Cells on both sides, and how far after the first one."""
     low = np.floor(positions)
     return low.astype(np.int64), np.ceil(positions).astype(np.int64), positions - low
 

@@ -3,7 +3,7 @@
 
 Reverse accumulation over the forward graph (Griewank and Walther, Evaluating Derivatives, 2008,
 chapter 3). A loss has its gradient wherever in the graph it is and does not read its head gradient, also
-behind an operator without gradient, as in MXNet. Contributions to one entry are summed; a gradient
+after an operator without gradient, as in MXNet. Contributions to one entry are summed; a gradient
 that is zero is never materialised, except where an operator with several outputs reads the gradient
 of an unused one. A gradient that only copies is passed on as it is. Only what the asked-for
 gradients need is made, so branches to other arguments cost nothing.

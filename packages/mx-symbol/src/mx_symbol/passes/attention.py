@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """softmax(scale · Q Kᵀ) V as one operator: the scores never leave the cache (Dao et al., FlashAttention, 2022).
 
-Heads that were cut out of the last axis before, and joined there behind, stay where they are. It is done where a
+Heads that were cut out of the last axis before, and joined there after, stay where they are. It is done where a
 kernel for `_fused_attention` takes the result; elsewhere the graph stays as it is.
 """
 
@@ -123,7 +123,7 @@ def _transposed_inputs(node: Node) -> tuple[bool, bool]:
 def _with_heads(
     graph: Graph, inputs: tuple[Entry, Entry, Entry], end: Entry, scale: float
 ) -> _Attention | None:
-    """The same on what heads are cut out of, if all inputs are such and the heads are joined behind."""
+    """The same on what heads are cut out of, if all inputs are such and the heads are joined after."""
     cut = [_cut(graph, entry) for entry in inputs]
     if None in cut or len({graph.specs[e].shape[0] for e in cut if e is not None}) != 1:
         return None

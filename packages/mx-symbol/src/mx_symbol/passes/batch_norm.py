@@ -46,7 +46,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 
 def _affine(graph: Graph, node: Node, bias: Sequence[Entry] = ()) -> tuple[Entry, ...]:
-    """Scale and shift of a normalisation behind a layer with a bias, or without."""
+    """Scale and shift of a normalisation after a layer with a bias, or without."""
     p: Any = node.params
     _, gamma, *vectors = node.inputs
     inputs = (*vectors, *bias) if p.fix_gamma else (gamma, *vectors, *bias)

@@ -2,7 +2,7 @@
 """The operators that convolutions and fully connected layers become with what follows them.
 
 They are declared here, as `_fused` and `_fused_attention` are next to their passes, and not with the operators that
-users apply: only passes make them, for one program, behind inference and differentiation. No symbol file holds one,
+users apply: only passes make them, for one program, after inference and differentiation. No symbol file holds one,
 they are not registered by name, and none has a gradient. Kernel packages know them by name alone, as all operators.
 """
 

@@ -127,7 +127,7 @@ def _params(graph: Graph, group: _Group) -> FusedParams | None:
 
 
 def _inline(graph: Graph, node: Node, builder: Builder, values: dict[Entry, Traced], n_scalars: int) -> int:
-    """Writes a node's expression down behind the others; returns the number of scalars used so far."""
+    """Writes a node's expression down after the others; returns the number of scalars used so far."""
     assert isinstance(node.op, Elementwise) and node.params is not None
     expression = node.op.expression(node.params)
     assert expression is not None  # else it is in no group

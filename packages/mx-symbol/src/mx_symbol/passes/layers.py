@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution or fully connected layer, the addition behind it and the activation behind that as one operator.
+"""A convolution or fully connected layer, the addition after it and the activation after that as one operator.
 
 Vendor libraries apply both while a tile of the result is in registers. It is done where a kernel for
 `_fused_Convolution` or `_fused_FullyConnected` takes the result; elsewhere the graph stays as it is.
@@ -22,7 +22,7 @@ def fuse_layers(graph: Graph) -> Graph:
     absorbed: set[Node] = set()
     for node in reversed(list(graph.find(*FUSED_LAYERS))):
         chain = _chain(graph, node, absorbed)
-        made = _apply(graph, node, chain)  # also without anything behind it: its weight can be packed
+        made = _apply(graph, node, chain)  # also without anything after it: its weight can be packed
         if made is not None:
             mapping[chain.end] = made
             absorbed.update(chain.nodes)

@@ -33,7 +33,7 @@ WIDEST = frozenset(
 CONDITIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Activation", "act_type", ("softrelu",)), ("LeakyReLU", "act_type", ("elu", "selu", "rrelu")),
 )  # fmt: skip
-#: inputs that alone decide, the first ones before the one named; it and those behind it have types of their own
+#: inputs that alone decide, the first ones before the one named; it and those after it have types of their own
 _OWN_TYPES = {"BatchNorm": "gamma", "RNN": "sequence_length"}
 
 

@@ -19,7 +19,7 @@ from mx_symbol.memory.placement import ALIGNMENT
 
 
 def arrays_together(specs: Mapping[Entry, TensorSpec], context: Context) -> dict[Entry, NDArray]:
-    """New arrays, those of one type one behind the other; for the engine these are one array."""
+    """New arrays, those of one type one after the other; for the engine these are one array."""
     by_type: dict[int, list[Entry]] = {}
     for entry, spec in specs.items():
         by_type.setdefault(spec.dtype, []).append(entry)

@@ -21,7 +21,7 @@ from mx_symbol.runtime.program import Arena, Calls, Compiler, Launch
 
 
 class PrepackedProgram:
-    """A program behind the prepacks that it reads.
+    """A program after the prepacks that it reads.
 
     Threads: one compiles it; then any may run it.
 
@@ -82,7 +82,7 @@ def provide(
 
 
 def plan_in_parts(front: tuple[Node, ...], rest: BoundGraph, with_backward: bool) -> MemoryPlan:
-    """The memory of prepared nodes and of a graph behind them, as they run: one after the other."""
+    """The memory of prepared nodes and of a graph after them, as they run: one after the other."""
     running = make_schedule(rest, with_backward).plan
     kept = _kept(rest, front)
     prepared = make_schedule(_computing(rest, front, kept), False)

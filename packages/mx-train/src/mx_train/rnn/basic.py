@@ -81,7 +81,7 @@ class LSTMCell(LongShortTerm, _Linear):
 
 
 class GRUCell(GatedUnit, _Linear):
-    """Gated recurrent unit (Cho et al., 2014), with the reset gate behind the product, as cuDNN has it.
+    """Gated recurrent unit (Cho et al., 2014), with the reset gate after the product, as cuDNN has it.
 
     Parameters
     ----------

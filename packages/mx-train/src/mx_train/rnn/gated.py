@@ -15,7 +15,7 @@ class Gated(BaseRNNCell):
     """A cell that begins with two products: of the input and of the state."""
 
     _activation: Any = "tanh"
-    #: what the names of a GRU's products begin with, behind the step
+    #: what the names of a GRU's products begin with, after the step
     _mark: ClassVar[str] = ""
 
     def _product(self, group: str, values: Symbol, name: str) -> Symbol:
@@ -75,7 +75,7 @@ class LongShortTerm(Gated):
 
 
 class GatedUnit(Gated):
-    """Gated recurrent unit (Cho et al., 2014), with the reset gate behind the product, as cuDNN has it."""
+    """Gated recurrent unit (Cho et al., 2014), with the reset gate after the product, as cuDNN has it."""
 
     @property
     def _gate_names(self) -> tuple[str, ...]:
