@@ -126,7 +126,16 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: Callback | None = None,
     ) -> list[tuple[str, float]]:
-        """Metric over an iterator; blocks.
+        """The value of a metric over the batches of an iterator; blocks.
+
+        Parameters
+        ----------
+        eval_data : DataIter
+        eval_metric : metric, name, or list of these
+        num_batch : int, optional
+            At most so many batches.
+        reset : bool
+            Whether the iterator begins anew first.
 
         Returns
         -------
@@ -191,7 +200,19 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: Callback | None = None,
     ) -> Any:
-        """Outputs over an iterator, or of one array.
+        """Outputs over the batches of an iterator, or of one array, without padding examples.
+
+        Parameters
+        ----------
+        eval_data : DataIter or array
+        num_batch : int, optional
+            At most so many batches.
+        merge_batches : bool
+            Whether batches are joined along the first axis.
+        reset : bool
+            Whether the iterator begins anew first.
+        always_output_list : bool
+            Whether a single output is a list, too.
 
         Returns
         -------
@@ -237,19 +258,44 @@ class BaseModule:
         monitor: Monitor | None = None,
         sparse_row_id_fn: Callback | None = None,
     ) -> None:
-        """Trains; blocks.
+        """Trains for some epochs; blocks until the last one is done.
+
+        It binds the module, initializes its parameters and its optimizer, and then updates the parameters once per
+        batch. What is bound or initialized already stays as it is, with a warning.
 
         Parameters
         ----------
-        train_data, eval_data : DataIter
+        train_data : DataIter
+            Batches of an epoch; it is reset after each.
+        eval_data : DataIter, optional
+            Batches to score after each epoch.
         eval_metric, validation_metric : metric, name, or list of these
+            What is logged for the two; `validation_metric` is `eval_metric` by default.
         epoch_end_callback : callable(epoch, symbol, arg_params, aux_params), or list
+            Called after each epoch, such as `callback.do_checkpoint(prefix)`.
         batch_end_callback : callable(BatchEndParam), or list
+            Called after each batch, such as `callback.Speedometer(batch_size)`.
         kvstore : str or KVStore
+            Sums gradients of several contexts; `local` by default.
         optimizer : str or Optimizer
         optimizer_params : mapping or pairs
-        num_epoch : int
-            Epoch at which to stop; training starts at begin_epoch.
+            Arguments of the optimizer, if it is given by name.
+        initializer : Initializer, optional
+            Fills parameters; uniform numbers within ±0.01 by default.
+        arg_params, aux_params : mapping of str to NDArray, optional
+            Values of parameters instead.
+        allow_missing : bool
+            Whether parameters that `arg_params` lacks are initialized; otherwise they are an error.
+        force_rebind, force_init : bool
+            Bind or initialize again.
+        begin_epoch, num_epoch : int
+            The number of the first epoch, and the number at which to stop. `num_epoch` is required.
+        monitor : Monitor, optional
+            Logs statistics of intermediate values.
+
+        Raises
+        ------
+        ArgumentError  `num_epoch` is missing, `train_data` is no iterator, or parameters do not fit
         """
         if num_epoch is None:
             raise ArgumentError("[Module.fit] num_epoch: say how many epochs to train")
