@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -64,12 +65,13 @@ def _protect(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: 
 
 
 def _own_module(_app: Any, module: str | None, name: str) -> str | None:
-    """Keeps `viewcode` from copying modules of other projects: it then looks for a name where it is documented."""
+    """Where `viewcode` looks for a source: in the module that defines a name, if that is a Python file of mx."""
     try:
-        home = getattr(attrgetter(name)(import_module(module or "")), "__module__", None)
+        home = getattr(attrgetter(name)(import_module(module or "")), "__module__", None) or ""
     except (AttributeError, ImportError, ValueError):
-        return None
-    return None if home is None or home.startswith("mx") else module
+        return module
+    found = find_spec(home) if home.startswith("mx") else None
+    return home if found is not None and str(found.origin).endswith(".py") else module
 
 
 def setup(app: Any) -> dict[str, bool]:
