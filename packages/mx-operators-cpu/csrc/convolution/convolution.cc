@@ -5,9 +5,9 @@
 #include "convolution/convolution_shape.hpp"
 #include "convolution/convolution.hpp"
 #include "convolution/double_convolution.hpp"
+#include "convolution/filter_shares.hpp"
 #include "convolution/pointwise.hpp"
 #include "onednn/primitive_program.hpp"
-#include "simd/loops.hpp"
 #include "convolution/winograd_steps.hpp"
 
 namespace mx::cpu {
@@ -83,81 +83,29 @@ void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape
   builder.deliver(made, g.data_grad, mask);
 }
 
-// `data` and `out`: as they are, or a share of them.
-template <class Backward, class Hint>
-typename Backward::primitive_desc filter_descriptor(const ConvolutionShape& shape, const Hint& hint,
-                                                    const MemoryDesc& data, const MemoryDesc& weight,
-                                                    const MemoryDesc& bias, const MemoryDesc& out) {
-  const Window& w = shape.window;
-  return {cpu_engine(), shape.kind, data, weight, bias, out, w.stride, w.dilate, w.pad, shape.pad_end, hint,
-          ProgramBuilder::attributes()};
-}
-
-// The threads of oneDNN's gradients of filters wait for each other without letting go of the processor: where somebody
-// else wants it, too, a wait takes a time slice, some milliseconds.  So they get one thread where a share of the batch
-// for each thread is possible, or where they take less than that.
-constexpr double kTimeSlice = 1000;  // estimated microseconds
-
-// The first of some images of a layout.
-MemoryDesc images_of(const MemoryDesc& desc, int64_t images) {
-  Dims dims = desc.get_dims();
-  dims[0] = images;
-  return desc.submemory_desc(dims, Dims(dims.size(), 0));
-}
-
-size_t bytes_of_image(const MemoryDesc& desc) {
-  return static_cast<size_t>(desc.get_strides()[0]) * dnnl::memory::data_type_size(desc.get_data_type());
-}
-
-// Adds floats of the other slots to those of the first.
-void add_sum(ProgramBuilder& builder, const std::vector<Slot>& parts, const MemoryDesc& desc, OutputMask mask) {
-  constexpr int64_t kGrain = 8192;
-  builder.host(
-      [=, n = static_cast<int64_t>(desc.get_size() / sizeof(float))](void* const* slots, const Call&) {
-        parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-          for (size_t k = 1; k < parts.size(); ++k)
-            loops().add_scaled[0](static_cast<float*>(slots[parts[0]]) + begin,
-                                  static_cast<const float*>(slots[parts[k]]) + begin, 1,
-                                  static_cast<size_t>(end - begin));
-        });
-      },
-      parts, mask);
-}
-
 // Gradients of shares of the batch, side by side, then their sum in float32.  False where that is not worth it.
 template <class Backward, class Hint>
 bool shared_filter_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Hint& hint,
                             const Gradients& g) {
-  const Dims x = shape.data.get_dims(), w = shape.weight.get_dims(), y = shape.out.get_dims();
-  const int64_t images = x[0], shares = std::min<int64_t>(team_size(), images);
-  if (shares < 2 || 2 * shares * product(w) > product(x) + product(y)) return false;
   const OutputMask mask = g.of_filters();
   const bool biased = g.bias_grad >= 0;
   const MemoryDesc bias = biased ? plain(g.bias.get_dims(), DataType::f32) : MemoryDesc();
-  const auto begin = [&](int64_t share) { return images * share / shares; };
-  const auto describe = [&](const MemoryDesc& data, const MemoryDesc& weight, const MemoryDesc& out) {
-    const TeamScope alone(1);
-    return filter_descriptor<Backward>(shape, hint, data, weight, bias, out);
-  };
-  const auto whole = describe(shape.in_weight_gradient(shape.data), {w, DataType::f32, dnnl::memory::format_tag::any},
-                              shape.in_weight_gradient(shape.out));
-  const MemoryDesc data = whole.src_desc(), made = whole.diff_weights_desc(), out = whole.diff_dst_desc();
-  for (const MemoryDesc& tensor : {data, out})
-    if (tensor.get_size() != bytes_of_image(tensor) * static_cast<size_t>(images)) return false;
+  const auto shares = filter_shares<Backward>(shape, hint, bias);
+  if (!shares) return false;
+  const MemoryDesc data = shares->whole.src_desc(), made = shares->whole.diff_weights_desc();
+  const MemoryDesc out = shares->whole.diff_dst_desc();
   const Slot all_data = builder.as(g.data, data, mask), all_out = builder.as(g.out_grad, out, mask);
   std::vector<ProgramBuilder::Member> members;
   std::vector<Slot> filters, biases;
-  for (int64_t share = 0; share < shares; ++share) {
-    const int64_t n = begin(share + 1) - begin(share);
-    const auto first = static_cast<size_t>(begin(share));
-    const auto desc = describe(images_of(data, n), made, images_of(out, n));
-    filters.push_back(share == 0 ? builder.target(g.weight_grad, made) : builder.scratch(made));
+  for (const auto& [first, desc] : shares->each) {
+    const bool is_target = members.empty();
+    filters.push_back(is_target ? builder.target(g.weight_grad, made) : builder.scratch(made));
     ProgramBuilder::Arguments arguments = {
         {DNNL_ARG_SRC, builder.part(all_data, desc.src_desc(), first * bytes_of_image(data))},
         {DNNL_ARG_DIFF_DST, builder.part(all_out, desc.diff_dst_desc(), first * bytes_of_image(out))},
         {DNNL_ARG_DIFF_WEIGHTS, filters.back()}};
     if (biased) {
-      biases.push_back(share == 0 ? builder.target(g.bias_grad, bias) : builder.scratch(bias));
+      biases.push_back(is_target ? builder.target(g.bias_grad, bias) : builder.scratch(bias));
       arguments.emplace_back(DNNL_ARG_DIFF_BIAS, biases.back());
     }
     members.push_back(builder.member(desc, std::move(arguments)));
