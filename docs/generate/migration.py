@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from mx_core.operator import Operator
 
 NAMES = Path(__file__).parents[2] / "tests" / "oracle" / "names" / "public.json"
 NOTES = Path(__file__).parent / "mxnet_notes.toml"
+#: what modules say of names that they lack: those of `absent`
+ABSENT = Path(mx.__file__).parent / "absent.json"
 #: the group of the names of modules
 MODULES = "modules"
 #: groups whose functions are those of operators
@@ -84,6 +87,23 @@ def states(root: Path) -> dict[str, list[Name]]:
             rows.append(Name(name, "differs" if differences else "same", "; ".join(differences)))
         result[group] = rows
     return result
+
+
+def absent(root: Path) -> dict[str, dict[str, str]]:
+    """Module that is here -> the names that it lacks -> what there is instead."""
+    result: dict[str, dict[str, str]] = defaultdict(dict)
+    for rows in states(root).values():
+        for row in rows:
+            module, _, short = row.name.rpartition(".")
+            where = mx if module == "mx" else found(mx, module.removeprefix("mx."))
+            if row.state == "absent" and inspect.ismodule(where):
+                result[module][short] = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", row.note)
+    return {module: dict(sorted(result[module].items())) for module in sorted(result)}
+
+
+def write_absent(root: Path) -> None:
+    """Writes `absent.json` of the package mx: `python -c "from generate import migration; …"` in `docs`."""
+    ABSENT.write_text(json.dumps(absent(root), indent=1, ensure_ascii=False) + "\n")
 
 
 def has(where: Any, name: str) -> bool:

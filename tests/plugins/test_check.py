@@ -7,14 +7,14 @@ import pytest
 
 from mx_core import operators
 from mx_core.testing.graph_pass import cases_of_passes
-from testkit import fresh
+from testkit import fake_machine, fresh
 
 #: plug-ins of the project, those first that take longer than seconds
 OURS = ("engine", "io", "ndarray", "operators", "operators_cpu", "storage", "operators_cuda", "symbol")
 
 
-def check(name: str) -> list[str]:
-    done = fresh.mx("plugins", "check", name)
+def check(name: str, **environment: str) -> list[str]:
+    done = fresh.mx("plugins", "check", name, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
@@ -71,3 +71,26 @@ def test_sample_graphs_have_the_operators_that_passes_make(name: str, given: set
     assert operators.find(name) is None
     found = [set(case.op.inputs(case.params)) for case in cases_of_passes(name)]
     assert any(given <= inputs for inputs in found), found
+
+
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine with two GPUs."""
+    if fake_machine.COMPILER is None:
+        pytest.skip("there is no g++, which builds the fake driver")
+    return fake_machine.Machine(tmp_path_factory.mktemp("machine")).environment
+
+
+def test_plugins_for_gpus_pass_where_there_is_one(gpus: dict[str, str]) -> None:
+    lines = check("operators_cuda", **gpus)
+    assert "ok      devices 'gpu': arrays go there, are copied and come back" in lines
+    assert "ok      storage managers 'gpu/CUDA': threads get memory of their own" in lines
+    lines = check("example_operators", **gpus)
+    assert "ok      kernels 'moving_average/gpu/example_cuda': make can be imported" in lines
+
+
+def test_plugins_pass_without_the_package_of_gpus() -> None:
+    pytest.importorskip("mx_example_operators")
+    lines = check("example_operators", MX_DISABLE_PLUGINS="operators_cuda")
+    unchecked = [line for line in lines if line.startswith("not checked")]
+    assert len(unchecked) == 2 and all("/gpu/" in line for line in unchecked)

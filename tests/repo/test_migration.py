@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -78,3 +79,8 @@ def test_the_page_names_every_group_and_every_absent_name() -> None:
     for group, members in migration.names().items():
         assert f"\n## {group}\n" in page
         assert all(f"`{name}`" in page or f".{name}`" in page for name in members)
+
+
+def test_modules_tell_of_every_absent_name() -> None:
+    """`from generate import migration; migration.write_absent(root)` in `docs` writes the file anew."""
+    assert json.loads(migration.ABSENT.read_text()) == migration.absent(ROOT)

@@ -200,7 +200,7 @@ BAD: dict[str, Bad] = {
     "pass_asks_a_circle": Bad(hook("graph_passes", '"acme", "graph", lambda graph: graph, ("acme",)'), ASIDE, ASIDE[3:]),
     "sniff_raises": Bad(hook("image_codecs", '"acme", (".acme",), bad, bad, None, 99'), ASIDE, "no licence"),
     "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE, "no mood"),
-    "selection_leaves": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise SystemExit(0)\n", LEAVES, LEAVES),
+    "selection_leaves": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise SystemExit(0)\n", LEAVES, "SystemExit"),
     "selection_gives_a_list": Bad(
         HEAD + "def mx_select_kernel(candidates):\n    return candidates\n", "expected one of the candidates or None, got [",
         "expected one of the candidates or None, got ["),

@@ -30,7 +30,6 @@ def test_unknown_name_has_a_hint() -> None:
 def test_what_is_not_implemented_names_the_guide(name: str) -> None:
     with pytest.raises(AttributeError, match=f"mx.{name} is not implemented; see the guide 'Move a script"):
         getattr(mx, name)
-    assert not mx._ABSENT & set(mx._PLACES)
 
 
 def test_missing_part_names_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +99,42 @@ def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None
         error = refused(statement)
         assert "mx.kvstore comes with mx-kvstore, which is not installed: install mx-kvstore" in str(error)
         assert error.name == "mx_kvstore"
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("mx.io.LibSVMIter", "mx.io.LibSVMIter is not implemented; see the guide"),
+        ("mx.contrib.text", "mx.contrib.text is not implemented; see the guide"),
+        ("mx.kv.KVStoreServer", "stores over a network are for plug-ins"),
+        ("mx.img.ImageDetIter", "mx.image.ImageDetIter is not implemented; see the guide"),
+        ("mx.nd.cast_storage", "mx.nd.cast_storage is not implemented; .*: only dense arrays are here"),
+        ("mx.gluon", "mx.gluon is not implemented; .*: Gluon is not here. `mx.mod` trains symbols"),
+        ("mx.io.NDArrayItre", "has no attribute 'NDArrayItre'"),
+        ("mx.nd.cast_storages", "operator 'cast_storages' is not registered"),
+    ],
+)
+def test_a_name_that_is_missing_is_told(expression: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        eval(expression, {"mx": mx})
+
+
+def test_a_name_that_is_missing_is_told_after_an_import() -> None:
+    code = """
+import mx.io as io
+try:
+    io.LibSVMIter
+except AttributeError as error:
+    print(error)
+try:
+    from mx.io import LibSVMIter
+except ImportError as error:
+    print("refused")
+"""
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert run.stdout.startswith("mx.io.LibSVMIter is not implemented") and run.stdout.endswith("refused\n")
+
+
+def test_what_a_plugin_brings_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mx.io, "LibSVMIter", dict, raising=False)
+    assert mx.io.LibSVMIter is dict

@@ -11,6 +11,9 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from mx.absent import absence as _absence_of
+from mx.absent import explain as _explain
+from mx.absent import known_as as _known_as
 from mx.submodules import Submodules as _Submodules
 from mx_core import lifecycle as _lifecycle  # noqa: F401  handlers of exit, before those of the program
 from mx_core.imports import import_by_name as _import_by_name
@@ -136,22 +139,10 @@ _PLACES: dict[str, str] = {
     "monitor": "mx_train.monitor",
 }
 
-#: parts of MXNet 1.9.1 that nothing replaces
-_ABSENT = frozenset((
-    "error", "executor_manager", "gluon", "is_np_array", "libinfo", "library", "log", "notebook", "np", "np_array",
-    "np_shape", "npx", "numpy", "numpy_extension", "onnx", "registry", "rtc", "runtime", "th", "torch", "tvmop",
-    "use_np", "use_np_array", "use_np_shape",
-))  # fmt: skip
-
 
 def _absence(name: str) -> str | None:
     """The error message for a part of MXNet that does not exist here, else None."""
-    if name not in _ABSENT:
-        return None
-    return (
-        f"mx.{name} is not implemented; see the guide 'Move a script from MXNet' "
-        f"(docs/guides/move_from_mxnet.md)"
-    )
+    return _absence_of((__name__,), name) or None
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> str | None:
@@ -183,6 +174,8 @@ def __getattr__(name: str) -> Any:
             raise
         raise AttributeError(message) from error
     value = getattr(found, attribute) if attribute else found
+    if not attribute:
+        _explain(found, _known_as(_PLACES, place))
     globals()[name] = value
     return value
 

@@ -14,14 +14,17 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+from mx.absent import explain, known_as
 from mx_core.imports import import_by_name
 
 
 class _Existing(Loader):
     """A loader that gives a module a second name."""
 
-    def __init__(self, real: str, missing: Callable[[ModuleNotFoundError], str | None]) -> None:
-        self._real, self._missing = real, missing
+    def __init__(
+        self, real: str, names: Sequence[str], missing: Callable[[ModuleNotFoundError], str | None]
+    ) -> None:
+        self._real, self._names, self._missing = real, names, missing
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module of the first name."""
@@ -33,6 +36,7 @@ class _Existing(Loader):
                 raise
             raise ModuleNotFoundError(message, name=error.name) from error
         self._spec = module.__spec__
+        explain(module, self._names)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -91,4 +95,5 @@ class Submodules:
             return None
         if below and find_spec(real) is None:
             return None
-        return ModuleSpec(fullname, _Existing(real, lambda error: self._missing(head, error)))
+        names = known_as(self._places, real)
+        return ModuleSpec(fullname, _Existing(real, names, lambda error: self._missing(head, error)))

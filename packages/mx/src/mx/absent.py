@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MXNet's public names that are not here: a module that is asked for one says so, and what there is instead.
+
+`absent.json` has them with the reasons of the page for those who come from MXNet; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_GUIDE = "the guide 'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
+
+
+@cache
+def _names() -> dict[str, dict[str, str]]:
+    """Module -> name -> what there is instead."""
+    import json
+
+    found: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("absent.json").read_text())
+    return found
+
+
+def absence(modules: Sequence[str], name: str) -> str:
+    """What is said of a name of MXNet that is not here; empty for any other name.
+
+    Parameters
+    ----------
+    modules : sequence of str
+        The names under which the module is known, such as `["mx.kv", "mx.kvstore"]`.
+    """
+    for module in modules:
+        reason = _names().get(module, {}).get(name)
+        if reason is not None:
+            return f"{module}.{name} is not implemented; see {_GUIDE}: {reason}"
+    return ""
+
+
+def known_as(places: Mapping[str, str], place: str) -> list[str]:
+    """The names below `mx` of a module."""
+    return [f"mx.{name}" for name, at in places.items() if at == place]
+
+
+def explain(module: ModuleType, names: Sequence[str]) -> None:
+    """Has a module say of MXNet's names that it lacks that they are not here; other names are missing as before.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Under which the module is known.
+    """
+    before = vars(module).get("__getattr__")
+    if getattr(before, "explains", False) or not names:
+        return
+
+    def attribute(name: str) -> Any:
+        try:
+            if before is not None:
+                return before(name)
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        except AttributeError as error:
+            told = absence(names, name)
+            if told:
+                raise AttributeError(told, name=name, obj=module) from error
+            raise
+
+    attribute.explains = True  # type: ignore[attr-defined]
+    vars(module)["__getattr__"] = attribute
