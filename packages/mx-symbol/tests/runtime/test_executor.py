@@ -10,7 +10,7 @@ import pytest
 from mx_core.context import cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
-from mx_symbol import sym
+from mx_symbol import AttrScope, sym
 from mx_symbol.runtime.program import segment_limits
 
 DATA = Path(__file__).parents[1] / "data"
@@ -342,6 +342,34 @@ def test_forward_node_by_node():
         np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
     with pytest.raises(IndexError, match="step: expected 0 to"):
         stepped.partial_forward(step=99)
+
+
+@pytest.mark.parametrize("groups", [None, {"other": cpu(1)}], ids=["on one device", "on two devices"])
+def test_backward_follows_the_forward_part_that_ran_last(groups):
+    """By steps or as a whole, in training or inference, also where constants are prepared."""
+    x, factor = sym.Variable("x"), sym.reshape(sym.sin(sym.arange(12)), shape=(3, 4))
+    with AttrScope(ctx_group="other"):
+        y = sym.tanh(x * factor) * sym.sigmoid(x + factor)
+    net = sym.broadcast_mul(sym.tanh(sym.FullyConnected(y, num_hidden=5, name="fc")), sym.cos(sym.sum(y)))
+    expected, got = (
+        net.simple_bind(cpu(0), group2ctx=groups, passes=passes, x=(3, 4)) for passes in ("none", None)
+    )
+    rng = np.random.default_rng(0)
+    for how in ("steps", "steps", "whole", "inference by steps", "steps", "inference"):
+        for name, array in got.arg_dict.items():
+            array[:] = expected.arg_dict[name][:] = rng.normal(size=array.shape)
+        expected.forward(is_train=True)
+        if how.endswith("steps"):
+            step, left = 0, 1
+            while left:
+                left = got.partial_forward(is_train=how == "steps", step=step)
+                step += 1
+        else:
+            got.forward(is_train=how == "whole")
+        for executor in (expected, got):
+            executor.backward(nd.ones((3, 5)))
+        for a, b in zip(got.grad_arrays, expected.grad_arrays, strict=True):
+            np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-6, err_msg=how)
 
 
 @pytest.mark.parametrize(

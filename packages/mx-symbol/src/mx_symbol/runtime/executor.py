@@ -49,14 +49,12 @@ class _Compiled:
     schedule : its nodes in order, and their memory
     program : what `forward` and `backward` start
     separate : the same with a part per node
-    prepared : arrays of what prepared nodes keep in `separate`
     """
 
     graph: BoundGraph | None = None
     schedule: Schedule | None = None
     program: Launch | None = None
     separate: Launch | None = None
-    prepared: dict[Entry, NDArray] | None = None
 
 
 class Executor:
@@ -98,6 +96,7 @@ class Executor:
         self._calls = Calls(ctx)
         self._modes: dict[Mode, _Compiled] = {}
         self._last: Mode | None = None
+        self._by_steps = False  # whether what backward reads was computed by steps
         self._monitor: Monitored | None = None
         self._arrays = self._external_arrays(outputs)
         self.outputs = [self._arrays[entry] for entry in graph.heads if entry in self._arrays]
@@ -176,6 +175,7 @@ class Executor:
         for name, value in kwargs.items():
             self._assign(name, value)
         self._last = Mode(bool(is_train) and bool(self._graph.grads), bool(is_train))
+        self._by_steps = False
         if self._monitor is not None:
             self._monitor.forward(bool(is_train))
         else:
@@ -188,7 +188,7 @@ class Executor:
         Returns
         -------
         int
-            How many steps are left. After the last one `backward` may follow.
+            How many steps are left. After the last one `backward` may follow, which then runs node by node.
 
         Raises
         ------
@@ -198,11 +198,8 @@ class Executor:
         n = self._timeline(mode).n_forward
         if not 0 <= step < n:
             raise IndexOutOfBoundsError(f"[partial_forward] step: expected 0 to {n - 1}, got {step}")
-        compiled = self._of(mode)
-        if compiled.separate is None:
-            compiled.separate = self._compiled(mode, separate=True)
-        compiled.separate.push(step)
-        self._last = mode
+        self._separate(mode).push(step)
+        self._last, self._by_steps = mode, mode.with_backward
         return n - step - 1
 
     def backward(self, out_grads: OutGrads = None, is_train: bool = True) -> None:
@@ -222,15 +219,24 @@ class Executor:
         if not self._graph.grads:
             return
         self._take_out_grads(out_grads)
+        last = Mode(True, is_train) if self._last is None else self._last
+        if self._by_steps:
+            self._backward_by_steps(last)
+            return
         if self._monitor is not None:
             self._monitor.backward()
             return
-        last = Mode(True, is_train) if self._last is None else self._last
         program = self._program(Mode(True, last.is_train))
         if not last.with_backward:
             program.push(0)  # an inference program keeps nothing for backward
             self._last = Mode(True, last.is_train)
         program.push(1)
+
+    def _backward_by_steps(self, mode: Mode) -> None:
+        """Only the program that ran forward has the values that its gradients are computed from."""
+        program, timeline = self._separate(mode), self._timeline(mode)
+        for step in range(timeline.n_forward, len(timeline.nodes)):
+            program.push(step)
 
     def _assign(self, name: str, value: Any) -> None:
         target = self._args.get(name)
@@ -316,6 +322,12 @@ class Executor:
         made = self._of(mode).program = self._compiled(mode)
         return made
 
+    def _separate(self, mode: Mode) -> Launch:
+        compiled = self._of(mode)
+        if compiled.separate is None:
+            compiled.separate = self._compiled(mode, separate=True)
+        return compiled.separate
+
     @collector_paused()
     def _compiled(self, mode: Mode, separate: bool = False) -> Launch:
         graph = self._optimized(mode)
@@ -323,11 +335,8 @@ class Executor:
         if front and not separate:
             return self._behind_prepacks(mode, front, rest)
         schedule = self._schedule(mode)
-        made = self._of(mode)
         ends = range(1, len(schedule.nodes) + 1) if separate else None
-        if made.prepared is None:
-            made.prepared = prepared_arrays(graph, schedule, self._context, ends)
-        arrays = self._arrays_of(graph) | made.prepared
+        arrays = self._arrays_of(graph) | prepared_arrays(graph, schedule, self._context, ends)
         compiled = Compiler(graph, schedule, arrays, self._context).compile(self._calls, mode.is_train, ends)
         return compiled.bind(arrays, self._arena.reserve(compiled.arena_bytes))
 
