@@ -15,21 +15,22 @@ Poison* FailureLedger::enter(FailureRef failure, const char* name, const char* o
       try {
         kept_.push_back(poison);
         retain(poison);
+        return poison;
       } catch (...) {
-        ++uncounted_;
       }
-    } else {
-      ++uncounted_;
     }
+    poison->counted = true;
+    ++counted_;
     return poison;
   } catch (...) {
-    ++uncounted_;
+    ++counted_;
     return nullptr;
   }
 }
 
 void FailureLedger::forget(Poison* poison) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (poison->counted && poison->generation == generation_.load(std::memory_order_relaxed)) --counted_;
   const auto found = std::find(kept_.begin(), kept_.end(), poison);
   if (found == kept_.end()) return;
   kept_.erase(found);
@@ -47,11 +48,11 @@ FailureRef FailureLedger::deliver(Poison* poison) noexcept {
 FailureRef FailureLedger::deliver_all() noexcept {
   FailureRef first;
   std::vector<Poison*> batch;
-  size_t uncounted = 0;
+  size_t counted = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     batch.swap(kept_);
-    uncounted = std::exchange(uncounted_, 0);
+    counted = std::exchange(counted_, 0);
     generation_.fetch_add(1, std::memory_order_acq_rel);
   }
   // References are dropped outside the lock: a failure may own an exception of another language.
@@ -60,7 +61,7 @@ FailureRef FailureLedger::deliver_all() noexcept {
     if (!seen && !first) first = poison->failure;
     release(poison);
   }
-  if (!first && uncounted > 0) {
+  if (!first && counted > 0) {
     first = FailureRef(make_failure(MX_ERROR, "operations failed; their failures were not kept"));
   }
   return first;
@@ -68,7 +69,7 @@ FailureRef FailureLedger::deliver_all() noexcept {
 
 size_t FailureLedger::unobserved(std::vector<FailureRef>* first) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  size_t count = uncounted_;
+  size_t count = counted_;
   for (Poison* poison : kept_) {
     if (poison->delivered.load(std::memory_order_acquire)) continue;
     ++count;

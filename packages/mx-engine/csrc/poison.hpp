@@ -24,6 +24,7 @@ struct Poison {
   const FailureRef failure;
   const bool lasting = false;
   const uint64_t generation = 0;  // of the ledger when the operation failed
+  bool counted = false;  // by the ledger, which does not keep it; guarded by its mutex
   std::atomic<bool> delivered{false};
   std::atomic<uint32_t> references{1};
 };
@@ -81,7 +82,7 @@ class FailureLedger {
   const bool sticky_;
   mutable std::mutex mutex_;
   std::vector<Poison*> kept_;  // guarded by mutex_; a reference each
-  size_t uncounted_ = 0;       // guarded by mutex_: failures beyond kKept
+  size_t counted_ = 0;         // guarded by mutex_: failures that are not kept and that nobody has seen
   std::atomic<uint64_t> generation_{0};
 };
 

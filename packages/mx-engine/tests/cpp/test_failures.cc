@@ -203,6 +203,22 @@ void many_unseen_failures_are_counted() {
   CHECK(engine->failures().unobserved(nullptr) == 0);
 }
 
+void failures_that_are_only_counted_may_be_seen_too() {
+  const Table table(2);
+  std::vector<mx_variable*> variables;
+  for (int i = 0; i < 1300; ++i) {
+    variables.push_back(table.variable());
+    table.push({{}, {variables.back()}}, failing("seen"));
+  }
+  table.quiet();
+  auto* engine = static_cast<Engine*>(table.self());
+  CHECK(engine->failures().unobserved(nullptr) == 1300);
+  for (mx_variable* v : variables) CHECK(table.wait(v) == "seen");
+  CHECK(engine->failures().unobserved(nullptr) == 0);
+  CHECK(table.wait_all().empty());
+  for (mx_variable* v : variables) table.remove(v);
+}
+
 }  // namespace
 
 int main() {
@@ -221,5 +237,6 @@ int main() {
       {"naive failures", a_naive_engine_returns_the_failure},
       {"deleting a poisoned variable", deleting_a_poisoned_variable},
       {"many unseen failures", many_unseen_failures_are_counted},
+      {"many seen failures", failures_that_are_only_counted_may_be_seen_too},
   });
 }
