@@ -74,7 +74,7 @@ class Assembly {
     const KindFacts& facts = kinds_[graph_.kind(time)];
     const py::handle object = graph_.node(time);
     Node node;
-    node.name = attribute(object.ptr(), "name").cast<std::string>();
+    node.name = text_of(attribute(object.ptr(), "name"));
     node.call = call_of(calls_[schedule_.signature(time)]);
     for (const uint32_t* e = graph_.inputs_begin(time); e != graph_.inputs_end(time); ++e) {
       node.inputs.push_back(slot(*e));

@@ -38,6 +38,12 @@ py::object attribute(PyObject* object, const char* name) {
   return py::reinterpret_steal<py::object>(found);
 }
 
+std::string text_of(const py::object& name) {
+  PyObject* bytes = PyUnicode_AsEncodedString(name.ptr(), "utf-8", "backslashreplace");
+  if (bytes == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(bytes);
+}
+
 void refuse(const std::string& message) {
   const py::object type = py::module_::import("mx_core.errors").attr("PluginError");
   PyErr_SetString(type.ptr(), message.c_str());

@@ -26,6 +26,8 @@ PyObject* node_of(PyObject* entry);
 size_t index_of(PyObject* entry);
 py::object attribute(PyObject* object, PyObject* name);
 py::object attribute(PyObject* object, const char* name);
+// A name for messages: what UTF-8 does not have is escaped.
+std::string text_of(const py::object& name);
 // True for a node with attributes that are texts.
 bool has_attributes(PyObject* node);
 // True where the attributes that are texts, `attrs`, have a name.

@@ -11,6 +11,7 @@
 #include "blocks.hpp"
 #include "made_once.hpp"
 #include "mx_core/gil.hpp"
+#include "mx_core/pybind.hpp"
 #include "mx_core/pybind_holder.hpp"
 
 namespace mx::symbol {
@@ -78,7 +79,7 @@ class Blocks {
       ask = [&](uint32_t value, uint32_t time) { return may_take_over(value, time).cast<bool>(); };
     }
     sizes_ = sizes;
-    shared_ = share_blocks(made, values, ask);
+    shared_ = translated([&] { return share_blocks(made, values, ask); });
   }
 
   uint64_t live() const noexcept { return shared_.live; }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mx_core/failure.hpp"
+
 namespace mx::symbol {
 namespace {
 
@@ -44,7 +46,7 @@ class Sharing {
     }
     const int64_t death = std::max<int64_t>(time, made_.lifetimes[value].last_read);
     if (donor == kNone) {
-      const uint64_t size = (known.bytes + kAlignment - 1) / kAlignment * kAlignment;
+      const uint64_t size = in_arena(known.bytes);
       owners_[value] = static_cast<uint32_t>(made_.blocks.size());
       made_.blocks.push_back({{value}, {time, death, size}});
       return;
@@ -54,6 +56,17 @@ class Sharing {
     SharedBlock& shared = made_.blocks[owners_[donor]];
     shared.values.push_back(value);
     shared.block.death = death;
+  }
+
+  // The bytes that a value takes in the arena, whose size then fits into 63 bits wherever the blocks are placed.
+  uint64_t in_arena(uint64_t bytes) {
+    constexpr uint64_t kMost = INT64_MAX - kAlignment;
+    if (bytes > kMost - std::min(kMost, total_)) {
+      throw Error(MX_ERROR_MEMORY, "[memory plan] the values of the graph have more than 2^63 bytes");
+    }
+    const uint64_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    total_ += size;
+    return size;
   }
 
   // The first of the allowed inputs whose memory an output can take over, or kNone.
@@ -81,18 +94,18 @@ class Sharing {
   }
 
   uint64_t largest_live_set() const {
-    std::vector<__int128> change(steps_.size() + 1, 0);  // sums of sizes may leave 64 bits
+    std::vector<int64_t> change(steps_.size() + 1, 0);
     for (const SharedBlock& shared : made_.blocks) {
       if (shared.host >= 0) continue;
-      change[static_cast<size_t>(shared.block.birth)] += shared.block.size;
-      change[static_cast<size_t>(shared.block.death) + 1] -= shared.block.size;
+      change[static_cast<size_t>(shared.block.birth)] += static_cast<int64_t>(shared.block.size);
+      change[static_cast<size_t>(shared.block.death) + 1] -= static_cast<int64_t>(shared.block.size);
     }
-    __int128 largest = 0, live = 0;
-    for (const __int128 delta : change) {
+    int64_t largest = 0, live = 0;
+    for (const int64_t delta : change) {
       live += delta;
       largest = std::max(largest, live);
     }
-    return static_cast<uint64_t>(std::min<__int128>(largest, UINT64_MAX));
+    return static_cast<uint64_t>(largest);
   }
 
   const std::vector<PlanStep>& steps_;
@@ -100,6 +113,7 @@ class Sharing {
   const MayTakeOver& may_take_over_;
   std::vector<uint32_t> owners_;  // per value the block
   std::vector<uint32_t> taken_;   // per value the step in which an output took its memory over
+  uint64_t total_ = 0;            // bytes of all blocks
   SharedBlocks made_;
 };
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_own: dict[str, Callable[..., Any]] = {}  # functions that take the place of those that would be made
 _made: dict[str, tuple[Operator, Callable[..., NDArray]]] = {}
 _undo: list[Callable[[], object]] = []
 
@@ -32,6 +33,16 @@ def served_natively(function: F) -> F:
     made = _core.NativeFunction(function)
     functools.update_wrapper(made, function)
     return cast("F", made)
+
+
+def serves(operator: str) -> Callable[[F], F]:
+    """Makes the decorated function what `function` gives for an operator."""
+
+    def register(given: F) -> F:
+        _own[operator] = given
+        return given
+
+    return register
 
 
 def keep(undo: Callable[[], object]) -> None:
@@ -55,6 +66,8 @@ def function(name: str) -> Callable[..., NDArray]:
     UnknownOperatorError  there is none; the message has close names and missing plug-ins
     """
     op = operators.get(name)
+    if op.name in _own:
+        return _own[op.name]
     known = _made.get(name)
     if known is not None and known[0] is op:
         return known[1]

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "mx_core/failure.hpp"
 #include "mx_core/native_tests.hpp"
 
 using mx::symbol::PlanStep;
@@ -86,6 +87,18 @@ void values_that_there_are_not_are_refused() {
   }
 }
 
+void an_arena_beyond_63_bits_is_refused() {
+  for (const uint64_t bytes : {uint64_t{1} << 62, UINT64_MAX}) {
+    bool refused = false;
+    try {
+      share_blocks({{{}, {0}}, {{}, {1}}, {{0, 1}, {}}}, std::vector<Value>(2, Value{bytes}));
+    } catch (const mx::Error& error) {
+      refused = error.code() == MX_ERROR_MEMORY;
+    }
+    CHECK(refused);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -96,6 +109,7 @@ int main() {
   what_ends_in_an_external_value_lies_there_from_a_step_on();
   memory_is_not_taken_where_others_may_still_use_it();
   values_that_there_are_not_are_refused();
+  an_arena_beyond_63_bits_is_refused();
   std::puts("ok");
   return 0;
 }

@@ -8,6 +8,7 @@ import pytest
 
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_ndarray import autograd, nd
+from mx_ndarray.custom import CustomOp, CustomOpProp, register
 from mx_symbol import CachedOp, sym
 
 
@@ -175,3 +176,35 @@ def test_threads_with_weights_of_their_own_share_one_packed_copy():
     over.set()
     waiting.join()
     assert not wrong
+
+
+def test_each_recorded_call_has_its_own_state_of_a_custom_operator():
+    class Square(CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.x = in_data[0].asnumpy()
+            self.assign(out_data[0], req[0], nd.array(self.x**2))
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], nd.array(2 * self.x * out_grad[0].asnumpy()))
+
+    @register("square_that_remembers")
+    class SquareProp(CustomOpProp):
+        def create_operator(self, ctx, shapes, types):
+            return Square()
+
+    x = sym.Variable("x")
+    op = CachedOp(sym.Custom(sym.tanh(x), op_type="square_that_remembers") * 3)
+    inputs = [nd.array([0.5, 1]), nd.array([-2, 0.1])]
+    for each in inputs:
+        each.attach_grad()
+    with autograd.record():
+        total = op(inputs[0]) + op(inputs[1])
+    total.backward()
+    for each in inputs:
+        t = np.tanh(each.asnumpy())
+        np.testing.assert_allclose(each.grad.asnumpy(), 6 * t * (1 - t * t), rtol=1e-5)
+
+
+def test_a_name_that_utf8_does_not_have_is_escaped_in_messages():
+    executor = sym.tanh(sym.Variable("a"), name="n\ud800").simple_bind(a=(2,))
+    assert executor.forward()[0].shape == (2,)

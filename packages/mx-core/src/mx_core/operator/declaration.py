@@ -80,6 +80,8 @@ class Operator(Generic[P]):
     free_types: ClassVar[Mapping[str, str | None]] = {}
     is_random: ClassVar[bool] = False
     dynamic_output: ClassVar[bool] = False
+    #: a run leaves in its kernel what the run of its backward operator needs
+    keeps_state: ClassVar[bool] = False
     #: tensors that are of a floating-point type, by name; True: all are. Its backward operator's are, too
     floating_only: ClassVar[bool | tuple[str, ...]] = False
     #: the kernel behaves differently in training

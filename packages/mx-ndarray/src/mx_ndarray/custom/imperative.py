@@ -16,10 +16,12 @@ from mx_ndarray.custom.operator import dependencies
 from mx_ndarray.custom.params import CustomParams
 from mx_ndarray.custom.running import Spec, create, run_backward, run_forward
 from mx_ndarray.ndarray import NDArray
+from mx_ndarray.operator_functions import serves
 
 _declared = Declared()
 
 
+@serves("Custom")
 def Custom(*data: NDArray, op_type: str, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
     """Applies an operator that was registered with `mx.operator.register`.
 

@@ -59,6 +59,7 @@ class Custom(Operator[CustomParams]):
     aliases = ("_npi_Custom",)
     variadic: ClassVar[str | None] = COUNT
     needs_train_flag = True
+    keeps_state = True
 
     def inputs(self, p: CustomParams) -> tuple[str, ...]:
         """As the property lists them."""

@@ -31,8 +31,6 @@ from mx_symbol.passes.bound_graph import BoundGraph
 ATTEMPTS = 16
 #: how many of the values that look cheapest to drop are priced
 CANDIDATES = 16
-#: operators that may not run again although nothing in their declaration says so
-_UNREPEATABLE = frozenset({"Custom"})
 
 MayRepeat = Callable[[Node], bool]
 
@@ -150,7 +148,7 @@ def _anything(node: Node) -> bool:
 def repeatable(node: Node, specs: Mapping[Entry, TensorSpec]) -> bool:
     """True when running a node again gives the same numbers."""
     assert node.op is not None and node.params is not None
-    if node.op.name in _UNREPEATABLE or node.subgraphs or node.op.dynamic_output:
+    if node.op.keeps_state or node.subgraphs or node.op.dynamic_output:
         return False
     shapes = [specs[Entry(node, i)].shape for i in range(node.num_outputs)]
     if node.op.random_blocks(node.params, shapes):

@@ -7,9 +7,6 @@ from mx_symbol._core import duplicates
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph
 
-#: operators whose results depend on more than their declaration says
-_OPAQUE = frozenset({"Custom"})
-
 
 def common_subexpressions(graph: Graph) -> Graph:
     """Equal operators with equal parameters on equal inputs become one node.
@@ -29,7 +26,7 @@ def common_subexpressions(graph: Graph) -> Graph:
 def is_pure(graph: Graph, node: Node) -> bool:
     """True when a node gives the same values whenever it has the same inputs, and does nothing else."""
     op, params = node.op, node.params
-    if op is None or params is None or op.name in _OPAQUE or node.subgraphs or node.facts.mutated:
+    if op is None or params is None or op.keeps_state or node.subgraphs or node.facts.mutated:
         return False
     if not node.facts.draws:
         return True

@@ -23,7 +23,7 @@ from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
-from mx_symbol.runtime.partitions import Partitions, has_dynamic
+from mx_symbol.runtime.partitions import Partitions, has_dynamic, has_state
 from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class CachedOp:
         self._planning = (memory_mode, branches)
         graph = FlatGraph(topological_order(e.node for e in self._heads))
         arguments, auxiliaries = variables_of(graph)
-        self._partitions = Partitions(self._heads, None, passes) if has_dynamic(graph) else None
+        alone = has_dynamic(graph) or has_state(graph)
+        self._partitions = Partitions(self._heads, None, passes) if alone else None
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs with shapes that depend on values, cut into partitions, on one device or several.
 
-A partition is a compiled program on one device, a copy between devices, or one operator whose outputs have shapes that
-only its run tells. Each partition runs when the partitions it reads have run. Between partitions autograd keeps the
-record, so gradients go the same way back. Partitions on different devices that do not read each other run at the same
-time: the engine orders them by the arrays they touch.
+A partition is a compiled program on one device, a copy between devices, or one operator that is called: its outputs
+have shapes that only its run tells, or it keeps a state for its gradient, of which each call has its own. Each
+partition runs when the partitions it reads have run. Between partitions autograd keeps the record, so gradients go the
+same way back. Partitions on different devices that do not read each other run at the same time: the engine orders them
+by the arrays they touch.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ def is_dynamic(node: Node) -> bool:
 def has_dynamic(graph: FlatGraph) -> bool:
     """True for a graph with such a node."""
     return any(facts.op.dynamic_output for facts in graph.kinds)
+
+
+def has_state(graph: FlatGraph) -> bool:
+    """True for a graph with an operator that keeps a state for its gradient."""
+    return any(facts.op.keeps_state for facts in graph.kinds)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class Partitions:
         return (groups[key] for key in sorted(groups, key=lambda key: key[0]))
 
     def _alone(self, node: Node) -> bool:
-        return is_dynamic(node) or is_copy(node)
+        return is_dynamic(node) or is_copy(node) or (node.op is not None and node.op.keeps_state)
 
     def _partition(self, nodes: list[Node], order: Sequence[Node]) -> Partition:
         from mx_symbol.runtime.cached_op import CachedOp
