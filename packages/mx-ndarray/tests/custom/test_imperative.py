@@ -347,7 +347,7 @@ def assigned(name: str, forward: Any, backward: Any = None) -> NDArray:
 
 def test_a_list_of_outputs_takes_no_other_array() -> None:
     said = (
-        r"\[Custom\] out_data\[0\] = value puts another array into the list, which nobody reads; "
+        r"\[Custom\] out_data\[0\] = value puts another array into the list, which is not read again; "
         r"write self\.assign\(out_data\[0\], req\[0\], value\) or out_data\[0\]\[:\] = value"
     )
     with pytest.raises(ArgumentError, match=said):
@@ -387,6 +387,6 @@ def test_an_auxiliary_state_is_filled_not_replaced() -> None:
         infer_shape=lambda self, shapes: (shapes, shapes, shapes),
     )
     with pytest.raises(
-        ArgumentError, match=r"aux\[0\] = value puts .* nobody reads; write aux\[0\]\[:\] = value"
+        ArgumentError, match=r"aux\[0\] = value puts .* not read again; write aux\[0\]\[:\] = value"
     ):
         nd.Custom(nd.ones((2,)), nd.zeros((2,)), op_type="test_listed_state").wait_to_read()

@@ -177,6 +177,9 @@ class Operator(Generic[P]):
         """
         tensors = [*self.inputs(p), *self.aux(p), *self.outputs(p)]
         fixed, free = self.fixed_types, self.free_types
+        if not fixed and not free:
+            t.unify(tensors)
+            return
         t.unify([name for name in tensors if name not in fixed and name not in free])
         for name in tensors:
             if name in fixed:

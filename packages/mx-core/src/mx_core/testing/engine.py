@@ -152,7 +152,7 @@ class EngineContract:
             with raises(ZeroDivisionError):
                 engine.wait_for_variable(b)
             engine.wait_for_variable(c)
-            check_equal("operations that ran beside a failure", ran, ["independent"])
+            check_equal("operations that ran next to a failure", ran, ["independent"])
 
     def test_a_variable_listed_twice_is_refused(self) -> None:
         with self._engine() as engine:

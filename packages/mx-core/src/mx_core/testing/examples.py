@@ -36,7 +36,7 @@ class Search:
     fault : the last other exception of the reference, on what inference had accepted
     crash : the last other exception of inference, which should refuse with an MXNetError
     runs : the reference ran, if only to give values that are not finite
-    wrong : what the declaration does wrong by itself, whatever it is applied to
+    wrong : what the declaration does wrong by itself, for any inputs
     """
 
     case: Case | None = None

@@ -67,7 +67,7 @@ class Arrays:
 
 
 class _Unfilled(list[NDArray]):
-    """Arrays that an operator fills. Another array in their place would be lost: nobody reads the list."""
+    """Arrays that an operator fills. Another array in their place would be lost, since the list is not read again."""
 
     def __init__(self, name: str, arrays: Sequence[NDArray], numbered: bool = True) -> None:
         super().__init__(arrays)
@@ -83,7 +83,7 @@ class _Unfilled(list[NDArray]):
         at = f"{self._name}[{number}]"
         assign = f"self.assign({at}, req[{number}], value) or " if self._numbered else ""
         raise ArgumentError(
-            f"[Custom] {at} = value puts another array into the list, which nobody reads; "
+            f"[Custom] {at} = value puts another array into the list, which is not read again; "
             f"write {assign}{at}[:] = value"
         )
 
