@@ -269,8 +269,10 @@ class BaseModule:
             Batches of an epoch; it is reset after each.
         eval_data : DataIter, optional
             Batches to score after each epoch.
-        eval_metric, validation_metric : metric, name, or list of these
-            What is logged for the two; `validation_metric` is `eval_metric` by default.
+        eval_metric : metric, name, or list of these
+            What is logged of the training.
+        validation_metric : metric, name, or list of these, optional
+            What is logged of `eval_data`; `eval_metric` by default.
         epoch_end_callback : callable(epoch, symbol, arg_params, aux_params), or list
             Called after each epoch, such as `callback.do_checkpoint(prefix)`.
         batch_end_callback : callable(BatchEndParam), or list
@@ -286,10 +288,14 @@ class BaseModule:
             Values of parameters instead.
         allow_missing : bool
             Whether parameters that `arg_params` lacks are initialized; otherwise they are an error.
-        force_rebind, force_init : bool
-            Bind or initialize again.
-        begin_epoch, num_epoch : int
-            The number of the first epoch, and the number at which to stop. `num_epoch` is required.
+        force_rebind : bool
+            Whether a bound module is bound again.
+        force_init : bool
+            Whether parameters that exist are initialized again.
+        begin_epoch : int
+            Number of the first epoch.
+        num_epoch : int
+            Number of the epoch at which to stop, so `num_epoch - begin_epoch` epochs run. Required.
         monitor : Monitor, optional
             Logs statistics of intermediate values.
 
