@@ -101,5 +101,5 @@ def judge(out: Path, limit: float, program: str | None = None) -> tuple[str, str
         return "killed", f"no end within {limit:.0f} s"
     if code == 0:
         return "survived", "all C++ tests passed" if program is None else f"{program} passed"
-    failed = re.search(r"(\w+) ?\.*\*\*\*(.*?) +[\d.]+ sec", output)
-    return "killed", f"{failed[1]}: {failed[2]}" if failed else output[-300:]
+    failed = re.search(r"Test +#\d+: (\w+) \.*(.*?)\*\*\*(.*?):? +[\d.]+ sec", output)
+    return "killed", f"{failed[1]}: {failed[2] or failed[3]}" if failed else output[-300:]

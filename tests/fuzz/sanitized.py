@@ -66,6 +66,7 @@ def build(target: Path, sanitizer: str = "address", only: Collection[str] = ()) 
     ------
     CalledProcessError  a compiler failed; its words are on standard error
     """
+    target = target.absolute()
     ignored = shutil.ignore_patterns("*.cpython-*.so", "build", "__pycache__", "tests", "benchmarks")
     for folder in native_packages():
         if only and folder.name not in only:
@@ -113,11 +114,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     options, arguments = parser.parse_known_args()
-    folder = options.folder.absolute()
-    build(folder)
+    build(options.folder, only=() if arguments else ("mx-core", *TESTED))
     chosen = arguments or [str(PACKAGES / name / "tests") for name in TESTED]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not gpu", *chosen]
-    settings = environment(folder)
+    settings = environment(options.folder.absolute())
     del settings["MX_CPU_MEM_POOL_TYPE"]  # tests of pools choose theirs
     return subprocess.run(command, cwd=ROOT, env=os.environ | settings, check=False).returncode
 

@@ -60,6 +60,7 @@ CHANGES = (
     Change("relax_order", r"\bmemory_order_(?:acquire|release|acq_rel|seq_cst)\b", "memory_order_relaxed", True),
 )  # fmt: skip
 
+_LEFT_OUT = ("bindings", "pybind", "python", "native_tests", "benchmark")
 _NO_CODE = re.compile(r"^\s*(?://|#|\*|static_assert\b|template\b)")
 _AFTER = re.compile(r"//.*$|\"(?:[^\"\\]|\\.)*\"")
 
@@ -95,13 +96,13 @@ def mutants(files: Sequence[Path], seed: str, threads: bool) -> Iterator[Mutant]
 
 
 def sources(distribution: Distribution) -> list[Path]:
-    """What the C++ tests of a package test."""
+    """What the C++ tests of a package test: not what needs an interpreter, nor what tests and benchmarks share."""
     folders = (distribution.folder / "csrc", distribution.folder / "src")
     return sorted(
         path
         for folder in folders
         for path in folder.rglob("*")
-        if path.suffix in (".cc", ".h", ".hpp") and not path.name.startswith("bindings")
+        if path.suffix in (".cc", ".h", ".hpp") and not path.name.startswith(_LEFT_OUT)
     )
 
 

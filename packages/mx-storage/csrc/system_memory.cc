@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "available_memory.hpp"
 #include "size_class.hpp"
 
 namespace mx::storage {
@@ -15,9 +14,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = size_t{4} << 20;
-// From here on a mapping is asked for only if the pages could be written: the kernel grants more than there
-// is, and kills the process that uses it.  Asking takes as long as clearing a few pages.
-constexpr size_t kCheckedFrom = size_t{256} << 20;
+constexpr size_t kCheckedFrom = size_t{256} << 20;  // asking takes as long as clearing a few pages
 
 void* map(size_t bytes) noexcept {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,10 +35,14 @@ size_t whole_pages(size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
+bool can_be_written(size_t bytes, uint64_t (*available)() noexcept) noexcept {
+  return bytes < kCheckedFrom || bytes <= available();
+}
+
 void* map_pages(size_t bytes) noexcept {
   const size_t length = whole_pages(bytes);
   if (length < kHugeFrom) return map(length);
-  if (length >= kCheckedFrom && length > available_memory()) return nullptr;
+  if (!can_be_written(length)) return nullptr;
   auto* raw = static_cast<char*>(map(length + kHugePage));
   if (raw == nullptr) return nullptr;
   const size_t ahead = (kHugePage - reinterpret_cast<uintptr_t>(raw) % kHugePage) % kHugePage;

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "available_memory.hpp"
 
 namespace mx::storage {
 
@@ -15,6 +18,10 @@ void heap_free(void* data) noexcept;
 // system does that on advice, backed by huge pages.  NULL when there is none, or less than would be written.
 void* map_pages(size_t bytes) noexcept;
 void unmap_pages(void* data, size_t bytes) noexcept;
+
+// Whether the pages of a new mapping could be written: the kernel grants more than there is, and kills the process that
+// uses it.  Small mappings are granted unasked.
+bool can_be_written(size_t bytes, uint64_t (*available)() noexcept = available_memory) noexcept;
 
 // `bytes` rounded up to whole pages.
 size_t whole_pages(size_t bytes) noexcept;

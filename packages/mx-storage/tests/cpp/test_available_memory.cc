@@ -8,6 +8,7 @@
 
 #include "available_memory.hpp"
 #include "support.hpp"
+#include "system_memory.hpp"
 
 using namespace mx::storage;
 
@@ -77,6 +78,13 @@ void a_group_that_says_half_has_no_bound() {
   CHECK(root.available() == 1);
 }
 
+void large_mappings_are_asked_for() {
+  const auto none = []() noexcept { return uint64_t{0}; };
+  const auto some = []() noexcept { return uint64_t{300} << 20; };
+  CHECK(can_be_written((size_t{256} << 20) - 1, none) && !can_be_written(size_t{256} << 20, none));
+  CHECK(can_be_written(size_t{300} << 20, some) && !can_be_written((size_t{300} << 20) + 1, some));
+}
+
 void what_could_not_be_written_is_refused_and_says_why() {
   if (available_memory() > uint64_t{1} << 45) return;  // this system does not say
   for (PoolType type : {PoolType::kPooled, PoolType::kBestFit, PoolType::kNaive}) {
@@ -97,5 +105,6 @@ int main() {
   the_tightest_of_nested_groups_counts();
   groups_of_the_first_version();
   a_group_that_says_half_has_no_bound();
+  large_mappings_are_asked_for();
   what_could_not_be_written_is_refused_and_says_why();
 }
