@@ -69,7 +69,9 @@ int32_t grow(const mx_plan*, const mx_kernel_context* context, const mx_tensor*,
   mx_tensor output{};
   CHECK(context->alloc_output(context, 1, 1, shape, &output, error) == MX_ERROR_VALUE);
   CHECK(context->alloc_output(context, 9, 1, shape, &output, error) == MX_ERROR_VALUE);
-  CHECK(context->alloc_output(context, 0, 40, shape, &output, error) == MX_ERROR_SHAPE);
+  CHECK(context->alloc_output(context, 0, MX_MAX_NDIM + 1, shape, &output, error) == MX_ERROR_SHAPE);
+  const std::vector<int64_t> ones(MX_MAX_NDIM, 1);
+  CHECK(context->alloc_output(context, 0, MX_MAX_NDIM, ones.data(), &output, error) == MX_OK);
   CHECK(context->alloc_output(context, 0, 1, negative, &output, error) == MX_ERROR_SHAPE);
   const int32_t status = context->alloc_output(context, 0, 2, shape, &output, error);
   if (status != MX_OK) return status;
