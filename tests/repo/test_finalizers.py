@@ -14,6 +14,9 @@ ALLOWED = {
     "mx_io/recordio.py: MXRecordIO.__del__": "of a file that its user has forgotten to close, as in MXNet",
 }
 
+#: containers of `weakref` that remove a value in a callback in Python; mx_core.weak has others
+WEAK = ("WeakSet", "WeakKeyDictionary", "WeakValueDictionary")
+
 
 def finalizers(source: str) -> Iterator[str]:
     """What runs when an object ends: methods, and callbacks of weak references in Python."""
@@ -25,8 +28,10 @@ def finalizers(source: str) -> Iterator[str]:
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]
             native = len(node.args) > 1 and ast.unparse(node.args[1]).endswith("queue.put")
-            if name == "finalize" or (
-                name in ("ref", "proxy", "WeakMethod") and len(node.args) > 1 and not native
+            if (
+                name in WEAK
+                or name == "finalize"
+                or (name in ("ref", "proxy", "WeakMethod") and len(node.args) > 1 and not native)
             ):
                 yield ast.unparse(node)
 
@@ -43,4 +48,6 @@ def test_they_are_native() -> None:
 
 def test_they_are_found() -> None:
     source = "class A:\n    def __del__(self): ...\nweakref.finalize(a, b)\nref(a, told)\nref(a, queue.put)\nref(a)"
-    assert list(finalizers(source)) == ["A.__del__", "weakref.finalize(a, b)", "ref(a, told)"]
+    source += "\nWeakSet()"
+    expected = ["A.__del__", "weakref.finalize(a, b)", "ref(a, told)", "WeakSet()"]
+    assert list(finalizers(source)) == expected

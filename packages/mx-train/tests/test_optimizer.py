@@ -311,3 +311,15 @@ def test_the_registry_of_optimizers_is_a_mapping() -> None:
     assert {"sgd", "adam", "ftrl"} <= set(registry.keys()) and len(registry) == len(list(registry))
     with pytest.raises(KeyError, match="nothing"):
         registry["nothing"]
+
+
+@pytest.mark.parametrize("name", ["lars", "lbsgd"])
+def test_a_negative_limit_is_none(name: str) -> None:
+    def after_a_step(**given: float) -> list[float]:
+        weight = nd.array([1, -2])
+        updater = optimizer.get_updater(optimizer.create(name, learning_rate=0.5, **given))
+        updater(0, nd.array([3, -4]), weight)
+        found: list[float] = weight.asnumpy().tolist()
+        return found
+
+    assert after_a_step(clip_gradient=-1) == after_a_step()

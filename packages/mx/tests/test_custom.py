@@ -128,7 +128,7 @@ def test_a_module_learns_through_a_custom_loss() -> None:
     module = mx.mod.Module(net, label_names=("softmax_label",))
     batches = mx.io.NDArrayIter(x, label, batch_size=32, label_name="softmax_label")
     module.fit(
-        batches, num_epoch=12, optimizer_params={"learning_rate": 0.05}, initializer=mx.init.Normal(0.1)
+        batches, num_epoch=24, optimizer_params={"learning_rate": 0.05}, initializer=mx.init.Normal(0.1)
     )
     (_, accuracy), *_ = module.score(batches, "acc")
     assert accuracy > 0.93

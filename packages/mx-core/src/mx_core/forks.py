@@ -17,14 +17,14 @@ import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from mx_core.errors import PluginError
+from mx_core.weak import WeakGroup
 
-_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+_locks: WeakGroup[ForkSafeLock] = WeakGroup()
 
 
 class ForkSafeLock:
@@ -147,7 +147,7 @@ class _FirstUse:
 
     def __init__(self) -> None:
         self._own = threading.local()
-        self._all: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+        self._all: WeakGroup[ForkSafeLock] = WeakGroup()
         self._adding = ForkSafeLock()
 
     @property
@@ -199,7 +199,8 @@ class _FirstUse:
 
     def after_fork_in_child(self) -> None:
         self._give_back()
-        self._all = weakref.WeakSet((self._lock(),))
+        self._all = WeakGroup()
+        self._all.add(self._lock())
 
 
 def _imports_elsewhere(me: int) -> bool:
@@ -225,7 +226,7 @@ first_use = _FirstUse()
 
 def _after_fork_in_child() -> None:
     first_use.after_fork_in_child()
-    for lock in list(_locks):
+    for lock in _locks:
         lock._after_fork_in_child()
 
 

@@ -8,10 +8,10 @@ import os
 import sys
 import threading
 import time
-import weakref
 
 from mx_core.errors import EngineShutdownError
 from mx_core.lifecycle import interrupted
+from mx_core.weak import WeakGroup
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
 
@@ -26,7 +26,7 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self._engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+        self._engines: WeakGroup[Engine] = WeakGroup()
         self._closed: list[Engine] = []
 
     def add(self, engine: Engine) -> None:
@@ -72,8 +72,8 @@ class Keeper:
         limit = seconds("MX_SHUTDOWN_TIMEOUT", 10.0)
         hurry = interrupted()
         _end_daemons_silently()
-        for engine in self.engines():
-            self._engines.discard(engine)
+        engines, self._engines = self.engines(), WeakGroup()
+        for engine in engines:
             quiet = False
             if not hurry:
                 try:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from mx_core import lifecycle
 from mx_core.errors import MXNetError
+from mx_core.weak import WeakGroup
 
 T = TypeVar("T")
 _Task = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
@@ -63,7 +64,7 @@ class _Pool:
         self.queue.put(self._owner)
 
 
-_pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
+_pools: WeakGroup[_Pool] = WeakGroup()
 
 
 @atexit.register

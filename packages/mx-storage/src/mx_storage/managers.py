@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import Literal
 
 from mx_core.errors import ArgumentError, SettingError
+from mx_core.weak import WeakGroup
 from mx_storage._core import Random, StorageManager
 from mx_storage.choice import SIZES, sizes
 
-_made: weakref.WeakSet[StorageManager] = weakref.WeakSet()
+_made: WeakGroup[StorageManager] = WeakGroup()
 
 
 def pooled() -> StorageManager:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,12 +22,13 @@ from mx_core.operator import (
     Shapes,
     Types,
 )
+from mx_core.weak import WeakTable
 from mx_ndarray.custom.params import COUNT, CustomParams
 from mx_ndarray.custom.property import CustomOp
 from mx_ndarray.custom.running import create, run_backward, run_forward
 
 #: operators that programs keep, by the number that their forward node hands to its backward node
-_alive: WeakValueDictionary[int, CustomOp] = WeakValueDictionary()
+_alive: WeakTable[int, CustomOp] = WeakTable()
 _numbers = itertools.count(1)
 STATE = "__operator_number"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
+from mx_core.weak import WeakTable
 from mx_ndarray import NDArray
 from mx_symbol.graph import Entry, Node
 
@@ -50,7 +50,7 @@ class PrepackCache:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._next = count()
-        self._known: WeakValueDictionary[int, Prepack] = WeakValueDictionary()
+        self._known: WeakTable[int, Prepack] = WeakTable()
 
     def numbered(
         self, nodes: Iterable[Node], variables: Mapping[Entry, NDArray], is_train: bool
@@ -76,7 +76,7 @@ class PrepackCache:
 
     def _forget(self) -> None:
         """Drops numbers that nothing in use was computed from."""
-        needed = set(self._known)
+        needed = {number for number, _ in self._known.items()}
         for key, number in reversed(self._numbers.items()):  # what a value is computed from came before it
             if number not in needed or key[0] == "variable":
                 continue

@@ -211,9 +211,9 @@ class Optimizer:
         return made
 
     def _scaled(self, grad: NDArray, common: Mapping[str, float], zero_limits: bool = True) -> NDArray:
-        """The gradient, scaled and limited; a limit of 0 is one for some optimizers of MXNet, and none for others."""
+        """The gradient, scaled and limited; a limit of 0 or less is none for some optimizers of MXNet."""
         g: NDArray = grad * common["rescale_grad"]
-        if self.clip_gradient is None or (not self.clip_gradient and not zero_limits):
+        if self.clip_gradient is None or (self.clip_gradient <= 0 and not zero_limits):
             return g
         limited: NDArray = nd.clip(g, -self.clip_gradient, self.clip_gradient)
         return limited
