@@ -74,14 +74,17 @@ struct FusedProblem {
   }
 
   // With the weight in the order that the primitive likes best, or as it is.  Throws Unsupported where oneDNN has
-  // nothing but its reference, hundreds of times slower than a layer and an addition of their own.
+  // nothing but its reference, hundreds of times slower than a layer and an addition of their own, or a product of
+  // copied windows, several times slower than a layer that may choose the order of its data: where that is small beside
+  // the filters, their order counts for more.
   Descriptor descriptor(const FusedOptions& o, Residual residual, bool free) const {
     // oneDNN tries implementations and blockings, and compiling a graph asks several times: whether a layer can be
     // fused, what order its weight should have, how that is packed, and how it runs then.
     static auto* const recent = new Recent<Descriptor>(kRecentDescriptors);
     return recent->get(key(o, residual, free), [&] {
       Descriptor made = any_descriptor(o, residual, free);
-      if (std::string_view(made.impl_info_str()).substr(0, 3) == "ref") throw Unsupported{};
+      const std::string_view name(made.impl_info_str());
+      if (name.substr(0, 3) == "ref" || (reordering_pays(o) && name.find(":gemm") != name.npos)) throw Unsupported{};
       return made;
     });
   }
@@ -91,6 +94,11 @@ struct FusedProblem {
   Cost cost;
 
  private:
+  bool reordering_pays(const FusedOptions& o) const {
+    return shape != nullptr && !o.convolution.channels_last &&
+           product(weight.get_dims()) <= product(data.get_dims()) + product(out.get_dims());
+  }
+
   // All that `any_descriptor` depends on.
   std::vector<int64_t> key(const FusedOptions& o, Residual residual, bool free) const {
     std::vector<int64_t> made = {team_size(), static_cast<int64_t>(residual), free, shape == nullptr};

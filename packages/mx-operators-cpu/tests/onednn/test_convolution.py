@@ -157,7 +157,7 @@ def test_pointwise_convolution(
 
 
 @pytest.mark.parametrize(
-    ("residual", "layout", "computed"), [(True, None, False), (False, None, True), (True, "NHWC", True)]
+    ("residual", "layout", "computed"), [(True, None, False), (False, "NHWC", True), (True, "NHWC", True)]
 )
 def test_fused_layers_are_declined_where_only_a_reference_computes_them(
     rng: np.random.Generator, residual: bool, layout: str | None, computed: bool
@@ -174,4 +174,19 @@ def test_fused_layers_are_declined_where_only_a_reference_computes_them(
     inputs = _arrays(rng, data, {**attrs, **({"layout": layout} if layout else {})})
     output = np.zeros(out, np.float32)
     inputs += [np.ones_like(output)] if residual else []
+    assert (plans.prepare(FUSED_CONVOLUTION, p, inputs, [output]) is not None) == computed
+
+
+@pytest.mark.parametrize(("sizes", "computed"), [((8, 14, 14), False), ((2, 2, 2), True)])
+def test_fused_layers_are_declined_where_windows_would_be_copied(
+    rng: np.random.Generator, sizes: tuple[int, ...], computed: bool
+) -> None:
+    """With its channels first, data in three dimensions is copied for a product, unless it is reordered before."""
+    pytest.importorskip("mx_symbol.passes.fused_layers")
+    from mx_symbol.passes.fused_layers import FUSED_CONVOLUTION
+
+    attrs = {"kernel": (3, 3, 3), "pad": (1, 1, 1), "num_filter": 8, "no_bias": True}
+    p = FUSED_CONVOLUTION.Param.parse(attrs, op="_fused_Convolution")
+    inputs = _arrays(rng, (1, 8, *sizes), attrs)
+    output = np.zeros((1, 8, *sizes), np.float32)
     assert (plans.prepare(FUSED_CONVOLUTION, p, inputs, [output]) is not None) == computed
