@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mx_core import dtypes
-from mx_core.errors import DTypeError, ShapeError
+from mx_core.errors import DTypeError, OperatorError, ShapeError
 from mx_core.operator import Operator, infer_shapes, infer_types
 
 
@@ -85,3 +85,24 @@ def test_a_free_type_may_stay_unknown() -> None:
 
 def test_pairs_that_share_memory() -> None:
     assert Chosen().inplace(Chosen.Param()) == ((0, 0),)
+
+
+@pytest.mark.parametrize("rule", ["infer_shape", "infer_type"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda state: state.get("outptu"),
+        lambda state: state.known("outptu"),
+        lambda state: state.assign("outptu", (2,) if state.rule == "infer_shape" else 0),
+        lambda state: state.unify(["data", "outptu"]),
+    ],
+)
+def test_a_tensor_that_an_operator_does_not_have_is_told(rule: str, ask: Any) -> None:
+    members = {"name": "test_typo", "differentiable": False, rule: lambda self, p, state: ask(state)}
+    op = type("Typo", (Operator,), members)()
+    infer = infer_shapes if rule == "infer_shape" else infer_types
+    with pytest.raises(
+        OperatorError,
+        match=rf"^\[test_typo\] {rule} asks for 'outptu', the tensors are data, output; did you mean 'output'\?$",
+    ):
+        infer(op, op.Param(), [None])

@@ -25,22 +25,15 @@ MAX_NDIM = 32
 _MAX_ELEMENTS = 2**63 - 1
 
 
-class _Tensors(dict[str, Any]):
-    """What is known by name of the tensor; another name is a mistake of the rule."""
-
-    __slots__ = ("_rule", "_where")
-
-    def __init__(self, where: str, rule: str, names: Sequence[str], values: Sequence[Any]) -> None:
-        super().__init__(zip(names, values, strict=True))
-        self._where = where
-        self._rule = rule
-
-    def __missing__(self, name: object) -> Any:
-        close = difflib.get_close_matches(str(name), self, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise OperatorError(
-            f"{self._where} {self._rule} asks for {name!r}, the tensors are {', '.join(self)}{hint}"
-        )
+def _unknown(state: Shapes | Types, error: KeyError) -> OperatorError:
+    """A rule asks for a tensor that the operator does not have."""
+    (name,) = error.args
+    known = list(state._table)
+    close = difflib.get_close_matches(str(name), known, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return OperatorError(
+        f"{state.where} {state.rule} asks for {name!r}, the tensors are {', '.join(known)}{hint}"
+    )
 
 
 class Shapes:
@@ -51,21 +44,30 @@ class Shapes:
     def __init__(self, where: str, names: Sequence[str], values: Sequence[PartialShape | None]) -> None:
         self.where = where
         self.changed = False
-        self._table: dict[str, PartialShape | None] = _Tensors(where, self.rule, names, values)
+        self._table: dict[str, PartialShape | None] = dict(zip(names, values, strict=True))
 
     def get(self, name: str) -> PartialShape | None:
         """The shape with −1 for unknown dimensions, or None."""
-        return self._table[name]
+        try:
+            return self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
 
     def ranked(self, name: str) -> PartialShape:
         """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
-        shape = self._table[name]
+        try:
+            shape = self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
         assert shape is not None, f"{name}: its rank is not known"
         return shape
 
     def known(self, name: str) -> PartialShape | None:
         """The shape if it is complete, or None."""
-        shape = self._table[name]
+        try:
+            shape = self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
         return None if shape is None or -1 in shape else shape
 
     def assign(self, name: str, shape: Sequence[int] | None) -> None:
@@ -78,7 +80,10 @@ class Shapes:
         if shape is None:
             return
         new = tuple(map(int, shape))
-        old = self._table[name]
+        try:
+            old = self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
         if min(new, default=0) < -1:
             raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
         if len(new) > MAX_NDIM:
@@ -104,7 +109,10 @@ class Shapes:
 
     def unify(self, names: Sequence[str]) -> None:
         """States that all these shapes are equal."""
-        shapes = [self._table[name] for name in names]
+        try:
+            shapes = [self._table[name] for name in names]
+        except KeyError as error:
+            raise _unknown(self, error) from None
         complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
         if complete is not None and all(shape is None or shape == complete for shape in shapes):
             for name, shape in zip(names, shapes, strict=True):
@@ -134,11 +142,14 @@ class Types:
     def __init__(self, where: str, names: Sequence[str], values: Sequence[int | None]) -> None:
         self.where = where
         self.changed = False
-        self._table: dict[str, int | None] = _Tensors(where, self.rule, names, values)
+        self._table: dict[str, int | None] = dict(zip(names, values, strict=True))
 
     def get(self, name: str) -> int | None:
         """The type code, or None."""
-        return self._table[name]
+        try:
+            return self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
 
     known = get
 
@@ -150,7 +161,10 @@ class Types:
             new = dtypes.code(dtype)
         except DTypeError as error:
             raise DTypeError(f"{self.where} {name}: {error}") from None
-        old = self._table[name]
+        try:
+            old = self._table[name]
+        except KeyError as error:
+            raise _unknown(self, error) from None
         if old is None:
             self._table[name] = new
             self.changed = True
@@ -166,7 +180,10 @@ class Types:
 
     def unify(self, names: Sequence[str]) -> None:
         """States that all these types are equal."""
-        known = next((self._table[n] for n in names if self._table[n] is not None), None)
+        try:
+            known = next((self._table[n] for n in names if self._table[n] is not None), None)
+        except KeyError as error:
+            raise _unknown(self, error) from None
         for name in names:
             self.assign(name, known)
 
