@@ -35,37 +35,45 @@ for epoch in range(done, {EPOCHS}):
 """ + DIGEST  # fmt: skip
 
 
+def start(net: str, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", TRAINING, net]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+
+
 def digest(net: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", TRAINING, net],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    training = start(net, folder)
+    output, errors = training.communicate(timeout=200)
+    assert training.returncode == 0, errors
+    return output
+
+
+def kill_after(checkpoint: Path, seconds: float, training: subprocess.Popen[str]) -> None:
+    """Kills a training some time after it has begun to write a checkpoint."""
+    while training.poll() is None and not checkpoint.exists():
+        time.sleep(0.002)
+    time.sleep(seconds)
+    training.send_signal(signal.SIGKILL)
+    training.communicate()
 
 
 @pytest.mark.parametrize("kills", counted(1, 20))
 @pytest.mark.parametrize("net", NAMES)
 def test_the_bits_are_the_same(net: str, kills: int, tmp_path: Path) -> None:
+    """Killed in each epoch in turn, most often within it, sometimes while its checkpoint is written."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    started = time.monotonic()
     expected = digest(net, whole)
-    longest, rng = time.monotonic() - started, random.Random(kills)
+    first, last = ((whole / f"model-{epoch:04}.params").stat().st_mtime for epoch in (1, EPOCHS))
+    rng, interrupted = random.Random(kills), 0
     for number in range(kills):
         folder = tmp_path / str(number)
         folder.mkdir()
-        killed = subprocess.Popen(
-            [sys.executable, "-c", TRAINING, net],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        epoch = 2 + number % (EPOCHS - 2)
+        kill_after(
+            folder / f"model-{epoch:04}.params", rng.uniform(0, last - first) / EPOCHS, start(net, folder)
         )
-        time.sleep(rng.uniform(0.3, 1) * longest)
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
+        interrupted += not (folder / f"model-{EPOCHS:04}.states").exists()
         assert digest(net, folder) == expected, (number, sorted(path.name for path in folder.iterdir()))
+    assert interrupted > kills // 2, "most trainings had ended before they were killed"

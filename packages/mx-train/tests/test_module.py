@@ -119,8 +119,10 @@ def test_training_resumes_from_optimizer_states(tmp_path: Path) -> None:
     first.save_checkpoint(str(tmp_path / "m"), 2, save_optimizer_states=True)
     second = Module.load(str(tmp_path / "m"), 2, load_optimizer_states=True)
     second.fit(io.NDArrayIter(x, y, 30), num_epoch=4, begin_epoch=2, **common)
-    accuracy = [m.score(io.NDArrayIter(x, y, 30), "ce")[0][1] for m in (straight, second)]
-    assert accuracy[1] == pytest.approx(accuracy[0], rel=0.2)
+    for name, array in straight.get_params()[
+        0
+    ].items():  # the same bits: adam corrects by the number of updates
+        assert array.asnumpy().tobytes() == second.get_params()[0][name].asnumpy().tobytes(), name
 
 
 def test_checkpoint_of_mxnet_predicts_what_it_recorded() -> None:

@@ -23,6 +23,8 @@ State = Any
 Index = int | str
 #: types in which a small step is lost when it is added to a weight
 _SHORT_TYPES = ("float16", "bfloat16")
+#: the numbers of updates by index, among the states in a file
+_COUNTS = "__update_counts__"
 
 
 class Optimizer:
@@ -267,21 +269,25 @@ class Updater:
         return True
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """All states as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
+        """All states and update counts as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
+
+        MXNet passes the counts over: they stand under a key that no parameter has.
 
         Parameters
         ----------
         dump_optimizer : bool
-            Add the optimizer's update counts and other plain attributes; then only mx reads the bytes.
+            Add the optimizer's plain attributes; then only mx reads the bytes.
 
         Raises
         ------
         ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
         """
-        return dump_states(self.states, self.optimizer if dump_optimizer else None)
+        counts = self.optimizer._index_update_count
+        states = {**self.states, _COUNTS: dict(counts)} if counts else self.states
+        return dump_states(states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes | bytearray) -> None:
-        """Takes states that `get_states` (or MXNet) wrote; of a dumped optimizer, its update counts.
+        """Takes states that `get_states` (or MXNet) wrote, and the update counts where they are among them.
 
         Only arrays, numbers, strings and containers are accepted: no code is executed.
 
@@ -292,15 +298,17 @@ class Updater:
         loaded = read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
             loaded, settings = loaded
-            self._take_counts(settings)
+            self._take_counts(
+                settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
+            )
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        self._take_counts(loaded.pop(_COUNTS, None))
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
-    def _take_counts(self, settings: object) -> None:
-        """The number of updates of an optimizer that was saved with the states."""
-        counts = settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
+    def _take_counts(self, counts: object) -> None:
+        """The numbers of updates that were saved with the states."""
         if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
             self.optimizer._index_update_count = dict(counts)
             self.optimizer.num_update = max([self.optimizer.num_update, *counts.values()])
