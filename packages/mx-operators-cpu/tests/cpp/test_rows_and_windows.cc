@@ -36,6 +36,14 @@ void softmaxes() {
           const auto given = std::vector<Floats>{in[0], y};
           for (uint8_t request : kRequests)
             CHECK(finite(computed(shared(softmax_backward(back, o)), back, given, request)[0]));
+          // Shares of a row sum to one, so its gradients sum to nothing.
+          const Floats slopes = computed(shared(softmax_backward(back, o)), back, given)[0];
+          for (size_t r = 0; r < 5; ++r)
+            for (size_t j = 0; j < step; ++j) {
+              double sum = 0;
+              for (size_t i = 0; i < length; ++i) sum += slopes[(r * length + i) * step + j];
+              CHECK(std::fabs(sum) <= tolerance(dtype) * static_cast<double>(length));
+            }
         }
 }
 

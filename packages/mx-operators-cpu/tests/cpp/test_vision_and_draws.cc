@@ -40,6 +40,33 @@ void ctc_of_every_length() {
       }
 }
 
+// The slope of a loss by every number is the difference that the number makes.  With large numbers some
+// probabilities are next to nothing.
+void ctc_slopes(double scale) {
+  const int64_t steps = 5, batch = 2, classes = 4;
+  std::vector<double> data = numbers<double>(steps * batch * classes, -scale, scale), losses(batch),
+                      slopes(data.size());
+  std::vector<int64_t> label = {1, 2, 2, 3};
+  const auto plan = shared(make_ctc_plan(
+      {Spec({steps, batch, classes}, MX_FLOAT64), Spec({batch, 2}, MX_INT64)},
+      {Spec({batch}, MX_FLOAT64), Spec({steps, batch, classes}, MX_FLOAT64)}, {true, {}, {}}));
+  const auto losses_of = [&] {
+    CHECK(run(plan, {tensor(data, MX_FLOAT64), tensor(label, MX_INT64)},
+              {tensor(losses, MX_FLOAT64), tensor(slopes, MX_FLOAT64)}) == MX_OK);
+    return losses[0] + losses[1];
+  };
+  losses_of();
+  const std::vector<double> found = slopes;
+  for (size_t i = 0; i < data.size(); ++i) {
+    const double x = data[i], little = 1e-4;
+    data[i] = x + little;
+    const double above = losses_of();
+    data[i] = x - little;
+    CHECK(std::fabs((above - losses_of()) / (2 * little) - found[i]) < 1e-6);
+    data[i] = x;
+  }
+}
+
 void boxes_of_every_number() {
   for (int64_t n : {0, 1, 3, 500}) {
     std::vector<float> rows = numbers<float>(2 * n * 6), kept(rows.size());
@@ -219,6 +246,7 @@ void progressions_of_every_type() {
 
 int main() {
   ctc_of_every_length();
+  for (double scale : {1.0, 300.0}) ctc_slopes(scale);
   boxes_of_every_number();
   detectors_of_every_number();
   matches_out_of_bounds();

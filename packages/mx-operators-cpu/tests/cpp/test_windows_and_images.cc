@@ -181,6 +181,20 @@ void images_of_every_size() {
       for (Rounding rounding : {Rounding::kNone, Rounding::kFixed})
         CHECK(run(shared(make_image_resize_plan({image}, {small}, mixing, mixing, rounding)), {tensor(pixels, MX_UINT8)},
                   {tensor(resized, MX_UINT8)}, 2, MX_REQ_WRITE) == MX_OK);
+      for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 37 % 251);
+      for (Rounding rounding : {Rounding::kNone, Rounding::kFixed, Rounding::kPaired}) {
+        CHECK(run(shared(make_image_resize_plan({image}, {small}, two_rows, neighbours, rounding)),
+                  {tensor(pixels, MX_UINT8)}, {tensor(resized, MX_UINT8)}) == MX_OK);
+        for (int64_t i = 0; i < small.size(); ++i) {
+          const int64_t row = i / channels / 2, column = i / channels % 2;
+          double want = 0;
+          for (int64_t a = two_rows.begins[row]; a < two_rows.begins[row + 1]; ++a)
+            for (int64_t b = neighbours.begins[column]; b < neighbours.begins[column + 1]; ++b)
+              want += two_rows.weights[a] * neighbours.weights[b] *
+                      pixels[(two_rows.columns[a] * side + neighbours.columns[b]) * channels + i % channels];
+          CHECK(std::fabs(resized[i] - want) <= 1);
+        }
+      }
       bool refused = false;
       try {
         make_image_resize_plan({image}, {small}, mixing, mixing, Rounding::kPaired);
