@@ -198,7 +198,7 @@ class Backward {
       const Value value = own(position, i);  // the function may write it
       out_grads.push_back(value.array ? value : zero_grad(position, i));
     }
-    const std::vector<Value> grads = node.body->backward(out_grads);
+    const std::vector<Value> grads = node.body->backward(out_grads, request_.retain_graph);
     for (size_t i = 0; i < node.inputs.size() && i < grads.size(); ++i) {
       if (wanted(node.inputs[i]) && grads[i].array) {
         add(position_.at(node.inputs[i].node.get()), node.inputs[i].index, grads[i], true);

@@ -32,10 +32,10 @@ class PythonBackward final : public CustomBackward {
  public:
   explicit PythonBackward(py::object function) : function_(std::move(function)) {}
   ~PythonBackward() override { drop(function_); }
-  std::vector<Value> backward(const std::vector<Value>& out_grads) override {
+  std::vector<Value> backward(const std::vector<Value>& out_grads, bool retained) override {
     py::list grads;
     for (const Value& grad : out_grads) grads.append(wrapped(grad));
-    return values_of(function_(grads));
+    return values_of(function_(grads, retained));
   }
 
  private:

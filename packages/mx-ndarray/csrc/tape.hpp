@@ -42,8 +42,8 @@ struct Edge {
 class CustomBackward {
  public:
   virtual ~CustomBackward() = default;
-  // One gradient (or an empty value) per input of the node.
-  virtual std::vector<Value> backward(const std::vector<Value>& out_grads) = 0;
+  // One gradient (or an empty value) per input of the node.  `retained`: the graph is kept, so this may be called again.
+  virtual std::vector<Value> backward(const std::vector<Value>& out_grads, bool retained) = 0;
 };
 
 // What a zero gradient of an output looks like.

@@ -135,7 +135,7 @@ def backward(
 def record_custom(
     inputs: list[NDArray],
     outputs: list[NDArray],
-    function: Callable[[Sequence[NDArray]], Sequence[NDArray | None]],
+    function: Callable[[Sequence[NDArray], bool], Sequence[NDArray | None]],
 ) -> None: ...
 def graph_of(
     head: NDArrayBase,

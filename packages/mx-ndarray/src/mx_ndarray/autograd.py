@@ -12,6 +12,7 @@ that part of the graph was freed; with it, each computes its gradient.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
@@ -270,7 +271,7 @@ class Function:
         # Saved outputs must not hold the node that holds them.
         results = [x.detach() for x in _listed(outputs, "outputs")]
         shapes = [x.shape for x in inputs]
-        _core.record_custom(list(inputs), results, lambda grads: self._gradients(shapes, grads))
+        _core.record_custom(list(inputs), results, partial(self._gradients, shapes))
         return results[0] if single else results
 
     def _expect_arrays(self, method: str, values: list[Any]) -> None:
@@ -280,7 +281,10 @@ class Function:
                     f"[{type(self).__name__}] {method}: expected NDArrays, got {type(value).__name__}"
                 )
 
-    def _gradients(self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]) -> list[Any]:
+    def _gradients(
+        self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray], retained: bool
+    ) -> list[Any]:
+        """What backward gives, checked; with `retained` it may be asked for again."""
         with pause(train_mode=is_training()):
             result = self.backward(*grads)
         values = _plural(result)

@@ -140,7 +140,7 @@ class _Application:
         specs, n_out, states = self._inputs, len(results), [*self._aux, self._turn]
         op, context, n_in = self._op, self._context, len(self._data)
 
-        def backward(out_grads: Sequence[NDArray]) -> list[NDArray | None]:
+        def backward(out_grads: Sequence[NDArray], retained: bool) -> list[NDArray | None]:
             heads = {i: out_grads[i] for i in kept_grads}
             given = [*heads.values(), *inputs.values(), *outputs.values()]
 

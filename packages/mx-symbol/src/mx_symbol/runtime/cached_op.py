@@ -289,21 +289,38 @@ class _Recorded(autograd.Function):
         self._op = op
         self._signature = signature
         self._spent = False
+        self._kept: NDArray | None = None
 
     def forward(self, *inputs: NDArray) -> list[NDArray]:
         signature = self._signature
         self._inputs = inputs
         self._arrays = signature.arrays(inputs)
         self._arena = Arena(signature.context).reserve(signature.compiled.arena_bytes)
-        self._binding = signature.compiled.bind(self._arrays, self._arena, signature.memo)
-        self._binding.push(0)
+        signature.compiled.bind(self._arrays, self._arena, signature.memo).push(0)
         return [self._arrays[head] for head in signature.graph.heads]
 
-    def _gradients(self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray]) -> list[Any]:
-        # With create_graph, backward is recorded, as a call of the gradient graph.
-        return (
-            self._recorded_backward(grads) if autograd.is_recording() else super()._gradients(shapes, grads)
-        )
+    def _gradients(
+        self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray], retained: bool
+    ) -> list[Any]:
+        if autograd.is_recording():  # with create_graph, as a call of the gradient graph
+            return self._recorded_backward(grads)
+        with self._op._lock:  # between this and the program comes no other backward
+            if self._arena is not None:
+                self._renew(self._arena, retained)
+            return super()._gradients(shapes, grads, retained)
+
+    def _renew(self, arena: NDArray, retained: bool) -> None:
+        """Puts back what forward kept, which backward uses up; a copy of it lasts as long as the graph."""
+        if self._kept is not None:
+            self._kept.copyto(arena)
+        elif self._spent:
+            raise MXNetError(
+                "[CachedOp] an earlier backward without retain_graph has failed and used up what forward kept; "
+                "record the call again"
+            )
+        elif retained:
+            self._kept = arena.copy()
+        self._spent = True
 
     def _recorded_backward(self, output_grads: Sequence[NDArray]) -> list[NDArray | None]:
         signature = self._signature
@@ -320,14 +337,6 @@ class _Recorded(autograd.Function):
 
     def backward(self, *output_grads: NDArray) -> list[NDArray | None]:
         signature = self._signature
-        if self._spent:
-            if not signature.repeatable:
-                raise MXNetError(
-                    "[CachedOp] backward a second time would need the random numbers and states of "
-                    "the forward run, which are gone; record the call again"
-                )
-            self._binding.push(0)  # backward has used up what forward kept
-        self._spent = True
         arrays = dict(self._arrays)
         for entry, grad in zip(signature.head_grads, output_grads, strict=True):
             if entry is not None:
