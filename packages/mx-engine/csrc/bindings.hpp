@@ -27,7 +27,7 @@ struct PyVariable {
   PyVariable(const PyVariable&) = delete;
   PyVariable& operator=(const PyVariable&) = delete;
   ~PyVariable() { remove(); }
-  // Deletes the variable behind everything pushed on it; later calls do nothing.
+  // Deletes the variable after everything pushed on it; later calls do nothing.
   void remove() {
     Variable* variable = std::exchange(handle, nullptr);
     if (variable != nullptr) engine->variables().delete_variable(variable, {MX_CPU, 0}, nullptr, nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What happens when an operation has ended.  One of the host is then finished; one of an accelerator is
-// launched first, and finished when the token behind it is reached (device_completion.cc).
+// launched first, and finished when the token after it is reached (device_completion.cc).
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ class Completion {
   // A wait whose turn has come.
   void finish_wait(Block* block, ReadyList& ready) noexcept;
 
-  // Before the body of an accelerator's operation: orders its stream behind what it depends on.  False when
+  // Before the body of an accelerator's operation: orders its stream after what it depends on.  False when
   // the body is not to be run.
   bool begin_on_device(Block* block) noexcept;
   // After it: from here on what the operation used is free for operations of its device.

@@ -29,7 +29,7 @@ void Stream::watch(InFlight* in_flight) noexcept {
   bool watched = true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_) {  // behind a stop
+    if (ended_) {  // after a stop
       thread_->join();
       thread_ = nullptr;
       ended_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations of accelerators: launched when the body has returned, done when the token recorded
-// behind it is reached.
+// after it is reached.
 #include <algorithm>
 #include <new>
 
@@ -40,7 +40,7 @@ void add_edge(InFlight* later, InFlight* earlier) noexcept {
 
 }  // namespace
 
-// Before the body: makes the in-flight operation and orders its stream behind those it depends on.
+// Before the body: makes the in-flight operation and orders its stream after those it depends on.
 // False when the body is not to be run.
 bool Completion::begin_on_device(Block* block) noexcept {
   // What is in flight can only become less while the grants are held, but for other reads.
@@ -125,7 +125,7 @@ void Completion::on_launched(Block* block, FailureRef failure, ReadyList& ready)
     finish(block, failure ? std::move(failure) : std::move(late), nullptr, ready);
     return;
   }
-  // Also behind a body that failed or was skipped: later operations are ordered behind this one.
+  // Also after a body that failed or was skipped: later operations are ordered after this one.
   FailureRef late = record(*in_flight->stream, &in_flight->token);
   if (late) {
     in_flight->token = nullptr;

@@ -2,7 +2,7 @@
 //
 // An operation that was launched on a device and is not known to be done.
 //
-// Its variables are free for operations of the same device, which are ordered behind it by the
+// Its variables are free for operations of the same device, which are ordered after it by the
 // device, and taken for everything else.  It is complete when its token is reached and the in-flight
 // operations that it depends on are complete: only then are versions, failures and deletions as if the operations
 // had run one by one.
@@ -50,7 +50,7 @@ struct InFlight {
   std::atomic<uint32_t> awaited{1};
   Block* const block;
   Stream* stream = nullptr;
-  mx_token* token = nullptr;    // behind what it launched; NULL before, and without a body
+  mx_token* token = nullptr;    // after what it launched; NULL before, and without a body
   mx_failure* failure = nullptr;  // of its body or its token
   bool doomed = false;          // it will complete with a failure; published with the variables
   Poison* cause = nullptr;      // why it was not run: a reference,

@@ -72,7 +72,7 @@ struct mx_variable {
     return (in_flight_write == nullptr && (!write || in_flight_reads == nullptr)) ||
            ordered_by_device(write, block);
   }
-  // Whether the block's device can order the block behind what is in flight.
+  // Whether the block's device can order the block after what is in flight.
   bool ordered_by_device(bool write, const mx::engine::Block* block) const noexcept;
   void grant(bool write) noexcept {
     if (write) {

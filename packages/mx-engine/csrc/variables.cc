@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables are made by anybody, and end behind everything that was pushed on them.
+// Variables are made by anybody, and end after everything that was pushed on them.
 #include "variables.hpp"
 
 #include <new>

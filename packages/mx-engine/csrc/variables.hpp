@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of an engine: anybody makes them, they end behind everything that was pushed on them, and
+// The variables of an engine: anybody makes them, they end after everything that was pushed on them, and
 // a fork loses those that were in use.
 #pragma once
 

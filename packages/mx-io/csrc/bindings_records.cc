@@ -21,7 +21,7 @@ py::bytes make_bytes(uint64_t count) {
   return py::reinterpret_steal<py::bytes>(made);
 }
 
-// Reads the record at `offset`, or at the position, and moves behind it, in one step.
+// Reads the record at `offset`, or at the position, and moves after it, in one step.
 py::object read_from(RecordReader& reader, std::optional<uint64_t> offset) {
   std::unique_lock<std::mutex> lock(reader.mutex(), std::defer_lock);
   std::optional<RecordExtent> extent;

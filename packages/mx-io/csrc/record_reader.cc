@@ -100,7 +100,7 @@ void read_record(ByteSource& source, const RecordExtent& extent, void* out) {
 
 namespace {
 
-// The first record head at or behind `offset` (a multiple of four), or the end of the file.
+// The first record head at or after `offset` (a multiple of four), or the end of the file.
 uint64_t next_head(File& file, uint64_t offset) {
   const uint64_t size = file.size();
   constexpr size_t kStep = 64 * 1024;

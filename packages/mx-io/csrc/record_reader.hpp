@@ -47,7 +47,7 @@ class RecordReader {
 
   // The record at the position, or nothing at the end of the file.  Hold the mutex.
   std::optional<RecordExtent> locate_next();
-  // Reads what locate_next gave and moves behind it.  Hold the mutex.
+  // Reads what locate_next gave and moves after it.  Hold the mutex.
   void read_next(const RecordExtent& extent, void* out);
   void seek(uint64_t offset) { position_ = offset; }
   uint64_t position() const { return position_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing records.  The file always ends behind a whole record as far as this process can see to
+// Writing records.  The file always ends after a whole record as far as this process can see to
 // it: what is written goes out in whole records, and a failed write is cut off again.
 #pragma once
 

@@ -15,7 +15,7 @@ using Bound = PyObject* [kMostParameters];
 // A function that may be served natively: its name, its parameters, and what serves it.
 struct NativeCall {
   const char* name;
-  const char* parameters[kMostParameters];  // NULL behind the last one
+  const char* parameters[kMostParameters];  // NULL after the last one
   // A new reference, or NULL without an exception for calls that Python serves.  Throws.
   PyObject* (*serve)(const Bound& arguments);
 };

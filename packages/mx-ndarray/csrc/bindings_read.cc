@@ -28,7 +28,7 @@ struct ReadTask final : Counted {
   }
   static void destroy(void* argument) { static_cast<ReadTask*>(argument)->release(); }
 
-  Chunk* from = nullptr;  // borrowed: the engine frees it behind this operation
+  Chunk* from = nullptr;  // borrowed: the engine frees it after this operation
   size_t offset = 0;
   size_t bytes = 0;
   void* to = nullptr;      // NULL: to `element`
@@ -61,7 +61,7 @@ void push_read(Array& array, ReadTask& task) {
 }
 
 // Waits for the array and copies it as an operation that reads it: what other threads write to it
-// comes before or behind.
+// comes before or after.
 void read(Array& array, const Ref<ReadTask>& task) {
   task->from = &array.chunk();
   task->offset = array.offset();

@@ -28,7 +28,7 @@ struct Execution {
   const mx_tensor* outputs = nullptr;
   const uint8_t* req = nullptr;
   uint32_t n_outputs = 0;
-  // Chunks behind inputs, then outputs, for kernels that may keep a view; NULL in programs.
+  // Chunks after inputs, then outputs, for kernels that may keep a view; NULL in programs.
   Chunk* const* owners = nullptr;
 };
 

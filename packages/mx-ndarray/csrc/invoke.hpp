@@ -17,7 +17,7 @@ struct Invocation {
   const uint8_t* req = nullptr;     // for given outputs; NULL: write
   uint32_t n_outputs = 0;
   const uint8_t* wanted = nullptr;  // per visible output whether anybody reads it; NULL: all
-  uint32_t n_wanted = 0;            // those behind are not wanted
+  uint32_t n_wanted = 0;            // those after are not wanted
   bool outputs_inform = true;       // given outputs take part in inference; none may be NULL then
   mx_context context{MX_CPU, 0};    // where to run when there is no array
   const char* origin = nullptr;     // lives as long as the process

@@ -14,7 +14,7 @@ namespace {
 enum class Alias : uint8_t { kNone, kBuffered };
 
 // One pushed call.  Lives in one allocation with its arrays.  Chunks are borrowed, because the
-// engine frees them behind everything that was pushed on them; but a foreign kernel may keep views
+// engine frees them after everything that was pushed on them; but a foreign kernel may keep views
 // longer, so for it they are shared.  What the operation names no variable of may be gone when it
 // runs, so it is not borrowed at all.
 class Task final : DynamicOutputs {

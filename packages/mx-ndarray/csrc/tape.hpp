@@ -4,7 +4,7 @@
 // the operator's gradient reads.
 //
 // Threads: any.  What a node keeps is immutable and shared; backward takes it out of all nodes of its
-// graph at once before it applies the first operator, so that another backward beside it finds a whole
+// graph at once before it applies the first operator, so that another backward meanwhile finds a whole
 // graph or none.
 #pragma once
 
@@ -106,7 +106,7 @@ inline constexpr const char* kFreed =
     "[autograd] part of this graph was freed by an earlier backward; pass retain_graph=True there, or "
     "detach() the arrays that link the two";
 
-// The nodes below some heads, each behind everything it was computed from, with what they keep.
+// The nodes below some heads, each after everything it was computed from, with what they keep.
 class Graph {
  public:
   struct Entry {

@@ -16,7 +16,7 @@ void free_blocks(const mx_block* blocks, size_t n) noexcept {
   }
 }
 
-// Blocks of launched runs, each with the point of its stream behind which they are free.
+// Blocks of launched runs, each with the point of its stream after which they are free.
 class Retired {
  public:
   static Retired& instance() noexcept {

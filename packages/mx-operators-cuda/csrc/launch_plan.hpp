@@ -33,7 +33,7 @@ struct Condition {
   std::string refusal;
 };
 
-// What a plan is made of, beside its signature.
+// What a plan is made of, besides its signature.
 struct LaunchSpec {
   std::string name;  // the operator's
   int32_t gpu;

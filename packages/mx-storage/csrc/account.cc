@@ -20,7 +20,7 @@ constexpr uint64_t kLargestBlock = uint64_t{1} << 46;  // half of the address sp
 constexpr size_t kNamedHolders = 4;  // in a refusal
 constexpr uint64_t kSlack = uint64_t{64} << 20;
 
-// What the pool may hold beside the blocks in use: a quarter of the most that ever was in use, so
+// What the pool may hold besides the blocks in use: a quarter of the most that ever was in use, so
 // that changing shapes do not make a process grow without end.
 uint64_t bound_for(uint64_t high_water) noexcept { return high_water + high_water / 4 + kSlack; }
 

@@ -24,7 +24,7 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-// The number behind the first line that begins with `key`; unknown where there is none, as for "max".
+// The number after the first line that begins with `key`; unknown where there is none, as for "max".
 uint64_t number_after(const std::string& text, const char* key) {
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     unsigned long long value = 0;
@@ -64,7 +64,7 @@ uint64_t groups(const std::string& mount, std::string path, const Group& allowed
   }
 }
 
-// The path behind `prefix` in /proc/self/cgroup, without a final slash; `found` tells whether there is one.
+// The path after `prefix` in /proc/self/cgroup, without a final slash; `found` tells whether there is one.
 std::string group_path(const std::string& text, const char* part, bool* found) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

@@ -135,7 +135,7 @@ std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays
 }
 
 // Arrays may share a variable (views of one chunk); the engine wants each variable once.  A branch reads
-// the arenas it works on: so it runs beside other branches, and after whatever wrote all of them.
+// the arenas it works on: so it runs at the same time as other branches, and after whatever wrote all of them.
 void Binding::bind_segment(const Segment& segment) {
   std::vector<mx_variable*> writes = variables(segment.writes), reads = variables(segment.reads);
   if (segment.branch != kNoBranch) {

@@ -11,7 +11,7 @@
 
 namespace mx::symbol {
 
-// Cheap to make beside a program, so that one program may run on other arrays at every call.
+// Cheap to make next to a program, so that one program may run on other arrays at every call.
 // Threads: push from any thread.
 class Binding : public std::enable_shared_from_this<Binding> {
  public:

@@ -67,7 +67,7 @@ class FlatGraph {
   PyObject* facts_of_kind(uint32_t kind) const noexcept { return (*facts_)[kind].ptr(); }
   // Null for a variable.
   PyObject* facts(uint32_t i) const noexcept { return is_variable(i) ? nullptr : facts_of_kind(kinds_[i]); }
-  // The first output of a node; that of the node behind the last is the first entry from outside.
+  // The first output of a node; that of the node after the last is the first entry from outside.
   uint32_t first_output(uint32_t i) const noexcept { return first_outputs_[i]; }
   const uint32_t* inputs_begin(uint32_t i) const noexcept { return inputs_.data() + first_inputs_[i]; }
   const uint32_t* inputs_end(uint32_t i) const noexcept { return inputs_.data() + first_inputs_[i + 1]; }

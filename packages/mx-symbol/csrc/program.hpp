@@ -10,7 +10,7 @@
 // arrays by number only; a Binding (binding.hpp) gives it actual ones.
 //
 // A program may be cut into branches, nodes that run one after the other while other
-// branches run beside them.  A branch waits for those it names and for nothing else:
+// branches run at the same time.  A branch waits for those it names and for nothing else:
 // that windows on the arena are free when it writes them is up to the plan.
 #pragma once
 
@@ -64,7 +64,7 @@ struct Node {
   uint32_t order = 0;
 };
 
-// Consecutive nodes that may run beside other branches.
+// Consecutive nodes that may run at the same time as other branches.
 struct Branch {
   uint32_t end = 0;             // its nodes follow those of the branch before
   uint32_t threads = 0;         // most that a kernel may use; 0: as many as it likes

@@ -7,27 +7,26 @@
 #include <array>
 #include <mutex>
 #include <new>
+#include <type_traits>
 
 namespace mx::symbol {
 namespace {
 
-// A child of a fork begins with its own, since who held one may be gone.
-struct Table {
-  Table() {
-    ::pthread_atfork(nullptr, nullptr, [] { new (&get().mutexes) decltype(Table::mutexes); });
-  }
-  static Table& get() {
-    static auto* made = new Table;  // leaked: threads may push until the process ends
-    return *made;
-  }
-  std::array<std::mutex, PushLocks::kStripes> mutexes;
-};
+using Mutexes = std::array<std::mutex, PushLocks::kStripes>;
+
+// Made before any code runs, and never destroyed: threads may push until the process ends.
+Mutexes mutexes;
+static_assert(std::is_trivially_destructible_v<Mutexes>);
+
+// A child of a fork begins with its own, since who held one may be gone. Registered when the library is loaded: the
+// first push would do it under a guard that a fork may find held.
+[[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr, [] { new (&mutexes) Mutexes; });
 
 }  // namespace
 
 PushLocks::Held::~Held() {
   if (stripes_ == nullptr) return;
-  for (const uint32_t stripe : *stripes_) Table::get().mutexes[stripe].unlock();
+  for (const uint32_t stripe : *stripes_) mutexes[stripe].unlock();
 }
 
 PushLocks::Stripes PushLocks::of(const std::vector<mx_variable*>& memory) {
@@ -42,7 +41,7 @@ PushLocks::Stripes PushLocks::of(const std::vector<mx_variable*>& memory) {
 }
 
 PushLocks::Held PushLocks::hold(const Stripes& stripes) {
-  for (const uint32_t stripe : stripes) Table::get().mutexes[stripe].lock();
+  for (const uint32_t stripe : stripes) mutexes[stripe].lock();
   return Held(&stripes);
 }
 

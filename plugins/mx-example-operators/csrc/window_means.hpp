@@ -10,7 +10,7 @@
 
 namespace mx_example {
 
-// A row of `length` values with `padding` zeros before and behind it.
+// A row of `length` values with `padding` zeros before and after it.
 template <class T>
 struct PaddedRow {
   const T* values;

@@ -25,7 +25,7 @@ mx_plan make_plan() {
 
 mx_plan good_plan = make_plan();
 
-// Checks the signature it is asked with; what it answers is the integer behind `self`.
+// Checks the signature it is asked with; what it answers is the integer after `self`.
 int32_t prepare(void* self, const mx_signature* s, mx_plan** plan, mx_error* error) {
   CHECK(s->size == sizeof(mx_signature) && s->is_train == 1 && s->context.type == MX_CPU);
   CHECK(s->n_inputs == 2 && s->n_outputs == 1 && s->n_params == 2);

@@ -131,7 +131,7 @@ class Generator {
       s.lane = chance(60) ? 0 : 1 + below(2);
       s.fails_late = chance(50);
     }
-    // What was launched behind a failure that is not known yet runs and is failed afterwards; a
+    // What was launched after a failure that is not known yet runs and is failed afterwards; a
     // no-skip operation would see what it made of its variables.
     if (devices_ > 0 && failing_percent > 0) s.no_skip = false;
     return s;

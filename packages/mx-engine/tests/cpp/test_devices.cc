@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two-step completion on a fake accelerator: launched when the body has returned, done when the
-// token behind it is reached.
+// token after it is reached.
 #include <cstring>
 
 #include "fake_device.hpp"
@@ -213,7 +213,7 @@ void failures_of_bodies_and_tokens() {
   enqueue(table, on(device, {v[0]}, {v[1]}, 1), [&] { ++ran; });
   CHECK(table.wait(v[1]) == "not launched");
   CHECK(table.wait(v[0]).empty() && ran == 0 && table.failure_of(v[0]) == "not launched");
-  // Fails on the device: what was launched behind it fails with it, on the host it is skipped.
+  // Fails on the device: what was launched after it fails with it, on the host it is skipped.
   Gate gate;
   table.push(on(device, {}, {v[0]}), [&](const mx_run_context& run) -> mx_failure* {
     FakeDevice::enqueue(run.stream, [&] { gate.pass(); });

@@ -82,7 +82,7 @@ class Execution {
     for (int i = 0; i < variables; ++i) handles.push_back(table.variable());
   }
   ~Execution() {
-    // They may be in use: who uses one behind its deleter finds it taken.
+    // They may be in use: who uses one after its deleter finds it taken.
     for (size_t i = 0; i < handles.size(); ++i) {
       table_->delete_variable(
           table_.self(), handles[i], {MX_CPU, 0},

@@ -335,7 +335,7 @@ void parallel_work_does_not_wait_for_general_work() {
   table.remove(v);
 }
 
-// A thread-local object of a plug-in that gives variables back when its thread ends: behind the end of
+// A thread-local object of a plug-in that gives variables back when its thread ends: after the end of
 // the thread's cache of blocks, since it was made before it.
 struct LateUser {
   const Table* table = nullptr;

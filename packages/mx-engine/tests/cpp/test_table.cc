@@ -151,7 +151,7 @@ void waits_with_a_limit() {
   });
   for (int i = 0; i < 2000 && !second; ++i) sleep_ms(1);
   CHECK(second);
-  // Not even for those that were already queued behind it.
+  // Not even for those that were already queued after it.
   auto* engine = static_cast<Engine*>(table.self());
   mx::engine::VariableWait given_up;
   CHECK(engine->waiting().begin_wait(given_up, v, true, &error) == MX_OK);

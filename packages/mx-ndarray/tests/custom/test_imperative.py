@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -390,3 +391,26 @@ def test_an_auxiliary_state_is_filled_not_replaced() -> None:
         ArgumentError, match=r"aux\[0\] = value puts .* not read again; write aux\[0\]\[:\] = value"
     ):
         nd.Custom(nd.ones((2,)), nd.zeros((2,)), op_type="test_listed_state").wait_to_read()
+
+
+def test_a_failure_closes_no_generator_of_others() -> None:
+    def rows() -> Iterator[ValueError]:
+        while True:
+            try:
+                raise ValueError("a bad row")
+            except ValueError as error:
+                yield error
+
+    source = rows()
+
+    def fail(self: Any, inputs: Any, outputs: Any, aux: Any) -> None:
+        try:
+            raise next(source)
+        except ValueError:
+            raise RuntimeError("cannot use it") from None
+
+    define("test_reads_rows", fail)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot use it"):
+            nd.Custom(nd.ones((1,)), op_type="test_reads_rows").asnumpy()
+    assert isinstance(next(source), ValueError)

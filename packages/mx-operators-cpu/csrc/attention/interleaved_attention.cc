@@ -29,7 +29,7 @@ Matrices part(const Projection& p, int64_t which) {
   return {p.batch * p.heads, p.length, p.size, step, p.batch * p.heads * step, 1, which * p.size};
 }
 
-// Matrices one behind the other.
+// Matrices one after the other.
 Matrices stacked(int64_t count, int64_t rows, int64_t columns) {
   return {count, rows, columns, rows * columns, columns, 1};
 }
@@ -92,7 +92,7 @@ struct Values {
   }
 };
 
-// Gradients are like the inputs behind the first.
+// Gradients are like the inputs after the first.
 void require_like_inputs(const Signature& s) {
   for (size_t i = 0; i < s.outputs.size(); ++i)
     if (s.outputs[i].shape != s.inputs[1 + i].shape || s.outputs[i].dtype != s.inputs[1 + i].dtype) throw Unsupported{};

@@ -102,7 +102,7 @@ MX_INLINE float tanh32(float x) {
   const float t = scale * expm1_reduced(reduced.r) + (scale - 1.0f);
   return copy_sign(t / (t + 2.0f), x);
 }
-// One factor will do for exp(-x): where it would be subnormal, it does not count beside 1.
+// One factor will do for exp(-x): where it would be subnormal, it does not count compared with 1.
 MX_INLINE float sigmoid32(float x) {
   float t = -x > 89.0f ? 89.0f : -x;
   t = t < -87.0f ? -87.0f : t;

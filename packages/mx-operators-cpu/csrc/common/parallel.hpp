@@ -55,7 +55,7 @@ class TeamScope {
 
 namespace detail {
 
-// The first exception of a parallel region, thrown again behind it.
+// The first exception of a parallel region, thrown again after it.
 class FirstException {
  public:
   template <class Body>

@@ -38,7 +38,7 @@ inline size_t bytes_of_image(const MemoryDesc& desc) {
   return static_cast<size_t>(desc.get_strides()[0]) * dnnl::memory::data_type_size(desc.get_data_type());
 }
 
-// Whether images lie one behind the other.
+// Whether images lie one after the other.
 inline bool in_order(const MemoryDesc& desc, int64_t images) {
   return desc.get_format_kind() == dnnl::memory::format_kind::blocked &&
          desc.get_size() == bytes_of_image(desc) * static_cast<size_t>(images);

@@ -75,7 +75,7 @@ struct FusedProblem {
 
   // With the weight in the order that the primitive likes best, or as it is.  Throws Unsupported where oneDNN has
   // nothing but its reference, hundreds of times slower than a layer and an addition of their own, or a product of
-  // copied windows, several times slower than a layer that may choose the order of its data: where that is small beside
+  // copied windows, several times slower than a layer that may choose the order of its data: where that is small next to
   // the filters, their order counts for more.
   Descriptor descriptor(const FusedOptions& o, Residual residual, bool free) const {
     // oneDNN tries implementations and blockings, and compiling a graph asks several times: whether a layer can be

@@ -21,7 +21,7 @@ class PaddedImage {
   // Of a source that all of `gathers` see.
   PaddedImage(const std::vector<Gather>& gathers, int64_t channels);
 
-  // Elements, with what tiles read behind the last line.
+  // Elements, with what tiles read after the last line.
   int64_t size() const { return channels_ * plane() + kBehind; }
   void copy_channel(const double* from, int64_t channel, double* image) const;
   // Where channels are last, positions `step` apart, a row of the copy is made at once, of all channels.

@@ -318,7 +318,7 @@ void ExpressionPlan::store_tile(const Call& call, Frame& f, const Sink* sinks, i
         op[MX_OP_ADD][0](out, out, value, nullptr, count);
         continue;
       }
-      // `value` may be the spare tile itself: convert what is there behind it.
+      // `value` may be the spare tile itself: convert what is there after it.
       alignas(64) char there[256 * 8], whole[256 * 8];
       const Compute kind = compute_of(results_[o].dtype);
       const bool fractions = kind == F32 || kind == F64;

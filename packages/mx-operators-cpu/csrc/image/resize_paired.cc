@@ -16,7 +16,7 @@ namespace mx::cpu {
 namespace {
 
 constexpr int kBits = 11;           // of the weights
-constexpr int64_t kRoom = 16;       // elements behind the pixels of a row that loops may touch
+constexpr int64_t kRoom = 16;       // elements after the pixels of a row that loops may touch
 constexpr int64_t kPieceRows = 32;  // rows of the result a thread makes at a time
 
 int32_t fixed(double weight) { return static_cast<int32_t>(std::rint(weight * (1 << kBits))); }

@@ -81,7 +81,7 @@ class RowPlan final : public Plan {
     }
   }
 
-  // A length behind the last step masks nothing; other rules need the step it names.
+  // A length after the last step masks nothing; other rules need the step it names.
   int64_t length_of(const Call& call, int64_t n, int64_t lowest) const {
     const int dtype = inputs_[*o_.lengths].dtype;
     double length;

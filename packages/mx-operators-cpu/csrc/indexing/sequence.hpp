@@ -10,7 +10,7 @@
 namespace mx::cpu {
 
 enum class RowRule : uint8_t {
-  kMask,      // run-time scalar 0 behind the end of a sequence
+  kMask,      // run-time scalar 0 after the end of a sequence
   kLast,      // (batch) rows: the last step of each sequence
   kSpread,    // its gradient: zero but at the last steps
   kReverse,   // back to front up to the end

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiny = 1e-290;
-// As long as the logarithm of the result is above, what was lost below kTiny is nothing beside it.
+// As long as the logarithm of the result is above, what was lost below kTiny is nothing compared with it.
 constexpr double kSafe = -600;
 
 // The path of one label: blanks and labels by turns, U labels and U + 1 blanks.
@@ -198,7 +198,7 @@ double run_logarithms(const Path& p, bool shares_wanted) {
     if (t + 1 < p.steps) {
       const double* emitted = p.at(t + 1);
       for (int64_t u = 0; u <= p.labels; ++u) {
-        // In place: what lies ahead has not been written yet, and nothing reads what lies behind.
+        // In place: what lies ahead has not been written yet, and nothing reads what lies after.
         const double stay = blank[u] + emitted[p.labels];
         if (u < p.labels) {
           double sum = log_add(label[u] + emitted[u], blank[u + 1] + emitted[p.labels]);
@@ -357,7 +357,7 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
     return small != 0;
   }
 
-  // Probabilities less the shares of the states; 0 behind the end, and for what no path can read.
+  // Probabilities less the shares of the states; 0 after the end, and for what no path can read.
   template <class T>
   void subtract(const Path& p, int64_t n, bool possible, T* slopes) const {
     for (int64_t t = 0; t < steps_; ++t) {

@@ -33,7 +33,7 @@ class Sums {
   size_t values_;
 };
 
-// `count` vectors of floats, one per channel, behind the sums.
+// `count` vectors of floats, one per channel, after the sums.
 class Vectors {
  public:
   Vectors(Sections& sections, int64_t count, int64_t channels)

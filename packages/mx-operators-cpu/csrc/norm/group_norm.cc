@@ -2,7 +2,7 @@
 //
 // GroupNorm (Wu and He, arXiv:1803.08494) and InstanceNorm, whose groups are single channels.  A
 // group of one example is one contiguous run.  T: float, BFloat16 or double, of all
-// tensors but the statistics, which are float beside BFloat16.
+// tensors but the statistics, which are float where the tensors are BFloat16.
 #include <cmath>
 
 #include "common/shape.hpp"

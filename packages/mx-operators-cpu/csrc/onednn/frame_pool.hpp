@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs of primitives write to beside scratch memory: oneDNN's handles of memory, whose addresses change from run
+// What runs of primitives write to besides scratch memory: oneDNN's handles of memory, whose addresses change from run
 // to run.  A plan keeps as many as ever ran at once; the first are made with it, so that a run allocates nothing.
 #pragma once
 

@@ -120,7 +120,7 @@ ProgramBuilder::ProgramBuilder(Signature signature, const Cost& cost)
 
 namespace {
 
-// Bytes from the first element to behind the last one; oneDNN rounds up to whole strides.
+// Bytes from the first element to after the last one; oneDNN rounds up to whole strides.
 size_t reach(const MemoryDesc& desc) {
   if (desc.get_format_kind() != dnnl::memory::format_kind::blocked || desc.get_inner_nblks() > 0 || desc.get_size() == 0)
     return desc.get_size();

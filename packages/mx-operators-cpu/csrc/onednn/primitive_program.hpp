@@ -60,10 +60,10 @@ class ProgramBuilder {
   // Appends native code that touches the given slots.
   void host(HostStep body, std::vector<Slot> slots, OutputMask mask);
 
-  // A part of a slot as a slot: `first` bytes behind its beginning.
+  // A part of a slot as a slot: `first` bytes after its beginning.
   Slot part(Slot whole, const MemoryDesc& desc, size_t first);
 
-  // `from`, which no step may write, in the layout `want`: itself, or scratch behind a reorder.
+  // `from`, which no step may write, in the layout `want`: itself, or scratch after a reorder.
   Slot as(Slot from, const MemoryDesc& want, OutputMask mask);
   // Where a primitive that produces the layout `have` for `output` should write; finish with deliver.
   Slot target(Slot output, const MemoryDesc& have);
@@ -81,7 +81,7 @@ class ProgramBuilder {
     Kind kind;
     int index;          // of the argument
     MemoryDesc desc;
-    size_t offset = 0;  // in the argument or the scratch, or behind the beginning of `whole`, bytes
+    size_t offset = 0;  // in the argument or the scratch, or after the beginning of `whole`, bytes
     Slot whole = -1;    // of which it is a part
   };
   struct Step {

@@ -18,7 +18,7 @@
 namespace mx::cpu {
 namespace {
 
-constexpr uint64_t kBoost = uint64_t{1} << 40, kCount = uint64_t{1} << 48;  // branches beside those of the tries
+constexpr uint64_t kBoost = uint64_t{1} << 40, kCount = uint64_t{1} << 48;  // branches besides those of the tries
 constexpr double kUnit = 0x1p-53;
 constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kChunk = kDelivered;

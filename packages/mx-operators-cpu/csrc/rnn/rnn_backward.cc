@@ -122,7 +122,7 @@ class RnnBackward final : public Plan {
     });
   }
 
-  // Data without what lies behind the sequences: it would be multiplied by 0, which NaN survives.
+  // Data without what lies after the sequences: it would be multiplied by 0, which NaN survives.
   void clean(const RnnLengths& lengths, const T* x, T* cleaned) const {
     parallel_shares(l_.steps, [&](int64_t first, int64_t last) {
       for (int64_t t = first; t < last; ++t) {
@@ -334,7 +334,7 @@ class RnnBackward final : public Plan {
 }  // namespace
 
 PlanPtr rnn_backward(const Signature& s, const RnnOptions& o) {
-  const size_t heads = o.mode == RnnMode::lstm ? 3 : 2;  // with states; the lengths lie behind the forward inputs
+  const size_t heads = o.mode == RnnMode::lstm ? 3 : 2;  // with states; the lengths lie after the forward inputs
   const size_t lengths = (o.state_outputs ? heads : 1) + heads + 1;
   if (s.outputs.empty()) throw Unsupported{};
   if (all_double(s, o.has_lengths ? lengths : s.inputs.size())) return std::make_unique<RnnBackward<double>>(s, o);

@@ -21,8 +21,8 @@ struct CellForward {
   const Wide<T>* bias;        // (G + 1, H): both biases summed; of gru's last gate b_W, then b_R
   Wide<T>* gates;             // (N, G H): W x; likewise
   const Wide<T>* state_before;  // (N, H): lstm: c; gru: h
-  Wide<T>* state;             // behind the step; may be state_before.  But of BFloat16 lstm's is value, gru's h
-  T* kept;                    // (N, G H): the gates behind their functions; but of BFloat16 may be gates
+  Wide<T>* state;             // after the step; may be state_before.  But of BFloat16 lstm's is value, gru's h
+  T* kept;                    // (N, G H): the gates after their functions; but of BFloat16 may be gates
   T* value;                   // (N, H): lstm: c; gru: R h + b_R of the last gate.  Of BFloat16 both may be nullptr
   T* h;                       // (N, H)
   T* output;                  // h again

@@ -82,7 +82,7 @@ struct LoopTable {
   // Writes past the caches; any alignment.
   void (*stream)(void* out, const void* in, size_t bytes);
   // to[i] = (lower half of weights[i] * from[places[i]] + upper half * the pixel after it) >> 4, all of whose
-  // channels lie together; behind both pixels and behind what is written there is room for 8 bytes more.
+  // channels lie together; after both pixels and after what is written there is room for 8 bytes more.
   void (*mix_pixels)(int16_t* to, const uint8_t* from, const int32_t* places, const uint32_t* weights, size_t channels,
                      size_t n);
   // to = ((above * weight_above >> 16) + (below * weight_below >> 16) + 2) >> 2, at most 255; nothing is negative.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cross entropy behind softmax, by row: no probabilities of a whole batch are ever stored.
+// Cross entropy after softmax, by row: no probabilities of a whole batch are ever stored.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -16,7 +16,7 @@ constexpr double kMostSamples = 1e6;   // of a region; a mean over more of them 
 constexpr int64_t kMostCorners = 16384;  // that are applied together
 
 // Bins [first, first + begins.size()) of a region: what they read of the map, with which weights.  The last bin may go
-// on behind it.
+// on after it.
 template <class T>
 struct Corners {
   int64_t first;

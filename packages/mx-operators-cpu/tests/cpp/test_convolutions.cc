@@ -128,7 +128,7 @@ void deconvolutions() {
   }
 }
 
-// A weight with its channels behind the filters, whose channels are last.
+// A weight with its channels after the filters, whose channels are last.
 Floats channels_first(const Problem& p, const Floats& weight) {
   const int64_t c = p.channels / p.groups, plane = p.kernel * p.kernel;
   Floats made(weight.size());

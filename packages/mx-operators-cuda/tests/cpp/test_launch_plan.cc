@@ -129,7 +129,7 @@ void failures_name_the_operator() {
   fake_fail("cuLaunchKernel", 701, 0);
   CHECK(has(bench.run(), "[scale] [gpu(0)] cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"));
   bench.write({1, 2, 3, 4});
-  fake_delay(5000);  // so that the kernel fails after the event was recorded behind it
+  fake_delay(5000);  // so that the kernel fails after the event was recorded after it
   fake_fail("kernel", 700, 0);
   CHECK(bench.run().empty());
   mx_token* token = bench.device.record(bench.device.stream());

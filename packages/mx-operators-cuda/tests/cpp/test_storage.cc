@@ -124,7 +124,7 @@ void threads_get_memory_of_their_own() {
             held.pop_back();
           } else {
             held.push_back(memory.alloc(1 + random() % 70'000));
-            // the fake's memory is the host's behind a mark
+            // the fake's memory is the host's after a mark
             auto address = reinterpret_cast<uintptr_t>(held.back().data) & ~kFakeDeviceBit;
             std::memset(reinterpret_cast<void*>(address), static_cast<int>(t), held.back().bytes);
           }

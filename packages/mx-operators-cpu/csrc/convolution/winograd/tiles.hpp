@@ -37,7 +37,7 @@ struct FilterPoints {
   int64_t size() const { return offset(panels() - 1) + kPoints * step(panels() - 1); }
 };
 
-// Whether every thread has groups of its own, beside all transformed filters in its cache.
+// Whether every thread has groups of its own, next to all transformed filters in its cache.
 bool fits_apart(const WinogradProblem& problem, int threads);
 // Of the points of one tile's data and results.
 inline int64_t tile_bytes(const WinogradProblem& p) { return kPoints * (p.channels + p.filters) * kFloat; }

@@ -4,7 +4,7 @@
  * The host needs none: contexts of type cpu have no device table.
  *
  * Two-step completion: an operation is *launched* when its host function has
- * returned and *done* when the token recorded behind it is reached.
+ * returned and *done* when the token recorded after it is reached.
  */
 #ifndef MX_CORE_DEVICE_H_
 #define MX_CORE_DEVICE_H_

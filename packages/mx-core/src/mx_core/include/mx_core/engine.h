@@ -46,7 +46,7 @@ typedef struct mx_run_context {
    * program, that this thread has just run. */
   void (*report)(void* reporter, const struct mx_engine_event* part);
   void* reporter;
-  /* 0, or the most threads that a kernel may use, because others run beside it. */
+  /* 0, or the most threads that a kernel may use, because others run at the same time. */
   uint32_t threads;
 } mx_run_context;
 
@@ -167,7 +167,7 @@ typedef struct mx_engine_api {
   /* Teaches the engine an accelerator: operations whose context has the device's type
    * find a stream in mx_run_context (lane 1 for copies to, 2 for copies from the device, else 0) and
    * complete in two steps: *launched* when `run` has returned, *done* when the token that the engine
-   * records behind it is reached.  An operation on the same stream needs its predecessors launched; on
+   * records after it is reached.  An operation on the same stream needs its predecessors launched; on
    * another stream it waits through stream_wait; on the host, and for waits, deletions and a push's
    * `destroy`, they must be done.  A token whose wait fails poisons what the operation wrote.
    * The table must live as long as the engine.  Refused: host types, another table for a known type.

@@ -59,7 +59,7 @@ typedef struct mx_plan {
   /* Any thread, without the GIL. */
   void (*retain)(struct mx_plan* self);
   void (*release)(struct mx_plan* self);
-  /* Since 1.1.  Bytes of scratch that a run with these requests needs beside scratch_bytes: staging
+  /* Since 1.1.  Bytes of scratch that a run with these requests needs besides scratch_bytes: staging
    * memory of outputs that cannot be written directly.  NULL: none.  Threads: any. */
   size_t (*staging_bytes)(const struct mx_plan* self, const uint8_t* req, uint32_t n_outputs);
 } mx_plan;

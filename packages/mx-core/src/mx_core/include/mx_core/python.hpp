@@ -185,6 +185,9 @@ inline void clear_frames(PyObject* error) noexcept {
   for (int depth = 0; at != nullptr && at != handled && depth < 16; ++depth) {
     PyObject* traceback = PyException_GetTraceback(at);
     for (auto* entry = reinterpret_cast<PyTracebackObject*>(traceback); entry != nullptr; entry = entry->tb_next) {
+      PyObject* generator = PyFrame_GetGenerator(entry->tb_frame);  // a suspended one would be closed
+      Py_XDECREF(generator);
+      if (generator != nullptr) continue;
       PyObject* cleared = PyObject_CallMethod(reinterpret_cast<PyObject*>(entry->tb_frame), "clear", nullptr);
       if (cleared == nullptr) PyErr_Clear();
       Py_XDECREF(cleared);

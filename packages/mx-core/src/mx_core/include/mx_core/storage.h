@@ -69,7 +69,7 @@ typedef struct mx_segment {
   uint64_t offset; /* of the address that was asked for */
 } mx_segment;
 
-/* What a storage manager for cpu_shared offers beside its own table. */
+/* What a storage manager for cpu_shared offers besides its own table. */
 typedef struct mx_shared_api {
   mx_table_head head;
   void* self;
