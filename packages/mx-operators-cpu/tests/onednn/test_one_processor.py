@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plans
 import pytest
 
 #: prints the milliseconds of processor time that a gradient takes
@@ -38,6 +39,8 @@ print((time.process_time() - begin) * 1e3 / 50)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gradients_of_filters_do_not_wait_with_the_processor(dtype: str, images: int) -> None:
     """oneDNN's threads wait for each other in a loop, which took a time slice of 4 ms on a shared processor."""
+    if dtype == "bfloat16" and not plans.BFLOAT16_KERNELS:
+        pytest.skip("what is converted to float32 and back takes longer than that")
     done = subprocess.run(
         [sys.executable, "-c", GRADIENT, dtype, str(images)], capture_output=True, text=True, timeout=120,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "2"}, check=False,
