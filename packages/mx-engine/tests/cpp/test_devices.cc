@@ -332,8 +332,12 @@ void stops_and_ends_in_flight() {
   attach(table, device);
   Gate gate;
   mx_variable* v = table.variable();
-  enqueue(table, on(device, {}, {v}), [&] { gate.pass(); });
-  sleep_ms(5);
+  std::atomic<bool> begun{false};
+  enqueue(table, on(device, {}, {v}), [&] {
+    begun = true;
+    gate.pass();
+  });
+  while (!begun) sleep_ms(1);  // what has not begun is never run
   table->notify_shutdown(table.self());
   mx_error error{};
   CHECK(table->wait_for_all(table.self(), 1'000'000, nullptr, &error) == MX_TIMEOUT);
