@@ -81,7 +81,9 @@ class Compiler {
       const bool scalar = std::all_of(strides.begin(), strides.end(), [](auto s) { return s == 0; });
       const bool same_type = inputs_[i].dtype == kStorageOf[p_.compute];
       if (!used_[i]) continue;
-      if (!same_type || scalar) operand.convert = table_.load[inputs_[i].dtype][p_.compute];
+      // Outputs are stored one after the other, and one may lie where this input does: it is read before.
+      const bool kept = outputs_.size() > 1 && is_output(i);
+      if (!same_type || scalar || kept) operand.convert = table_.load[inputs_[i].dtype][p_.compute];
       if (scalar) {
         operand.access = Access::kScalar;
       } else if (p_.rows && strides[rank - 1] == 0) {
@@ -89,7 +91,7 @@ class Compiler {
         operand.convert = table_.load[inputs_[i].dtype][p_.compute];
         level_[i] = kPerRow;
       } else if (p_.rows || contiguous(strides)) {
-        operand.access = same_type ? Access::kDirect : Access::kConvert;
+        operand.access = same_type && !kept ? Access::kDirect : Access::kConvert;
         level_[i] = kPerTile;
       } else {
         operand.access = Access::kExpand;
@@ -97,6 +99,10 @@ class Compiler {
         level_[i] = kPerTile;
       }
     }
+  }
+
+  bool is_output(uint32_t value) const {
+    return std::find(source_.outputs.begin(), source_.outputs.end(), value) != source_.outputs.end();
   }
 
   bool contiguous(const Shape& strides) const {

@@ -152,11 +152,20 @@ def test_requests(dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("size", [7, 5000, 2_000_000])
 @pytest.mark.parametrize("shared", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (x + y, x * y - x),
+        lambda x, y: (x + 1, x),  # outputs that are inputs
+        lambda x, y: (y * x, y),
+        lambda x, y: (y, x),
+    ],
+)
 def test_outputs_may_share_memory_with_inputs(
-    size: int, shared: tuple[int, int], rng: np.random.Generator
+    size: int, shared: tuple[int, int], function: Callable[..., Any], rng: np.random.Generator
 ) -> None:
     """Whatever the expression reads after it has written."""
-    expression = trace(lambda x, y: (x + y, x * y - x), 2)
+    expression = trace(function, 2)
     arrays = [array(rng, (size,)), array(rng, (size,))]
     want = evaluate(expression, arrays)
     specs = [((size,), 0)] * 2
