@@ -12,10 +12,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "architecture" / "where.md"
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Question, files, names to search for."""
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "](" in line]
+    """Question, files, names to search for; of what is no row of a table, a paragraph or an item of a list thrice."""
+    text = PAGE.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("|") and "](" in line]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [(question, files, names) for question, files, names in cells]
+    prose = "\n".join("" if line.startswith("|") else line for line in text.splitlines())
+    blocks = [" ".join(block.split()) for block in re.split(r"\n\n|\n(?=- |\d\. )", prose) if "](" in block]
+    return [(question, files, names) for question, files, names in cells] + [(b, b, b) for b in blocks]
 
 
 @pytest.mark.parametrize(("question", "files", "names"), rows(), ids=[row[0] for row in rows()])

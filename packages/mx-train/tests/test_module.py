@@ -269,13 +269,26 @@ def test_states_go_from_batch_to_batch() -> None:
         module.set_states([[], []])
 
 
+def test_an_optimizer_made_outside_that_scales_otherwise_is_warned_of() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer(optimizer=optimizer.SGD(rescale_grad=0.25))
+    with pytest.warns(
+        UserWarning, match=r"rescale_grad of the given optimizer is 1\.0; .* is 0\.25"
+    ) as caught:
+        module.init_optimizer(optimizer=optimizer.SGD(), force_init=True)
+    assert caught[0].filename == __file__
+
+
 def test_an_optimizer_made_outside_learns_the_names() -> None:
     made = optimizer.create("sgd", learning_rate=1.0, rescale_grad=1.0)
     made.set_lr_mult({"fc1_weight": 0.0})
     module = Module(network(), fixed_param_names=["fc1_bias"])
     module.bind([("data", (4, 8))], [("softmax_label", (4,))])
     module.init_params(arg_params=dict(zip(module._param_names, PARAMS, strict=True)))
-    module.init_optimizer(optimizer=made)
+    with pytest.warns(UserWarning, match="rescale_grad"):
+        module.init_optimizer(optimizer=made)
     module.forward_backward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]))
     module.update()
     assert (module.get_params()[0]["fc1_weight"].asnumpy() == PARAMS[0].asnumpy()).all()

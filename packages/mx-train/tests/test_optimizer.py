@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import nd, random, records
-from mx_train import lr_scheduler, optimizer
+from mx_train import lr_scheduler, metric, optimizer
 from testkit.oracle import ORACLE
 
 DATA = Path(__file__).parent / "data"
@@ -197,6 +198,61 @@ def test_states_pickled_by_earlier_versions_are_read() -> None:
     for protocol in range(6):
         updater.set_states(pickle.dumps(({0: state}, made), protocol))
         assert updater.states[0][0].asnumpy().tolist() == [1, 1] and updater.optimizer.num_update == 3
+
+
+def test_settings_of_a_dumped_optimizer_that_are_not_taken_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = optimizer.get_updater(optimizer.SGD(learning_rate=0.3, momentum=0.9, wd=0.1))
+    first(0, nd.ones((2,)), nd.ones((2,)))
+    saved = first.get_states(dump_optimizer=True)
+    optimizer.get_updater(optimizer.SGD(learning_rate=0.3, momentum=0.9, wd=0.1)).set_states(saved)
+    other = optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=0.1)
+    optimizer.get_updater(other).set_states(first.get_states())
+    assert not caplog.records
+    optimizer.get_updater(other).set_states(saved)
+    optimizer.get_updater(optimizer.Adam()).set_states(saved)
+    start = "The optimizer saved with the states is not used, only its update counts: "
+    assert caplog.messages == [
+        f"{start}lr 0.3 in the file, 0.01 here", f"{start}SGD in the file, Adam here",
+    ]  # fmt: skip
+    assert other.lr == 0.01 and other.num_update == 1
+
+
+def test_the_schedule_of_a_dumped_optimizer_is_compared(caplog: pytest.LogCaptureFixture) -> None:
+    def scheduled(step: int) -> optimizer.Optimizer:
+        return optimizer.Adam(
+            lr_scheduler=lr_scheduler.FactorScheduler(step, 0.5, base_lr=0.1), learning_rate=0.1
+        )
+
+    made = scheduled(3)
+    made._index_update_count = {0: 8}
+    assert made.lr_scheduler is not None and made.lr_scheduler(8) < 0.1  # which changes its base_lr
+    dump = pickle.dumps(({}, made))
+    optimizer.get_updater(scheduled(3)).set_states(dump)
+    assert not caplog.records
+    optimizer.get_updater(scheduled(5)).set_states(dump)
+    optimizer.get_updater(optimizer.Adam(learning_rate=0.1)).set_states(dump)
+    assert [message.split(": ")[1] for message in caplog.messages] == [
+        "lr_scheduler.step 3 in the file, 5 here", "lr_scheduler FactorScheduler in the file, None here",
+    ]  # fmt: skip
+
+
+def test_an_unknown_name_tells_of_a_plugin_that_did_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def hint(kind: str, name: str) -> str:
+        asked.append((kind, name))
+        return "Plug-in 'acme' was not loaded."
+
+    monkeypatch.setattr(plugins, "missing_hint", hint)
+    with pytest.raises(
+        ArgumentError, match=r"unknown optimizer 'Lion'; known: .* Plug-in 'acme' was not loaded\.$"
+    ):
+        optimizer.create("Lion")
+    with pytest.raises(ArgumentError, match="Plug-in 'acme' was not loaded"):
+        metric.create("within")
+    assert asked == [("optimizers", "lion"), ("metrics", "within")]
 
 
 def name(module: str, name: str) -> bytes:

@@ -64,6 +64,16 @@ def test_layout_types_and_names() -> None:
     assert (batches.provide_data[0].name, batches.provide_label[0].name) == ("d", "l")
 
 
+def test_buckets_without_sentences_are_left_out() -> None:
+    given = [[1, 2, 3]] * 8 + [[1] * 5] * 4
+    batches = BucketSentenceIter(given, 4, buckets=[10, 4, 2, 8])
+    assert (batches.buckets, batches.default_bucket_key) == ([4, 8], 8)
+    assert batches.provide_data[0].shape == batches.provide_label[0].shape == (4, 8)
+    assert sorted((b.bucket_key, b.data[0].shape) for b in batches) == [
+        (4, (4, 4)), (4, (4, 4)), (8, (4, 8)),
+    ]  # fmt: skip
+
+
 def test_every_sentence_that_fits_comes_once_an_epoch() -> None:
     given = [[n] * 3 for n in range(8)]
     batches = BucketSentenceIter(given, 2, buckets=[3])
@@ -78,5 +88,8 @@ def test_what_cannot_be_is_refused(caplog: pytest.LogCaptureFixture) -> None:
         iterator(layout="XX")
     with pytest.raises(ArgumentError, match="no length occurs 5 times"):
         BucketSentenceIter([[1, 2], [1]], 5)
+    with pytest.raises(ArgumentError, match="no sentence is as short as 2"):
+        BucketSentenceIter([[1, 2, 3]] * 8, 4, buckets=[1, 2])
+    caplog.clear()
     iterator(buckets=[3])
     assert "sentences are longer than the largest bucket" in caplog.text

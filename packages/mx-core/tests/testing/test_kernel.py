@@ -119,6 +119,7 @@ def registered(site):
         )
     lines.append("    registry.add('check_twice', 'cpu', 'python', lambda call: lambda ctx, x: [2 * x[0]])")
     lines.append("    registry.add('check_twice', 'cpu', 'none', lambda call: None)")
+    lines.append("    registry.add('check_twice', 'cpu', 'number', lambda call: 3)")
     import builtins
 
     builtins.MAKE = {compute.__name__: kernel(compute) for compute in KERNELS}
@@ -156,6 +157,7 @@ def test_a_python_kernel_is_compared_for_every_type():
         ("inaccurate", "write, 1 threads"),
         ("overwrites_its_input", "input 0 is overwritten"),
         ("writes_outside", "writes outside of tensor 1"),
+        ("number", "make returned a int; expected a plan, a kernel table, a function or None"),
     ],
 )
 def test_wrong_kernels_are_found(variant, message):

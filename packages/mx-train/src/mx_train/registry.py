@@ -39,7 +39,8 @@ class Named(Mapping[str, Callable[..., T]]):
 
         Raises
         ------
-        ArgumentError  unknown; the message has the known names and the closest one
+        ArgumentError  unknown; the message has the known names, the closest one, and a plug-in that
+                       did not load and may have brought it
         """
         wanted = name.lower()
         if wanted in self._own:
@@ -52,7 +53,10 @@ class Named(Mapping[str, Callable[..., T]]):
         known = set(self)
         close = difflib.get_close_matches(wanted, known, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ArgumentError(f"unknown {self.what} {name!r}; known: {', '.join(sorted(known))}.{hint}")
+        missing = plugins.missing_hint(self.kind, wanted)
+        raise ArgumentError(
+            f"unknown {self.what} {name!r}; known: {', '.join(sorted(known))}.{hint} {missing}".rstrip()
+        )
 
     def __getitem__(self, name: str) -> Callable[..., T]:
         try:

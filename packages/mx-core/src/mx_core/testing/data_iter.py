@@ -88,8 +88,12 @@ class DataIterContract:
     def test_reset_in_the_middle_starts_over(self) -> None:
         source = self._made()
         count = sum(1 for _ in source)
+        assert count, "a new iterator gave no batch"
         source.reset()
-        source.next()
+        try:
+            source.next()
+        except StopIteration:
+            raise AssertionError("after reset() the iterator gave no batch") from None
         source.reset()
         again = sum(1 for _ in source)
         assert again == count, f"{count} batches, after a reset in the middle {again}"

@@ -211,7 +211,11 @@ class _Inside:
 
 def _plan(made: Any, call: KernelCall) -> Any:
     """What a `make` returned, with a kernel table asked for its plan."""
-    if _native.capsule_name(made) != kernels.KERNEL_CAPSULE:
+    name = _native.capsule_name(made)
+    assert made is None or name is not None or callable(made), (
+        f"make returned a {type(made).__name__}; expected a plan, a kernel table, a function or None"
+    )
+    if name != kernels.KERNEL_CAPSULE:
         return made
     return _native.prepare_native(
         made,

@@ -19,7 +19,7 @@ from mx_train.initializer import InitDesc, Uniform
 from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
 from mx_train.module.executor_group import ExecutorGroup
-from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for
+from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for, warn_of_rescaling
 from mx_train.monitor import Monitor
 from mx_train.optimizer import Optimizer, Updater, create
 
@@ -398,6 +398,8 @@ class Module(BaseModule):
         kvstore : str, `mx_kvstore.KVStoreBase` or None
             A store that is capable of `optimizer` runs it. With any other, gradients are summed by `pushpull`
             and this module updates.
+        optimizer : str or Optimizer
+            An instance keeps its own `rescale_grad`; a warning says so if that is another factor.
         """
         self._require(params=True)
         if self.optimizer_initialized and not force_init:
@@ -405,12 +407,14 @@ class Module(BaseModule):
             return
         group, names = self._bound(), self._trained()
         store = store_for(kvstore, len(self._context))
+        usual = rescaling(group.batch_size, store)
         by_index = {self._index[name]: name for name in names}
         if isinstance(optimizer, str):
-            settings = {"rescale_grad": rescaling(group.batch_size, store), **dict(optimizer_params)}
+            settings = {"rescale_grad": usual, **dict(optimizer_params)}
             optimizer = create(optimizer, sym=self._symbol, param_idx2name=by_index, **settings)
-        elif not optimizer.idx2name:
-            optimizer.idx2name = dict(by_index.items())
+        else:
+            warn_of_rescaling(optimizer, usual)
+            optimizer.idx2name = optimizer.idx2name or dict(by_index.items())
         weights = dict(zip(by_index, group.arrays(names, "arg_dict"), strict=True))
         self._optimization = Optimization(optimizer, store, weights, self._compression)
         self.optimizer_initialized = True

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,6 +95,16 @@ def rescaling(batch_size: int, store: KVStoreBase | None) -> float:
     """1 / the examples whose gradients are summed: an asynchronous store sums those of one worker only."""
     summed = store is not None and "async" not in store.type
     return 1.0 / (batch_size * (store.num_workers if summed and store is not None else 1))
+
+
+def warn_of_rescaling(optimizer: Optimizer, usual: float) -> None:
+    """Warns the caller's caller of an optimizer whose `rescale_grad` is not the usual factor."""
+    if optimizer.rescale_grad != usual:
+        warnings.warn(
+            f"[Module] rescale_grad of the given optimizer is {optimizer.rescale_grad}; 1 / examples per update is "
+            f"{usual}, so steps have another size than with an optimizer given by name",
+            stacklevel=3,
+        )
 
 
 def check_shared(names: Sequence[str], known: Mapping[str, int]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -289,6 +290,8 @@ class Updater:
     def set_states(self, states: bytes | bytearray) -> None:
         """Takes states that `get_states` (or MXNet) wrote, and the update counts where they are among them.
 
+        A warning is logged if the dumped optimizer has other settings than the one used, which keeps its own.
+
         Only arrays, numbers, strings and containers are accepted: no code is executed.
 
         Raises
@@ -298,14 +301,25 @@ class Updater:
         loaded = read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
             loaded, settings = loaded
-            self._take_counts(
-                settings.values.get("_index_update_count") if isinstance(settings, Settings) else None
-            )
+        else:
+            settings = None
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        if isinstance(settings, Settings):
+            self._tell_of(settings)
+            self._take_counts(settings.values.get("_index_update_count"))
         self._take_counts(loaded.pop(_COUNTS, None))
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
+
+    def _tell_of(self, settings: Settings) -> None:
+        """Warns if an optimizer that was saved with the states has other settings than the one used."""
+        differences = settings.differences(self.optimizer)
+        if differences:
+            logging.warning(
+                "The optimizer saved with the states is not used, only its update counts: %s",
+                "; ".join(differences),
+            )
 
     def _take_counts(self, counts: object) -> None:
         """The numbers of updates that were saved with the states."""

@@ -17,6 +17,19 @@ from mx_train.optimizer.pickle_data import Name, NotData, load
 _NDARRAY = Name("mxnet.ndarray.ndarray", "NDArray")
 _BYTEARRAY = Name("builtins", "bytearray")
 _SETTINGS = ("mx_train.optimizer.", "mx_train.lr_scheduler.", "mxnet.optimizer.", "mxnet.lr_scheduler.")
+#: Attributes of an optimizer or schedule that say how far it is, or what its parameters are called.
+_NO_SETTINGS = frozenset(
+    (
+        "num_update",
+        "begin_num_update",
+        "idx2name",
+        "param_dict",
+        "sym_info",
+        "count",
+        "cur_step_ind",
+        "base_lr",
+    )
+)
 #: Containers within containers; of MXNet's states there are at most four (both halves, a table, two tuples).
 _MAX_DEPTH = 16
 
@@ -28,11 +41,39 @@ class Settings:
 
     Attributes
     ----------
+    kind : str
+        Name of its class.
     values : dict
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
         self.values: dict[Any, Any] = {}
+
+    def differences(self, used: Any) -> list[str]:
+        """The settings in which an optimizer (or schedule) differs from this one, with both values.
+
+        Counts of updates and attributes that only one of the two has are no such settings.
+        """
+        here = type(used).__name__
+        if here.lower() != self.kind.lower():
+            return [f"{self.kind} in the file, {here} here"]
+        found = []
+        for name, value in vars(used).items():
+            saved = self.values.get(name, value)
+            if name in _NO_SETTINGS or not isinstance(name, str) or name.startswith("_"):
+                continue
+            if isinstance(saved, Settings) and value is not None:
+                found += [f"{name}.{each}" for each in saved.differences(value)]
+            elif isinstance(saved, Settings):
+                found.append(f"{name} {saved.kind} in the file, None here")
+            elif isinstance(saved, dict) and isinstance(value, dict):
+                if saved != value:
+                    found.append(name)
+            elif _is_plain(saved) and (_is_plain(value) or saved is None) and saved != value:
+                shown = repr(value) if _is_plain(value) else type(value).__name__
+                found.append(f"{name} {saved!r} in the file, {shown} here")
+        return found
 
 
 class _Recorded:
@@ -74,7 +115,7 @@ def _construct(function: Name, arguments: tuple[Any, ...]) -> Any:
     if function == ("copyreg", "_reconstructor") and arguments and type(arguments[0]) is Name:
         function = arguments[0]
     if f"{function.module}.".startswith(_SETTINGS):
-        return Settings()
+        return Settings(function.name.rpartition(".")[2])
     raise NotData(f"{function.module}.{function.name} is not allowed in a state file")
 
 

@@ -83,13 +83,25 @@ class BucketSentenceIter(DataIter):
         From `encode_sentences`.
     batch_size : int
     buckets : list of int, optional
-        Lengths; by default those that occur at least `batch_size` times. Longer sentences are left out.
+        Lengths; by default those that occur at least `batch_size` times. Longer sentences are left out, as are
+        buckets without a sentence.
     invalid_label : int
         Fills up data and labels.
     data_name, label_name : str
     dtype : str
     layout : str
         `NT` (batch, length) or `TN`.
+
+    Attributes
+    ----------
+    buckets : list of int
+        Lengths of the buckets with sentences, ascending.
+    default_bucket_key : int
+        The largest of them.
+
+    Raises
+    ------
+    ArgumentError  another layout; no bucket has a sentence
     """
 
     def __init__(
@@ -113,12 +125,12 @@ class BucketSentenceIter(DataIter):
             raise ArgumentError(
                 f"[BucketSentenceIter] buckets: no length occurs {batch_size} times; give the lengths"
             )
-        self.batch_size, self.buckets = batch_size, sorted(buckets)
-        self.default_bucket_key = self.buckets[-1]
+        self.batch_size = batch_size
         self.data_name, self.label_name = data_name, label_name
         self.dtype, self.layout, self.invalid_label = dtype, layout, invalid_label
         self.major_axis = layout.index("N")
-        self.data = self._filled(sentences)
+        self.buckets, self.data = self._filled(sentences, sorted(buckets))
+        self.default_bucket_key = self.buckets[-1]
         self.provide_data = [self._described(data_name, self.default_bucket_key)]
         self.provide_label = [self._described(label_name, self.default_bucket_key)]
         self.idx = [
@@ -128,21 +140,28 @@ class BucketSentenceIter(DataIter):
         ]
         self.reset()
 
-    def _filled(self, sentences: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
-        groups: list[list[Any]] = [[] for _ in self.buckets]
+    def _filled(
+        self, sentences: Sequence[Sequence[int]], buckets: Sequence[int]
+    ) -> tuple[list[int], list[np.ndarray[Any, Any]]]:
+        """The lengths that sentences fit, and per length the sentences filled up to it."""
+        groups: list[list[Any]] = [[] for _ in buckets]
         for sentence in sentences:
-            i = bisect_left(self.buckets, len(sentence))
+            i = bisect_left(buckets, len(sentence))
             if i < len(groups):
-                row = np.full(self.buckets[i], self.invalid_label, self.dtype)
+                row = np.full(buckets[i], self.invalid_label, self.dtype)
                 row[: len(sentence)] = sentence
                 groups[i].append(row)
         left_out = len(sentences) - sum(map(len, groups))
         if left_out:
             logging.warning("BucketSentenceIter: %d sentences are longer than the largest bucket", left_out)
-        return [
-            np.array(rows, self.dtype).reshape(len(rows), length)
-            for rows, length in zip(groups, self.buckets, strict=True)
+        filled = [
+            (length, np.array(rows, self.dtype)) for rows, length in zip(groups, buckets, strict=True) if rows
         ]
+        if not filled:
+            raise ArgumentError(
+                f"[BucketSentenceIter] buckets: no sentence is as short as {buckets[-1]}, the largest bucket"
+            )
+        return [length for length, _ in filled], [rows for _, rows in filled]
 
     def _described(self, name: str, length: int) -> DataDesc:
         shape = (self.batch_size, length) if self.major_axis == 0 else (length, self.batch_size)
