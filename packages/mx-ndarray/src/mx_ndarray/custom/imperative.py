@@ -22,7 +22,9 @@ _declared = Declared()
 
 
 @serves("Custom")
-def Custom(*data: NDArray, op_type: str, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
+def Custom(
+    *data: NDArray, op_type: str | None = None, out: Any = None, name: str | None = None, **kwargs: Any
+) -> Any:
     """Applies an operator that was registered with `mx.operator.register`.
 
     Returns at once; `forward` runs on a thread of the engine.
@@ -47,7 +49,7 @@ def Custom(*data: NDArray, op_type: str, out: Any = None, name: str | None = Non
     Raises
     ------
     UnknownOperatorError  no operator is registered under `op_type`
-    ArgumentError  too few or too many inputs
+    ArgumentError  no `op_type`; too few or too many inputs
     Exception  what `forward` raises, at the wait for a result
 
     Examples
@@ -56,7 +58,8 @@ def Custom(*data: NDArray, op_type: str, out: Any = None, name: str | None = Non
     """
     arrays = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
     settings = {key: value for key, value in kwargs.items() if key not in arrays}
-    p = CustomParams.parse({"op_type": op_type, **settings}, op="Custom")
+    named = {} if op_type is None else {"op_type": op_type}
+    p = CustomParams.parse({**named, **settings}, op="Custom")
     return _Application(p, _ordered(p, data, arrays)).run(out)
 
 
