@@ -12,10 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import setuptools
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import PlatformError
 
 #: How many sources of `grouped` make a translation unit.
 _GROUP = 6
@@ -55,11 +53,10 @@ class ParallelBuildExt(build_ext):
         self.compiler.compile = self._compile_all
         self.force = True  # looks at every object: the command may have changed; the linker's own check stays
         self._sizes: dict[str, int] = {}  # of translation units that are made here
-        if not hasattr(self.compiler, "compiler_so_cxx"):
-            raise PlatformError(
-                f"native parts of mx need setuptools 77 or newer to be built, this is {setuptools.__version__}"
-            )
-        if not _is_ccache(self.compiler.compiler_so_cxx):
+        command = getattr(
+            self.compiler, "compiler_so_cxx", self.compiler.compiler_so
+        )  # the latter before setuptools 72
+        if not _is_ccache(command):
             for extension in self.extensions:
                 self._group(extension)
         super().build_extensions()
