@@ -42,6 +42,12 @@ def test_the_convolution_before_takes_the_step_and_the_residual_is_thinned():
     assert after == {**plain, "in_conv": (2, 2), "out_conv": (), "left_conv": (), "right_conv": ()}
 
 
+def test_what_is_thinned_keeps_its_channels_last():
+    nodes = bottleneck().simple_bind(data=SHAPE, grad_req="null").nodes()
+    (thinned,) = [node for node in nodes if node.op is not None and node.op.name == "Pooling"]
+    assert thinned.params.layout == "NHWC"
+
+
 def test_steps_multiply():
     x = sym.relu(unit(sym.Variable("data"), 5, "in", kernel=3, stride=2))
     _, after = strides(unit(x, 3, "last", kernel=1, stride=2))

@@ -122,8 +122,8 @@ class _Thinned:
         if len(self._graph.specs[entry].shape) != 4:
             return entry
         if (entry, steps) not in self._thin:
-            # the sum of one value is that value; a maximum would pass over NaN
-            window: dict[str, Any] = {"kernel": (1, 1), "stride": steps, "pool_type": "sum"}
+            # The mean of one value is that value. Maxima pass over NaN, and sums have no kernel with channels last.
+            window: dict[str, Any] = {"kernel": (1, 1), "stride": steps, "pool_type": "avg"}
             made = self._graph.apply("Pooling", (entry,), f"{entry.name}_thinned", **window)
             self._thin[entry, steps] = made[0]
         return self._thin[entry, steps]
