@@ -36,7 +36,10 @@ class FakeDevice {
       return of(self).record(*static_cast<Stream*>(stream), token, error);
     };
     table_.reached = [](void*, mx_token* token) -> int32_t { return as_token(token)->reached; };
-    table_.wait = [](void*, mx_token* token, mx_error* error) { return wait(as_token(token), error); };
+    table_.wait = [](void* self, mx_token* token, mx_error* error) {
+      ++of(self).host_waits;
+      return wait(as_token(token), error);
+    };
     table_.stream_wait = [](void* self, void* stream, mx_token* token, mx_error*) -> int32_t {
       ++of(self).stream_waits;
       Token* awaited = retain(as_token(token));
@@ -73,6 +76,7 @@ class FakeDevice {
   static void fail_next_token(const std::string& text) { next_failure() = text; }
 
   std::atomic<int> stream_waits{0};
+  std::atomic<int> host_waits{0};     // threads that have begun to wait for a token
   std::atomic<int> tokens{0};         // not released yet
   std::atomic<int> records_fail{0};   // so many of the next recordings are refused
 
