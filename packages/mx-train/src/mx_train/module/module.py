@@ -414,7 +414,7 @@ class Module(BaseModule):
             optimizer = create(optimizer, sym=self._symbol, param_idx2name=by_index, **settings)
         else:
             warn_of_rescaling(optimizer, usual)
-            optimizer.idx2name = optimizer.idx2name or dict(by_index)
+            optimizer.idx2name = optimizer.idx2name or dict(by_index.items())
         weights = dict(zip(by_index, group.arrays(names, "arg_dict"), strict=True))
         self._optimization = Optimization(optimizer, store, weights, self._compression)
         self.optimizer_initialized = True
