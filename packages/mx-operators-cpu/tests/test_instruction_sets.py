@@ -50,6 +50,18 @@ def test_many_calls(name: str, seed: int) -> None:
     assert " 0 wrong" in result, result
 
 
+@pytest.mark.parametrize("name", ["avx2", "baseline"])
+def test_functions_are_accurate(name: str) -> None:
+    accuracy = Path(__file__).parent / "vector" / "test_accuracy.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(accuracy)],
+        env=os.environ | {"MX_VECTOR_ISA": name}, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    if "[MX_VECTOR_ISA]" in done.stdout:
+        pytest.skip("the processor lacks this instruction set")
+    assert done.returncode == 0, done.stdout
+
+
 CLONES = """
 import numpy as np
 from mx_core import _native, cpu, operators

@@ -48,11 +48,9 @@ class FlatSchedule {
   py::list touched(const py::object& external) const;
 
  private:
-  using PositionsByKind = std::vector<std::vector<uint32_t>>;
-
-  void number_values(const py::iterable& kept, const PositionsByKind& unread);
+  void number_values(const py::iterable& kept);
   void number_signatures();
-  void make_steps(const py::sequence& after, const PositionsByKind& unread);
+  void make_steps(const py::sequence& after);
 
   std::shared_ptr<const FlatGraph> graph_;
   std::vector<py::object> specs_;     // per entry

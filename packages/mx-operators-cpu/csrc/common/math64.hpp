@@ -4,6 +4,7 @@
 // they leave out is below half an ulp.
 #pragma once
 
+#include "common/erf_points.hpp"
 #include "common/math32.hpp"
 
 namespace mx::cpu {
@@ -40,32 +41,34 @@ MX_INLINE double tanh64(double x) {
 
 MX_INLINE double sigmoid64(double x) { return 1.0 / (1.0 + exp64(-x)); }
 
-// Powers of x by their coefficients, the highest first.
-template <class... More>
-MX_INLINE double horner(double x, double sum, More... more) {
-  ((sum = sum * x + more), ...);
-  return sum;
+// erf of what is not negative, or NaN, with an error that is small compared with 1.  With t = r + d, r a point of the
+// table, what is missing is the slope there times the integral of exp(-2 r s - s^2) over s from 0 to d, a power series
+// in 2 r d and 2 d^2; terms of d^6 are below half an ulp.
+MX_INLINE double erf_by_points(double t) {
+  const double shifted = (t < kErfEnd ? t : kErfEnd) + kErfMagic;  // a number even for NaN: it is a place
+  const double r = shifted - kErfMagic, d = (t > kErfEnd ? kErfEnd : t) - r;
+  const ErfPoint& point = kErfPoints.at[static_cast<int64_t>(bits_of(shifted) - bits_of(kErfMagic))];
+  const double w = 2.0 * d * r, z = 2.0 * d * d;
+  const double first = (((w * (1.0 / 120) - 1.0 / 24) * w + 1.0 / 6) * w - 0.5) * w + 1.0;
+  const double second = (w * (-1.0 / 20) + 1.0 / 8) * w + (z * (1.0 / 40) - 1.0 / 6);
+  return point.slope * d * (second * z + first) + point.value;
 }
 
-// erfc(t) exp(t^2) is a polynomial in 1 / (t + 3) from 1 to 6, where erf is 1.  Both are Chebyshev interpolations made
-// for this file.
+constexpr double kErfSlope = 1.1283791670955126;  // at 0
+constexpr double kErfSmall = 1.0 / 32;            // below, few powers are enough for all bits
+
 MX_INLINE double erf64(double x) {
   const double t = absolute(x), z = x * x;
-  const double small = x * horner(z, -7.7958988270021422e-10, 1.3720064546777686e-08, -1.6208483801871706e-07,
-                                  1.6447424703317362e-06, -1.4924736907419660e-05, 1.2055294904839708e-04,
-                                  -8.5483259753896921e-04, 5.2239776071164227e-03, -2.6866170643237770e-02,
-                                  1.1283791670945006e-01, -3.7612638903183540e-01, 1.2837916709551257e-01) + x;
-  const double s = t > 6.0 ? 6.0 : t, v = 14.4 / (s + 3.0) - 2.6;
-  const double q = horner(v, -6.6976455647908151e-15, 6.0437921477888128e-12, -6.0217325603032397e-12,
-                          -2.5700407551346904e-10, 2.6377560229741262e-10, 1.1339335731147059e-08,
-                          4.5267318133461339e-09, -5.5412730980166400e-07, -2.4255574850429228e-06,
-                          1.9563583197781741e-05, 3.3160296057928385e-04, 2.4793146970862531e-03,
-                          1.2713147695691918e-02, 4.9698445403394136e-02, 1.5436117429436918e-01,
-                          2.0798329133342887e-01);
-  const Reduced<double> reduced = reduce_ln2(-s * s);  // not below -36: one factor will do
-  const double tail = (1.0 + expm1_reduced(reduced.r)) * power_of_two(reduced.n) * q;
-  const double large = copy_sign(1.0 - tail, x);
-  return t < 1.0 || x != x ? small : large;
+  const double p = ((z * (kErfSlope / 216) - kErfSlope / 42) * z + kErfSlope / 10) * z - kErfSlope / 3;
+  const double small = x * (p * z + (kErfSlope - 1.0)) + x;
+  const double large = copy_sign(erf_by_points(t), x);
+  return t < kErfSmall ? small : large;
+}
+
+// x times the normal distribution function of x.
+MX_INLINE double gelu64(double x) {
+  const double half = 0.5 * x;
+  return absolute(half) * erf_by_points(absolute(x) * 0.7071067811865476) + half;
 }
 
 }  // namespace mx::cpu

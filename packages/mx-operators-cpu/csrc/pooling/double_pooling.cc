@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kLine = 64;    // results of a line at most
 constexpr int64_t kSpan = 512;   // elements along the width that are folded at once
+constexpr int64_t kRows = 16;    // of results at most that are folded together, where a line has one piece
+constexpr int64_t kFolded = 2048;  // elements of such rows, in a first-level cache
 constexpr int64_t kFew = 4;      // results of a line: below, each is folded on its own
 
 // What becomes of a result and one more element.  A maximum passes over NaN.
@@ -100,6 +102,29 @@ MX_INLINE void fold_neighbours(const double* __restrict x, int64_t kernel, int64
   of_stride(stride);
 }
 
+// A row of results: the elements of its windows along depth and height.
+struct RowTaps {
+  const double* from;
+  Taps taps;
+};
+
+// Rows along depth and height, `span` elements each, of which those from `begin` to `end` are there.
+template <class Op>
+MX_INLINE void fold_rows(const RowTaps* rows, int64_t n_rows, double* folded, int64_t span, int64_t begin, int64_t end) {
+  for (const RowTaps* row = rows; row < rows + n_rows; ++row, folded += span) {
+    for (int64_t i = 0; i < begin; ++i) folded[i] = Op::start;
+    for (int64_t i = end; i < span; ++i) folded[i] = Op::start;
+    if (begin < end) fold_taps<Op>(row->from, row->taps, folded + begin, end - begin);
+  }
+}
+
+// Those rows along the width, n results each.
+template <class Op>
+MX_INLINE void fold_widths(const double* folded, int64_t n_rows, int64_t span, int64_t kernel, int64_t stride,
+                           double* result, int64_t n) {
+  for (int64_t r = 0; r < n_rows; ++r) fold_neighbours<Op>(folded + r * span, kernel, stride, result + r * n, n);
+}
+
 MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, best)) {
 #pragma omp simd reduction(max : best)
   for (int64_t i = 0; i < n; ++i) best = Largest::of(best, x[i]);
@@ -148,10 +173,14 @@ void strided(const Body& body, int64_t stride, int64_t n) {
 // y = x / (count * counts), or y += that.
 MX_CLONES(void, put_means, (const double* x, double count, const double* counts, int64_t step, double* y, int64_t n,
                             bool add), (x, count, counts, step, y, n, add)) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double value = x[i] / (count * counts[i * step]);
-    y[i] = add ? y[i] + value : value;
-  }
+  const auto put = [=](auto each) MX_INLINE_LAMBDA {
+    if (add)
+      for (int64_t i = 0; i < n; ++i) y[i] += x[i] / (count * counts[i * each]);
+    else
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i] / (count * counts[i * each]);
+  };
+  if (step == 0) put(std::integral_constant<int64_t, 0>{});
+  else put(std::integral_constant<int64_t, 1>{});
 }
 
 struct Axis {
@@ -282,14 +311,50 @@ class DoublePooling final : public LinePlan {
     const double* x = call.input<double>(0);
     double* y = call.output<double>(0);
     for_slabs([&](const Slab& slab) {
+      if (in_one_piece()) return largest ? fold_slab<Largest>(slab, x, y, add) : fold_slab<Total>(slab, x, y, add);
       for_lines(slab, [&](const Line& line) {
         double result[kLine];
         largest ? fold<Largest>(slab, line, x, result) : fold<Total>(slab, line, x, result);
-        double* to = y + line.at;
-        if (type_ == PoolType::avg) return put_means_of(line, result, to, add);
-        for (int64_t i = 0; i < line.n; ++i) to[i] = add ? to[i] + result[i] : result[i];
+        put(line, result, y, add);
       });
     });
+  }
+
+  void put(const Line& line, const double* result, double* y, bool add) const {
+    double* to = y + line.at;
+    if (type_ == PoolType::avg) return put_means_of(line, result, to, add);
+    for (int64_t i = 0; i < line.n; ++i) to[i] = add ? to[i] + result[i] : result[i];
+  }
+
+  bool in_one_piece() const { return !last_ && !narrow_ && axes_[2].out <= longest_; }
+
+  // Some rows of results at a time, each stage for all of them: what one stores is in memory when the next reads it.
+  template <class Op>
+  void fold_slab(const Slab& slab, const double* x, double* y, bool add) const {
+    const Axis &depth = axes_[0], &height = axes_[1], &width = axes_[2];
+    // What is there is folded to the end of a row: whole vectors more often.
+    const int64_t n = width.out, used = (n - 1) * width.stride + width.kernel, plane = height.in * width.in;
+    const int64_t span = std::clamp(width.in + width.pad, used, std::min(used + 4, kSpan));
+    const int64_t begin = std::clamp<int64_t>(width.pad, 0, span), end = std::clamp(width.in + width.pad, begin, span);
+    double folded[kFolded], results[kRows * kLine];
+    RowTaps rows[kRows];
+    const bool plain = type_ != PoolType::avg && !add;
+    const int64_t all = depth.out * height.out, most = std::min(kRows, kFolded / span);
+    for (int64_t first = 0; first < all; first += most) {
+      const int64_t count = std::min(most, all - first);
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t od = (first + r) / height.out, oh = (first + r) % height.out;
+        const int64_t d = depth.begin(od), h = height.begin(oh);
+        rows[r] = {x + slab.in + d * plane + h * width.in + begin - width.pad,
+                   {depth.end(od) - d, height.end(oh) - h, 1, plane, width.in, 1}};
+      }
+      double* const result = plain ? y + slab.out + first * n : results;
+      best_clone<fold_rows<Op>>(rows, count, folded, span, begin, end);
+      best_clone<fold_widths<Op>>(folded, count, span, width.kernel, width.stride, result, n);
+      for (int64_t r = 0; r < count && !plain; ++r)
+        put(Line{(first + r) / height.out, (first + r) % height.out, 0, n, slab.out + (first + r) * n}, result + r * n, y,
+            add);
+    }
   }
 
   // Along depth and height first, then along the width.

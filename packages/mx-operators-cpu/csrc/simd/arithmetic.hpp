@@ -229,9 +229,8 @@ struct LogNormal32 {
 };
 
 struct Gelu {
-  template <class T> static T apply(T x) {
-    return T(0.5) * x * (T(1) + Erf::apply(x * T(0.70710678118654752)));
-  }
+  static float apply(float x) { return 0.5f * x * (1.0f + erf32(x * 0.70710678f)); }
+  static double apply(double x) { return gelu64(x); }
 };
 
 // Functions evaluated in double whatever the compute type.

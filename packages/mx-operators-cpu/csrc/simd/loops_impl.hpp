@@ -27,7 +27,9 @@ constexpr size_t kAhead = 1024;
 #include "simd/transpose.hpp"
 
 #if MX_VECTOR == 512
+#include "simd/abreast512.hpp"
 #include "simd/math512.hpp"
+#include "simd/math512_double.hpp"
 #endif
 
 template <class T, class F>
@@ -321,6 +323,7 @@ void fill_table(LoopTable& table, const char* name) {
   table.op[F32][MX_OP_LOG][0] = checked<LogNormal32, Log>;
 #if MX_VECTOR == 512
   put_all_wide(table);
+  put_all_wide_double(table);
 #endif
   put_all_conversions(table, std::make_integer_sequence<int, kDtypes>());
   put_folds(table);

@@ -56,17 +56,6 @@ alignas(64) constexpr float kErf[5][32] = {
      0.0050550024f, 0.00471836282f, 0.00421471847f, 0.00366236572f, 0.00312928227f, 0.00264886208f, 0.00223294203f,
      0.00188129814f, 0.00158789079f, 0.00134458765f, 0.0f}};
 
-constexpr size_t kAbreast = 4;
-struct Wide {
-  __m512 part[kAbreast];
-};
-template <class Operation, class... Operands>
-MX_INLINE Wide each(Operation operation, const Operands&... operands) {
-  return {{operation(operands.part[0]...), operation(operands.part[1]...), operation(operands.part[2]...),
-           operation(operands.part[3]...)}};
-}
-#define MX_EACH(intrinsic, ...) each([](auto... part) MX_INLINE_LAMBDA { return intrinsic(part...); }, __VA_ARGS__)
-
 MX_INLINE Wide all(float x) {
   const __m512 v = _mm512_set1_ps(x);
   return {{v, v, v, v}};
@@ -177,7 +166,6 @@ struct WideGelu {
     return fused(magnitude(half), erf_beyond_zero(magnitude(half) * all(1.41421356f)), half);
   }
 };
-#undef MX_EACH
 
 // A loop of the table; PastCaches as `streamed` has it.
 template <class F, bool PastCaches>

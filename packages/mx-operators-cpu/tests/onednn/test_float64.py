@@ -129,6 +129,9 @@ POOLINGS = [{"pool_type": "max"}, {"pool_type": "avg"}, {"pool_type": "avg", "co
         ((1300,), {"global_pool": True}),
         ((700,), {"kernel": (600,), "stride": (7,)}),
         ((3, 400), {"kernel": (2, 5), "stride": (1, 3), "pad": (1, 2)}),
+        ((37, 28), {"kernel": (3, 3), "stride": (1, 2)}),
+        ((50, 490), {"kernel": (2, 9), "stride": (2, 8), "pad": (1, 4)}),
+        ((9, 11, 21), {"kernel": (4, 3, 5), "stride": (2, 2, 4), "pad": (3, 2, 4)}),
     ],
 )
 def test_pooling(kind: dict[str, Any], sizes: tuple[int, ...], window: dict[str, Any]) -> None:
