@@ -57,16 +57,16 @@ def mx_register_operators(registry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"),
+    ("body", "kind", "seconds"),
     [
-        ("raise KeyError('lost')", "foreign"),
-        ("__import__('os').abort()", "death"),
-        ("__import__('time').sleep(60)", "hang"),
-        ("return [inputs[0]]", "result"),
+        ("raise KeyError('lost')", "foreign", "5"),
+        ("__import__('os').abort()", "death", "5"),
+        ("__import__('time').sleep(60)", "hang", "1"),
+        ("return [inputs[0]]", "result", "5"),
     ],
 )
 def test_what_is_wrong_is_found(
-    body: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    body: str, kind: str, seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers with one more operator, whose reference does something, are judged and replaced."""
     (tmp_path / "probe.py").write_text(PROBE.format(body=body))
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_found(
     (metadata / "entry_points.txt").write_text("[mx.plugins.v1]\nprobe = probe\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("MX_FUZZ_OPERATORS", "test_probe")
-    monkeypatch.setenv("MX_FUZZ_SECONDS", "5")
+    monkeypatch.setenv("MX_FUZZ_SECONDS", seconds)
     kinds = [outcome.kind for outcome in fuzz_operators.fuzz(3, 3, workers=1)]
     assert kind in kinds
     assert set(kinds) <= {kind, "refused"}

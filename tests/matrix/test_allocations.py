@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit import allocations
+from testkit.fresh import IN_CI
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,10 @@ def test_every_native_entry(counter: Path) -> None:
     assert done["found"] == {}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "float16", "int32"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "bfloat16", *(pytest.param(name, marks=IN_CI) for name in ("float64", "float16", "int32"))],
+)
 def test_every_operator(counter: Path, dtype: str) -> None:
     done = allocations.run(counter, "of_operators.py", dtype, "2048", "2")
     assert done["ran"] > 150

@@ -14,6 +14,7 @@ import pytest
 
 from mx_core import forks
 from mx_core.errors import PluginError
+from testkit import interrupts
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -200,35 +201,18 @@ def test_sub_interpreters_are_refused(module) -> None:
     assert "mx cannot be imported in a sub-interpreter" in done.stdout, done.stderr
 
 
-INTERRUPTED = """
-import random, signal, threading, sys
+LOCK = """
+import threading
 from mx_core import forks
 
 lock = {make}
 
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-def taken_by_another_thread():
+def is_free():
     found = []
-    thread = threading.Thread(target=lambda: found.append(take()))
+    thread = threading.Thread(target=lambda: found.append(({take})()))
     thread.start()
     thread.join()
     return found[0]
-
-draw = random.Random(0)
-signal.signal(signal.SIGALRM, interrupt)
-for _ in range(300):
-    try:
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 3e-4))
-        while True:
-            with lock, lock:
-                pass
-    except KeyboardInterrupt:
-        pass
-signal.setitimer(signal.ITIMER_REAL, 0)
-take = {take}
-sys.exit(not taken_by_another_thread())
 """
 
 
@@ -241,5 +225,4 @@ sys.exit(not taken_by_another_thread())
     ],
 )
 def test_ctrl_c_never_leaves_a_lock_taken(make, take) -> None:
-    program = INTERRUPTED.replace("{make}", make).replace("{take}", take)
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    interrupts.check(LOCK.format(make=make, take=take), "with lock, lock: pass", "is_free()")

@@ -7,6 +7,7 @@ tails, requests, and the order of the launch's arguments.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,7 +221,8 @@ def shape_lists(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True,
+    max_examples=25 if os.environ.get("CI") else 12, derandomize=True,
+    deadline=None, suppress_health_check=list(HealthCheck),
     phases=[p for p in Phase if p is not Phase.shrink],  # each example is a run of the compiler
 )  # fmt: skip
 @given(data=st.data())

@@ -8,13 +8,14 @@ from importlib.util import find_spec
 import pytest
 
 from testkit.fake_machine import Machine
+from testkit.fresh import IN_CI
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("delay", ["0", "300"], ids=["prompt", "slow"])
+@pytest.mark.parametrize("delay", ["300", pytest.param("0", marks=IN_CI)], ids=["late", "prompt"])
 @pytest.mark.parametrize("name", ["plans", "memory", pytest.param("arrays", marks=needs_arrays)])
 def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY=delay)

@@ -148,6 +148,7 @@ class Blocks {
 }  // namespace
 
 void bind_memory(py::module_& module) {
+  module.attr("ALIGNMENT") = kAlignment;
   module.def("longest_path", &longest_path, py::arg("steps"), py::arg("microseconds"), py::arg("n_forward"),
              "What the steps take that wait for each other, however many run side by side.");
   py::class_<Blocks>(module, "Blocks", py::module_local(), "Values of a schedule that share memory.")

@@ -91,18 +91,18 @@ FlatSchedule::FlatSchedule(std::shared_ptr<const FlatGraph> graph, const py::dic
     : graph_(std::move(graph)), specs_(specs_by_number(*graph_, specs)),
       values_(graph_->first_output(static_cast<uint32_t>(graph_->n_nodes())), kNoValue) {
   if (after.size() != graph_->n_nodes()) throw py::value_error("[FlatSchedule] expected an item of after per node");
-  number_values(kept);
-  number_signatures();
-  make_steps(after);
-}
-
-void FlatSchedule::number_values(const py::iterable& kept) {
-  const auto n = static_cast<uint32_t>(graph_->n_nodes());
-  std::vector<bool> counts(graph_->n_entries(), false);
-  std::vector<std::vector<uint32_t>> unread;  // by kind
+  PositionsByKind unread;
   for (uint32_t kind = 0; kind < graph_->n_kinds(); ++kind) {
     unread.push_back(positions(graph_->facts_of_kind(kind), "unread"));
   }
+  number_values(kept, unread);
+  number_signatures();
+  make_steps(after, unread);
+}
+
+void FlatSchedule::number_values(const py::iterable& kept, const PositionsByKind& unread) {
+  const auto n = static_cast<uint32_t>(graph_->n_nodes());
+  std::vector<bool> counts(graph_->n_entries(), false);
   for (uint32_t i = 0; i < n; ++i) {
     if (graph_->is_variable(i)) throw py::value_error("[FlatSchedule] expected nodes with an operator");
     const std::vector<uint32_t>& skipped = unread[graph_->kind(i)];
@@ -148,11 +148,7 @@ void FlatSchedule::number_signatures() {
   }
 }
 
-void FlatSchedule::make_steps(const py::sequence& after) {
-  std::vector<std::vector<uint32_t>> unread;  // by kind
-  for (uint32_t kind = 0; kind < graph_->n_kinds(); ++kind) {
-    unread.push_back(positions(graph_->facts_of_kind(kind), "unread"));
-  }
+void FlatSchedule::make_steps(const py::sequence& after, const PositionsByKind& unread) {
   Pairs pairs;
   PyTypeObject* const type = step_type();
   steps_ = py::tuple(graph_->n_nodes());

@@ -48,9 +48,11 @@ class FlatSchedule {
   py::list touched(const py::object& external) const;
 
  private:
-  void number_values(const py::iterable& kept);
+  using PositionsByKind = std::vector<std::vector<uint32_t>>;
+
+  void number_values(const py::iterable& kept, const PositionsByKind& unread);
   void number_signatures();
-  void make_steps(const py::sequence& after);
+  void make_steps(const py::sequence& after, const PositionsByKind& unread);
 
   std::shared_ptr<const FlatGraph> graph_;
   std::vector<py::object> specs_;     // per entry

@@ -21,7 +21,7 @@ def test_rates_and_attributes_are_those_of_mxnet(case: dict[str, Any]) -> None:
         optimizer.create("sgd", learning_rate=case["learning_rate"], lr_scheduler=schedule)
     rates = [[schedule(update), schedule.base_lr] for update in case["updates"]]
     assert rates == [pytest.approx(pair, rel=1e-12) for pair in case["rates"]]
-    assert vars(schedule) == {
+    assert {name: value for name, value in vars(schedule).items() if name[0] != "_"} == {
         name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
         for name, value in case["attributes"].items()
     }

@@ -379,3 +379,11 @@ def test_a_negative_limit_is_none(name: str) -> None:
         return found
 
     assert after_a_step(clip_gradient=-1) == after_a_step()
+
+
+def test_lars_decays_weights_alone() -> None:
+    names = {0: "fc_weight", 1: "bn_gamma", 2: "fc_bias"}
+    lars = optimizer.create("lars", learning_rate=0.1, wd=0.5, param_idx2name=names)
+    assert [lars._get_wd(index) for index in names] == [0.5, 0.0, 0.0]
+    sgd = optimizer.create("sgd", learning_rate=0.1, wd=0.5, param_idx2name=names)
+    assert [sgd._get_wd(index) for index in names] == [0.5, 0.5, 0.0]

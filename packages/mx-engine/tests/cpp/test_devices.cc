@@ -236,6 +236,41 @@ void failures_of_bodies_and_tokens() {
   for (auto* each : v) table.remove(each);
 }
 
+// What comes after an operation without a token comes after everything that it came after.
+void what_leaves_no_token_waits_for_all_before_it() {
+  for (const int last : {0, 1}) {
+    FakeDevice device;
+    const Table table(2);
+    attach(table, device);
+    mx_variable* v[] = {table.variable(), table.variable()};
+    Gate gates[2];
+    std::atomic<int> done{0}, seen{-1};
+    const int32_t lanes[] = {MX_FN_COPY_TO_DEVICE, MX_FN_COPY_FROM_DEVICE};
+    for (int i = 0; i < 2; ++i) {
+      table.push(on(device, {}, {v[i]}, 0, lanes[i]), [&, i](const mx_run_context& run) -> mx_failure* {
+        FakeDevice::enqueue(run.stream, [&, i] {
+          gates[i].pass();
+          ++done;
+        });
+        return nullptr;
+      });
+    }
+    while (device.tokens < 2) sleep_ms(1);
+    device.records_fail = 1;
+    std::thread opener([&] {
+      gates[1 - last].open();
+      sleep_ms(20);
+      gates[last].open();
+    });
+    enqueue(table, on(device, {}, {v[0], v[1]}, 1), [] {});
+    enqueue(table, on(device, {}, {v[0], v[1]}, 0, MX_FN_NO_SKIP), [&] { seen = done.load(); });
+    table.quiet();
+    opener.join();
+    CHECK(seen == 2 && device.records_fail <= 0);
+    for (auto* each : v) table.remove(each);
+  }
+}
+
 void asynchronous_operations_are_launched_when_completed() {
   FakeDevice device;
   const Table table(2);
@@ -395,6 +430,7 @@ int main() {
       {"a writer comes behind readers of other streams", a_writer_comes_behind_readers_of_other_streams},
       {"deletions are done when the device is", deletions_are_done_when_the_device_is},
       {"failures of bodies and tokens", failures_of_bodies_and_tokens},
+      {"what leaves no token", what_leaves_no_token_waits_for_all_before_it},
       {"asynchronous operations", asynchronous_operations_are_launched_when_completed},
       {"a naive engine waits at once", a_naive_engine_waits_at_once},
       {"profiles", profiles_tell_when_the_device_was_done},

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where and when operations run: overlap, priorities, lanes, inline, waits inside operations.
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "support.hpp"
 
@@ -230,19 +232,26 @@ void inline_runs_here_when_ready() {
 
 void deep_inline_recursion() {
   const Table table(2);
+  static thread_local int depth = 0;
+  const auto here = std::this_thread::get_id();
+  int deepest = 0;  // on this thread
   std::atomic<int> left{5000};
   std::function<void()> again = [&] {
     if (left.fetch_sub(1) <= 0) return;
     How how;
     how.flags = MX_PUSH_INLINE;
     table.push(how, [&](const mx_run_context&) -> mx_failure* {
+      CHECK(++depth <= 16);
+      if (std::this_thread::get_id() == here) deepest = std::max(deepest, depth);
       again();
+      --depth;
       return nullptr;
     });
   };
   again();
   CHECK(table.wait_all().empty());
   CHECK(left <= 0);
+  CHECK(deepest == 16);
 }
 
 // Inside an operation a naive push that has to wait for that operation runs after it.

@@ -11,6 +11,9 @@ from mx_symbol.memory.plan import Placement, Step
 
 T = TypeVar("T")
 
+#: offsets in an arena are multiples of this many bytes
+ALIGNMENT: int
+
 class FlatGraph:
     """Threads: belongs to the one that compiles."""
 

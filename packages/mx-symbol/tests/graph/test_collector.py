@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from mx_symbol import sym
 from mx_symbol.graph.collector import collector_paused
+from testkit import interrupts
 
 
 @pytest.fixture(params=[True, False], ids=["enabled", "disabled"])
@@ -69,27 +68,6 @@ def test_a_child_of_a_fork_collects():
     assert gc.isenabled()
 
 
-INTERRUPTED = """
-import gc, random, signal
-from mx_symbol.graph.collector import collector_paused
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-draw = random.Random(0)
-signal.signal(signal.SIGALRM, interrupt)
-for _ in range(300):
-    try:
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 3e-4))
-        while True:
-            with collector_paused():
-                pass
-    except KeyboardInterrupt:
-        pass
-signal.setitimer(signal.ITIMER_REAL, 0)
-assert gc.isenabled()
-"""
-
-
 def test_ctrl_c_never_leaves_it_paused():
-    subprocess.run([sys.executable, "-c", INTERRUPTED], check=True, timeout=60)
+    prepared = "import gc; from mx_symbol.graph.collector import collector_paused"
+    interrupts.check(prepared, "with collector_paused(): pass", "gc.isenabled()")

@@ -42,7 +42,7 @@ def test_no_plan_damages_a_live_value(schedule, linear):
     steps, sizes, external = schedule
     limit = memory.GREEDY_LIMIT
     try:
-        memory.GREEDY_LIMIT = -1 if linear else limit
+        memory.GREEDY_LIMIT = 0 if linear else limit
         plan = plan_memory(steps, sizes, external)
     finally:
         memory.GREEDY_LIMIT = limit
@@ -65,7 +65,7 @@ def test_no_order_that_is_allowed_damages_a_live_value(schedule, by_flow, linear
     flow = flow_of(steps, len(sizes), n_forward) if by_flow else None
     limit = memory.GREEDY_LIMIT
     try:
-        memory.GREEDY_LIMIT = -1 if linear else limit
+        memory.GREEDY_LIMIT = 0 if linear else limit
         plan = plan_memory(steps, sizes, external, hosts, flow)
     finally:
         memory.GREEDY_LIMIT = limit

@@ -62,6 +62,9 @@ class LRScheduler:
         """Rate of update `num_update`, which counts from 1."""
         return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self.base_lr
 
+    def rewind(self, num_update: int) -> None:
+        """Goes back to update `num_update`, where rates depend on earlier calls: a checkpoint was loaded."""
+
 
 class FactorScheduler(LRScheduler):
     """The rate is multiplied by `factor` after every `step` updates, down to `stop_factor_lr`.
@@ -89,12 +92,14 @@ class FactorScheduler(LRScheduler):
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
         self.count = 0
+        self._earlier: list[tuple[int, float]] = []  # count and base_lr before each change
 
     def __call__(self, num_update: int) -> float:
         """The rate of update `num_update`: the first base_lr · factor^⌊(num_update − 1) / step⌋."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         while num_update > self.count + self.step:
+            self._earlier.append((self.count, self.base_lr))
             self.count += self.step
             self.base_lr *= self.factor
             if self.base_lr < self.stop_factor_lr:
@@ -103,6 +108,11 @@ class FactorScheduler(LRScheduler):
             else:
                 logging.info(_CHANGE, num_update, self.base_lr)
         return self.base_lr
+
+    def rewind(self, num_update: int) -> None:
+        """Takes back the changes after update `num_update`."""
+        while self._earlier and num_update <= self.count:
+            self.count, self.base_lr = self._earlier.pop()
 
 
 class MultiFactorScheduler(LRScheduler):
@@ -130,6 +140,7 @@ class MultiFactorScheduler(LRScheduler):
         self.factor = factor
         self.cur_step_ind = 0
         self.count = 0
+        self._earlier: list[tuple[int, float]] = []  # count and base_lr before each change
 
     def __call__(self, num_update: int) -> float:
         """The rate of update `num_update`: the first base_lr · factor^(steps passed)."""
@@ -138,11 +149,18 @@ class MultiFactorScheduler(LRScheduler):
         for step in self.step[self.cur_step_ind :]:
             if num_update <= step:
                 break
+            self._earlier.append((self.count, self.base_lr))
             self.count = step
             self.cur_step_ind += 1
             self.base_lr *= self.factor
             logging.info(_CHANGE, num_update, self.base_lr)
         return self.base_lr
+
+    def rewind(self, num_update: int) -> None:
+        """Takes back the changes after update `num_update`."""
+        while self._earlier and num_update <= self.count:
+            self.count, self.base_lr = self._earlier.pop()
+            self.cur_step_ind -= 1
 
 
 class _Falling(LRScheduler):

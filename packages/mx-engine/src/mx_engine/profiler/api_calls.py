@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType, MethodType
 from typing import Any
 
 from mx_engine.profiler.recording import Span
@@ -49,6 +49,30 @@ def _builtin_name(function: Any) -> str:
     return f"{module.partition('.')[0]}.{name}" if _is_ours(module) else ""
 
 
+def _watch_methods() -> int | None:
+    """Tells the hook of calls of which `sys.setprofile` of Python 3.12 tells only that they are over.
+
+    They are those of functions in C that a class has wrapped as methods, as pybind11's classes do. Returns the tool
+    of `sys.monitoring` that tells them; None where none is needed or free.
+    """
+    if sys.version_info < (3, 12) or sys.version_info >= (3, 13):
+        return None
+    monitoring = sys.monitoring
+    tool = next((number for number in range(6) if monitoring.get_tool(number) is None), None)
+    if tool is not None:
+        monitoring.use_tool_id(tool, __name__)
+        monitoring.register_callback(tool, monitoring.events.CALL, _method_called)
+        monitoring.set_events(tool, monitoring.events.CALL)
+    return tool
+
+
+def _method_called(code: CodeType, offset: int, function: object, first: object) -> None:
+    if isinstance(function, MethodType) and isinstance(function.__func__, BuiltinFunctionType):
+        hook = sys.getprofile()
+        if hook is not None:
+            hook(sys._getframe(1), "c_call", function.__func__)
+
+
 class ApiCalls:
     """Hands the calls of the starting thread, and of Python threads that begin later, to `keep`.
 
@@ -61,11 +85,13 @@ class ApiCalls:
         self._keep = keep
         self._names: dict[CodeType, str] = {}
         self._on = False
+        self._tool: int | None = None  # of sys.monitoring
 
     def start(self) -> None:
         """Begins; replaces a profiling hook that another tool has set."""
         self._on = True
         if sys.version_info >= (3, 12):
+            self._tool = _watch_methods()
             threading.setprofile_all_threads(self._first)
         else:
             threading.setprofile(self._first)
@@ -78,6 +104,9 @@ class ApiCalls:
         self._on = False
         threading.setprofile(None)
         sys.setprofile(None)
+        if sys.version_info >= (3, 12) and self._tool is not None:
+            sys.monitoring.free_tool_id(self._tool)
+            self._tool = None
 
     def _first(self, frame: FrameType, event: str, argument: Any) -> None:
         # Each thread gets a hook of its own, whose state needs no lock.

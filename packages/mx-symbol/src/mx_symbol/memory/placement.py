@@ -25,11 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mx_symbol._core import Blocks
+from mx_symbol._core import ALIGNMENT, Blocks
 from mx_symbol.memory.plan import MemoryPlan, Step
 
-#: offsets are multiples of this many bytes
-ALIGNMENT = 64
 #: above this many blocks only the linear heuristic runs
 GREEDY_LIMIT = 3000
 #: most placements that are tried when the heuristics leave gaps
@@ -87,7 +85,7 @@ def plan_memory(
     """
     shared = Blocks(steps, sizes, external, dict(hosts), None if flow is None else flow.may_take_over)
     if flow is None:
-        offsets, total = shared.place(max(GREEDY_LIMIT, 0), ROUNDS)
+        offsets, total = shared.place(GREEDY_LIMIT, ROUNDS)
     else:
         offsets, total = _placed_by_flow(shared, flow)
     placements = shared.placements(offsets)

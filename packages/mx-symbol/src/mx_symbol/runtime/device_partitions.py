@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mx_core.context import Context
+from mx_core.errors import MXNetError
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.memory.recompute import within_budget
@@ -242,7 +243,9 @@ class _Timeline:
             waiting = late
             for number in range(len(self._partitions)):
                 actions += self._run(number, ends[number], sources)
-        assert not waiting and self._at == list(ends), "devices wait for each other"
+        if waiting or self._at != list(ends):
+            names = [copy.name for copy in waiting]
+            raise MXNetError(f"[bind] devices wait for each other: copies {names} are never made")
         return actions
 
     def _is_there(self, entry: Entry) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 from mx_core.errors import ArgumentError
@@ -51,6 +52,7 @@ class LBSGD(SGD):
     """
 
     _copy_is_last = False
+    _remembered = MappingProxyType({"_gathered": NDArray, "_counts": int})
 
     def __init__(
         self,
@@ -79,10 +81,12 @@ class LBSGD(SGD):
         common = self._common(index)
         count = self._counts[index] = self._counts.get(index, self.init_updates) + 1
         gathered = self._gathered.pop(index, None)
+        if gathered is not None:
+            grad = gathered.as_in_context(grad.context) + grad
         if count % self.batch_scale:
-            self._gathered[index] = grad.copy() if gathered is None else gathered + grad
+            self._gathered[index] = grad.copy() if gathered is None else grad
             return
-        mean = (grad if gathered is None else gathered + grad) / self.batch_scale
+        mean = grad / self.batch_scale
         if self.warmup_strategy == "lars":
             self._layerwise(weight, mean, state, common)
             return

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from mx_ndarray import NDArray, nd
@@ -58,7 +59,7 @@ class LAMB(Optimizer):
 class LARS(Optimizer):
     """SGD with momentum; the rate of each weight is scaled to the ratio of its norm and its gradient's.
 
-    Biases, gammas and betas keep the plain rate.
+    Biases, gammas and betas keep the plain rate, and do not decay.
 
     Parameters
     ----------
@@ -73,6 +74,8 @@ class LARS(Optimizer):
     """
 
     _copy_is_last = True
+    _remembered = MappingProxyType({"_last_rates": float})
+    _decaying = ("_weight",)
 
     def __init__(
         self,
@@ -106,7 +109,7 @@ class LARS(Optimizer):
             corrected = self.momentum * (rate / last if self.momentum_correction and last else 1.0)
             state[:] = corrected * state + step
             step = state
-        self._last_rates[index] = rate
+        self._last_rates[index] = float(rate)
         weight -= step
 
     def _ratio(self, weight: NDArray, grad: NDArray, wd: float) -> NDArray:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import numbers
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,8 @@ Index = int | str
 _SHORT_TYPES = ("float16", "bfloat16")
 #: the numbers of updates by index, among the states in a file
 _COUNTS = "__update_counts__"
+#: what else an optimizer remembers by index, among the states in a file: by the attribute's name
+_MEMORY = "__remembered__"
 
 
 class Optimizer:
@@ -59,6 +62,10 @@ class Optimizer:
     opt_registry: ClassVar[Named[Optimizer]] = Named("optimizers", "optimizer")
     #: whether the float32 copy of a weight comes after the state, as MXNet has it in files
     _copy_is_last: ClassVar[bool] = False
+    #: attributes that are dicts by index and belong to the states, with the type of their values
+    _remembered: ClassVar[Mapping[str, type]] = MappingProxyType({})
+    #: ends of the names of parameters that decay
+    _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
 
     def __init__(
         self,
@@ -176,8 +183,8 @@ class Optimizer:
         self.lr_mult = self._symbol_mult("__lr_mult__") | dict(args_lr_mult)
 
     def set_wd_mult(self, args_wd_mult: Mapping[Index, float]) -> None:
-        """Factors of the decay; 0 for names that do not end in _weight or _gamma."""
-        self.wd_mult = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
+        """Factors of the decay; 0 for names that do not end in _weight or _gamma, in LARS in _weight."""
+        self.wd_mult = {n: 0.0 for n in self.idx2name.values() if not n.endswith(self._decaying)}
         self.wd_mult |= self._symbol_mult("__wd_mult__") | dict(args_wd_mult)
 
     def _symbol_mult(self, key: str) -> dict[Index, float]:
@@ -272,7 +279,8 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states and update counts as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
 
-        MXNet passes the counts over: they stand under a key that no parameter has.
+        MXNet passes the counts over: they stand under a key that no parameter has. So does what LARS and LBSGD
+        remember of each parameter.
 
         Parameters
         ----------
@@ -283,8 +291,11 @@ class Updater:
         ------
         ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
         """
-        counts = self.optimizer._index_update_count
-        states = {**self.states, _COUNTS: dict(counts)} if counts else self.states
+        states = dict(self.states)
+        if counts := self.optimizer._index_update_count:
+            states[_COUNTS] = dict(counts)
+        if names := self.optimizer._remembered:
+            states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in names}
         return dump_states(states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes | bytearray) -> None:
@@ -309,6 +320,7 @@ class Updater:
             self._tell_of(settings)
             self._take_counts(settings.values.get("_index_update_count"))
         self._take_counts(loaded.pop(_COUNTS, None))
+        self._take_memory(loaded.pop(_MEMORY, None))
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
@@ -325,7 +337,20 @@ class Updater:
         """The numbers of updates that were saved with the states."""
         if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
             self.optimizer._index_update_count = dict(counts)
-            self.optimizer.num_update = max([self.optimizer.num_update, *counts.values()])
+            self.optimizer.num_update = max([self.optimizer.begin_num_update, *counts.values()])
+            if isinstance(self.optimizer.lr_scheduler, LRScheduler):
+                self.optimizer.lr_scheduler.rewind(self.optimizer.num_update)
+
+    def _take_memory(self, memory: object) -> None:
+        """What the optimizer remembered of each parameter when the states were saved; nothing, where none was."""
+        saved = memory if isinstance(memory, dict) else {}
+        for name, kind in self.optimizer._remembered.items():
+            values = saved.get(name, {})
+            if not isinstance(values, dict) or not all(isinstance(value, kind) for value in values.values()):
+                raise FileFormatError(
+                    f"optimizer states: {name}: expected a dict of {kind.__name__}, got {values!r}"
+                )
+            setattr(self.optimizer, name, values)
 
 
 def _to_context(state: State, context: Context) -> State:

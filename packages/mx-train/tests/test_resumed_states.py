@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that goes on from saved states makes the steps that it would have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core.errors import FileFormatError
+from mx_ndarray import NDArray, nd
+from mx_train import lr_scheduler, optimizer
+from mx_train.optimizer.states import dump_states, read_states
+
+NAMES = {0: "fc_weight", 1: "fc_bias", 2: "bn_gamma"}
+MOMENTUM: dict[str, Any] = {"momentum": 0.9}
+GATHERS = {**MOMENTUM, "batch_scale": 2, "warmup_epochs": 2, "updates_per_epoch": 3}
+OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
+    ("sgd", MOMENTUM), ("nag", MOMENTUM), ("adam", {}), ("adagrad", {}), ("rmsprop", {}), ("rmsprop", {"centered": True}),
+    ("adadelta", {}), ("ftrl", {}), ("signum", {}), ("dcasgd", MOMENTUM), ("adamax", {}), ("nadam", {}), ("ftml", {}),
+    ("lamb", {}), ("lars", MOMENTUM), ("lbsgd", MOMENTUM), ("lbsgd", GATHERS), ("lbsgd", GATHERS | {"warmup_strategy": "lars"}),
+]  # fmt: skip
+SCHEDULES: dict[str, Callable[[], Any]] = {
+    "none": lambda: None,
+    "factor": lambda: lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=0.1),
+    "multi": lambda: lr_scheduler.MultiFactorScheduler(step=[3, 5, 6], factor=0.1, base_lr=0.1),
+    "poly": lambda: lr_scheduler.PolyScheduler(max_update=12, base_lr=0.1),
+}
+
+
+def updater(name: str, settings: dict[str, Any], schedule: str) -> optimizer.Updater:
+    made = optimizer.create(name, param_idx2name=NAMES, lr_scheduler=SCHEDULES[schedule](), **settings)
+    return optimizer.get_updater(made)
+
+
+def go_on(update: optimizer.Updater, weights: list[NDArray], begin: int, end: int) -> list[bytes]:
+    """The bits of the weights after some steps."""
+    for step in range(begin, end):
+        rng = np.random.default_rng(step)
+        for index, weight in enumerate(weights):
+            update(index, nd.array(rng.normal(size=4)), weight)
+    return [weight.asnumpy().tobytes() for weight in weights]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("name", "settings"), OPTIMIZERS)
+def test_the_steps_are_the_same(name: str, settings: dict[str, Any], schedule: str) -> None:
+    straight = updater(name, settings, schedule)
+    weights = [nd.array(np.random.default_rng(i + 50).normal(size=4)) for i in NAMES]
+    go_on(straight, weights, 0, 5)
+    states, dumped = straight.get_states(), straight.get_states(dump_optimizer=True)
+    kept = [weight.copy() for weight in weights]
+    expected = go_on(straight, weights, 5, 8)
+    for saved in (states, dumped):
+        resumed = updater(name, settings, schedule)
+        resumed.set_states(saved)
+        assert go_on(resumed, [weight.copy() for weight in kept], 5, 8) == expected
+    straight.set_states(states)  # back to the checkpoint in the same process
+    assert go_on(straight, kept, 5, 8) == expected
+
+
+def test_what_is_remembered_has_its_type() -> None:
+    lars = optimizer.get_updater(optimizer.create("lars", momentum=0.9))
+    lars(0, nd.ones((2,)), nd.ones((2,)))
+    states = read_states(lars.get_states())
+    states["__remembered__"] = {"_last_rates": {0: "fast"}}
+    with pytest.raises(FileFormatError, match="_last_rates: expected a dict of float, got {0: 'fast'}"):
+        lars.set_states(dump_states(states))
