@@ -387,3 +387,19 @@ def test_lars_decays_weights_alone() -> None:
     assert [lars._get_wd(index) for index in names] == [0.5, 0.0, 0.0]
     sgd = optimizer.create("sgd", learning_rate=0.1, wd=0.5, param_idx2name=names)
     assert [sgd._get_wd(index) for index in names] == [0.5, 0.5, 0.0]
+
+
+def test_the_parameters_of_a_step_have_one_rate() -> None:
+    """MXNet's LBSGD gives the first one the rate of the step before, its LARS corrects the first one's momentum alone."""
+    for name in ("lbsgd", "lars"):
+        schedule = lr_scheduler.MultiFactorScheduler(step=[1], factor=0.1, base_lr=1.0)
+        names = {0: "a_bias", 1: "b_bias"}
+        made = optimizer.create(name, momentum=0.9, lr_scheduler=schedule, param_idx2name=names)
+        updater = optimizer.get_updater(made)
+        weights = [nd.zeros((1,)) for _ in names]
+        for _ in range(2):
+            for index, weight in enumerate(weights):
+                updater(index, nd.ones((1,)), weight)
+        # LARS takes the momentum in the new rate
+        second = 0.9 * (0.1 if name == "lars" else 1.0) + 0.1
+        assert [weight.asscalar() for weight in weights] == [pytest.approx(-1 - second)] * 2, name

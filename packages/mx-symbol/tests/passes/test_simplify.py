@@ -60,3 +60,17 @@ def test_outputs_that_become_one_stay_two_arrays():
     np.testing.assert_allclose(values, [[0, 1], [1, np.e], [1, np.e]], rtol=1e-6)
     np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), [4, 1 + 3 * np.e], rtol=1e-6)
     assert len({id(out) for out in executor.outputs}) == 3
+
+
+def test_a_copy_of_an_argument_is_the_argument_in_backward_too():
+    """What is written between forward and backward is seen; MXNet, and a graph without passes, use what forward read."""
+    w = sym.Variable("w")
+    gradients = []
+    for passes in ("all", "none"):
+        executor = (sym.Variable("x") * sym.identity(w)).simple_bind(x=(2,), w=(2,), passes=passes)
+        executor.arg_dict["w"][:] = 3
+        executor.forward(is_train=True)
+        executor.arg_dict["w"][:] = 5
+        executor.backward(nd.ones((2,)))
+        gradients.append(executor.grad_dict["x"].asnumpy().tolist())
+    assert gradients == [[5, 5], [3, 3]]
