@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -47,15 +48,18 @@ def test_what_has_no_effect_is_left_out(tmp_path: Path) -> None:
     assert all("|" in mutant.after for mutant in found if mutant.line == 7), "an annotation was changed"
 
 
-def test_tests_that_cover_a_line_are_chosen_quick_ones_first() -> None:
-    file = Path("a.py")
+def test_tests_that_cover_a_line_are_chosen_quick_ones_first(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("def f(x=1):\n    a(x)\n    b(x)\n    c(x)\n")
     covering = Covering(
-        {"slow": 9.0, "quick": 0.1, "other": 0.2}, {file: {1: ["slow", "quick"], 2: [], 3: ["slow"]}}
+        {"slow": 9.0, "quick": 0.1, "other": 0.2},
+        {file: {1: ["slow"], 2: ["slow", "quick"], 3: [], 4: ["slow"]}},
     )
-    assert covering.choose(file, 1, 60) == ["quick", "slow"]
-    assert covering.choose(file, 1, 5) == ["quick"]
-    assert covering.choose(file, 3, 5) == ["slow"], "one test is chosen in any case"
-    assert covering.choose(file, 2, 60) == ["quick", "slow", "other"], "those of the file come first"
+    assert covering.choose(file, 2, 60) == ["quick", "slow"]
+    assert covering.choose(file, 2, 5) == ["quick"]
+    assert covering.choose(file, 4, 5) == ["slow"], "one test is chosen in any case"
+    for line in (1, 3):  # who imported it first, nobody
+        assert covering.choose(file, line, 60) == ["quick", "slow", "other"], "those of the file come first"
 
 
 def test_a_copy_is_tested_in_place_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,25 +75,30 @@ def test_a_copy_is_tested_in_place_of_the_package(tmp_path: Path, monkeypatch: p
         "@pytest.mark.parametrize('width', [1, 2])\n"
         "def test_area(width):\n    assert sample_package.area(width, 2) == 2 * width\n"
         "def test_fails():\n    assert False\n"
+        "def test_first():\n    assert not hasattr(pytest, 'second')\n"
+        "def test_second():\n    pytest.second = 1\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    # five starts of pytest, which take less without other plug-ins
+    # nine starts of pytest, which take less without other plug-ins
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist")
     covering = cover(sys.executable, package, tests, tmp_path / "work", tmp_path)
     names = [f"tests/test_area.py::test_area[{width}]" for width in (1, 2)]
-    assert sorted(covering.seconds) == names
+    first, second = "tests/test_area.py::test_first", "tests/test_area.py::test_second"
+    assert sorted(covering.seconds) == [*names, first, second]
     file = package / "__init__.py"
     assert sorted(covering.choose(file, 8, 60)) == names
     copy = Copy(package, tmp_path / "copy", tmp_path)
 
-    def outcome(before: str, after: str) -> tuple[str, str]:
+    def outcome(before: str, after: str, tests: Sequence[str] = names) -> tuple[str, str]:
         mutant = Mutant.of(file, SOURCE, SOURCE.replace(before, after), 8, "change")
-        return copy.run(sys.executable, mutant, names, 60)
+        return copy.run(sys.executable, mutant, tests, 60)
 
     kind, detail = outcome("width * height", "width + height")
     assert kind == "killed" and "test_area[1]" in detail
     assert outcome("x + 1", "x - 1") == ("survived", "2 tests passed")
+    unfit = outcome("x + 1", "x - 1", [second, first, *names])
+    assert unfit == ("survived", "3 tests passed"), "one fails without the change, too"
     assert outcome("width * height", "height * width") == ("survived", "2 tests passed")
     endless = Mutant.of(file, SOURCE, SOURCE.replace("return width", "while 1: width"), 8, "change")
     assert copy.run(sys.executable, endless, names, 2) == ("killed", "no end within 2 s")

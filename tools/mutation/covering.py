@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -29,7 +30,7 @@ class Covering:
     seconds : dict of str to float
         How long each test took that passed, by its identifier.
     tests : dict of Path to dict of int to list of str
-        Tests by file and line. Lines that run when a module is imported have none of their own.
+        Tests by file and line.
     """
 
     seconds: dict[str, float]
@@ -37,6 +38,8 @@ class Covering:
 
     def choose(self, file: Path, line: int, budget: float) -> list[str]:
         """Tests that run a line, or else all, those of the file first; quick ones first.
+
+        What runs when a module is imported is seen by all: it was whichever test came first that imported it.
 
         Parameters
         ----------
@@ -48,7 +51,7 @@ class Covering:
             Seconds that they took together at most; the first is chosen in any case.
         """
         lines = self.tests.get(file, {})
-        own = set(lines.get(line, ())) & self.seconds.keys()
+        own = set(lines.get(line, ()) if _in_function(file, line) else ()) & self.seconds.keys()
         near = {name for names in lines.values() for name in names}
         wanted = own or self.seconds.keys()
         chosen: list[str] = []
@@ -100,6 +103,15 @@ def cover(python: str, package: Path, tests: Path, folder: Path, root: Path = RO
         for file, numbered in lines.items()
     }
     return Covering(seconds, by_line)
+
+
+def _in_function(file: Path, line: int) -> bool:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return any(
+        node.body[0].lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, functions)
+    )
 
 
 def with_root(*first: str) -> str:

@@ -47,9 +47,12 @@ class Copy:
         self.package, self.folder, self.root = package, folder, root
         shutil.copytree(package, folder / "parts" / package.name, symlinks=True)
         self._changes = 0
+        self._unfit: set[str] = set()
 
     def run(self, python: str, mutant: Mutant, tests: Sequence[str], limit: float) -> tuple[str, str]:
         """Changes the file, runs the tests until one fails, and changes it back.
+
+        A test that fails in this order without the change, too, is left out, also of later runs.
 
         Parameters
         ----------
@@ -62,12 +65,17 @@ class Copy:
             As in `Outcome`.
         """
         place = self.folder / "parts" / self.package.name / mutant.file.relative_to(self.package)
-        original = place.read_text()
-        self._write(place, mutant.source)
-        try:
-            return self._test(python, tests, limit)
-        finally:
-            self._write(place, original)
+        original, left = place.read_text(), [name for name in tests if name not in self._unfit]
+        while True:
+            self._write(place, mutant.source)
+            try:
+                kind, detail = self._test(python, left, limit)
+            finally:
+                self._write(place, original)
+            last = _place_of(detail, left)
+            if last is None or self._test(python, left[: last + 1], limit)[0] == "survived":
+                return kind, detail
+            self._unfit.add(left.pop(last))
 
     def _write(self, place: Path, source: str) -> None:
         place.write_text(source)
@@ -90,4 +98,10 @@ class Copy:
         if code == 0:
             return "survived", f"{len(tests)} tests passed"
         failed = re.search(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
-        return "killed", failed[1][:200] if failed else f"pytest ended with {code}"
+        return "killed", failed[1][:300] if failed else f"pytest ended with {code}"
+
+
+def _place_of(detail: str, tests: Sequence[str]) -> int | None:
+    """Which of the tests failed, if one did."""
+    named = [name for name in tests if detail == name or detail.startswith(f"{name} - ")]
+    return tests.index(max(named, key=len)) if named else None
