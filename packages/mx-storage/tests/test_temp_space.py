@@ -66,6 +66,8 @@ def test_without_a_name_spaces_come_in_turn(engine: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("MXNET_CPU_TEMP_COPY", "3")
     spaces = [temp_space() for _ in range(6)]
     assert len(set(map(id, spaces))) == 3 and spaces[:3] == spaces[3:]
+    monkeypatch.setenv("MXNET_CPU_TEMP_COPY", "0")
+    assert temp_space() is temp_space(), "one at least"
 
 
 def test_it_grows_keeps_and_is_released(engine: Any) -> None:
@@ -86,6 +88,10 @@ def test_it_is_refused_outside_of_operations_and_for_devices(engine: Any) -> Non
         temp_space("outside").get(1)
     with pytest.raises(ArgumentError, match="expected memory of the host, got gpu"):
         temp_space("x", context.gpu())
+    space = temp_space("read")
+    engine.push(lambda: space.get(1), reads=[space.variable])
+    with pytest.raises(ArgumentError, match="read: expected to be called in an operation that writes"):
+        engine.wait_for_all()
     space = temp_space("negative")
     engine.push(lambda: space.get(-1), writes=[space.variable])
     with pytest.raises(ArgumentError, match="at least 0, got -1"):

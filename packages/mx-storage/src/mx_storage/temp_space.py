@@ -67,7 +67,7 @@ class TempSpace:
         """
         if nbytes < 0:
             raise ArgumentError(f"[TempSpace.get] nbytes: expected at least 0, got {nbytes}")
-        if self._engine.variable_ready(self.variable, for_write=True):
+        if self._engine.variable_ready(self.variable, for_write=False):
             raise ArgumentError(
                 f"[TempSpace.get] {self.name}: expected to be called in an operation that writes .variable"
             )
