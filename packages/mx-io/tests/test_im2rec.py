@@ -126,7 +126,9 @@ def test_size_colour_and_labels_are_as_asked(images, tmp_path):
     assert codecs.decode(payload, -1).shape == (16, 16, 1)
     assert header.label.tolist() == [1.0, 2.0, 3.0]
     report = pack(entries, images, tmp_path / "y", resize=40)
-    assert codecs.decode(records(report.record)[0][1]).shape == (40, 60, 3)
+    ((header, payload),) = records(report.record)
+    assert codecs.decode(payload).shape == (40, 60, 3)
+    assert header.label == 1.0, "without pack_label the first label is all"
 
 
 def test_a_bad_image_is_named_and_leaves_nothing_behind(images, tmp_path):

@@ -120,6 +120,19 @@ def test_neutral_strengths_change_nothing():
     assert np.ptp(image.RandomGrayAug(1)(picture), axis=2).max() == 0
 
 
+def test_noise_of_created_augmenters_has_the_components_of_imagenet():
+    """The numbers of MXNet's `CreateAugmenter`, which are those of Krizhevsky's network."""
+    (noise,) = (a for a in image.CreateAugmenter((3, 1, 1), pca_noise=1) if isinstance(a, image.LightingAug))
+    random.seed(0)
+    grey = np.zeros((1, 1, 3), np.float32)
+    drawn = np.array([noise(grey)[0, 0] for _ in range(20_000)], np.float64)
+    assert abs(drawn.mean(axis=0)).max() < 1
+    variances, axes = np.linalg.eigh(np.cov(drawn.T))
+    assert np.allclose(np.sqrt(variances), [1.148, 4.794, 55.46], rtol=0.03)
+    expected = [[0.4009, 0.7192, -0.5675], [-0.8140, -0.0045, -0.5808], [0.4203, -0.6948, -0.5836]]
+    assert np.allclose(abs((axes * expected).sum(axis=0)), 1, atol=1e-3)
+
+
 def test_create_augmenter_makes_the_asked_shape():
     steps = image.CreateAugmenter(
         (3, 12, 10), resize=16, rand_crop=True, rand_mirror=True, mean=True, std=True, brightness=0.1, hue=0.1,

@@ -41,6 +41,15 @@ def read_all(path: Path) -> list[bytes]:
         return list(iter(record.read, None))
 
 
+def test_a_writer_that_is_dropped_is_closed(tmp_path: Path) -> None:
+    names = tmp_path / "a.idx", tmp_path / "a.rec"
+    writer = recordio.MXIndexedRecordIO(*names, "w")
+    writer.write_idx(3, b"kept")
+    del writer
+    with recordio.MXIndexedRecordIO(*names, "r") as record:
+        assert record.keys == [3] and record.read_idx(3) == b"kept"
+
+
 def test_golden_records_read_as_they_were_written():
     assert read_all(DATA / "raw.rec") == [bytes.fromhex(text) for text in TRUTH["raw_hex"]]
 

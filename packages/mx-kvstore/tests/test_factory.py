@@ -66,6 +66,15 @@ def test_a_script_may_register_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
             call("x")
 
 
+@pytest.mark.parametrize("missing", ["broadcast", "pushpull", "type", "rank", "num_workers"])
+def test_a_class_that_lacks_a_part_makes_no_store(missing: str) -> None:
+    parts = {name: None for name in ("broadcast", "pushpull", "type", "rank", "num_workers")}
+    type("Whole", (KVStoreBase,), dict(parts))()
+    del parts[missing]
+    with pytest.raises(TypeError, match=f"'?{missing}'?$"):
+        type("Half", (KVStoreBase,), parts)()
+
+
 def test_a_store_of_a_plugin_is_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "acme_store.py").write_text(
         "from mx_kvstore import KVStore\n"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mx_kvstore
-from mx_core.context import cpu
+from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.testing import KVStoreContract
 from mx_ndarray import autograd, nd
@@ -113,6 +113,15 @@ def test_values_are_copied_at_init_and_at_pull() -> None:
     store.pull("k", out=out)
     out[:] = 7
     assert value_of(store, "k") == 1
+
+
+def test_only_main_memory_of_this_process_keeps_values_of_a_local_store() -> None:
+    store, homes = mx_kvstore.create("local"), {}
+    store.set_updater(lambda key, _, stored: homes.update({key: stored.context}))
+    for key, where in enumerate((cpu(0), cpu(1), Context("cpu_shared", 0))):
+        store.init(key, nd.ones(SHAPE, ctx=where))
+        store.push(key, full(2))
+    assert homes == {0: cpu(0), 1: cpu(1), 2: cpu(0)}
 
 
 def test_pushpull_without_out_fills_the_values() -> None:

@@ -49,6 +49,20 @@ def test_top_k() -> None:
     assert made.get() == ("top_k_accuracy_2", 0.5)
 
 
+def test_several_metrics_see_every_batch() -> None:
+    made = metric.create(["acc", "ce"])
+    single = [metric.create(name) for name in ("acc", "ce")]
+    for each in (made, *single):
+        each.update([LABEL], [PRED])
+        each.update([LABEL], [PRED * PRED])
+    expected = ["accuracy", "cross-entropy"], [each.get()[1] for each in single]
+    assert made.get() == made.get_global() == expected
+    made.reset_local()
+    assert all(math.isnan(value) for value in made.get()[1]) and made.get_global() == expected
+    made.reset()
+    assert all(math.isnan(value) for value in made.get_global()[1])
+
+
 def test_local_and_global() -> None:
     made = metric.Accuracy()
     made.update([nd.array([1])], [nd.array([[0.0, 1.0]])])

@@ -42,6 +42,25 @@ def fitted(kvstore: Any = "local", context: Any = None, **settings: Any) -> tupl
     return module, io.NDArrayIter(x, y, 40)
 
 
+def test_shapes_that_need_other_parameters_are_refused() -> None:
+    module = Module(network())
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    module.init_params()
+    with pytest.raises(ShapeError, match=r"need 'fc1_weight' of shape \(16, 9\); it has \(16, 8\)"):
+        module.reshape([("data", (4, 9))], [("softmax_label", (4,))])
+    module.forward(io.DataBatch([nd.ones((4, 8))], [nd.zeros((4,))]), is_train=False)
+    assert module.get_outputs()[0].shape == (4, 3)
+
+
+def test_casts_of_mixed_precision_are_not_saved_unless_asked_for(tmp_path: Path) -> None:
+    net = sym.amp_cast(sym.Variable("data"), dtype="float16") * 2
+    saved = []
+    for options in ({}, {"remove_amp_cast": True}, {"remove_amp_cast": False}):
+        model.save_checkpoint(str(tmp_path / "net"), 1, net, {}, {}, **options)
+        saved.append((tmp_path / "net-symbol.json").read_text())
+    assert saved[0] == saved[1] and ["amp_cast" in text for text in saved] == [False, False, True]
+
+
 @pytest.mark.parametrize("kvstore", ["local", "device", None])
 def test_fit_learns(kvstore: Any) -> None:
     module, data = fitted(kvstore)

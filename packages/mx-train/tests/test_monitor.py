@@ -38,6 +38,13 @@ def test_outputs_and_arguments_by_pattern() -> None:
     assert [float(text) for *_, text in found] == [6, 2]
 
 
+def test_what_is_seen_comes_in_its_order_unless_it_is_to_be_sorted() -> None:
+    names = [[name for _, name, _ in seen(Monitor(1, sort=sort))[0]] for sort in (False, True)]
+    assert names[0] == [name for _, name, _ in seen(Monitor(1))[0]]
+    assert names[1] == sorted(names[0]) != names[0]
+    assert names[0].index("fc_output") < names[0].index("softmax_output") < names[0].index("data")
+
+
 def test_only_every_few_batches() -> None:
     assert [bool(found) for found in seen(Monitor(2), 4)] == [True, False, True, False]
 

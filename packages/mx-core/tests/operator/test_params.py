@@ -27,6 +27,12 @@ def test_values_and_text_mean_the_same() -> None:
     assert WindowParam(kernel=3).kernel == (3,)
 
 
+def test_fields_say_what_may_be_left_out_and_be_none() -> None:
+    fields = WindowParam.fields()
+    assert [f.name for f in fields if f.required] == ["kernel"]
+    assert [f.name for f in fields if f.takes_none] == ["axis"]
+
+
 def test_only_given_parameters_are_written_back() -> None:
     p = WindowParam(kernel=(3, 2), slope=0.5)
     assert p.attrs() == {"kernel": "(3, 2)", "slope": "0.5"}

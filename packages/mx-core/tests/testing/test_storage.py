@@ -26,6 +26,7 @@ class Manager:
     knows_its_device = True
     resets = True
     spares_what_is_used = True
+    status_of_stats = 0
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -83,7 +84,7 @@ class Manager:
         s = stats.contents
         s.bytes_in_use, s.bytes_peak, s.bytes_limit = self.in_use, self.peak, self.limit
         s.allocations = self.allocations
-        return 0
+        return self.status_of_stats
 
     def reset_peak(self, _self, context):
         if self.resets:
@@ -104,6 +105,7 @@ class TestSimpleManager(StorageContract):
         ({"alignment": 32}, "blocks_are_aligned_disjoint_and_writable"),
         ({"overlap": True}, "blocks_are_aligned_disjoint_and_writable"),
         ({"counts_frees": False}, "statistics_follow_alloc_and_free"),
+        ({"status_of_stats": 4}, "statistics_follow_alloc_and_free"),
         ({"resets": False}, "the_peak_starts_again_at_what_is_in_use"),
         ({"spares_what_is_used": False}, "release_all_leaves_blocks_in_use_alone"),
         ({"counts_frees": False}, "a_block_may_be_freed_by_another_thread"),

@@ -251,3 +251,10 @@ def test_what_is_older_than_a_part_does_not_lie_in_its_gradients():
     steps = [Step((), (0,)), Step((0,), (1,), ((0, 0),))]
     plan = plan_memory(steps, [64, 64], frozenset({1}), {1: 1})
     assert plan.placements[0].host == -1
+
+
+def test_a_step_may_take_over_what_it_reads_and_nobody_uses_later() -> None:
+    flow = DataFlow(before=[0b00, 0b01, 0b01], users=[0b011, 0b111])
+    assert flow.may_take_over(0, 1)
+    assert not flow.may_take_over(0, 0), "step 1 still reads it"
+    assert not flow.may_take_over(1, 1), "step 2 may run later"

@@ -58,3 +58,11 @@ def test_poolings_without_a_kernel_stay_outside():
     x = sym.relu(sym.Pooling(x, kernel=(2, 2), pool_type="lp", p_value=2))
     assert operators_after(x, "channels-last", {"data": SHAPE})[-1] == "relu"
     assert_same(x, SHAPE, "channels-last")
+
+
+def test_an_array_of_other_rank_stays_behind_the_region():
+    """Its axes broadcast from the right: beside images it is one per channel only with channels first."""
+    x = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=3)
+    x = sym.relu(sym.broadcast_add(x, sym.Variable("shift", shape=(3, 1, 1))))
+    assert operators_after(x, "channels-last", {"data": SHAPE})[-2:] == ["broadcast_add", "relu"]
+    assert_same(x, SHAPE, "channels-last")

@@ -97,5 +97,7 @@ def test_zipfian_candidates():
     assert set(drawn.tolist()) <= set(range(10))
     np.testing.assert_allclose(true, 200 * np.log([2, 11 / 10]) / np.log(11), rtol=1e-6)
     np.testing.assert_allclose(sampled, 200 * np.log((drawn + 2.0) / (drawn + 1)) / np.log(11), rtol=1e-6)
+    (drawn,) = value(sym.contrib.rand_zipfian(sym.Variable("c"), 3, 1)[0])
+    assert drawn.tolist() == [0, 0, 0], "one class is no mistake"
     with pytest.raises(ArgumentError, match="expected at least 1, got 0 and 10"):
         sym.contrib.rand_zipfian(sym.Variable("c"), 0, 10)
