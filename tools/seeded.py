@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 import time
 import tomllib
@@ -18,6 +20,8 @@ from .mutation.trial import Copy, installed
 
 MINUTE = 60.0
 WORK = ROOT / ".nox" / "seeded"
+#: the programs of threads, and where their session builds
+THREADS, PARTS = ROOT / "tests" / "threads", ROOT / ".nox" / "threads-parts"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class Bug:
     program : str
         The C++ test that must find it, or
     tests : str
-        the tests in Python that must, as pytest names them.
+        the tests in Python that must, as pytest names them, or
+    threads : str
+        the program of `tests/threads` in which the thread sanitizer must report a race.
     sanitizer : str
         What the C++ test is built with; none if empty.
     """
@@ -46,6 +52,7 @@ class Bug:
     after: str
     program: str = ""
     tests: str = ""
+    threads: str = ""
     sanitizer: str = ""
 
     def mutant(self) -> Mutant:
@@ -94,12 +101,28 @@ def trees(chosen: Sequence[Bug]) -> dict[tuple[str, str], native.Tree]:
     return made
 
 
+def find_race(bug: Bug, mutant: Mutant) -> tuple[str, str]:
+    """Tries a bug in native code that a program of `tests/threads` runs; `killed` if a race is reported."""
+    command = [sys.executable, str(THREADS / "sanitize.py"), str(PARTS), bug.threads]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests" / "fuzz")}
+    subprocess.run(command, env=environment, check=True)  # without the bug there is none
+    source = f"{bug.package}/{mutant.file.relative_to(distributions()[bug.package].folder)}"
+    changed = subprocess.run(
+        [*command, "--instead", source, "--limit", str(MINUTE)],
+        env=environment, input=mutant.source, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    report = re.search("WARNING: (ThreadSanitizer: data race)", changed.stdout)
+    return ("killed", f"{bug.threads}: {report[1]}") if report else ("survived", changed.stdout[-300:])
+
+
 def find(bug: Bug, built: dict[tuple[str, str], native.Tree]) -> tuple[str, str]:
     """Tries one bug; see `Outcome` for what is returned."""
     mutant = bug.mutant()
     if bug.program:
         tree = built[bug.package, bug.sanitizer]
         return tree.run(mutant.file, mutant.source, MINUTE, bug.program)
+    if bug.threads:
+        return find_race(bug, mutant)
     package = installed(bug.package)
     if package is None:
         raise LookupError(f"{bug.package} is not installed")

@@ -74,11 +74,14 @@ def build(target: Path, sanitizer: str = "address", only: Collection[str] = ()) 
         copy = target / folder.name
         shutil.rmtree(copy / "csrc", ignore_errors=True)  # what is gone is not built
         shutil.copytree(folder, copy, ignore=ignored, dirs_exist_ok=True)
-        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-        subprocess.run(
-            command, cwd=copy, check=True,
-            env=os.environ | {"MX_BUILD_SANITIZE": sanitizer, "PYTHONPATH": sources(target)},
-        )  # fmt: skip
+        build_one(copy, sanitizer, target)
+
+
+def build_one(copy: Path, sanitizer: str, target: Path) -> None:
+    """Builds what changed of a package that `build` has copied, with the other copies in `target`; raises the same."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    environment = os.environ | {"MX_BUILD_SANITIZE": sanitizer, "PYTHONPATH": sources(target)}
+    subprocess.run(command, cwd=copy, env=environment, check=True)
 
 
 def sources(target: Path) -> str:

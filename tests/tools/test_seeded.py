@@ -17,16 +17,24 @@ BUGS = seeded.bugs()
 def test_it_applies(bug: seeded.Bug) -> None:
     mutant = bug.mutant()
     assert mutant.source != mutant.file.read_text()
-    tests = distributions()[bug.package].folder / "tests" / "cpp" / f"{bug.program}.cc"
-    assert tests.exists() if bug.program else (ROOT / bug.tests.partition("::")[0]).exists()
+    cpp = distributions()[bug.package].folder / "tests" / "cpp"
+    named = {
+        cpp / f"{bug.program}.cc": bug.program,
+        ROOT / bug.tests.partition("::")[0]: bug.tests,
+        seeded.THREADS / "programs" / f"{bug.threads}.py": bug.threads,
+    }
+    assert [file.exists() for file, name in named.items() if name] == [True]
 
 
 def test_each_kind_has_its_share() -> None:
     def kind(bug: seeded.Bug) -> str:
+        if bug.threads:
+            return "race beside Python"
         return "race" if bug.sanitizer == "thread" else "engine" if bug.package == "mx-engine" else "reader"
 
     counts = Counter(map(kind, BUGS))
     assert counts["engine"] >= 8 and counts["reader"] >= 4 and counts["race"] >= 4
+    assert counts["race beside Python"] >= 1
 
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.tests], ids=lambda bug: bug.name)

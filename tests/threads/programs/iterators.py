@@ -25,10 +25,15 @@ def batches(source: nd.NDArray, thread: int) -> None:
             assert len(set(seen.tolist())) == len(seen) == 40 // (4 + thread) * (4 + thread)
 
 
+def payload(key: int) -> bytes:
+    """Long enough that threads meet while they write and read."""
+    return b"%d" % key * 10_000
+
+
 def records(reader: MXIndexedRecordIO, plain: MXRecordIO, read: list[bytes]) -> None:
     """Reads by key are right whoever reads beside; a shared position gives every record to one reader."""
     for key in [*range(0, 200, 3), *range(199, 0, -7)]:
-        assert reader.read_idx(key) == b"%d" % key * 50
+        assert reader.read_idx(key) == payload(key)
     while (record := plain.read()) is not None:
         read.append(record)
 
@@ -38,11 +43,11 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         names = str(Path(folder) / "a.idx"), str(Path(folder) / "a.rec")
         with MXIndexedRecordIO(*names, "w") as writer:
-            beside(lambda thread: [writer.write_idx(k, b"%d" % k * 50) for k in range(thread, 200, 4)], 4)
+            beside(lambda thread: [writer.write_idx(k, payload(k)) for k in range(thread, 200, 4)], 4)
         for count in (1, 2, 4):
             beside(lambda thread: batches(source, thread), count)
             with MXIndexedRecordIO(*names, "r") as reader, MXRecordIO(names[1], "r") as plain:
                 read: list[bytes] = []
                 beside(lambda _: records(reader, plain, read), count)
-                assert sorted(read) == sorted(b"%d" % k * 50 for k in range(200))
+                assert sorted(read) == sorted(map(payload, range(200)))
     print("done")
