@@ -131,6 +131,11 @@ def test_every_kind_of_change_finds_a_place_in_the_engine() -> None:
     assert {change.name for change in native.CHANGES} - found <= {"drop_fence"}
 
 
+def test_blank_lines_do_not_name_a_mutant() -> None:
+    mutant = Mutant.of(Path("a.py"), "a\n\n\n@hook\nb\n", "a\nb\n", 4, "drop")
+    assert mutant.key == "a.py: @hook -> "
+
+
 def test_what_is_judged_equal_still_stands_in_the_sources() -> None:
     lines: dict[str, set[str]] = {}
     for group in ("packages", "plugins"):

@@ -41,7 +41,8 @@ class Mutant:
         """Compares the sources."""
         lines = list(difflib.ndiff(source.splitlines(), changed.splitlines()))
         before, after = (
-            " ".join(text[2:].strip() for text in lines if text.startswith(sign)) for sign in ("- ", "+ ")
+            " ".join(text[2:].strip() for text in lines if text.startswith(sign) and text[2:].strip())
+            for sign in ("- ", "+ ")
         )
         return cls(file, line, operator, before, after, changed)
 

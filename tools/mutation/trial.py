@@ -18,6 +18,8 @@ from .covering import OPTIONS, with_root
 from .mutant import Mutant
 from .selection import CHOSEN
 
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.*)$", re.MULTILINE)
+
 
 def installed(name: str) -> Path | None:
     """Folder of a distribution's package where this interpreter imports it from; None if it cannot."""
@@ -75,7 +77,8 @@ class Copy:
             last = _place_of(detail, left)
             if last is None or self._test(python, left[: last + 1], limit)[0] == "survived":
                 return kind, detail
-            self._unfit.add(left.pop(last))
+            self._unfit.update((left[last], *self._failing(python, left, limit)))
+            left = [name for name in left if name not in self._unfit]
 
     def _write(self, place: Path, source: str) -> None:
         place.write_text(source)
@@ -83,6 +86,22 @@ class Copy:
         os.utime(place, (0, self._changes))
 
     def _test(self, python: str, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        code, output = self._pytest(python, tests, limit, "-x")
+        if code is None:
+            return "killed", f"no end within {limit:.0f} s"
+        if code == 0:
+            return "survived", f"{len(tests)} tests passed"
+        failed = _FAILED.search(output)
+        return "killed", failed[1][:300] if failed else f"pytest ended with {code}"
+
+    def _failing(self, python: str, tests: Sequence[str], limit: float) -> list[str]:
+        _, output = self._pytest(python, tests, limit)
+        places = [_place_of(text, tests) for text in _FAILED.findall(output)]
+        return [tests[place] for place in places if place is not None]
+
+    def _pytest(
+        self, python: str, tests: Sequence[str], limit: float, *options: str
+    ) -> tuple[int | None, str]:
         chosen = self.folder / "tests.json"
         chosen.write_text(json.dumps(list(tests)))
         scratch = self.folder / "scratch"
@@ -90,15 +109,10 @@ class Copy:
         paths = with_root(str(self.folder / "parts"))
         env = os.environ | {CHOSEN: str(chosen), "PYTHONPATH": paths, "TMPDIR": str(scratch), "CI": "true"}
         files = list(dict.fromkeys(test.split("::")[0] for test in tests))
-        command = [python, "-m", "pytest", *OPTIONS, "-x", "-n", "0", "--tb=no", "--no-header", *files]
+        command = [python, "-m", "pytest", *OPTIONS, *options, "-n", "0", "--tb=no", "--no-header", *files]
         code, output = guarded.run(command, limit, self.root, env)
         shutil.rmtree(scratch, ignore_errors=True)
-        if code is None:
-            return "killed", f"no end within {limit:.0f} s"
-        if code == 0:
-            return "survived", f"{len(tests)} tests passed"
-        failed = re.search(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
-        return "killed", failed[1][:300] if failed else f"pytest ended with {code}"
+        return code, output
 
 
 def _place_of(detail: str, tests: Sequence[str]) -> int | None:

@@ -100,3 +100,15 @@ def test_parameters_are_put_together(run: Any, check_gradient: Any) -> None:
     op = operators.get("_rnn_param_concat")
     inputs, _ = infer_shapes(op, op.Param(num_args=2, dim=0), [(3,), None], [(5,)])
     assert inputs[1] == (2,)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("more", [{}, {"p": 0.5}, {"state_outputs": True, "bidirectional": True, "p": 0.5}])
+def test_shapes_of_results_are_those_that_were_inferred(
+    run: Any, mode: str, layers: int, more: dict[str, Any]
+) -> None:
+    attrs, inputs = inputs_for(mode, num_layers=layers, **more)
+    op = operators.get("RNN")
+    _, inferred = infer_shapes(op, op.Param.parse(attrs, op="RNN"), [x.shape for x in inputs])
+    assert [tuple(x.shape) for x in run("RNN", inputs, **attrs)] == [tuple(shape) for shape in inferred]
