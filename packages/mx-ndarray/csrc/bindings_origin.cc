@@ -81,8 +81,8 @@ const char* origin() noexcept {
       frame = back;
     }
   } catch (...) {
-    PyErr_Clear();   // without an engine the push itself will say so
-    return nullptr;  // an operation without a known line is still an operation
+    drop_exception();  // without an engine the push itself will say so
+    return nullptr;    // an operation without a known line is still an operation
   }
   return nullptr;
 }

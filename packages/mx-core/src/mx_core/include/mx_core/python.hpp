@@ -27,14 +27,24 @@ namespace mx {
 // A Python exception is set; catch it at the binding and return NULL.
 struct PythonErrorSet {};
 
-// Raises the class that mx_core.errors has for `code`; a Python exception must not be set.
+// Drops the Python exception that is set where none can be raised; but Ctrl-C is pressed again.  Python code and str()
+// look for signals.  GIL held.
+inline void drop_exception() noexcept {
+  const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+  PyErr_Clear();
+  if (interrupted) PyErr_SetInterrupt();
+}
+
+// Raises the class that mx_core.errors has for `code`, or what went wrong meanwhile: Ctrl-C, no memory.  A Python
+// exception must not be set.
 inline void raise_status(int32_t code, const char* message) {
   PyObject* module = PyImport_ImportModule("mx_core.errors");
   PyObject* error = module == nullptr ? nullptr
                                       : PyObject_CallMethod(module, "from_status", "is", code, message);
   Py_XDECREF(module);
-  if (error == nullptr) {  // mx_core.errors cannot be imported any more: the interpreter is ending
-    PyErr_Clear();
+  if (error == nullptr) {
+    if (!interpreter_ends()) return;
+    PyErr_Clear();  // mx_core.errors cannot be imported any more
     PyErr_SetString(PyExc_RuntimeError, message);
     return;
   }
@@ -189,7 +199,7 @@ inline void clear_frames(PyObject* error) noexcept {
       Py_XDECREF(generator);
       if (generator != nullptr) continue;
       PyObject* cleared = PyObject_CallMethod(reinterpret_cast<PyObject*>(entry->tb_frame), "clear", nullptr);
-      if (cleared == nullptr) PyErr_Clear();
+      if (cleared == nullptr) drop_exception();
       Py_XDECREF(cleared);
     }
     Py_XDECREF(traceback);
@@ -207,7 +217,7 @@ inline mx_failure* failure_of(PyObject* error) noexcept {
   if (error == nullptr) return make_failure(MX_ERROR_PYTHON, "Python exception");
   PyObject* shown = PyObject_Str(error);
   const char* said = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
-  PyErr_Clear();
+  if (said == nullptr) drop_exception();
   mx_failure* failure = nullptr;
   try {
     const std::string text = std::string(Py_TYPE(error)->tp_name) + ": " + (said == nullptr ? "" : said);
@@ -255,10 +265,10 @@ inline PyObject* take_exception() noexcept {
 inline void add_note_once(PyObject* error, const char* note) {
   PyObject* text = PyUnicode_FromString(note);
   PyObject* notes = PyObject_GetAttrString(error, "__notes__");
-  if (notes == nullptr) PyErr_Clear();
+  if (notes == nullptr) drop_exception();
   const bool known = text != nullptr && notes != nullptr && PySequence_Contains(notes, text) == 1;
   if (text != nullptr && !known) Py_XDECREF(PyObject_CallMethod(error, "add_note", "O", text));
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (PyErr_Occurred() != nullptr) drop_exception();
   Py_XDECREF(notes);
   Py_XDECREF(text);
 }

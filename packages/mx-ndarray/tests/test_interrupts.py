@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ctrl-C that comes while native code raises an error, or keeps one for later, arrives."""
+
+from __future__ import annotations
+
+import pytest
+
+from testkit.fresh import run
+
+PROGRAM = """
+import random, signal
+from mx_core.errors import MXNetError
+from mx_ndarray import nd
+
+two, three = nd.ones((2,)), nd.ones((3,))
+no_cholesky = nd.array([[-1, 0], [0, 1]])
+sent = received = 0
+
+def press(*_):
+    global sent
+    sent += 1
+    raise KeyboardInterrupt
+
+def work():
+    {work}
+
+signal.signal(signal.SIGALRM, press)
+draw = random.Random(0)
+for _ in range(1500):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, {latest}))
+        try:
+            for _ in range(3):
+                try:
+                    work()
+                except MXNetError:
+                    pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        received += 1
+assert sent > 300, sent
+assert received == sent, (received, sent)
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "latest"),
+    [
+        ("nd.ones((1,)).backward()", 60e-6),
+        ("two + three", 60e-6),
+        ("nd.linalg.potrf(no_cholesky).asnumpy()", 200e-6),
+    ],
+)
+def test_it_arrives(work: str, latest: float) -> None:
+    done = run(PROGRAM.format(work=work, latest=latest))
+    assert done.returncode == 0, done.stderr
