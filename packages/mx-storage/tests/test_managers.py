@@ -66,6 +66,7 @@ def test_freed_memory_is_used_again() -> None:
         first.free()
         assert manager.alloc(size).address == address
     assert manager.stats().pool_hits == 5
+    assert str(manager.stats()).startswith("Stats(bytes_in_use=") and "pool_hits=5)" in str(manager.stats())
 
 
 def test_a_large_block_serves_what_loses_little() -> None:

@@ -181,6 +181,24 @@ def test_batches_of_another_size_rebind() -> None:
     assert module.get_outputs()[0].shape == (7, 3)
 
 
+def test_contexts_share_their_running_statistics_after_an_epoch() -> None:
+    x, y = problem(60)
+    x *= np.linspace(1, 9, 60)[:, None]
+    net = sym.BatchNorm(sym.Variable("data"), momentum=0.5, name="bn")
+    net = sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=3), name="softmax")
+    module = Module(net, context=[cpu(0), cpu(1)])
+    module.fit(io.NDArrayIter(x, y, 30), num_epoch=1)
+    means = [executor.aux_dict["bn_moving_mean"].asnumpy() for executor in module._bound().execs]
+    np.testing.assert_array_equal(*means)
+    np.testing.assert_array_equal(means[0], module.get_params()[1]["bn_moving_mean"].asnumpy())
+
+
+def test_a_batch_has_ndarrays() -> None:
+    module, _ = fitted()
+    with pytest.raises(TypeError, match=r"\[Module\] 'data': expected an NDArray, got ndarray"):
+        module.forward(io.DataBatch([np.ones((30, 8))], None), is_train=False)
+
+
 def test_fixed_parameters_stay() -> None:
     x, y = problem(60)
     module = Module(network(), fixed_param_names=["fc1_weight"])

@@ -324,6 +324,7 @@ class BaseModule:
         for epoch in range(begin_epoch, num_epoch):
             self._fit_epoch(epoch, train_data, train_metric, as_list(batch_end_callback), monitor)
             arg, aux = self.get_params()
+            self.set_params(arg, aux)  # contexts go on with the mean of their auxiliary states
             for callback in as_list(epoch_end_callback):
                 callback(epoch, self.symbol, arg, aux)
             if eval_data is not None:

@@ -103,6 +103,8 @@ class ExecutorGroup:
             if desc.name not in arrays:
                 continue
             value = arrays[desc.name]
+            if not isinstance(value, NDArray):
+                raise TypeError(f"[Module] {desc.name!r}: expected an NDArray, got {type(value).__name__}")
             if tuple(value.shape) != tuple(desc.shape):
                 raise ShapeError(f"[Module] {desc.name!r}: bound with shape {desc.shape}, got {value.shape}")
             for executor, part in zip(self.execs, self.slices, strict=True):

@@ -30,7 +30,12 @@ inline void bind_storage_stats(pybind11::module_& module) {
       .def_readonly("bytes_peak", &Stats::bytes_peak)
       .def_readonly("bytes_limit", &Stats::bytes_limit)
       .def_readonly("allocations", &Stats::allocations)
-      .def_readonly("pool_hits", &Stats::pool_hits);
+      .def_readonly("pool_hits", &Stats::pool_hits)
+      .def("__repr__", [](const Stats& s) {
+        return pybind11::str("Stats(bytes_in_use={}, bytes_pooled={}, bytes_peak={}, bytes_limit={}, allocations={}, "
+                             "pool_hits={})")
+            .format(s.bytes_in_use, s.bytes_pooled, s.bytes_peak, s.bytes_limit, s.allocations, s.pool_hits);
+      });
 }
 
 // Methods of a class with account(object), the account of a context or of the default one.
