@@ -79,7 +79,7 @@ def test_a_store_of_a_plugin_is_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "acme_store.py").write_text(
         "from mx_kvstore import KVStore\n"
         "def mx_register_kvstores(registry):\n"
-        "    registry.add('acme', KVStore, aliases=('acme_sync',))\n"
+        "    registry.add('acme', KVStore, aliases=('Acme_Sync',))\n"
         "from mx_core import hookimpl\n"
         "mx_register_kvstores = hookimpl(mx_register_kvstores)\n"
     )

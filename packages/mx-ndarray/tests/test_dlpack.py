@@ -14,6 +14,9 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, NoKernelError, ShapeError
 from mx_ndarray import nd
 
+#: whether NumPy gives arrays that can be written
+WRITES = np.lib.NumpyVersion(np.__version__) >= "2.3.0"
+
 
 def test_memory_is_shared_both_ways() -> None:
     a = nd.array([1, 2, 3])
@@ -22,8 +25,9 @@ def test_memory_is_shared_both_ways() -> None:
     a += 1
     a.wait_to_read()
     assert view.tolist() == b.asnumpy().tolist() == [2, 3, 4]
-    view[0] = 7
-    assert b.asnumpy().tolist() == [7, 3, 4]
+    if WRITES:
+        view[0] = 7
+        assert b.asnumpy().tolist() == [7, 3, 4]
 
 
 def test_memory_lives_as_long_as_somebody_uses_it() -> None:
@@ -63,13 +67,14 @@ def test_what_is_not_row_major_is_copied() -> None:
 def test_copies_on_demand() -> None:
     a, source = nd.array([1, 2]), np.arange(3.0)
     view = np.from_dlpack(a, copy=True)
-    view[:] = 9
-    assert a.asnumpy().tolist() == [1, 2]
+    a[:] = 9
+    a.wait_to_read()
+    assert view.tolist() == [1, 2]
     taken = nd.from_dlpack(source, copy=True)
     taken[:] = 9
     taken.wait_to_read()
     assert source.tolist() == [0, 1, 2]
-    assert nd.from_dlpack(a.to_dlpack_for_read(), copy=True).asnumpy().tolist() == [1, 2]
+    assert nd.from_dlpack(a.to_dlpack_for_read(), copy=True).asnumpy().tolist() == [9, 9]
 
 
 def test_read_only_memory_stays_as_it_is() -> None:

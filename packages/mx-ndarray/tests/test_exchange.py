@@ -86,7 +86,8 @@ def test_functions_of_numpy() -> None:
     assert np.round(a / 3, 1).tolist() == np.round(a.asnumpy() / np.float32(3), 1).tolist()
     assert np.concatenate([a, a]).shape == (4, 2)
     assert np.where(a > 2, a, 0).tolist() == [[0, 5], [3, 0]]
-    assert np.result_type(a) == np.float32
+    if np.lib.NumpyVersion(np.__version__) >= "2.3.0":  # before, NumPy wants types to be its own
+        assert np.result_type(a) == np.float32
     assert float(np.linalg.norm(a)) == pytest.approx(39**0.5)
 
 

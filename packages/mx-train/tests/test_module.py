@@ -193,6 +193,13 @@ def test_contexts_share_their_running_statistics_after_an_epoch() -> None:
     np.testing.assert_array_equal(means[0], module.get_params()[1]["bn_moving_mean"].asnumpy())
 
 
+def test_an_initializer_is_no_name() -> None:
+    module = Module(network())
+    module.bind([("data", (30, 8))], [("softmax_label", (30,))])
+    with pytest.raises(TypeError, match="expected an Initializer, got 'xavier'; mx.init.create makes one"):
+        module.init_params("xavier")  # type: ignore[arg-type]
+
+
 def test_a_batch_has_ndarrays() -> None:
     module, _ = fitted()
     with pytest.raises(TypeError, match=r"\[Module\] 'data': expected an NDArray, got ndarray"):

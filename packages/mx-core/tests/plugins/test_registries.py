@@ -36,12 +36,12 @@ def test_entries_are_sorted_again_only_when_there_are_others():
     assert [entry.name for entry in registry.items()] == ["a", "b"]
 
 
-def test_optimizers_are_found_in_any_case_and_stores_are_not():
-    optimizers, stores = Registry("optimizers"), Registry("kvstores")
-    transaction("SGD", kind="optimizers").commit({"optimizers": optimizers})
-    transaction("local").commit({"kvstores": stores})
-    assert "sgd" in optimizers and optimizers.get("sGd").name == "SGD"
-    assert "Local" not in stores
+def test_optimizers_and_stores_are_found_in_any_case_and_codecs_are_not():
+    for kind, found in (("optimizers", True), ("kvstores", True), ("codecs", False)):
+        registry = Registry(kind)
+        transaction("SGD", kind=kind).commit({kind: registry})
+        assert ("sgd" in registry) is found
+    assert "SGD" in registry
 
 
 def test_a_duplicate_leaves_the_registry_as_it_was():

@@ -111,3 +111,9 @@ def test_the_private_mark_of_graph_passes_is_refused():
     with pytest.raises(ArgumentError, match="relu 'r'"):
         sym.relu(x, name="r", __prepared__="1")
     assert "__prepared__" not in x.list_attr()
+
+
+def test_the_name_is_an_attribute():
+    x = sym.Variable("x")
+    assert x.attr("name") == "x" and "name" not in x.list_attr()
+    assert sym.Group([x, sym.Variable("y")]).attr("name") is None

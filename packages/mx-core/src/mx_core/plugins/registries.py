@@ -76,7 +76,7 @@ class Registry:
     """
 
     #: Kinds of which MXNet looks names up without regard to case.
-    CASE_INSENSITIVE = frozenset({"augmenters", "initializers", "metrics", "optimizers"})
+    CASE_INSENSITIVE = frozenset({"augmenters", "initializers", "kvstores", "metrics", "optimizers"})
 
     def __init__(self, kind: str, hint: Callable[[str, str], str] | None = None) -> None:
         self.kind = kind

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.kernels import TensorSpec
+from mx_symbol._core import ALIGNMENT
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.gradient import apply_plain
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.cost import cost
-from mx_symbol.memory.placement import ALIGNMENT
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph
 

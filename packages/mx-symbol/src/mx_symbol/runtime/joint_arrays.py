@@ -14,8 +14,8 @@ from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, nd
+from mx_symbol._core import ALIGNMENT
 from mx_symbol.graph import Entry
-from mx_symbol.memory.placement import ALIGNMENT
 
 
 def arrays_together(specs: Mapping[Entry, TensorSpec], context: Context) -> dict[Entry, NDArray]:

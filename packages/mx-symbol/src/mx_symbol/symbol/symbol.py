@@ -146,12 +146,12 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
     # ---- attributes ----
 
     def attr(self, key: str) -> str | None:
-        """An attribute or a given parameter of the node, or None; a group of several nodes has none."""
+        """An attribute or a given parameter of the node, its `name`, or None; a group of several nodes has none."""
         node = self._entries[0].node
         if any(entry.node is not node for entry in self._entries):
             return None
         attrs = node.attributes()
-        return attrs.get(key, attrs.get(canonical_key(key)))
+        return attrs.get(key, attrs.get(canonical_key(key), node.name if key == "name" else None))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """Attributes and given parameters of the node; of a group, those of its first output.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mx_core import Context
+from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, ShapeError
 from mx_io.io import DataDesc
 from mx_ndarray import NDArray, nd
@@ -148,6 +148,10 @@ class ExecutorGroup:
         """Per name, the arrays of all executors; `which` is arg_dict, grad_dict or aux_dict."""
         return [[getattr(executor, which)[name] for executor in self.execs] for name in names]
 
+    def means(self, names: Sequence[str], which: str) -> dict[str, NDArray]:
+        """By name, host copies of the mean over contexts (they differ for auxiliary states only)."""
+        return {name: _mean(each) for name, each in zip(names, self.arrays(names, which), strict=True)}
+
     def input_grads(self) -> list[NDArray]:
         """Gradients of the data, of the whole batch."""
         each = self.arrays([d.name for d in self.data_shapes], "grad_dict")
@@ -182,3 +186,11 @@ def _slices(total: int, shares: Sequence[float]) -> list[slice]:
         begin = min(max(begin + round(total * share / sum(shares)), begin + 1), total - others)
         ends.append(begin)
     return [slice(a, b) for a, b in zip([0, *ends], [*ends, total], strict=True)]
+
+
+def _mean(arrays: Sequence[NDArray]) -> NDArray:
+    if len(arrays) == 1:
+        return arrays[0].copyto(cpu())
+    total = nd.add_n(*(a.as_in_context(cpu()) for a in arrays))
+    mean: NDArray = (total / len(arrays)).astype(arrays[0].dtype)
+    return mean

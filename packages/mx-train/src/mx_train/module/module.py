@@ -11,7 +11,7 @@ from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_io.io import DataBatch, DataDesc
 from mx_kvstore import KVStoreBase
-from mx_ndarray import NDArray, nd
+from mx_ndarray import NDArray
 from mx_symbol.symbol import Symbol
 from mx_train import model
 from mx_train.arguments import Filler, Gradients, Logger, Settings, Shapes
@@ -313,6 +313,11 @@ class Module(BaseModule):
             if not resumes:
                 warn_of_kept_parameters()
             return
+        if initializer is not None and not callable(initializer):
+            raise TypeError(
+                f"[Module.init_params] initializer: expected an Initializer, got {initializer!r}; "
+                "mx.init.create makes one of a name"
+            )
         group = self._bound()
         attributes = self._symbol.attr_dict()
         for names, which, given in (
@@ -359,8 +364,7 @@ class Module(BaseModule):
         for names, which, target in (
             (self._param_names, "arg_dict", "_arg_params"), (self._aux_names, "aux_dict", "_aux_params"),
         ):  # fmt: skip
-            arrays = group.arrays(names, which)
-            setattr(self, target, {n: _average(a) for n, a in zip(names, arrays, strict=True)})
+            setattr(self, target, group.means(names, which))
         self._stale = False
 
     def _push_params(self) -> None:
@@ -589,12 +593,3 @@ class Module(BaseModule):
 
 def _desc(description: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
     return description if isinstance(description, DataDesc) else DataDesc(*description)
-
-
-def _average(arrays: Sequence[NDArray]) -> NDArray:
-    """A host copy of the mean over contexts (they differ for auxiliary states only)."""
-    if len(arrays) == 1:
-        return arrays[0].copyto(cpu())
-    total = nd.add_n(*(a.as_in_context(cpu()) for a in arrays))
-    mean: NDArray = (total / len(arrays)).astype(arrays[0].dtype)
-    return mean
