@@ -214,6 +214,12 @@ BAD: dict[str, Bad] = {
     "engine_does_not_start": Bad(hook("engines", '"Acme", bad, 999'), "does not start", "no licence"),
     # contributions that end the process
     "kernel_leaves": Bad(kernel('"tanh", "cpu", "acme", leave, 1000'), LEAVES, "SystemExit"),
+    "pass_writes_attributes": Bad(hook("graph_passes", '"acme", "graph", write', """
+        def write(graph):
+            for node in graph.find("FullyConnected"):
+                node.attrs["x"] = "1"
+            return graph
+        """), checked="changes the graph that it gets: attributes of first, second"),
     "pass_leaves": Bad(hook("graph_passes", '"acme", "graph", leave'), LEAVES, "SystemExit"),
     "sniff_leaves": Bad(hook("image_codecs", '"acme", (".acme",), leave, bad, None, 99'), LEAVES, "SystemExit"),
     "decode_leaves": Bad(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,6 +228,18 @@ def test_results_have_to_be_as_many_as_inputs_with_a_gradient() -> None:
 
     with operators.temporary(Short), pytest.raises(MXNetError, match="1 arrays for a_grad, b_grad"):
         operators.get("_backward_test_short").reference(NoParams(), [np.ones(1)], ReferenceContext())
+
+
+def test_a_result_of_none_is_named() -> None:
+    class Forgets(Operator):
+        name = "test_forgets"
+        arguments = ("a", "b")
+
+        def backward(self, p: NoParams, out_grad: Array) -> Any:
+            return out_grad, None
+
+    with operators.temporary(Forgets), pytest.raises(MXNetError, match="backward gives None for b_grad"):
+        operators.get("_backward_test_forgets").reference(NoParams(), [np.ones(1)], ReferenceContext())
 
 
 def test_gradients_of_inputs_that_are_not_kept_have_a_type() -> None:

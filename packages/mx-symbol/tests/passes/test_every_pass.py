@@ -4,6 +4,7 @@
 import pytest
 
 from mx_core import plugins
+from mx_core.testing.graph_pass import changes_samples
 from mx_symbol import sym
 from mx_symbol.passes.stages import trace
 
@@ -120,3 +121,8 @@ def test_it_does_not_run_when_it_is_left_out(name):
     net = make(sym.Variable("data"))
     for passes in (f"-{name}", "none"):
         assert name not in [s.name for s in trace(net, shapes, is_train, passes=passes)]
+
+
+def test_a_pass_that_finds_nothing_in_the_samples_is_not_called_checked():
+    assert changes_samples("simplify") and changes_samples("cse") and changes_samples("constants")
+    assert not changes_samples("prepare-casts")  # the samples have no casts

@@ -91,6 +91,9 @@ class BackwardOperator(Operator[P]):
             raise MXNetError(
                 f"[{self.forward.name}] backward gives {len(grads)} arrays for {', '.join(names)}"
             )
+        for grad, name in zip(grads, names, strict=True):
+            if grad is None:
+                raise MXNetError(f"[{self.forward.name}] backward gives None for {name}; expected an array")
         try:
             types = infer_types(self, p, [dtypes.code(x.dtype) for x in inputs])[1]
         except DTypeError:  # computed in higher precision than the operator has, as checks of gradients do

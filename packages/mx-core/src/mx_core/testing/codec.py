@@ -20,7 +20,7 @@ class CodecContract:
     """Tests of a codec: derive, name the class `Test…`, write `make_codec`.
 
     `decode(data, color)` gives uint8 of shape (height, width, channels), red first; `color` 1
-    asks for three channels, 0 for one. `encode(image, quality)` gives bytes.
+    asks for three channels, 0 for one, -1 for those that are stored. `encode(image, quality)` gives bytes.
     """
 
     #: largest difference a pixel of a smooth image may have after encode and decode; 0: lossless
@@ -63,6 +63,7 @@ class CodecContract:
             found = codec.decode(self.sample(), color)
             _check_image(found, f"decode with color {color}")
             check_equal(f"shape that decode gives with color {color}", found.shape, (32, 48, channels))
+        _check_image(codec.decode(self.sample(), -1), "decode with color -1")
 
     def test_encode_and_decode_give_the_image_back(self) -> None:
         codec = self.make_codec()

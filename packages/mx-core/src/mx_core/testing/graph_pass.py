@@ -23,9 +23,10 @@ def check_graph_pass(name: str, rtol: float = 1e-3, atol: float = 1e-4) -> None:
 
     Raises
     ------
-    AssertionError  a result differs, or the pass was set aside
+    AssertionError  a result differs, the pass wrote into the graph that it got, or it was set aside
     """
     for sample in _samples():
+        given = sample.symbol.attr_dict()
         plain = _results(sample, "none")
         for passes in (name, "all", f"-{name}"):
             changed = _results(sample, passes)
@@ -35,8 +36,24 @@ def check_graph_pass(name: str, rtol: float = 1e-3, atol: float = 1e-4) -> None:
                     1.0, float(np.abs(values).max(initial=0))
                 )  # sums of large numbers may cancel
                 np.testing.assert_allclose(changed[what], values, rtol, least, err_msg=where)
+        written = [
+            node for node, attributes in sample.symbol.attr_dict().items() if given.get(node) != attributes
+        ]
+        assert not written, f"it changes the graph that it gets: attributes of {', '.join(sorted(written))}"
     aside = [f.error for f in plugins.faults() if f.entry.kind == "graph_passes" and f.entry.name == name]
     assert not aside, f"it was set aside: {aside[0]}"
+
+
+def changes_samples(name: str) -> bool:
+    """Whether a graph pass changes one of the sample graphs, alone or after the others."""
+    trace = import_module("mx_symbol.passes.stages").trace
+    return any(
+        stage.name == name and stage.changed
+        for sample in _samples()
+        for passes in (name, "all")
+        for is_train in (False, True)
+        for stage in trace(sample.symbol, sample.shapes, is_train, passes)
+    )
 
 
 def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
@@ -93,6 +110,11 @@ def _samples() -> Iterator[_Sample]:
     second = sym.Convolution(first, kernel=(1, 1), num_filter=16, name="conv1")
     images = sym.relu(sym.elemwise_add(second, first), name="images")
     yield _Sample(images, {"data": (2, 3, 8, 8)})
+    strided = sym.Convolution(second + first, kernel=(1, 1), stride=(2, 2), num_filter=4, name="strided")
+    yield _Sample(strided, {"data": (2, 3, 8, 8)})
+    twice = [sym.tanh(sym.identity(data)) for _ in range(2)]
+    constant = sym.exp(sym.ones(shape=(5, 4)) * 0.5)
+    yield _Sample(sym.elemwise_mul(twice[0] + sym.BlockGrad(twice[1]), constant, name="repeats"), matrix)
     query, key, value = (sym.Variable(n) for n in ("query", "key", "value"))
     scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True) * 0.5, axis=-1)
     heads = {name: (2, 6, 8) for name in ("query", "key", "value")}

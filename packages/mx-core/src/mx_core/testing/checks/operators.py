@@ -196,11 +196,14 @@ def check_pass(entry: Entry) -> Iterator[Result]:
     if entry.name in import_module("mx_symbol.passes").OPTIONAL:
         yield Result(name_of(entry), "graphs", None, "it changes results, and runs when it is named only")
         return
-    from mx_core.testing.graph_pass import check_graph_pass
+    from mx_core.testing.graph_pass import changes_samples, check_graph_pass
 
-    yield attempt(
+    same = attempt(
         name_of(entry), "sample graphs give the same with it", partial(check_graph_pass, entry.name)
     )
+    yield same
+    if same.error is None and not changes_samples(entry.name):
+        yield Result(name_of(entry), "what it changes", None, "no sample graph has anything that it changes")
 
 
 def _is_self_explanatory(op: Any) -> bool:
