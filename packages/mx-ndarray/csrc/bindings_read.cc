@@ -80,12 +80,14 @@ void read(Array& array, const Ref<ReadTask>& task) {
 PyObject* numpy_scalar(const void* data, int32_t dtype) {
   using Make = PyObject* (*)(const void*, PyObject*, PyObject*);
   constexpr size_t kScalar = 60;
-  static const Make make = [] {
+  // The import hands the GIL to other threads: in an initialiser of `make` they would wait for it with the GIL.
+  static Make make = nullptr;
+  if (make == nullptr) {
     const py::object table = py::detail::import_numpy_core_submodule("multiarray").attr("_ARRAY_API");
     auto** functions = static_cast<void**>(PyCapsule_GetPointer(table.ptr(), nullptr));
     if (functions == nullptr) throw PythonErrorSet{};
-    return reinterpret_cast<Make>(functions[kScalar]);
-  }();
+    make = reinterpret_cast<Make>(functions[kScalar]);
+  }
   return owned(make(data, numpy_dtype(dtype).ptr(), nullptr));
 }
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from testkit import fresh
+
 HEAD = """
 import signal, sys, threading, time
 import numpy as np
@@ -198,3 +200,30 @@ lingers.cycle = lingers
     for _ in range(3):
         done = run(code)
         assert done.returncode == 0, done.stderr
+
+
+FIRST_READS = """
+import sys, threading
+from mx_ndarray import nd
+
+sys.setswitchinterval(1e-5)
+x = nd.ones((1,))
+x.wait_to_read()
+together = threading.Barrier(4)
+
+def read():
+    together.wait()
+    assert x.asscalar() == 1
+
+threads = [threading.Thread(target=read) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_threads_may_read_their_first_numbers_together(attempt: int) -> None:
+    done = fresh.run(FIRST_READS, timeout=30)
+    assert done.returncode == 0, done.stderr
