@@ -65,6 +65,7 @@ def test_what_is_remembered_has_its_type() -> None:
     lars = optimizer.get_updater(optimizer.create("lars", momentum=0.9))
     lars(0, nd.ones((2,)), nd.ones((2,)))
     states = read_states(lars.get_states())
-    states["__remembered__"] = {"_last_rates": {0: "fast"}}
+    states |= {"__remembered__": {"_last_rates": {0: "fast"}}, "__update_counts__": {0: 7}}
     with pytest.raises(FileFormatError, match="_last_rates: expected a dict of float, got {0: 'fast'}"):
         lars.set_states(dump_states(states))
+    assert lars.optimizer.num_update == 1  # nothing of it was taken

@@ -316,11 +316,13 @@ class Updater:
             settings = None
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        remembered = self._remembered(loaded.pop(_MEMORY, None))
         if isinstance(settings, Settings):
             self._tell_of(settings)
             self._take_counts(settings.values.get("_index_update_count"))
         self._take_counts(loaded.pop(_COUNTS, None))
-        self._take_memory(loaded.pop(_MEMORY, None))
+        for name, values in remembered.items():
+            setattr(self.optimizer, name, values)
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
@@ -341,16 +343,17 @@ class Updater:
             if isinstance(self.optimizer.lr_scheduler, LRScheduler):
                 self.optimizer.lr_scheduler.rewind(self.optimizer.num_update)
 
-    def _take_memory(self, memory: object) -> None:
-        """What the optimizer remembered of each parameter when the states were saved; nothing, where none was."""
+    def _remembered(self, memory: object) -> dict[str, dict[Index, Any]]:
+        """What the optimizer remembered of each parameter, by attribute, when the states were saved; or nothing."""
         saved = memory if isinstance(memory, dict) else {}
+        found = {}
         for name, kind in self.optimizer._remembered.items():
-            values = saved.get(name, {})
+            values = found[name] = saved.get(name, {})
             if not isinstance(values, dict) or not all(isinstance(value, kind) for value in values.values()):
                 raise FileFormatError(
                     f"optimizer states: {name}: expected a dict of {kind.__name__}, got {values!r}"
                 )
-            setattr(self.optimizer, name, values)
+        return found
 
 
 def _to_context(state: State, context: Context) -> State:
