@@ -4,8 +4,10 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "blocks.hpp"
@@ -20,13 +22,7 @@ namespace {
 namespace py = pybind11;
 
 using NumberPairs = std::vector<std::pair<uint32_t, uint32_t>>;
-
-std::pair<std::vector<uint64_t>, uint64_t> place_blocks(const std::vector<Block>& blocks, uint64_t live,
-                                                        size_t greedy_blocks, uint32_t rounds) {
-  const GilRelease released;
-  Offsets placed = place(blocks, live, {greedy_blocks, rounds});
-  return {std::move(placed.of), placed.total};
-}
+using BitPair = std::pair<py::bytes, py::bytes>;
 
 // What the steps take that wait for each other, however many run side by side; microseconds.
 double longest_path(const py::sequence& steps, const std::vector<double>& takes, std::optional<size_t> n_forward) {
@@ -54,6 +50,14 @@ PyTypeObject* placement_type() {
   static const py::object* type = nullptr;
   const auto find = [] { return py::object(py::module_::import("mx_symbol.memory.plan").attr("Placement")); };
   return reinterpret_cast<PyTypeObject*>(made_once(type, find).ptr());
+}
+
+// Steps as an integer of Python has them: eight bits a byte, the lowest first.
+StepSet steps_of(const py::bytes& bits) {
+  const std::string_view given = bits;
+  StepSet steps((given.size() + 7) / 8, 0);
+  std::memcpy(steps.data(), given.data(), given.size());
+  return steps;
 }
 
 // The blocks of a schedule as Python gives it.
@@ -84,21 +88,28 @@ class Blocks {
 
   uint64_t live() const noexcept { return shared_.live; }
 
-  std::vector<Block> in_arena() const {
-    std::vector<Block> found;
-    for (const SharedBlock& shared : shared_.blocks) {
-      if (shared.host < 0) found.push_back(shared.block);
+  // (values, birth) of those in the arena.
+  py::list in_arena() const {
+    py::list found;
+    for (const auto& [values, block, host] : shared_.blocks) {
+      if (host < 0) found.append(py::make_tuple(values, block.birth));
     }
     return found;
   }
 
-  // (values, bytes, birth, death) of those in the arena.
-  py::list described() const {
-    py::list found;
-    for (const auto& [values, block, host] : shared_.blocks) {
-      if (host < 0) found.append(py::make_tuple(values, block.size, block.birth, block.death));
+  // The offsets of those in the arena and its size.  `flow`: None, or per block (steps before it, steps that touch it).
+  std::pair<std::vector<uint64_t>, uint64_t> place(size_t greedy_blocks, uint32_t rounds,
+                                                   const std::optional<std::vector<BitPair>>& flow) const {
+    const PlacementLimits limits = {greedy_blocks, rounds};
+    const std::vector<Block> blocks = blocks_in_arena();
+    std::vector<FlowLife> lives;
+    if (flow) {
+      for (const auto& [before, users] : *flow) lives.push_back({steps_of(before), steps_of(users)});
     }
-    return found;
+    const GilRelease released;
+    Offsets placed = flow ? place_by_flow(blocks, lives, shared_.live, limits)
+                          : symbol::place(blocks, shared_.live, limits);
+    return {std::move(placed.of), placed.total};
   }
 
   // Where each value lies and when it is alive, from the offsets of the blocks in the arena.
@@ -126,6 +137,14 @@ class Blocks {
   }
 
  private:
+  std::vector<Block> blocks_in_arena() const {
+    std::vector<Block> found;
+    for (const SharedBlock& shared : shared_.blocks) {
+      if (shared.host < 0) found.push_back(shared.block);
+    }
+    return found;
+  }
+
   // Steps that are alike have one object, which is read once.
   const NumberPairs* pairs_of(const py::object& given) {
     const auto [place, fresh] = known_.try_emplace(given.ptr(), nullptr);
@@ -157,12 +176,9 @@ void bind_memory(py::module_& module) {
            py::detail::is_new_style_constructor(), py::arg("steps"), py::arg("sizes"), py::arg("external"),
            py::arg("hosts"), py::arg("may_take_over") = py::none())
       .def_property_readonly("live", &Blocks::live, "The largest sum of sizes in the arena that are alive at one step.")
-      .def_property_readonly("in_arena", &Blocks::described, "(values, bytes, birth, death) of each, by birth.")
-      .def("place",
-           [](const Blocks& blocks, size_t greedy_blocks, uint32_t rounds) {
-             return place_blocks(blocks.in_arena(), blocks.live(), greedy_blocks, rounds);
-           },
-           py::arg("greedy_blocks"), py::arg("rounds"), "Offsets of those in the arena, and its size.")
+      .def_property_readonly("in_arena", &Blocks::in_arena, "(values, birth) of each, by birth.")
+      .def("place", &Blocks::place, py::arg("greedy_blocks"), py::arg("rounds"), py::arg("flow") = py::none(),
+           "Offsets of those in the arena, and its size.")
       .def("placements", &Blocks::placements, py::arg("offsets"), "Where each value lies, by number.");
 }
 

@@ -2,14 +2,32 @@
 #include "placement.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
 namespace mx::symbol {
 namespace {
+
+bool within(const StepSet& some, const StepSet& all) {
+  for (size_t i = 0; i < some.size(); ++i) {
+    if (some[i] & ~all[i]) return false;
+  }
+  return true;
+}
+
+// Whether blocks may be alive at the same time: at a step of the schedule, or in an order that data flow allows.
+struct Interval {
+  int64_t birth, death;
+};
+bool overlap(const Interval& a, const Interval& b) { return a.birth <= b.death && b.birth <= a.death; }
+bool overlap(const FlowLife* a, const FlowLife* b) {
+  return !within(a->users, b->before) && !within(b->users, a->before);
+}
 
 // Free ranges below the top, by offset and by size.
 class Gaps {
@@ -95,32 +113,76 @@ Offsets best_fit(const std::vector<Block>& blocks) {
   return result;
 }
 
+// Into the smallest range that fits, in schedule order, of those whose users have run before in every order.
+// Ranges are not joined: each remembers who used it.  Only the latest are looked at.
+Offsets best_ordered_fit(const std::vector<Block>& blocks, const std::vector<FlowLife>& lives) {
+  constexpr size_t kRanges = 256;
+  struct Range {
+    uint64_t size, offset;
+    const StepSet* users;
+  };
+  Offsets result;
+  result.of.resize(blocks.size());
+  std::deque<Range> free;
+  const auto release = [&](const Range& range) {
+    if (range.size == 0) return;
+    if (free.size() == kRanges) free.pop_front();
+    free.push_back(range);
+  };
+  std::multimap<int64_t, size_t> ending;  // by death, of equal ones in the order of the blocks
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const uint64_t size = blocks[i].size;
+    while (!ending.empty() && ending.begin()->first < blocks[i].birth) {
+      const size_t dead = ending.begin()->second;
+      release({blocks[dead].size, result.of[dead], &lives[dead].users});
+      ending.erase(ending.begin());
+    }
+    ending.insert({blocks[i].death, i});
+    if (size == 0) continue;
+    auto best = free.end();
+    for (auto range = free.begin(); range != free.end(); ++range) {
+      if (range->size < size || !within(*range->users, lives[i].before)) continue;
+      if (best == free.end() || std::tie(range->size, range->offset) < std::tie(best->size, best->offset)) best = range;
+    }
+    if (best == free.end()) {
+      result.of[i] = result.total;
+      result.total += size;
+      continue;
+    }
+    const Range found = *best;
+    free.erase(best);
+    result.of[i] = found.offset;
+    release({found.size - size, found.offset + size, found.users});
+  }
+  return result;
+}
+
 // One after the other, each at the lowest offset that is free throughout its life.
-uint64_t greedy(const std::vector<Block>& blocks, const std::vector<uint32_t>& order, std::vector<uint64_t>& offsets) {
+template <class Life>
+uint64_t greedy(const std::vector<Block>& blocks, const std::vector<Life>& lives, const std::vector<uint32_t>& order,
+                std::vector<uint64_t>& offsets) {
   struct Placed {
-    uint64_t offset;
-    uint64_t end;
-    int64_t birth;
-    int64_t death;
+    uint64_t offset, end;
+    Life life;
   };
   uint64_t total = 0;
   std::vector<Placed> placed;  // by offset
   placed.reserve(order.size());
   for (const uint32_t i : order) {
-    const Block& block = blocks[i];
+    const uint64_t size = blocks[i].size;
     offsets[i] = 0;
-    if (block.size == 0) continue;
+    if (size == 0) continue;
     uint64_t offset = 0;
     for (const Placed& other : placed) {
-      if (block.birth > other.death || other.birth > block.death) continue;
-      if (other.offset >= offset && other.offset - offset >= block.size) break;
+      if (!overlap(lives[i], other.life)) continue;
+      if (other.offset >= offset && other.offset - offset >= size) break;
       offset = std::max(offset, other.end);
     }
     const auto position = std::lower_bound(placed.begin(), placed.end(), offset,
                                            [](const Placed& a, uint64_t at) { return a.offset < at; });
-    placed.insert(position, {offset, offset + block.size, block.birth, block.death});
+    placed.insert(position, {offset, offset + size, lives[i]});
     offsets[i] = offset;
-    total = std::max(total, offset + block.size);
+    total = std::max(total, offset + size);
   }
   return total;
 }
@@ -140,10 +202,10 @@ class Best {
   uint64_t live_;
 };
 
-}  // namespace
-
-Offsets place(const std::vector<Block>& blocks, uint64_t live, const PlacementLimits& limits) {
-  Best best(best_fit(blocks), live);
+// Greedy placements in several orders, where the linear heuristic left gaps.
+template <class Life>
+Offsets improved(Best best, const std::vector<Block>& blocks, const std::vector<Life>& lives,
+                 const PlacementLimits& limits) {
   if (blocks.size() > limits.greedy_blocks || best.done()) return best.take();
   std::vector<uint64_t> offsets(blocks.size());
   std::vector<uint32_t> order(blocks.size());
@@ -153,13 +215,13 @@ Offsets place(const std::vector<Block>& blocks, uint64_t live, const PlacementLi
     return std::make_tuple(~blocks[a].size, -life(a), blocks[a].birth) <
            std::make_tuple(~blocks[b].size, -life(b), blocks[b].birth);
   });
-  best.offer(greedy(blocks, order, offsets), offsets);
+  best.offer(greedy(blocks, lives, order, offsets), offsets);
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return std::make_tuple(-life(a), ~blocks[a].size) < std::make_tuple(-life(b), ~blocks[b].size);
   });
   for (uint32_t round = 0; round < limits.rounds && !best.done(); ++round) {
-    best.offer(greedy(blocks, order, offsets), offsets);
+    best.offer(greedy(blocks, lives, order, offsets), offsets);
     const auto end = [&](uint32_t i) { return offsets[i] + blocks[i].size; };
     const auto top = std::max_element(order.begin(), order.end(),
                                       [&](uint32_t a, uint32_t b) { return end(a) < end(b); });
@@ -167,6 +229,29 @@ Offsets place(const std::vector<Block>& blocks, uint64_t live, const PlacementLi
     std::rotate(order.begin() + (top - order.begin()) / 2, top, top + 1);
   }
   return best.take();
+}
+
+}  // namespace
+
+Offsets place(const std::vector<Block>& blocks, uint64_t live, const PlacementLimits& limits) {
+  std::vector<Interval> lives;
+  lives.reserve(blocks.size());
+  for (const Block& block : blocks) lives.push_back({block.birth, block.death});
+  return improved(Best(best_fit(blocks), live), blocks, lives, limits);
+}
+
+Offsets place_by_flow(const std::vector<Block>& blocks, const std::vector<FlowLife>& lives, uint64_t live,
+                      const PlacementLimits& limits) {
+  if (lives.size() != blocks.size()) throw std::out_of_range("a life per block");
+  std::vector<const FlowLife*> pointers;
+  pointers.reserve(lives.size());
+  for (const FlowLife& life : lives) {
+    if (life.before.size() != lives[0].before.size() || life.users.size() != lives[0].before.size()) {
+      throw std::out_of_range("sets of one size");
+    }
+    pointers.push_back(&life);
+  }
+  return improved(Best(best_ordered_fit(blocks, lives), live), blocks, pointers, limits);
 }
 
 }  // namespace mx::symbol

@@ -22,6 +22,15 @@ struct Offsets {
   uint64_t total = 0;        // size of the arena
 };
 
+// Steps of a schedule, as bits.
+using StepSet = std::vector<uint64_t>;
+
+// What every order that data flow allows has in common for a block; both sets have the same size.
+struct FlowLife {
+  StepSet before;  // the steps that must have run when the block is first written
+  StepSet users;   // the steps that touch it
+};
+
 struct PlacementLimits {
   size_t greedy_blocks = 0;  // with more blocks only the linear heuristic runs
   uint32_t rounds = 0;       // most placements that are tried when the heuristics leave gaps
@@ -30,5 +39,10 @@ struct PlacementLimits {
 // Places blocks, which come in the order of their births.  `live` is the largest sum of sizes that are
 // alive at one step: no arena can be smaller, and the search ends where it is reached.
 Offsets place(const std::vector<Block>& blocks, uint64_t live, const PlacementLimits& limits);
+
+// The same where two blocks share memory only if data flow orders those who touch them.  Throws std::out_of_range
+// unless there is a life per block and all sets have one size.
+Offsets place_by_flow(const std::vector<Block>& blocks, const std::vector<FlowLife>& lives, uint64_t live,
+                      const PlacementLimits& limits);
 
 }  // namespace mx::symbol

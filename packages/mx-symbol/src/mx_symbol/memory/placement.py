@@ -19,10 +19,10 @@ order that data flow allows, so that no branch ever waits for another's memory.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 
 from mx_symbol._core import ALIGNMENT, Blocks
@@ -32,20 +32,6 @@ from mx_symbol.memory.plan import MemoryPlan, Step
 GREEDY_LIMIT = 3000
 #: most placements that are tried when the heuristics leave gaps
 ROUNDS = 16
-#: freed ranges that the linear heuristic looks at where memory is shared by data flow alone
-RANGES = 256
-
-
-@dataclass(slots=True)
-class _Block:
-    """Values that share memory one after the other."""
-
-    size: int
-    birth: int
-    death: int
-    first: int  # the steps that must run before the block is written, as bits
-    users: int  # the steps that touch it, as bits
-    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,92 +70,17 @@ def plan_memory(
     flow : given, values share memory only where data flow orders those who touch them
     """
     shared = Blocks(steps, sizes, external, dict(hosts), None if flow is None else flow.may_take_over)
-    if flow is None:
-        offsets, total = shared.place(GREEDY_LIMIT, ROUNDS)
-    else:
-        offsets, total = _placed_by_flow(shared, flow)
+    offsets, total = shared.place(GREEDY_LIMIT, ROUNDS, None if flow is None else _lives(shared, flow))
     placements = shared.placements(offsets)
     naive = sum([-(-place.size // ALIGNMENT) * ALIGNMENT for place in placements.values()])
     return MemoryPlan(placements, total, naive, shared.live)
 
 
-def _in_some_order(a: _Block, b: _Block) -> bool:
-    return bool(a.users & ~b.first and b.users & ~a.first)
-
-
-def _placed_by_flow(shared: Blocks, flow: DataFlow) -> tuple[list[int], int]:
-    """Offsets of the blocks, and the size of the arena."""
-    blocks: list[_Block] = []
-    for values, size, birth, death in shared.in_arena:
-        users = 0
-        for value in values:
-            users |= flow.users[value]
-        blocks.append(_Block(size, birth, death, flow.before[birth], users))
-    best = _best_ordered_fit(blocks)
-    offsets = [block.offset for block in blocks]
-    if len(blocks) <= GREEDY_LIMIT:
-        for total in _greedy_totals(blocks):
-            if total < best:
-                best, offsets = total, [block.offset for block in blocks]
-            if best <= shared.live:
-                break
-    return offsets, best
-
-
-def _greedy_totals(blocks: Sequence[_Block]) -> Iterator[int]:
-    """Places the blocks again and again, each time in another order; yields the size each takes."""
-    yield _greedy(sorted(blocks, key=lambda b: (-b.size, b.birth - b.death, b.birth)))
-    order = sorted(blocks, key=lambda b: (b.birth - b.death, -b.size))
-    for _ in range(ROUNDS):
-        yield _greedy(order)
-        top = max(range(len(order)), key=lambda i: order[i].offset + order[i].size)
-        order.insert(top // 2, order.pop(top))
-
-
-def _best_ordered_fit(blocks: Sequence[_Block]) -> int:
-    """In schedule order, into the smallest range that fits, of those whose users have run before in any order.
-
-    Ranges are not joined: each remembers who used it. Only the latest are looked at.
-    """
-    total = 0
-    free: deque[tuple[int, int, int]] = deque(maxlen=RANGES)  # size, offset, users
-    ending: dict[int, list[_Block]] = {}
-    now = 0
-    for block in blocks:
-        while now < block.birth:
-            free.extend((dead.size, dead.offset, dead.users) for dead in ending.pop(now, ()))
-            now += 1
-        fitting = [r for r in free if r[0] >= block.size > 0 and not r[2] & ~block.first]
-        if fitting:
-            size, block.offset, users = found = min(fitting)
-            free.remove(found)
-            if size > block.size:
-                free.append((size - block.size, block.offset + block.size, users))
-        elif block.size:
-            block.offset, total = total, total + block.size
-        ending.setdefault(block.death, []).append(block)
-    return total
-
-
-def _greedy(order: Sequence[_Block]) -> int:
-    """One after the other, each at the lowest offset free throughout its life."""
-    total = 0
-    placed: list[_Block] = []  # sorted by offset
-    keys: list[int] = []
-    for block in order:
-        if block.size == 0:
-            block.offset = 0
-            continue
-        offset = 0
-        for other in placed:
-            if not _in_some_order(block, other):
-                continue
-            if other.offset - offset >= block.size:
-                break
-            offset = max(offset, other.offset + other.size)
-        block.offset = offset
-        index = bisect_left(keys, offset)
-        keys.insert(index, offset)
-        placed.insert(index, block)
-        total = max(total, offset + block.size)
-    return total
+def _lives(shared: Blocks, flow: DataFlow) -> list[tuple[bytes, bytes]]:
+    """Per block of the arena the steps that must run before it is written, and those that touch it, as bits."""
+    n_bytes = -(-len(flow.before) // 8)
+    lives = []
+    for values, birth in shared.in_arena:
+        users = reduce(or_, [flow.users[value] for value in values])
+        lives.append((flow.before[birth].to_bytes(n_bytes, "little"), users.to_bytes(n_bytes, "little")))
+    return lives
