@@ -128,9 +128,9 @@ def train(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute."""
+    """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute, not an hour."""
     given = benchmarks.arguments(session.posargs)
-    install(session, ALL, "test")
+    install(session, ALL, "test", more=TEST_TOOLS)
     python = f"{session.bin}/python"
     env = baselines.install(python, ROOT / ".nox", session.warn)
     if failed := benchmarks.run_all(python, benchmarks.scripts(given.wanted), given.limit, env):

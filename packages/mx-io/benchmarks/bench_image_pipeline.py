@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import simplejpeg
 
+from mx_core.testing.benchmark import record
 from mx_io import pixels
 from mx_io.io import ImageRecordIter
 from mx_io.recordio import IRHeader, MXRecordIO, pack
@@ -76,9 +77,9 @@ def main() -> None:
     jpegs = make_jpegs(arguments.images)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bench.rec")
-        with MXRecordIO(path, "w") as record:
+        with MXRecordIO(path, "w") as records:
             for i, data in enumerate(jpegs):
-                record.write(pack(IRHeader(0, float(i), i, 0), data))
+                records.write(pack(IRHeader(0, float(i), i, 0), data))
         pairs = [
             (decode_rate(jpegs, arguments.threads), pipeline_rate(path, len(jpegs), arguments.threads))
             for _ in range(5)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from mx_core.testing.benchmark import record
 from mx_io.recordio import MXRecordIO
 
 
@@ -44,9 +45,9 @@ def main() -> None:
 def compare(path: str, size: int, count: int) -> None:
     """Print one line for `count` records of `size` bytes."""
     payload = os.urandom(size)
-    with MXRecordIO(path, "w") as record:
+    with MXRecordIO(path, "w") as records:
         for _ in range(count):
-            record.write(payload)
+            records.write(payload)
 
     piece = bytearray(1 << 20)
 
@@ -60,17 +61,17 @@ def compare(path: str, size: int, count: int) -> None:
                 pass
 
     def batches(step: int = 64) -> None:
-        with MXRecordIO(path, "r") as record:
+        with MXRecordIO(path, "r") as records:
             for begin in range(0, count, step):
-                record.read_batch(offsets[begin : begin + step])
+                records.read_batch(offsets[begin : begin + step])
 
     def one_by_one() -> None:
-        with MXRecordIO(path, "r") as record:
-            while record.read() is not None:
+        with MXRecordIO(path, "r") as records:
+            while records.read() is not None:
                 pass
 
-    with MXRecordIO(path, "r") as record:
-        offsets = record.offsets()
+    with MXRecordIO(path, "r") as records:
+        offsets = records.offsets()
     file, limit, batched, single = (best_time(f) for f in (whole_file, pieces, batches, one_by_one))
     total = os.path.getsize(path) / 1e9
     for way, seconds in (("read_batch", batched), ("read", single)):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import files
 from pathlib import Path
 
+import mx_operators_cpu
 from mx_operators_cpu.library import native
 
 
@@ -18,7 +19,7 @@ def library() -> ctypes.CDLL:
     """limit.cc, compiled against the library this package ships (already loaded: found by its name)."""
     header = next(f.locate() for f in files("onednn-devel-cpu-gomp") or () if f.match("include/dnnl.h"))
     here = Path(__file__).parent
-    shipped = here.parent / "src" / "mx_operators_cpu" / "lib" / "libdnnl.so.3"
+    shipped = Path(mx_operators_cpu.__file__).parent / "lib" / "libdnnl.so.3"
     flags = ["-O2", "-std=c++17", "-shared", "-fPIC", f"-I{Path(header).parent}"]
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/limit.so"

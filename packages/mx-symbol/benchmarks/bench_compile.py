@@ -41,7 +41,7 @@ CONTEST = Path(__file__).parent / "contest"
 PROCESSES = 5
 OURS = "mx"
 #: seconds after which a process is stopped: of all frameworks but those that start compilers
-LIMIT, LIMITS = 120.0, {"torch.compile": 1800.0}
+LIMIT, LIMITS = 120.0, {"torch.compile": 600.0}
 #: seconds after which one process of a framework is enough
 SLOW = 10.0
 #: bytes that are touched before every process
