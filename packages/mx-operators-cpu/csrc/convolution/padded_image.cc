@@ -9,32 +9,36 @@ namespace mx::cpu {
 namespace {
 
 struct Reach {
-  std::array<int64_t, 3> low, extent;
+  std::array<int64_t, 3> low, phases, extent;
 };
 
-// The lowest offsets of taps, and how far positions and taps reach from there.
+// The lowest offsets of taps, and how many phases and elements of each positions and taps reach from there.
 Reach reach(const std::vector<Gather>& gathers) {
-  Reach found{gathers[0].taps[0], {}};
+  Reach found{gathers[0].taps[0], {}, {}};
   std::array<int64_t, 3> high = found.low, positions{};
   for (const Gather& g : gathers)
     for (size_t i = 0; i < 3; ++i) {
       positions[i] = std::max(positions[i], g.axes[i].positions);
       for (const auto& tap : g.taps) found.low[i] = std::min(found.low[i], tap[i]), high[i] = std::max(high[i], tap[i]);
     }
-  for (size_t i = 0; i < 3; ++i) found.extent[i] = positions[i] + high[i] - found.low[i];
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t stride = gathers[0].axes[i].stride, span = high[i] - found.low[i];
+    found.phases[i] = std::min(stride, span + 1), found.extent[i] = positions[i] + span / stride;
+  }
   return found;
 }
+
+// The least element of a phase that is at `at` or behind it.
+int64_t behind(int64_t at, int64_t stride) { return at <= 0 ? 0 : (at + stride - 1) / stride; }
 
 }  // namespace
 
 bool PaddedImage::suits(const std::vector<Gather>& gathers, double n, int64_t channels, double most) {
-  for (const Gather& g : gathers) {
+  for (const Gather& g : gathers)
     if (g.taps.empty() || g.positions() == 0) return false;
-    for (const auto& axis : g.axes)
-      if (axis.stride != 1) return false;
-  }
+  const Reach found = reach(gathers);
   double plane = 1;
-  for (const int64_t extent : reach(gathers).extent) plane *= static_cast<double>(extent);
+  for (size_t i = 0; i < 3; ++i) plane *= static_cast<double>(found.phases[i]) * static_cast<double>(found.extent[i]);
   if (!(n * (static_cast<double>(channels) * plane + kBehind) <= most)) return false;
   const PaddedImage image(gathers, channels);
   return std::all_of(gathers.begin(), gathers.end(),
@@ -43,53 +47,62 @@ bool PaddedImage::suits(const std::vector<Gather>& gathers, double n, int64_t ch
 
 PaddedImage::PaddedImage(const std::vector<Gather>& gathers, int64_t channels) : channels_(channels) {
   const Reach found = reach(gathers);
-  low_ = found.low, extent_ = found.extent;
-  for (size_t i = 0; i < 3; ++i) source_[i] = gathers[0].axes[i].extent;
+  low_ = found.low, phases_ = found.phases, extent_ = found.extent;
+  for (size_t i = 0; i < 3; ++i) source_[i] = gathers[0].axes[i].extent, stride_[i] = gathers[0].axes[i].stride;
 }
 
-PaddedImage::Inside PaddedImage::inside(size_t axis) const {
-  const int64_t begin = std::clamp<int64_t>(-low_[axis], 0, extent_[axis]);
-  return {begin, std::clamp(source_[axis] - low_[axis], begin, extent_[axis])};
+PaddedImage::Phase PaddedImage::phase(int64_t which) const {
+  const int64_t z = which / (phases_[1] * phases_[2]), y = which / phases_[2] % phases_[1], x = which % phases_[2];
+  const int64_t first = x + low_[2];
+  const int64_t begin = std::min(behind(-first, stride_[2]), extent_[2]);
+  const int64_t end = std::clamp(behind(source_[2] - first, stride_[2]), begin, extent_[2]);
+  return {z + low_[0], y + low_[1], first, begin, end};
+}
+
+PaddedImage::Row PaddedImage::row(const Phase& phase, int64_t z, int64_t y) const {
+  const int64_t plane = z * stride_[0] + phase.z, line = y * stride_[1] + phase.y;
+  if (plane < 0 || plane >= source_[0] || line < 0 || line >= source_[1]) return {0, 0, 0};
+  return {phase.begin, phase.end, (plane * source_[1] + line) * source_[2] + phase.x + phase.begin * stride_[2]};
 }
 
 void PaddedImage::copy_channel(const double* from, int64_t channel, double* image) const {
   double* to = image + channel * plane();
-  const Inside planes = inside(0), rows = inside(1), columns = inside(2);
-  for (int64_t z = 0; z < extent_[0]; ++z)
-    for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {
-      if (!planes.has(z) || !rows.has(y)) {
-        std::fill_n(to, extent_[2], 0.0);
-        continue;
+  for (int64_t i = 0; i < phases(); ++i) {
+    const Phase p = phase(i);
+    for (int64_t z = 0; z < extent_[0]; ++z)
+      for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {
+        const Row r = row(p, z, y);
+        std::fill(to, to + r.begin, 0.0);
+        if (stride_[2] == 1) std::copy_n(from + r.position, r.end - r.begin, to + r.begin);
+        else for (int64_t j = r.begin; j < r.end; ++j) to[j] = from[r.position + (j - r.begin) * stride_[2]];
+        std::fill(to + r.end, to + extent_[2], 0.0);
       }
-      const double* row = from + ((z + low_[0]) * source_[1] + y + low_[1]) * source_[2] + low_[2];
-      std::fill(to, to + columns.begin, 0.0);
-      std::copy(row + columns.begin, row + columns.end, to + columns.begin);
-      std::fill(to + columns.end, to + extent_[2], 0.0);
-    }
+  }
   if (channel == channels_ - 1) std::fill_n(to, kBehind, 0.0);
 }
 
-void PaddedImage::copy_row(const double* from, int64_t step, int64_t row, double* image) const {
-  const int64_t z = row / extent_[1], y = row % extent_[1];
-  const Inside columns = inside(0).has(z) && inside(1).has(y) ? inside(2) : Inside{0, 0};
-  double* to = image + row * extent_[2];
+void PaddedImage::copy_row(const double* from, int64_t step, int64_t which, double* image) const {
+  const Row r = row(phase(which / (extent_[0] * extent_[1])), which / extent_[1] % extent_[0], which % extent_[1]);
+  double* to = image + which * extent_[2];
   for (int64_t c = 0; c < channels_; ++c) {
     double* line = to + c * plane();
-    std::fill(line, line + columns.begin, 0.0);
-    std::fill(line + columns.end, line + extent_[2], 0.0);
+    std::fill(line, line + r.begin, 0.0);
+    std::fill(line + r.end, line + extent_[2], 0.0);
   }
-  if (columns.begin < columns.end) {
-    const int64_t first = ((z + low_[0]) * source_[1] + y + low_[1]) * source_[2] + low_[2] + columns.begin;
-    loops().transpose64(to + columns.begin, plane(), from + first * step, step, channels_, columns.end - columns.begin);
-  }
-  if (row == rows() - 1) std::fill_n(image + channels_ * plane(), kBehind, 0.0);
+  if (r.begin < r.end)
+    loops().transpose64(to + r.begin, plane(), from + r.position * step, step * stride_[2], channels_, r.end - r.begin);
+  if (which == rows() - 1) std::fill_n(image + channels_ * plane(), kBehind, 0.0);
 }
 
 std::vector<int64_t> PaddedImage::lines(const Gather& gather, bool tap_major) const {
   std::vector<int64_t> found;
   const auto add = [&](int64_t channel, const std::array<int64_t, 3>& tap) {
-    found.push_back(channel * plane() +
-                    ((tap[0] - low_[0]) * extent_[1] + tap[1] - low_[1]) * extent_[2] + tap[2] - low_[2]);
+    int64_t phase = 0, at = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t offset = tap[i] - low_[i];
+      phase = phase * phases_[i] + offset % stride_[i], at = at * extent_[i] + offset / stride_[i];
+    }
+    found.push_back(channel * plane() + phase * extent_[0] * extent_[1] * extent_[2] + at);
   };
   if (tap_major) {
     for (const auto& tap : gather.taps)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A copy of an image with room for the taps of its windows.  Windows that step by one see neighbours there: what a tap
-// finds for all positions of the image lies in one line, so that products read it without packing.  A line has columns
-// that are no positions, too, where rows end.
+// A copy of an image with room for the taps of its windows.  Elements that have the same remainder by the stride lie
+// together, in a phase of their own, so that neighbouring windows see neighbours there: what a tap finds for all
+// positions of the image lies in one line, and products read it without packing.  A line has columns that are no
+// positions, too, where rows end.
 #pragma once
 
 #include <array>
@@ -15,18 +16,18 @@ namespace mx::cpu {
 
 class PaddedImage {
  public:
-  // Whether all windows step by one, lines have few columns that are no positions, and `n` copies, of as many channels,
-  // have at most `most` elements.  Any extents: nothing overflows.
+  // Whether lines have few columns that are no positions, and `n` copies, of as many channels, have at most `most`
+  // elements.  Any extents: nothing overflows.
   static bool suits(const std::vector<Gather>& gathers, double n, int64_t channels, double most);
-  // Of a source that all of `gathers` see.
+  // Of a source that all of `gathers` see, with the same strides.
   PaddedImage(const std::vector<Gather>& gathers, int64_t channels);
 
   // Elements, with what tiles read after the last line.
   int64_t size() const { return channels_ * plane() + kBehind; }
   void copy_channel(const double* from, int64_t channel, double* image) const;
   // Where channels are last, positions `step` apart, a row of the copy is made at once, of all channels.
-  int64_t rows() const { return extent_[0] * extent_[1]; }
-  void copy_row(const double* from, int64_t step, int64_t row, double* image) const;
+  int64_t rows() const { return phases() * extent_[0] * extent_[1]; }
+  void copy_row(const double* from, int64_t step, int64_t which, double* image) const;
 
   // Columns of a line, the last of which is a position.
   int64_t columns(const Gather& gather) const { return column(gather, gather.positions() - 1) + 1; }
@@ -43,17 +44,23 @@ class PaddedImage {
  private:
   static constexpr int64_t kBehind = 64;
 
-  // The part of an axis of the copy that the source has.
-  struct Inside {
-    int64_t begin, end;
-    bool has(int64_t i) const { return i >= begin && i < end; }
+  // Where it begins in the source, and which columns of its rows, [begin, end), the source has.
+  struct Phase {
+    int64_t z, y, x, begin, end;
   };
-  Inside inside(size_t axis) const;
-  int64_t plane() const { return extent_[0] * extent_[1] * extent_[2]; }
+  Phase phase(int64_t which) const;
+  // The part [begin, end) of a row that the source has, its first element at `position`; 0 elsewhere.
+  struct Row {
+    int64_t begin, end, position;
+  };
+  Row row(const Phase& phase, int64_t z, int64_t y) const;
+  int64_t phases() const { return phases_[0] * phases_[1] * phases_[2]; }
+  int64_t plane() const { return rows() * extent_[2]; }
   int64_t column(const Gather& gather, int64_t position) const;
 
   const int64_t channels_;
-  std::array<int64_t, 3> source_, low_, extent_;  // of the source; the lowest offset of a tap; of the copy
+  std::array<int64_t, 3> source_, stride_;        // of the source; of the windows
+  std::array<int64_t, 3> low_, phases_, extent_;  // the lowest offset of a tap; phases, and the extent of each
 };
 
 }  // namespace mx::cpu
