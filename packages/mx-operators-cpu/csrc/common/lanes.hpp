@@ -25,16 +25,29 @@ struct LanesOf {
   static constexpr size_t count = kBytes / sizeof(T);
 };
 
+template <class T>
+constexpr int64_t kLanesOf = static_cast<int64_t>(LanesOf<T>::count);
+
 // Sixteen floats.
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = kLanesOf<float>;
 typedef LanesOf<float>::Vector Lanes;
-typedef float LanesInMemory __attribute__((vector_size(64), aligned(sizeof(float)), may_alias));
 
 // Helpers of functions for AVX-512.  They are compiled for it, too: what is inlined was split for its own instruction
 // set before, which is why other loops have helpers of theirs.
-MX_AVX512_INLINE Lanes load(const float* p) { return *reinterpret_cast<const LanesInMemory*>(p); }
-MX_AVX512_INLINE void store(float* p, Lanes v) { *reinterpret_cast<LanesInMemory*>(p) = v; }
-MX_AVX512_INLINE Lanes spread(float x) { return x - Lanes{}; }
+template <class T>
+MX_AVX512_INLINE typename LanesOf<T>::Vector load(const T* p) {
+  typename LanesOf<T>::Vector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+MX_AVX512_INLINE void store(T* p, typename LanesOf<T>::Vector v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+template <class T>
+MX_AVX512_INLINE typename LanesOf<T>::Vector spread(T x) {
+  return x - typename LanesOf<T>::Vector{};
+}
 
 inline bool uses_avx512() { return instruction_set() == InstructionSet::avx512; }
 

@@ -194,7 +194,7 @@ PlanPtr backward(const Signature& signature, const ConvolutionOptions& options, 
     direct_data_gradient<BackwardData>(builder, shape, hint, g);
   }
   if (problem && gradient_pays(*problem)) {
-    own_filter_gradient<WinogradGradient>(builder, shape, *problem, g);
+    own_filter_gradient<WinogradGradient<float>>(builder, shape, *problem, g);
   } else if (const auto image = first_layer_problem(options, shape)) {
     own_filter_gradient<ImageGradient>(builder, shape, *image, g);
   } else {

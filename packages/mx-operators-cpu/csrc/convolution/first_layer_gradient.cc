@@ -41,10 +41,10 @@ void ImageGradient::add_row(const float* data, const float* out_grad, int64_t ro
     const float* source = data + (image * p.height + top + i) * length;
     std::fill_n(padded, row_size(), 0.f);
     std::copy(source + from, source + to, padded + from + left);
-    for (int64_t k = 0; k < p.filters; k += kPanel) {
+    for (int64_t k = 0; k < p.filters; k += kPanel<float>) {
       multiply({padded, 1, p.step_across * p.channels}, out_grad + row * p.out_width * p.filters + k, p.filters,
-               p.row_taps(), p.out_width, std::min(kPanel, p.filters - k), sums + i * p.row_taps() * p.filters + k,
-               p.filters, true);
+               p.row_taps(), p.out_width, std::min(kPanel<float>, p.filters - k),
+               sums + i * p.row_taps() * p.filters + k, p.filters, true);
     }
   }
 }

@@ -150,16 +150,16 @@ struct FusedProblem {
 // What Winograd's algorithm makes of a layer; nothing where it would not be faster or lacks the activation.
 struct WinogradFusion {
   WinogradProblem problem;
-  Epilogue epilogue;
+  Epilogue<float> epilogue;
 };
 
-std::optional<Epilogue> epilogue_of(const FusedOptions& o) {
-  using Activation = Epilogue::Activation;
+std::optional<Epilogue<float>> epilogue_of(const FusedOptions& o) {
+  using Activation = WinogradActivation;
   static const std::map<std::string, Activation> known = {
       {"", Activation::none}, {"relu", Activation::relu}, {"leaky", Activation::leaky}, {"clip", Activation::clip}};
   const auto found = known.find(o.activation);
   if (found == known.end()) return std::nullopt;
-  Epilogue epilogue;
+  Epilogue<float> epilogue;
   epilogue.activation = found->second;
   epilogue.alpha = static_cast<float>(o.alpha), epilogue.beta = static_cast<float>(o.beta);
   return epilogue;

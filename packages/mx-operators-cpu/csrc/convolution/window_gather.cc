@@ -151,7 +151,8 @@ void pack_positions(const Gather& g, const WindowSource& s, double* panel, int64
 
 ConvolutionGeometry::ConvolutionGeometry(const ConvolutionOptions& options, const Spec& large, const Spec& weight,
                                          const Spec& small)
-    : batch(extent(large.shape, 0)), groups(options.groups), channels_last(options.channels_last) {
+    : batch(extent(large.shape, 0)), groups(options.groups), channels_last(options.channels_last),
+      winograd(options.winograd) {
   const Window& w = options.window;
   require_whole(w);
   const size_t spatial = w.kernel.size(), rank = spatial + 2;

@@ -33,6 +33,7 @@ struct ConvolutionGeometry {
   int64_t batch, groups;
   int64_t channels, filters;  // of one group: of the large and of the small tensor
   bool channels_last;
+  bool winograd;            // Winograd's algorithm is allowed
   ConvolutionAxis axes[3];  // depth, height, width
 
   // Throws Unsupported where the sizes do not agree.

@@ -6,7 +6,8 @@
 namespace mx::cpu {
 
 WindowProduct::WindowProduct(const ConvolutionGeometry& geometry, bool to_large, int threads)
-    : geometry_(geometry), to_large_(to_large) {
+    : geometry_(geometry), to_large_(to_large), winograd_(WinogradProduct::of(geometry, to_large, threads)) {
+  if (winograd_) return;
   std::vector<Gather> gathers = to_large ? large_from_small(geometry) : std::vector<Gather>{small_from_large(geometry)};
   const int64_t from = to_large ? geometry.filters : geometry.channels;
   const int64_t made = to_large ? geometry.channels : geometry.filters;
@@ -32,6 +33,7 @@ size_t WindowProduct::scratch_bytes() const {
 
 void WindowProduct::run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
                         const PerThread& panels, double* shared) const {
+  if (winograd_) return winograd_->run(source, weight, result, shared);
   if (padded_) return padded_->run(source, weight, result, shared);
   parallel_for(tasks_, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; ++task) {
@@ -60,12 +62,14 @@ void WindowProduct::run_task(const Part& part, int64_t task, const double* sourc
 
 FilterGradient::FilterGradient(const ConvolutionGeometry& geometry, int threads)
     : geometry_(geometry), gather_(small_from_large(geometry)),
-      gemm_(geometry.filters, geometry.window(), geometry.small_area(), geometry.groups, threads) {
-  if (PaddedFilterGradient::suits(geometry, gather_)) padded_.emplace(geometry, gather_);
+      gemm_(geometry.filters, geometry.window(), geometry.small_area(), geometry.groups, threads),
+      winograd_(WinogradFilterGradient::of(geometry, threads)) {
+  if (!winograd_ && PaddedFilterGradient::suits(geometry, gather_)) padded_.emplace(geometry, gather_);
 }
 
 void FilterGradient::run(const Call& call, const double* large, const double* small, double* to, bool add,
                          const PerThread& panels, double* shared) const {
+  if (winograd_) return winograd_->run(large, small, to, add, shared);
   if (padded_) return padded_->run(large, small, to, add, shared);
   const ConvolutionGeometry& g = geometry_;
   const ImageSteps from = g.large(), heads = g.small();

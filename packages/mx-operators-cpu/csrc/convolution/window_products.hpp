@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions in float64 and their gradients as matrix products over windows.
+// Convolutions in float64 and their gradients as matrix products over windows, or by Winograd's algorithm.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "convolution/padded_products.hpp"
 #include "convolution/window_operands.hpp"
+#include "convolution/winograd_products.hpp"
 
 namespace mx::cpu {
 
@@ -18,7 +19,7 @@ class WindowProduct {
   WindowProduct(const ConvolutionGeometry& geometry, bool to_large, int threads);
 
   size_t scratch_bytes() const;  // of every thread
-  size_t shared_bytes() const { return padded_ ? padded_->bytes() : 0; }
+  size_t shared_bytes() const { return winograd_ ? winograd_->bytes() : padded_ ? padded_->bytes() : 0; }
   // The source convolved with the weights.
   void run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
            const PerThread& panels, double* shared) const;
@@ -36,7 +37,8 @@ class WindowProduct {
   const bool to_large_;
   std::vector<Part> parts_;
   int64_t tasks_ = 0;
-  std::optional<PaddedProduct> padded_;  // where that is faster
+  std::optional<WinogradProduct> winograd_;  // where that is faster
+  std::optional<PaddedProduct> padded_;      // likewise
 };
 
 // The gradient of the weights.
@@ -44,8 +46,8 @@ class FilterGradient {
  public:
   FilterGradient(const ConvolutionGeometry& geometry, int threads);
 
-  size_t scratch_bytes() const { return padded_ ? 0 : gemm_.scratch_bytes(); }  // of every thread
-  size_t shared_bytes() const { return padded_ ? padded_->bytes() : 0; }
+  size_t scratch_bytes() const { return winograd_ || padded_ ? 0 : gemm_.scratch_bytes(); }  // of every thread
+  size_t shared_bytes() const { return winograd_ ? winograd_->bytes() : padded_ ? padded_->bytes() : 0; }
   void run(const Call& call, const double* large, const double* small, double* to, bool add, const PerThread& panels,
            double* shared) const;
 
@@ -53,6 +55,7 @@ class FilterGradient {
   const ConvolutionGeometry geometry_;
   const Gather gather_;
   const Gemm<double> gemm_;
+  std::optional<WinogradFilterGradient> winograd_;
   std::optional<PaddedFilterGradient> padded_;
 };
 

@@ -35,7 +35,7 @@ std::optional<WinogradProblem> winograd_problem(const ConvolutionOptions& option
     return std::nullopt;
   const Dims x = shape.data.get_dims(), y = shape.out.get_dims();
   const WinogradProblem problem{x[0], x[2], x[3], x[1], y[2], y[3], y[1], w.pad[0], w.pad[1]};
-  if (!possible(problem)) return std::nullopt;
+  if (!possible<float>(problem)) return std::nullopt;
   return problem;
 }
 
@@ -60,7 +60,7 @@ MemoryDesc channels_last_of(const MemoryDesc& tensor) {
 }
 
 MemoryDesc filter_points_of(const WinogradProblem& problem) {
-  return vector_of(filter_points_size(problem));
+  return vector_of(filter_points_size<float>(problem));
 }
 
 void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
@@ -74,11 +74,11 @@ void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, 
 
 void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                      const WinogradLayer& layer, OutputMask mask) {
-  const MinimalConvolution convolution(problem, layout, layer.ready, team_size());
+  const MinimalConvolution<float> convolution(problem, layout, layer.ready, team_size());
   const Slot space = builder.scratch(vector_of(convolution.workspace_size()));
   builder.host(
       [=](void* const* slots, const Call&) {
-        Epilogue epilogue = layer.epilogue;
+        Epilogue<float> epilogue = layer.epilogue;
         epilogue.bias = floats(slots, layer.bias);
         epilogue.residual = floats(slots, layer.residual);
         convolution.run(floats(slots, layer.data), floats(slots, layer.filters), epilogue, writable(slots, layer.out),

@@ -26,7 +26,7 @@ FilterLayout filter_layout(const MemoryDesc& weight);
 struct WinogradLayer {
   Slot data, filters, bias = -1, residual = -1, out;
   bool ready = false;            // the filters are transformed
-  Epilogue epilogue;   // its activation
+  Epilogue<float> epilogue;      // its activation
 };
 
 // Channels-last memory of a tensor (N, C, H, W).
@@ -39,7 +39,7 @@ void add_convolution(ProgramBuilder& builder, const WinogradProblem& problem, co
 void add_filter_points(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                        Slot filters, Slot points, OutputMask mask);
 // `data` and `out_grad` with channels last -> the gradient of filters that lie as `layout` says. `Gradient`:
-// WinogradGradient or ImageGradient.
+// WinogradGradient<float> or ImageGradient.
 template <class Gradient, class WinogradProblem>
 void add_filter_gradient(ProgramBuilder& builder, const WinogradProblem& problem, const FilterLayout& layout,
                          Slot data, Slot out_grad, Slot gradient, OutputMask mask) {

@@ -77,6 +77,18 @@ void convolutions() {
           }
 }
 
+// Large enough for Winograd's algorithm, with tiles that the borders cut.
+void winograd_convolutions() {
+  for (bool last : {false, true}) {
+    const ConvolutionOptions o = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, last, true};
+    const Spec large = last ? of({2, 22, 23, 32}) : of({2, 32, 22, 23});
+    const Spec small = last ? of({2, 22, 23, 40}) : of({2, 40, 22, 23});
+    const Spec filters = last ? of({40, 3, 3, 32}) : of({40, 32, 3, 3});
+    judge_convolution(o, large, filters, small, false);
+    judge_convolution(o, small, filters, large, true);
+  }
+}
+
 void products() {
   for (int64_t m : {1, 9, 270})
     for (int64_t k : {1, 5, 300})
@@ -142,5 +154,6 @@ void rows() {
 }  // namespace
 
 int main() {
-  return test::run({{"convolutions", convolutions}, {"products", products}, {"poolings", poolings}, {"rows", rows}});
+  return test::run({{"convolutions", convolutions}, {"Winograd convolutions", winograd_convolutions},
+                    {"products", products}, {"poolings", poolings}, {"rows", rows}});
 }

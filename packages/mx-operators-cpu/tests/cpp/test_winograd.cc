@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Winograd's algorithm against the sums it stands for, in double precision.
+// Winograd's algorithm in float32 and in float64 against the sums it stands for, in a wider type.
 #include "convolution/first_layer_gradient.hpp"
 #include "convolution/winograd/winograd_convolution.hpp"
 #include "convolution/winograd/winograd_gradient.hpp"
 
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "mx_core/native_tests.hpp"
@@ -16,15 +18,23 @@ using namespace mx::cpu;
 
 namespace {
 
-constexpr double kTolerance = 6e-6;  // of the largest result
+// Of the largest result, with up to 1040 channels.
+template <class T>
+constexpr double kTolerance = std::is_same_v<T, float> ? 6e-6 : 3e-14;
 
-using Floats = std::vector<float>;
+template <class T>
+using Array = std::vector<T>;
+using Floats = Array<float>;
+// What expected sums are computed in.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
-Floats drawn(size_t n, unsigned seed) {
+template <class T>
+Array<T> drawn(size_t n, unsigned seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Floats made(n);
-  for (float& x : made) x = normal(random);
+  std::normal_distribution<T> normal;
+  Array<T> made(n);
+  for (T& x : made) x = normal(random);
   return made;
 }
 
@@ -65,43 +75,50 @@ void for_taps(const WinogradProblem& p, const Body& body) {
 #define MX_EXPECTED __attribute__((no_sanitize("thread")))
 
 // y[k] += sum over c of x[c] * w[c][k]
-MX_EXPECTED void add_products(const float* x, const double* w, int64_t channels, int64_t filters, double* y) {
+template <class T, class W>
+MX_EXPECTED void add_products(const T* x, const W* w, int64_t channels, int64_t filters, W* y) {
   for (int64_t c = 0; c < channels; ++c)
-    for (int64_t k = 0; k < filters; ++k) y[k] += static_cast<double>(x[c]) * w[c * filters + k];
+    for (int64_t k = 0; k < filters; ++k) y[k] += static_cast<W>(x[c]) * w[c * filters + k];
 }
 
 // w[c][k] += x[c] * y[k]
-MX_EXPECTED void add_outer_product(const float* x, const float* y, int64_t channels, int64_t filters, double* w) {
+template <class T, class W>
+MX_EXPECTED void add_outer_product(const T* x, const T* y, int64_t channels, int64_t filters, W* w) {
   for (int64_t c = 0; c < channels; ++c)
-    for (int64_t k = 0; k < filters; ++k) w[c * filters + k] += static_cast<double>(x[c]) * y[k];
+    for (int64_t k = 0; k < filters; ++k) w[c * filters + k] += static_cast<W>(x[c]) * static_cast<W>(y[k]);
 }
 
-double largest(const std::vector<double>& values) {
-  double found = 0;
-  for (double x : values) found = std::fmax(found, std::fabs(x));
+template <class W>
+W largest(const Array<W>& values) {
+  W found = 0;
+  for (W x : values) found = std::fmax(found, std::fabs(x));
   return found;
 }
 
-bool close(const Floats& got, const std::vector<double>& want, double tolerance) {
+template <class T, class W>
+bool close(const Array<T>& got, const Array<W>& want, W tolerance) {
   for (size_t i = 0; i < want.size(); ++i)
-    if (!(std::fabs(got[i] - want[i]) <= tolerance)) return false;
+    if (!(std::fabs(static_cast<W>(got[i]) - want[i]) <= tolerance)) return false;
   return true;
 }
 
-double activated(double x, const Epilogue& e) {
+template <class W, class T>
+W activated(W x, const Epilogue<T>& e) {
+  const auto alpha = static_cast<W>(e.alpha), beta = static_cast<W>(e.beta);
   switch (e.activation) {
-    case Epilogue::Activation::relu: return std::fmax(x, 0);
-    case Epilogue::Activation::leaky: return x < 0 ? static_cast<double>(e.alpha) * x : x;
-    case Epilogue::Activation::clip: return std::fmin(std::fmax(x, e.alpha), e.beta);
+    case WinogradActivation::relu: return std::fmax(x, W{0});
+    case WinogradActivation::leaky: return x < 0 ? alpha * x : x;
+    case WinogradActivation::clip: return std::fmin(std::fmax(x, alpha), beta);
     default: return x;
   }
 }
 
 // What the direct sums give, from filters of a layout.
-std::vector<double> convolved(const WinogradProblem& p, const FilterLayout& layout) {
-  const Floats data = drawn(data_size(p), 1), filters = drawn(filter_size(p), 2);
-  std::vector<double> ordered(filter_size(p)), sums(out_size(p));
-  for_filters(p, layout, [&](size_t place, size_t offset) { ordered[place] = static_cast<double>(filters[offset]); });
+template <class T>
+Array<Wide<T>> convolved(const WinogradProblem& p, const FilterLayout& layout) {
+  const Array<T> data = drawn<T>(data_size(p), 1), filters = drawn<T>(filter_size(p), 2);
+  Array<Wide<T>> ordered(filter_size(p)), sums(out_size(p));
+  for_filters(p, layout, [&](size_t place, size_t offset) { ordered[place] = filters[offset]; });
   for_taps(p, [&](int64_t x, int64_t y, int64_t w) {
     add_products(data.data() + x, ordered.data() + w, p.channels, p.filters, sums.data() + y);
   });
@@ -109,9 +126,10 @@ std::vector<double> convolved(const WinogradProblem& p, const FilterLayout& layo
 }
 
 // The gradient of the filters, as (row, column, channel, filter).
-std::vector<double> differentiated(const WinogradProblem& p) {
-  const Floats data = drawn(data_size(p), 5), out_grad = drawn(out_size(p), 6);
-  std::vector<double> sums(filter_size(p));
+template <class T>
+Array<Wide<T>> differentiated(const WinogradProblem& p) {
+  const Array<T> data = drawn<T>(data_size(p), 5), out_grad = drawn<T>(out_size(p), 6);
+  Array<Wide<T>> sums(filter_size(p));
   for_taps(p, [&](int64_t x, int64_t y, int64_t w) {
     add_outer_product(data.data() + x, out_grad.data() + y, p.channels, p.filters, sums.data() + w);
   });
@@ -119,25 +137,26 @@ std::vector<double> differentiated(const WinogradProblem& p) {
 }
 
 // `want`: the direct sums, without what follows.
-void check_convolution(const WinogradProblem& p, const FilterLayout& layout, std::vector<double> want, int threads,
-                       Epilogue::Activation activation, bool ready = false) {
-  const Floats data = drawn(data_size(p), 1), filters = drawn(filter_size(p), 2), residual = drawn(out_size(p), 3);
-  const Floats bias = drawn(static_cast<size_t>(p.filters), 4);
-  Epilogue epilogue;
+template <class T>
+void check_convolution(const WinogradProblem& p, const FilterLayout& layout, Array<Wide<T>> want, int threads,
+                       WinogradActivation activation, bool ready = false) {
+  const Array<T> data = drawn<T>(data_size(p), 1), filters = drawn<T>(filter_size(p), 2);
+  const Array<T> residual = drawn<T>(out_size(p), 3), bias = drawn<T>(static_cast<size_t>(p.filters), 4);
+  Epilogue<T> epilogue;
   epilogue.activation = activation;
-  epilogue.alpha = -0.25f, epilogue.beta = 2;
-  if (activation != Epilogue::Activation::none) epilogue.bias = bias.data();
+  epilogue.alpha = static_cast<T>(-0.25), epilogue.beta = 2;
+  if (activation != WinogradActivation::none) epilogue.bias = bias.data();
 
-  const MinimalConvolution convolution(p, layout, ready, threads);
-  Floats points(static_cast<size_t>(filter_points_size(p)), NAN), out(out_size(p), NAN);
-  Floats space(static_cast<size_t>(convolution.workspace_size()), NAN);
+  const MinimalConvolution<T> convolution(p, layout, ready, threads);
+  Array<T> points(static_cast<size_t>(filter_points_size<T>(p)), NAN), out(out_size(p), NAN);
+  Array<T> space(static_cast<size_t>(convolution.workspace_size()), NAN);
   make_filter_points(p, filters.data(), layout, points.data());
-  if (activation == Epilogue::Activation::clip) {  // the residual lies where the result goes
+  if (activation == WinogradActivation::clip) {  // the residual lies where the result goes
     out = residual;
     epilogue.residual = out.data();
   }
   convolution.run(data.data(), ready ? points.data() : filters.data(), epilogue, out.data(), space.data());
-  const double tolerance = kTolerance * largest(want);
+  const Wide<T> tolerance = static_cast<Wide<T>>(kTolerance<T>) * largest(want);
   for (size_t i = 0; i < want.size(); ++i) {
     if (epilogue.bias != nullptr) want[i] += bias[i % bias.size()];
     if (epilogue.residual != nullptr) want[i] += residual[i];
@@ -146,46 +165,51 @@ void check_convolution(const WinogradProblem& p, const FilterLayout& layout, std
   CHECK(close(out, want, tolerance));
 }
 
-void check_filter_gradient(const WinogradProblem& p, const FilterLayout& layout, const std::vector<double>& sums,
+template <class T>
+void check_filter_gradient(const WinogradProblem& p, const FilterLayout& layout, const Array<Wide<T>>& sums,
                            int threads) {
-  const Floats data = drawn(data_size(p), 5), out_grad = drawn(out_size(p), 6);
-  std::vector<double> want(filter_size(p));
+  const Array<T> data = drawn<T>(data_size(p), 5), out_grad = drawn<T>(out_size(p), 6);
+  Array<Wide<T>> want(filter_size(p));
   for_filters(p, layout, [&](size_t place, size_t offset) { want[offset] = sums[place]; });
-  const WinogradGradient made(p, threads);
-  Floats gradient(filter_size(p), NAN), space(static_cast<size_t>(made.workspace_size()), NAN);
+  const WinogradGradient<T> made(p, threads);
+  Array<T> gradient(filter_size(p), NAN), space(static_cast<size_t>(made.workspace_size()), NAN);
   made.run(data.data(), out_grad.data(), gradient.data(), layout, space.data());
-  CHECK(close(gradient, want, kTolerance * largest(want)));
+  CHECK(close(gradient, want, static_cast<Wide<T>>(kTolerance<T>) * largest(want)));
 }
 
+template <class T>
+void check_geometry(const WinogradProblem& p) {
+  const FilterLayout rows{kFilter * kFilter, p.channels * kFilter * kFilter, kFilter, 1};
+  const FilterLayout last{1, p.channels * kFilter * kFilter, p.channels * kFilter, p.channels};
+  FilterLayout flipped{p.filters * kFilter * kFilter, 1, p.filters * kFilter, p.filters, true};
+  const auto of_rows = convolved<T>(p, rows), gradient = differentiated<T>(p);
+  for (int threads : {1, 2, 3}) {
+    check_convolution<T>(p, rows, of_rows, threads, WinogradActivation::none);
+    check_filter_gradient<T>(p, last, gradient, threads);
+  }
+  check_convolution<T>(p, last, convolved<T>(p, last), 1, WinogradActivation::relu);
+  check_convolution<T>(p, flipped, convolved<T>(p, flipped), 1, WinogradActivation::leaky, true);
+  check_convolution<T>(p, rows, of_rows, 2, WinogradActivation::clip);
+  check_filter_gradient<T>(p, rows, gradient, 2);
+}
+
+template <class T>
 void every_geometry() {
   const WinogradProblem problems[] = {
       {1, 4, 4, 16, 4, 4, 16, 1, 1},     {2, 5, 7, 16, 3, 5, 32, 0, 0},   {1, 1, 1, 32, 1, 1, 16, 1, 1},
       {3, 9, 6, 48, 11, 8, 16, 2, 2},    {1, 6, 6, 16, 12, 10, 48, 4, 3}, {1, 13, 14, 80, 13, 14, 112, 1, 1},
       {2, 30, 31, 16, 29, 31, 16, 0, 1}, {1, 3, 3, 16, 1, 1, 144, 0, 0},  {1, 4, 4, 1040, 4, 4, 16, 1, 1},
   };
-  for (const WinogradProblem& p : problems) {
-    const FilterLayout rows{kFilter * kFilter, p.channels * kFilter * kFilter, kFilter, 1};
-    const FilterLayout last{1, p.channels * kFilter * kFilter, p.channels * kFilter, p.channels};
-    FilterLayout flipped{p.filters * kFilter * kFilter, 1, p.filters * kFilter, p.filters, true};
-    const auto of_rows = convolved(p, rows), gradient = differentiated(p);
-    for (int threads : {1, 2, 3}) {
-      check_convolution(p, rows, of_rows, threads, Epilogue::Activation::none);
-      check_filter_gradient(p, last, gradient, threads);
-    }
-    check_convolution(p, last, convolved(p, last), 1, Epilogue::Activation::relu);
-    check_convolution(p, flipped, convolved(p, flipped), 1, Epilogue::Activation::leaky, true);
-    check_convolution(p, rows, of_rows, 2, Epilogue::Activation::clip);
-    check_filter_gradient(p, rows, gradient, 2);
-  }
+  for (const WinogradProblem& p : problems) check_geometry<T>(p);
 }
 
-void large_filters() {  // where all threads work on one group
-  const WinogradProblem problems[] = {{1, 40, 40, 160, 40, 40, 192, 1, 1}, {1, 11, 12, 256, 11, 12, 128, 1, 1}};
+template <class T>
+void large_filters(std::initializer_list<WinogradProblem> problems) {  // where all threads work on one group
   for (const WinogradProblem& p : problems) {
     const FilterLayout last{1, p.channels * kFilter * kFilter, p.channels * kFilter, p.channels};
-    const auto sums = convolved(p, last);
-    for (bool ready : {false, true}) check_convolution(p, last, sums, 2, Epilogue::Activation::relu, ready);
-    check_filter_gradient(p, last, differentiated(p), 2);
+    const auto sums = convolved<T>(p, last);
+    for (bool ready : {false, true}) check_convolution<T>(p, last, sums, 2, WinogradActivation::relu, ready);
+    check_filter_gradient<T>(p, last, differentiated<T>(p), 2);
   }
 }
 
@@ -195,8 +219,8 @@ void images_with_few_channels() {
   for (const ImageProblem& p : problems) {
     const FilterLayout last{1, p.taps(), p.row_taps(), p.channels};
     const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-    const Floats data = drawn(size(p.images * p.height * p.width * p.channels), 7);
-    const Floats out_grad = drawn(size(p.images * p.out_height * p.out_width * p.filters), 8);
+    const Floats data = drawn<float>(size(p.images * p.height * p.width * p.channels), 7);
+    const Floats out_grad = drawn<float>(size(p.images * p.out_height * p.out_width * p.filters), 8);
     std::vector<double> want(size(p.filters * p.taps()));
     for (int64_t row = 0; row < p.images * p.out_height; ++row)
       for (int64_t s = 0; s < p.out_width; ++s)
@@ -213,17 +237,31 @@ void images_with_few_channels() {
       const ImageGradient made(p, threads);
       Floats gradient(want.size(), NAN), space(size(made.workspace_size()), NAN);
       made.run(data.data(), out_grad.data(), gradient.data(), last, space.data());
-      CHECK(suits(p) && close(gradient, want, kTolerance * largest(want)));
+      CHECK(suits(p) && close(gradient, want, kTolerance<float> * largest(want)));
     }
   }
+}
+
+void of_float32() {
+  every_geometry<float>();
+  large_filters<float>({{1, 40, 40, 160, 40, 40, 192, 1, 1}, {1, 11, 12, 256, 11, 12, 128, 1, 1}});
+}
+
+void of_float64() {
+  every_geometry<double>();
+  check_geometry<double>({2, 6, 7, 8, 6, 7, 24, 1, 1});
+  large_filters<double>({{1, 14, 15, 136, 14, 15, 120, 1, 1}, {1, 11, 12, 128, 11, 12, 128, 1, 1}});
 }
 
 void what_pays() {
   const WinogradProblem large{16, 56, 56, 64, 56, 56, 64, 1, 1}, point{1, 1, 1, 512, 1, 1, 512, 1, 1};
   CHECK(pays(large, true) && pays(large, false) && gradient_pays(large));
   CHECK(!pays(point, true) && !pays(point, false) && !gradient_pays(point));
-  CHECK(possible({1, 8, 8, 512, 8, 8, 1024, 1, 1}) && !possible({1, 8, 8, 2048, 8, 8, 2048, 1, 1}));
-  CHECK(!possible({1, 8, 8, 3, 8, 8, 64, 1, 1}) && !possible({1, 8, 8, 64, 8, 8, 10, 1, 1}));
+  const WinogradProblem most{1, 8, 8, 512, 8, 8, 1024, 1, 1}, more{1, 8, 8, 2048, 8, 8, 2048, 1, 1};
+  CHECK(possible<float>(most) && !possible<float>(more) && !possible<double>(most));
+  const WinogradProblem eight{1, 8, 8, 8, 8, 8, 24, 1, 1};
+  CHECK(!possible<float>(eight) && possible<double>(eight));
+  CHECK(!possible<float>({1, 8, 8, 3, 8, 8, 64, 1, 1}) && !possible<double>({1, 8, 8, 64, 8, 8, 10, 1, 1}));
 }
 
 }  // namespace
@@ -233,6 +271,6 @@ int main() {
     std::puts("skipped: the processor has no AVX-512");
     return 0;
   }
-  return test::run({{"every geometry", every_geometry}, {"large filters", large_filters}, {"images with few channels", images_with_few_channels},
-                    {"what pays", what_pays}});
+  return test::run({{"of float32", of_float32}, {"of float64", of_float64},
+                    {"images with few channels", images_with_few_channels}, {"what pays", what_pays}});
 }

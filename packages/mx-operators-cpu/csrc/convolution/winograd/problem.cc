@@ -6,8 +6,9 @@
 namespace mx::cpu {
 namespace {
 
-// Costs in products of one core: per float of a tile's points (written and read), per float of transformed filters
-// that is made, per one that is read from memory. Measured on a Zen 5 core; only their order of magnitude counts.
+// Costs in products of one core: per element of a tile's points (written and read), per element of transformed
+// filters that is made, per one that is read from memory. Measured in float32 on a Zen 5 core; only their order of
+// magnitude counts.
 constexpr double kPointCost = 15, kFilterMade = 40, kFilterRead = 20, kProductCost = 1.25;
 
 double cost(const WinogradProblem& p, double per_filter) {
@@ -21,16 +22,20 @@ double direct_cost(const WinogradProblem& p) {
          static_cast<double>(kFilter * kFilter);
 }
 
-// Transformed filters of a larger layer are not worth the memory: 128 MiB of float32.
-constexpr int64_t kMostFilterPoints = 1 << 25;
+// Transformed filters of a larger layer are not worth the memory.
+constexpr int64_t kMostFilterBytes = 128 << 20;
 
 }  // namespace
 
+template <class T>
 bool possible(const WinogradProblem& p) {
-  return uses_avx512() && p.channels % kLanes == 0 && p.filters % kLanes == 0 && p.channels > 0 &&
+  return uses_avx512() && p.channels % kLanesOf<T> == 0 && p.filters % kLanesOf<T> == 0 && p.channels > 0 &&
          p.filters > 0 && p.tiles() > 0 && std::max(p.channels, p.filters) <= kMostChannels &&
-         p.channels <= kMostFilterPoints / kPoints / p.filters;
+         p.channels <= kMostFilterBytes / static_cast<int64_t>(sizeof(T)) / kPoints / p.filters;
 }
+
+template bool possible<float>(const WinogradProblem&);
+template bool possible<double>(const WinogradProblem&);
 
 bool pays(const WinogradProblem& p, bool ready) {
   return cost(p, ready ? kFilterRead : kFilterRead + kFilterMade) < direct_cost(p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions with three by three filters and steps of one, and whether Winograd's algorithm makes them faster. Images
-// are (images, height, width, channels); numbers of channels are multiples of kLanes.
+// are (images, height, width, channels), of float or double; numbers of channels are multiples of kLanesOf that type.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct WinogradProblem {
   }
 };
 
-// Whether the processor and the numbers of channels allow it.
+// Whether the processor and the numbers of channels allow it, in `T`: float or double.
+template <class T>
 bool possible(const WinogradProblem& problem);
 // Whether it is expected to be faster than a direct convolution; `ready`: the filters are transformed already.
 bool pays(const WinogradProblem& problem, bool ready);

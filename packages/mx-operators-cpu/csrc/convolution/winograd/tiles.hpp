@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How transformed tensors lie in memory, and how tiles of images become points.
+// How transformed tensors lie in memory, and how tiles of images become points. `T`: float or double.
 #pragma once
 
 #include <algorithm>
@@ -9,38 +9,49 @@
 
 namespace mx::cpu {
 
-constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kGroupApart = 24;        // tiles whose points stay in a core's own cache
 constexpr int64_t kGroupBytes = 8 << 20;   // of points that stay in the cache that cores share
 
 inline int64_t ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
+// At least `n` elements, which are whole cache lines: an odd number of them.
+template <class T>
+int64_t odd_lines(int64_t n) {
+  return ((n / kLanesOf<T>) | 1) * kLanesOf<T>;
+}
+
 // The matrices of a group: one row per tile, one matrix per point. Odd numbers of cache lines between rows and
 // between points keep them from falling into the same sets of a cache.
+template <class T>
 struct Points {
   int64_t row, step;
 
-  Points(int64_t tiles, int64_t channels)
-      : row(((channels / kLanes) | 1) * kLanes), step(((tiles * row / kLanes) | 1) * kLanes) {}
+  Points(int64_t tiles, int64_t channels) : row(odd_lines<T>(channels)), step(odd_lines<T>(tiles * row)) {}
   int64_t size() const { return kPoints * step; }
 };
 
 // Transformed filters: panels of kPanel output channels; in each a matrix (channels, width) per point.
+template <class T>
 struct FilterPoints {
   int64_t channels, filters;
 
   explicit FilterPoints(const WinogradProblem& p) : channels(p.channels), filters(p.filters) {}
-  int64_t panels() const { return ceil_div(filters, kPanel); }
-  int64_t width(int64_t panel) const { return std::min(kPanel, filters - panel * kPanel); }
-  int64_t step(int64_t panel) const { return ((channels * width(panel) / kLanes) | 1) * kLanes; }
+  int64_t panels() const { return ceil_div(filters, kPanel<T>); }
+  int64_t width(int64_t panel) const { return std::min(kPanel<T>, filters - panel * kPanel<T>); }
+  int64_t step(int64_t panel) const { return odd_lines<T>(channels * width(panel)); }
   int64_t offset(int64_t panel) const { return panel * kPoints * step(0); }  // the last alone is narrower
   int64_t size() const { return offset(panels() - 1) + kPoints * step(panels() - 1); }
+  int64_t bytes() const { return size() * static_cast<int64_t>(sizeof(T)); }
 };
 
 // Whether every thread has groups of its own, next to all transformed filters in its cache.
+template <class T>
 bool fits_apart(const WinogradProblem& problem, int threads);
 // Of the points of one tile's data and results.
-inline int64_t tile_bytes(const WinogradProblem& p) { return kPoints * (p.channels + p.filters) * kFloat; }
+template <class T>
+int64_t tile_bytes(const WinogradProblem& p) {
+  return kPoints * (p.channels + p.filters) * static_cast<int64_t>(sizeof(T));
+}
 
 struct Tile {
   int64_t image, y, x;  // of its first result
@@ -66,8 +77,10 @@ void for_pixels(int64_t image, int64_t y, int64_t x, int64_t side, int64_t heigh
 }
 
 // The points of a tile's patch, at `out`; `step` from one to the next.
-void data_points(const WinogradProblem& problem, const float* data, int64_t index, float* out, int64_t step);
+template <class T>
+void data_points(const WinogradProblem& problem, const T* data, int64_t index, T* out, int64_t step);
 // The points of the gradients of a tile's results.
-void gradient_points(const WinogradProblem& problem, const float* out_grad, int64_t index, float* out, int64_t step);
+template <class T>
+void gradient_points(const WinogradProblem& problem, const T* out_grad, int64_t index, T* out, int64_t step);
 
 }  // namespace mx::cpu
