@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,8 +39,10 @@ print("equal")
 
 @pytest.mark.timeout(280)
 @pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="there is no g++, which builds the kernels")
-def test_numbers_are_those_of_the_cpu(tmp_path: Path) -> None:
-    machine = fake_machine.Machine(tmp_path)
+def test_numbers_are_those_of_the_cpu(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> None:
+    machine = fake_machine.Machine(tmp_path_factory, pytestconfig)
     assert machine.run(PROGRAM, timeout=240, FAKE_CUDA_DELAY="100").strip() == "equal"
 
 

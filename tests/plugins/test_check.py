@@ -74,11 +74,11 @@ def test_sample_graphs_have_the_operators_that_passes_make(name: str, given: set
 
 
 @pytest.fixture(scope="module")
-def gpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def gpus(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[str, str]:
     """The environment of a machine with two GPUs."""
     if fake_machine.COMPILER is None:
         pytest.skip("there is no g++, which builds the fake driver")
-    return fake_machine.Machine(tmp_path_factory.mktemp("machine")).environment
+    return fake_machine.Machine(tmp_path_factory, pytestconfig).environment
 
 
 def test_plugins_for_gpus_pass_where_there_is_one(gpus: dict[str, str]) -> None:

@@ -4,41 +4,50 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import mx_operators_cuda
 from mx_core import dtypes, get_include
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import Launch
 from mx_operators_cuda.codegen import KernelSource
 from mx_operators_cuda.launch import Kind
+from testkit import compiled
 
 #: what is done with an output, `mx_req` of mx_core/abi.h
 NULL, WRITE, INPLACE, ADD = range(4)
 
 HERE = Path(__file__).parents[2] / "packages" / "mx-operators-cuda" / "tests"
+INCLUDE = Path(mx_operators_cuda.__file__).parent / "include"
 COMPILER = shutil.which("g++")
-_FLAGS = (
-    "-std=c++17",
-    "-O0",
-    "-ffp-contract=off",
-    "-shared",
-    "-fPIC",
-    "-w",
-    f"-I{HERE}",
-    f"-I{get_include()}",
-)
+_FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w")  # those of fake_nvrtc.cc
+#: where kernels find what they include
+INCLUDES = (HERE, INCLUDE, Path(get_include()))
+#: what decides how a kernel is built
+SOURCES = (Path(__file__), HERE / "emulation.hpp", *INCLUDES[1:])
+
+
+def precompile(folder: Path) -> None:
+    """Parses what every kernel includes, once; compilers that search `folder` first take it."""
+    assert COMPILER is not None
+    options = (*_FLAGS, *(f"-I{path}" for path in INCLUDES), "-x", "c++-header")
+    header = folder / "emulation.hpp.gch"
+    subprocess.run([COMPILER, *options, str(HERE / "emulation.hpp"), "-o", str(header)], check=True)
 
 
 class Emulator:
-    """Builds kernels into shared libraries in a folder and runs them."""
+    """Builds kernels into shared libraries and runs them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, factory: pytest.TempPathFactory, config: pytest.Config) -> None:
+        self.folder = compiled.kept(factory, config, SOURCES, precompile)
         self._built: dict[str, ctypes.CDLL] = {}
 
     def build(self, sources: Sequence[KernelSource]) -> None:
@@ -46,10 +55,6 @@ class Emulator:
         new = {s.text: s for s in sources if s.text not in self._built}
         if not new:
             return
-        base = self.folder / f"kernels{len(self._built)}"
-        import mx_operators_cuda
-
-        include = Path(mx_operators_cuda.__file__).parent / "include"
         text = ['#include "emulation.hpp"']
         for i, source in enumerate(new.values()):
             # `extern "C"` would clash between namespaces
@@ -59,15 +64,22 @@ class Emulator:
             text += [f"namespace k{i} {{", body, "}", 'extern "C" void '
                      f"run{i}(unsigned blocks, unsigned threads, void** arguments) {{ {call}; }}",
                      f'extern "C" unsigned arity{i}() {{ return mx::arity(k{i}::{source.name}); }}']  # fmt: skip
-        base.with_suffix(".cc").write_text("\n".join(text))
-        assert COMPILER is not None
-        command = [COMPILER, *_FLAGS, f"-I{include}", str(base.with_suffix(".cc")), "-o", str(base) + ".so"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
-        library = ctypes.CDLL(str(base) + ".so")
+        library = self._library("\n".join(text))
         for i, key in enumerate(new):
             library[f"run{i}"].restype = None
             self._built[key] = (library[f"run{i}"], library[f"arity{i}"]())  # type: ignore[assignment]
+
+    def _library(self, text: str) -> ctypes.CDLL:
+        made = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+        if not made.exists():
+            assert COMPILER is not None
+            draft = made.with_suffix(f".{os.getpid()}")
+            paths = (f"-I{path}" for path in (self.folder, *INCLUDES))
+            command = [COMPILER, *_FLAGS, "-shared", *paths, "-x", "c++", "-", "-o", str(draft)]
+            done = subprocess.run(command, input=text, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[:4000]
+            draft.rename(made)
+        return ctypes.CDLL(str(made))
 
     def launch(
         self, source: KernelSource, blocks: int, threads: int, arguments: Sequence[np.generic]

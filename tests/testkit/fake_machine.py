@@ -4,48 +4,46 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from mx_core import get_include
+import pytest
 
-HERE = Path(__file__).parents[2] / "packages" / "mx-operators-cuda" / "tests"
-COMPILER = shutil.which("g++")
+from testkit import compiled
+from testkit.cuda_emulator import COMPILER, HERE, INCLUDES, SOURCES, precompile
 
 
-def build(folder: Path) -> dict[str, str]:
-    """Builds the libraries; returns the environment in which they are found."""
+def build(folder: Path) -> None:
+    """Builds the libraries."""
     assert COMPILER is not None
-    import mx_operators_cuda
-
-    include = Path(mx_operators_cuda.__file__).parent / "include"
     for name in ("fake_cuda", "fake_nvrtc", "fake_cublas"):
-        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w", f"-I{HERE}", f"-I{include}", f"-I{get_include()}",
-                   str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
+        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w",
+                   *(f"-I{path}" for path in INCLUDES), str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
         if name == "fake_cublas":  # enqueues on the streams of the driver
             command += [f"-L{folder}", "-l:fake_cuda.so", "-Wl,-rpath,$ORIGIN"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
-    # what every kernel includes, parsed once; the flags are those of fake_nvrtc.cc
-    command = [COMPILER, "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w", f"-I{include}", f"-I{get_include()}", "-x", "c++-header",
-               str(HERE / "emulation.hpp"), "-o", str(folder / "emulation.hpp.gch")]  # fmt: skip
-    subprocess.run(command, check=True)
+    precompile(folder)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The variables with which they are found; kernels that programs generate are kept beside them."""
     return {
         "MX_CUDA_DRIVER": str(folder / "fake_cuda.so"),
         "MX_NVRTC": str(folder / "fake_nvrtc.so"),
         "MX_CUBLAS": str(folder / "fake_cublas.so"),
         "FAKE_NVRTC_FOLDER": str(folder),
-        "FAKE_NVRTC_INCLUDE": f"{folder}:{HERE}:{include}:{get_include()}",
+        "FAKE_NVRTC_INCLUDE": ":".join(map(str, (folder, *INCLUDES))),
     }
 
 
 class Machine:
     """Runs Python programs on the machine."""
 
-    def __init__(self, folder: Path) -> None:
-        self.environment = build(folder)
+    def __init__(self, factory: pytest.TempPathFactory, config: pytest.Config) -> None:
+        inputs = (Path(__file__), HERE / "fake", *SOURCES)
+        self.environment = environment(compiled.kept(factory, config, inputs, build))
 
     def run(self, program: str, timeout: float = 100, **settings: str) -> str:
         """What a program prints; it must end well.

@@ -19,17 +19,17 @@ def _needs_compiler() -> None:
 
 
 @pytest.fixture(scope="session")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> emulation.Emulator:
+def emulator(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> emulation.Emulator:
     """Generated kernels on the processor."""
     _needs_compiler()
-    return emulation.Emulator(tmp_path_factory.mktemp("kernels"))
+    return emulation.Emulator(tmp_path_factory, pytestconfig)
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> fake_machine.Machine:
+def machine(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> fake_machine.Machine:
     """Runs programs as on a machine with two GPUs."""
     _needs_compiler()
-    return fake_machine.Machine(tmp_path_factory.mktemp("machine"))
+    return fake_machine.Machine(tmp_path_factory, pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@
 // FAKE_NVRTC_INCLUDE: folders for -I, of emulation.hpp and elementwise.cuh, separated by ':'.
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -77,6 +78,7 @@ int nvrtcCompileProgram(Program* program, int, const char**) {
   const bool built = std::system(command.c_str()) == 0;
   std::ifstream log(mine + ".log");
   program->log.assign(std::istreambuf_iterator<char>(log), {});
+  for (const char* suffix : {".cc", ".log"}) std::remove((mine + suffix).c_str());
   return built ? kOk : kCompilation;
 }
 
