@@ -9,9 +9,11 @@
 namespace mx::cpu {
 namespace {
 
-constexpr double kMostElements = 1e12;  // of a tensor of images: sizes of scratch memory do not overflow
-constexpr int64_t kPositions = 64;      // that are transposed at once
-constexpr int64_t kGrain = 4;           // of those, for a thread
+constexpr double kMostElements = 1e12;    // of a tensor of images: sizes of scratch memory do not overflow
+constexpr int64_t kPositions = 64;        // that are transposed at once
+constexpr int64_t kGrain = 4;             // of those, for a thread
+constexpr int64_t kMostCopies = 1 << 17;  // elements that are copied at once, where one image is enough for all threads
+constexpr int64_t kTilesOfThread = 24;    // that are enough for one
 
 // A tensor of images, copied from one order of its channels to the other.
 struct Images {
@@ -76,6 +78,13 @@ FilterLayout layout_of(const ConvolutionGeometry& g) {
   return {kFilter * kFilter, g.window(), kFilter, 1};
 }
 
+// What is computed at once: one image where the copies of all would leave the caches.
+WinogradProblem part_of(WinogradProblem p, bool channels_last, int threads) {
+  const bool stays = data_of(p).size() + result_of(p).size() <= kMostCopies;
+  if (!channels_last && !stays && p.tiles() / p.images >= kTilesOfThread * threads) p.images = 1;
+  return p;
+}
+
 }  // namespace
 
 std::optional<WinogradProduct> WinogradProduct::of(const ConvolutionGeometry& g, bool to_large, int threads) {
@@ -88,9 +97,15 @@ std::optional<WinogradProduct> WinogradProduct::of(const ConvolutionGeometry& g,
   return WinogradProduct(problem, layout, g.channels_last, threads);
 }
 
+WinogradProduct::WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last,
+                                 int threads)
+    : images_(problem.images), part_(part_of(problem, channels_last, threads)), layout_(layout),
+      channels_last_(channels_last), convolution_(part_, layout, !at_once(), threads) {}
+
 size_t WinogradProduct::bytes() const {
-  const int64_t copies = channels_last_ ? 0 : data_of(problem_).size() + result_of(problem_).size();
-  return bytes_of(copies + convolution_.workspace_size());
+  const int64_t copies = channels_last_ ? 0 : data_of(part_).size() + result_of(part_).size();
+  const int64_t filters = at_once() ? 0 : filter_points_size<double>(part_);
+  return bytes_of(copies + filters + convolution_.workspace_size());
 }
 
 void WinogradProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
@@ -101,16 +116,24 @@ void WinogradProduct::run(const double* source, const double* weight, const Conv
     if (result.add) epilogue.residual = result.to;
     return convolution_.run(source, weight, epilogue, result.to, scratch);
   }
-  const Images images = data_of(problem_), results = result_of(problem_);
+  const Images images = data_of(part_), results = result_of(part_);
   double* const data = scratch + convolution_.workspace_size();
   double* const made = data + images.size();
-  images.to_channels_last(source, data);
-  if (result.add) {
-    results.to_channels_last(result.to, made);
-    epilogue.residual = made;
+  if (!at_once()) {
+    double* const filters = made + results.size();
+    make_filter_points(part_, weight, layout_, filters);
+    weight = filters;
   }
-  convolution_.run(data, weight, epilogue, made, scratch);
-  results.to_channels_first(made, result.to);
+  for (int64_t image = 0; image < images_; image += part_.images) {
+    double* const to = result.to + image * results.channels * results.area;
+    images.to_channels_last(source + image * images.channels * images.area, data);
+    if (result.add) {
+      results.to_channels_last(to, made);
+      epilogue.residual = made;
+    }
+    convolution_.run(data, weight, epilogue, made, scratch);
+    results.to_channels_first(made, to);
+  }
 }
 
 std::optional<WinogradFilterGradient> WinogradFilterGradient::of(const ConvolutionGeometry& g, int threads) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions in float64 by Winograd's algorithm, and their gradients, where that is faster than products over
-// windows.
-// It takes images with channels last; others are copied.
+// windows.  It takes images with channels last; others are copied, one by one where the copies of all would leave the
+// caches.
 #pragma once
 
 #include <optional>
@@ -23,10 +23,12 @@ class WinogradProduct {
   void run(const double* source, const double* weight, const ConvolutionResult& result, double* scratch) const;
 
  private:
-  WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last, int threads)
-      : problem_(problem), channels_last_(channels_last), convolution_(problem, layout, false, threads) {}
+  WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last, int threads);
+  bool at_once() const { return part_.images == images_; }
 
-  WinogradProblem problem_;
+  int64_t images_;
+  WinogradProblem part_;  // of all images, or of one
+  FilterLayout layout_;
   bool channels_last_;
   MinimalConvolution<double> convolution_;
 };

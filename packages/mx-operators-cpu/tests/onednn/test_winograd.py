@@ -91,6 +91,13 @@ def test_deconvolutions_in_float64() -> None:
     plans.verify("Deconvolution", attrs, arrays, rtol=1e-12, atol=1e-12)
 
 
+def test_images_one_by_one_in_float64() -> None:
+    """A batch whose copies with channels last would leave the caches."""
+    arrays = _arrays(np.random.default_rng(5), (3, 32, 40, 41), 40, "NCHW", True, "float64")
+    attrs = {"kernel": (3, 3), "pad": (1, 2), "num_filter": 40, "no_bias": False}
+    plans.verify("Convolution", attrs, arrays, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", BOUND)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_large_layers(rng: np.random.Generator, threads: int, dtype: str) -> None:
