@@ -68,6 +68,15 @@ def test_fit_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert any(line.startswith(f"Batch: {1:7d} {'fc_output':30s} ") for line in caplog.messages)
 
 
+def test_batches_of_another_size_in_between_change_nothing() -> None:
+    monitor, module = Monitor(1, pattern=".*weight.*"), bound()
+    module.install_monitor(monitor)
+    for size in (4, 2, 4):
+        monitor.tic()
+        module.forward_backward(io.DataBatch([nd.ones((size, 3))], [nd.zeros((size,))]))
+        assert [name for _, name, _ in monitor.toc()] == ["fc_backward_weight_grad", "fc_weight"]
+
+
 def test_a_single_number_is_written_as_short_as_its_type_allows() -> None:
     network = sym.identity(sym.Variable("x"), name="same")
     monitor = Monitor(1, stat_func=lambda array: array, pattern="same.*")

@@ -11,6 +11,7 @@ from mx_io.io import DataDesc
 from mx_ndarray import NDArray, nd
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
+from mx_train.monitor import Monitor
 
 
 class ExecutorGroup:
@@ -60,6 +61,7 @@ class ExecutorGroup:
         layouts = [output.attr("__layout__") for output in symbol]
         self._output_axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
         self.execs: list[Executor] = []
+        self._monitors: list[Monitor] = []
         for i, (context, part) in enumerate(zip(self.contexts, self.slices, strict=True)):
             shapes = {d.name: self._part_shape(d, part) for d in self._inputs}
             types = {d.name: d.dtype for d in self._inputs}
@@ -132,6 +134,18 @@ class ExecutorGroup:
     def separate_outputs(self) -> list[list[NDArray]]:
         """Per output, what each context computed."""
         return [list(each) for each in zip(*(executor.outputs for executor in self.execs), strict=True)]
+
+    def install_monitor(self, monitor: Monitor) -> None:
+        """Lets a monitor see every output of every executor."""
+        for executor in self.execs:
+            monitor.install(executor)
+        self._monitors.append(monitor)
+
+    def take_monitors(self, replaced: ExecutorGroup) -> None:
+        """Lets the monitors of another group look here instead."""
+        for monitor in replaced._monitors:
+            monitor.exes = [executor for executor in monitor.exes if executor not in replaced.execs]
+            self.install_monitor(monitor)
 
     def _joined(self, parts: Sequence[NDArray], axis: int) -> NDArray:
         if len(parts) == 1 or axis < 0:

@@ -247,6 +247,7 @@ class Module(BaseModule):
                     f"{group.execs[0].arg_dict[name].shape}"
                 )
         self._exec_group = self._new_group(data, label, group)
+        self._exec_group.take_monitors(group)
 
     def _labels(self, label_shapes: Shapes | None) -> list[DataDesc]:
         """Of the labels offered, those that the symbol has; a misspelt one is an error."""
@@ -587,8 +588,7 @@ class Module(BaseModule):
 
     def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every output of every executor."""
-        for executor in self._bound().execs:
-            mon.install(executor)
+        self._bound().install_monitor(mon)
 
 
 def _desc(description: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
