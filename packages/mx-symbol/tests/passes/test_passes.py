@@ -209,13 +209,37 @@ def test_a_pass_that_does_not_work_is_left_out(register, broken, cause):
     np.testing.assert_allclose(executor.forward(a=np.ones(2))[0].asnumpy(), np.tanh([1, 1]), rtol=1e-5)
 
 
-def test_an_error_of_mx_in_a_pass_is_the_graphs(register):
-    def refuse(graph):
-        raise ArgumentError("no such layout")
+def misspelt_operator(graph):
+    return graph.replace({Entry(n): graph.apply("sqare", n.inputs, n.name)[0] for n in graph.find("exp")})
 
-    register(refuse=spec(refuse))
-    with pytest.raises(ArgumentError, match="no such layout"):
-        sym.exp(sym.Variable("a")).simple_bind(a=(2,))
+
+def unknown_parameter(graph):
+    made = {n: graph.apply("square", n.inputs, n.name, foo=1)[0] for n in graph.find("exp")}
+    return graph.replace({Entry(n): entry for n, entry in made.items()})
+
+
+def nodes_for_entries(graph):
+    return graph.replace({n: n.inputs[0] for n in graph.find("exp")})
+
+
+def tuples_for_entries(graph):
+    return graph.replace({Entry(n): n.inputs for n in graph.find("exp")})
+
+
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        (misspelt_operator, "UnknownOperatorError: operator 'sqare' is not registered"),
+        (unknown_parameter, "ArgumentError: .* cannot find argument 'foo'"),
+        (nodes_for_entries, "expected an Entry of the graph or of what apply made, got <exp 'exp"),
+        (tuples_for_entries, r"expected an Entry of the graph or of what apply made, got \[Entry\("),
+    ],
+)
+def test_an_error_of_mx_in_a_strangers_pass_is_the_passes(register, broken, cause):
+    register(broken=spec(broken))
+    with pytest.warns(PluginWarning, match=f"graph passes: 'broken' of plug-in 'acme'.*{cause}"):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(2,))
+    np.testing.assert_allclose(executor.forward(a=np.ones(2))[0].asnumpy(), np.exp([1, 1]), rtol=1e-5)
 
 
 def test_passes_are_switched_by_argument_and_environment(register, monkeypatch):

@@ -201,12 +201,16 @@ class Graph:
 
         Raises
         ------
-        PluginError  shape or type differ, or the result would depend on itself
+        PluginError  shape or type differ, something is no entry of the graph or of what `apply` made, or the result
+                     would depend on itself
         """
         if not mapping:
             return self
         times, specs = dict(self.times), self.specs
         for old, new in mapping.items():
+            for entry in (old, new):
+                if not isinstance(entry, Entry) or entry not in specs:
+                    raise PluginError(f"expected an Entry of the graph or of what apply made, got {entry!r}")
             if specs[old] is not specs[new] and specs[old] != specs[new]:
                 raise PluginError(
                     f"{old.name!r} is {specs[old]} and cannot be replaced by {new.name!r}, "

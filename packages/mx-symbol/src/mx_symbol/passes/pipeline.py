@@ -130,7 +130,8 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
 
     Raises
     ------
-    MXNetError  a pass refuses the graph with an error of mx
+    OperatorError  an operator of the graph is declared wrongly
+    MXNetError  a pass of ours refuses the graph
     """
     registered = plugins.registry("graph_passes").items()
     entries = {entry.name: entry for entry in registered if not plugins.is_aside(entry)}
@@ -143,12 +144,12 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
                 _check_entries(after)
         except OperatorError:  # of an operator in the graph, not of the pass
             raise
-        except PluginError as error:
-            plugins.set_aside(entries[name], error)
-            continue
-        except (MXNetError, MemoryError):
+        except MemoryError:
             raise
         except Exception as error:
+            refusal = isinstance(error, MXNetError) and not isinstance(error, PluginError)
+            if refusal and entries[name].is_first_party:
+                raise
             plugins.set_aside(entries[name], error)
             continue
         if observe is not None:
