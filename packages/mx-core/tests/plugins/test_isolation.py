@@ -159,7 +159,7 @@ def test_a_kernel_that_does_not_work_is_passed_over(site, line, cause):
         "plug-in 'acme' (acme-ops 0.1.0)",
         ".py:",
         cause,
-        "mx plugins show",
+        "mx plugins check acme",
     ):
         assert part in message
     assert said(prepared)[0] == []

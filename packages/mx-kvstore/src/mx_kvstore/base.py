@@ -78,7 +78,13 @@ class KVStoreBase(ABC):
         """How many workers share the store."""
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Lets the store update its values with `optimizer` at each push."""
+        """Lets the store update its values with `optimizer` at each push.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+            Anything from which `mx_kvstore.updater.updater_for` makes what to call with (key, sum, value).
+        """
         raise MXNetError(f"[KVStore] {self.type!r} does not run optimizers; update outside of it")
 
     def set_gradient_compression(self, compression_params: Any) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_origin
 
 from mx_core.errors import ArgumentError, MXNetError, PluginError
-from mx_core.operator import kept
+from mx_core.operator import form, kept
 from mx_core.operator.params import NoParams, Params
 from mx_core.operator.signature import docstring_of, signature_of
 
@@ -114,8 +114,8 @@ class Operator(Generic[P]):
         super().__init_subclass__(**keywords)
         for base in cls.__dict__.get("__orig_bases__", ()):
             if issubclass(get_origin(base) or object, Operator):
-                given = [a for a in get_args(base) if isinstance(a, type) and issubclass(a, Params)]
-                cls.Param = given[0] if given else cls.Param
+                cls.Param = form.params_of(cls, base) or cls.Param
+        form.check_names(cls)
         if cls.backward is not None:
             cls.kept_arguments = kept.arguments(cls.backward)
         if isinstance(getattr(cls, "name", None), str):

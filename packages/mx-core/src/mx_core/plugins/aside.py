@@ -55,7 +55,7 @@ def set_aside(entry: Entry, error: Exception | str) -> None:
         new = _faults.setdefault(key, fault) is fault
     if new:
         file, _, line = entry.origin.rpartition(":")
-        message = f"{fault}; see: mx plugins show {entry.plugin}"
+        message = f"{fault}; see: mx plugins check {entry.plugin}"
         warnings.warn_explicit(
             message, PluginWarning, file or entry.origin, int(line) if line.isdigit() else 1
         )

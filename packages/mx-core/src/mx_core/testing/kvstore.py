@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,10 @@ TIMEOUT = 60.0
 
 
 class Doubling:
-    """An optimizer as stores see them: adds twice the gradient, counts its updates as state."""
+    """An optimizer as stores see them: adds twice the gradient."""
+
+    #: names of keys, which trainings give
+    idx2name: ClassVar[dict[Any, str]] = {}
 
     def create_state_multi_precision(self, key: Any, weight: Any) -> Any:
         """No state."""
