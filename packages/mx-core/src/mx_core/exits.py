@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mx_core.errors import PluginError
+from mx_core.signals import let_pass
 
 
 @contextmanager
 def exits_refused(what: str) -> Iterator[None]:
-    """Turns a `sys.exit` in the block into a PluginError; KeyboardInterrupt passes.
+    """Turns a `sys.exit` in the block into a PluginError; KeyboardInterrupt and handlers of signals pass.
 
     Raises
     ------
@@ -20,4 +21,5 @@ def exits_refused(what: str) -> Iterator[None]:
     try:
         yield
     except SystemExit as error:
+        let_pass(error)
         raise PluginError(f"{what} ends the program: {error!r}") from error

@@ -23,6 +23,7 @@ from mx_core.errors import (
 from mx_core.exits import exits_refused
 from mx_core.forks import first_use
 from mx_core.operator.declaration import ReferenceContext
+from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
     from mx_core.context import Context
@@ -274,6 +275,7 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
             f"[{call.op.name}] kernel {spec.variant!r} of plug-in {spec.plugin!r}: {error}"
         ) from error
     except Exception as error:
+        let_pass(error)
         raise _Broken from error
 
 

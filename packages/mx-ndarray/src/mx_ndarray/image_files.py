@@ -11,6 +11,7 @@ import numpy as np
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, PluginError, ShapeError
 from mx_core.exits import exits_refused
+from mx_core.signals import let_pass
 from mx_ndarray.creation import array
 from mx_ndarray.ndarray import NDArray
 
@@ -76,6 +77,7 @@ def _decode(data: bytes, color: int) -> Any:
             except (MXNetError, MemoryError):
                 raise
             except Exception as error:
+                let_pass(error)
                 raise FileFormatError(
                     f"[imdecode] {codec.name}: expected an intact image, got {len(data)} bytes: {error}"
                 ) from error

@@ -11,6 +11,7 @@ from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
 from mx_core.operator.knowledge import PartialShape, Shapes, State, Types
 from mx_core.operator.watch import watched
+from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
     from mx_core.operator.declaration import Operator
@@ -76,6 +77,7 @@ def infer_shapes(
     except MXNetError:
         raise
     except Exception as error:
+        let_pass(error)
         raise _unforeseen(where, ShapeError, error, inputs) from error
 
 
@@ -103,6 +105,7 @@ def infer_types(
     except MXNetError:
         raise
     except Exception as error:
+        let_pass(error)
         given_types = [None if code is None else dtypes.name(code) for code in inputs]
         raise _unforeseen(where, DTypeError, error, given_types) from error
 

@@ -15,6 +15,7 @@ from mx_core import environment
 from mx_core.errors import PluginError, PluginWarning
 from mx_core.forks import ForkSafeLock
 from mx_core.plugins.registries import Entry
+from mx_core.signals import let_pass
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,10 @@ def set_aside(entry: Entry, error: Exception | str) -> None:
     Raises
     ------
     PluginError  with MX_STRICT_PLUGINS=1, instead of the warning
+    Exception  the error itself, if a handler of a signal has raised it
     """
     if isinstance(error, Exception):
+        let_pass(error)
         text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         fault = Fault(entry, text, "".join(traceback.format_exception(error)))
     else:

@@ -21,6 +21,7 @@ from mx_core.forks import FirstUseLock, first_use
 from mx_core.plugins import aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
+from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -186,6 +187,7 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
         except MXNetError:
             raise
         except SystemExit as error:
+            let_pass(error)
             aside.set_aside(entry, f"it ends the program: {error!r}")
         except Exception as error:
             aside.set_aside(entry, error)

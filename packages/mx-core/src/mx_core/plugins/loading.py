@@ -19,6 +19,7 @@ from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Registry, Transaction
+from mx_core.signals import let_pass
 
 
 class Manager(pluggy.PluginManager):
@@ -65,6 +66,7 @@ def load(
             manager.unregister(module)
             raise
     except Exception as error:
+        let_pass(error)
         text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         return (
             replace(

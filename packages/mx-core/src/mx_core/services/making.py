@@ -11,6 +11,7 @@ from mx_core import environment, plugins
 from mx_core.errors import PluginError, SettingError
 from mx_core.exits import exits_refused
 from mx_core.plugins import Entry
+from mx_core.signals import let_pass
 
 _ENGINE_VARIABLES = ("MX_ENGINE_TYPE", "MXNET_ENGINE_TYPE")
 _INSTALL = {"engines": "mx-engine", "storage_managers": "mx-storage", "resources": "mx-storage"}
@@ -88,6 +89,7 @@ def _make(entry: Entry) -> Any:
     except SettingError:
         raise
     except Exception as error:
+        let_pass(error)
         raise PluginError(f"{entry.kind}: {entry.name!r} of {entry} does not start: {error}") from error
     if not hasattr(made, "name"):
         made.name = entry.value.name if hasattr(entry.value, "name") else entry.name

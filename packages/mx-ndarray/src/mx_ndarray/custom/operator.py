@@ -22,6 +22,7 @@ from mx_core.operator import (
     Shapes,
     Types,
 )
+from mx_core.signals import let_pass
 from mx_core.weak import WeakTable
 from mx_ndarray.custom.params import COUNT, CustomParams
 from mx_ndarray.custom.property import CustomOp
@@ -176,7 +177,8 @@ def _ask(p: CustomParams, rule: str, known: list[Any], complete: bool) -> Any:
     """The answer of a rule of the property; None if it raises because something is not known yet."""
     try:
         found = getattr(p.prop, rule)(known)
-    except Exception:
+    except Exception as error:
+        let_pass(error)
         if complete:
             raise
         return ()

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What handlers of signals raise passes through everything that takes errors for those of a plug-in."""
+
+import functools
+import signal
+
+import pytest
+
+from mx_core import kernels, operators, plugins, services
+from mx_core.context import cpu
+from mx_core.errors import PluginError
+from mx_core.exits import exits_refused
+from mx_core.kernels import TensorSpec
+from mx_core.operator import Operator, infer_shapes
+from mx_core.signals import let_pass
+
+
+class Alarm(Exception):
+    """What the handlers raise."""
+
+
+def raise_alarm(*_):
+    raise Alarm
+
+
+class Handler:
+    """Handlers that are no functions."""
+
+    def method(self, *_):
+        raise Alarm
+
+    def __call__(self, *_):
+        raise_alarm()
+
+
+HANDLERS = [
+    raise_alarm,
+    lambda *_: raise_alarm(),
+    Handler().method,
+    Handler(),
+    functools.partial(raise_alarm, 1),
+]
+
+
+@pytest.fixture
+def alarm():
+    before = signal.signal(signal.SIGUSR1, raise_alarm)
+    yield lambda: signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_handlers_of_every_kind_are_known(handler, alarm):
+    signal.signal(signal.SIGUSR1, handler)
+    with pytest.raises(Alarm):
+        try:
+            alarm()
+        except Exception as error:
+            let_pass(error)
+
+
+def test_other_errors_are_left_alone(alarm):
+    try:
+        raise Alarm
+    except Alarm as error:
+        let_pass(error)
+
+
+def test_an_exit_by_a_handler_passes(alarm):
+    signal.signal(signal.SIGUSR1, lambda *_: exit(3))
+    with pytest.raises(SystemExit), exits_refused("it"):
+        alarm()
+    with pytest.raises(PluginError), exits_refused("it"):
+        exit(3)
+
+
+def test_inference_of_shapes(alarm):
+    class Late(Operator):
+        name = "late"
+        differentiable = False
+
+        def infer_shape(self, p, s):
+            alarm()
+
+    op = Late()
+    with pytest.raises(Alarm):
+        infer_shapes(op, op.Param(), [(2,)])
+
+
+PLUGIN = """
+    import signal
+    import mx_core
+    from mx_core.operator import Operator
+
+    def ring(*_):
+        signal.raise_signal(signal.SIGUSR1)
+
+    class Twice(Operator):
+        name = "twice"
+        linear = True
+
+        def backward(self, p, out_grad):
+            return out_grad * 2
+
+    class Rings(Operator):
+        name = "rings"
+        differentiable = False
+
+        def __init__(self):
+            {constructor}
+
+    @mx_core.hookimpl
+    def mx_register_operators(registry):
+        {hook}
+        registry.add(Twice)
+        registry.add(Rings)
+
+    @mx_core.hookimpl
+    def mx_register_kernels(registry):
+        registry.add("twice", "cpu", "rings", ring, 100)
+
+    @mx_core.hookimpl
+    def mx_register_engines(registry):
+        registry.add("rings", ring)
+"""
+
+
+@pytest.mark.parametrize("where", ["constructor", "hook"])
+def test_while_plugins_load(site, alarm, where):
+    site.add("acme", PLUGIN.format(**{"constructor": "pass", "hook": "pass", where: "ring()"}))
+    with pytest.raises(Alarm):
+        operators.get("twice")
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    assert operators.get("rings").name == "rings", "nothing is set aside, and the next attempt loads it"
+
+
+def test_kernels_and_services(site, alarm, monkeypatch):
+    site.add("acme", PLUGIN.format(constructor="pass", hook="pass"))
+    monkeypatch.setenv("MX_ENGINE_TYPE", "rings")
+    twice, spec = operators.get("twice"), TensorSpec((2,), 0)
+    with pytest.raises(Alarm):
+        kernels.prepare(twice, twice.Param(), [spec], [spec], cpu())
+    with pytest.raises(Alarm):
+        services.engine()
+    assert plugins.faults() == ()
