@@ -115,7 +115,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy --strict over every package's src, and tools."""
+    """mypy --strict over every package's src and benchmarks, and tools."""
     check_types(session)
 
 

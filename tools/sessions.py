@@ -73,14 +73,22 @@ def run_python(session: nox.Session, names: Sequence[str], *words: str) -> None:
     session.run("python", *words, env={"PYTHONPATH": str(ROOT / "tests" / "fuzz")})
 
 
+def benchmark_folders(root: Path = ROOT) -> list[Path]:
+    """Where distributions have benchmarks, in dependency order."""
+    folders = [distribution.folder / "benchmarks" for distribution in distributions(root).values()]
+    return [folder for folder in folders if any(folder.rglob("*.py"))]
+
+
 def check_types(session: nox.Session) -> None:
-    """Runs mypy over every distribution's src, from source, and over the tools."""
+    """Runs mypy over every distribution's src, from source, over the tools, and over each folder of benchmarks."""
     session.install("-q", *TYPE_TOOLS, *closure(distributions())[1])
     roots = [distribution.folder / "src" for distribution in distributions().values()]
     packages = [init.parent.name for root in roots for init in root.glob("*/__init__.py")]
     chosen = [word for package in (*packages, "tools") for word in ("-p", package)]
-    path = ":".join(map(str, (*roots, ROOT)))
-    session.run("mypy", "--explicit-package-bases", *chosen, env={"MYPYPATH": path})
+    # Modules of benchmarks have equal names in several folders, so that each folder is checked by itself.
+    for base, words in ((ROOT, chosen), *((folder, [str(folder)]) for folder in benchmark_folders())):
+        path = ":".join(map(str, (*roots, base)))
+        session.run("mypy", "--explicit-package-bases", *words, env={"MYPYPATH": path})
 
 
 def pytest_options(given: Sequence[str], marks: str) -> list[str]:

@@ -6,12 +6,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 pytest.importorskip("nox")
 
-from tools.sessions import pytest_options
+import nox
+
+from tools.benchmarks import scripts
+from tools.distributions import distributions
+from tools.sessions import benchmark_folders, check_types, pytest_options
 
 MARKS = "not slow and not gpu"
 
@@ -47,6 +52,49 @@ def test_slow_tests_are_left_out_unless_marks_are_given(given: list[str]) -> Non
 @pytest.mark.parametrize("given", [["-m", "slow"], ["-mslow", "packages"]])
 def test_marks_given_take_the_place_of_the_default(given: list[str]) -> None:
     assert pytest_options(given, MARKS) == ["-n", "2", *given]
+
+
+class Recorder:
+    """Notes what a session would run.
+
+    Attributes
+    ----------
+    runs : list of tuple
+        Words of each command, and the folders in its MYPYPATH.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[tuple[str, ...], list[Path]]] = []
+
+    def install(self, *words: str) -> None:
+        """Installs nothing."""
+
+    def run(self, *words: str, env: dict[str, str]) -> None:
+        """Notes a command."""
+        self.runs.append((words, [Path(folder) for folder in env["MYPYPATH"].split(":")]))
+
+
+def test_types_of_all_benchmarks_are_checked_where_their_modules_are_found() -> None:
+    session = Recorder()
+    check_types(cast(nox.Session, session))
+    (first, *others) = session.runs
+    assert first[0][:2] == ("mypy", "--explicit-package-bases") and {"mx_core", "tools"} <= set(first[0])
+    checked = {Path(words[-1]): path for words, path in others}
+    assert list(checked) == benchmark_folders()
+    sources = {distribution.folder / "src" for distribution in distributions().values()}
+    assert all(path[-1] == folder and set(path[:-1]) == sources for folder, path in checked.items())
+    assert {script.parent for script in scripts().values()} <= set(checked)
+
+
+def test_a_folder_without_python_is_no_folder_of_benchmarks(tmp_path: Path) -> None:
+    for name, file in (("a", "bench_a.py"), ("b", "bench_b.cc"), ("c", "parts/run.py")):
+        folder = tmp_path / "packages" / name / "benchmarks"
+        (folder / file).parent.mkdir(parents=True)
+        (folder / file).touch()
+        (folder.parent / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
+    (tmp_path / "packages" / "d").mkdir()
+    (tmp_path / "packages" / "d" / "pyproject.toml").write_text('[project]\nname = "d"\n')
+    assert [folder.parent.name for folder in benchmark_folders(tmp_path)] == ["a", "c"]
 
 
 def test_a_number_of_processes_given_takes_the_place_of_two() -> None:

@@ -47,12 +47,13 @@ def measured(work: Callable[[], None]) -> float:
 
 def main() -> None:
     works = {"push": push, "alloc": allocate, "call": call}
-    configurations: dict[str, dict[str, bool] | None] = {
+    #: whether memory and calls are recorded
+    configurations: dict[str, tuple[bool, bool] | None] = {
         "never started": None,
         "stopped": None,
-        "operations": {},
-        "and memory": {"profile_memory": True},
-        "and calls": {"profile_memory": True, "profile_api": True},
+        "operations": (False, False),
+        "and memory": (True, False),
+        "and calls": (True, True),
     }
     for work in works.values():
         work()
@@ -60,7 +61,8 @@ def main() -> None:
     for configuration, settings in configurations.items():
         for _ in range(7):
             if configuration != "never started":
-                profiler.set_config(filename="/dev/null", **(settings or {}))
+                memory, calls = settings or (False, False)
+                profiler.set_config(filename="/dev/null", profile_memory=memory, profile_api=calls)
                 profiler.set_state("run")
                 if settings is None:
                     profiler.set_state("stop")

@@ -89,7 +89,7 @@ def activations() -> Iterator[Case]:
     """Activations and losses."""
     (x,) = numbers((4096, 1024))
     for name in ("relu", "tanh", "sigmoid"):
-        yield Case(name, [x], getattr(nd, name), getattr(torch, name, None))
+        yield Case(name, [x], getattr(nd, name), torch and getattr(torch, name))
     yield Case(
         "softplus", [x], lambda x: nd.Activation(x, act_type="softrelu"), functional and functional.softplus
     )
@@ -267,7 +267,9 @@ def ours(case: Case) -> Callable[[], object]:
             heads.append(nd.ones(y.shape, dtype=y.dtype))
         y.backward(heads[0])
         for array in wanted:
-            array.grad.wait_to_read()
+            gradient = array.grad
+            assert gradient is not None
+            gradient.wait_to_read()
 
     return step
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 import numpy as np
 from calls import NULL, WRITE, caller
@@ -58,7 +59,7 @@ def main(batch: int) -> None:
         x = np.ones((batch, c, size, size), np.float32)
         w = np.ones((filters, c, kernel, kernel), np.float32)
         y = np.ones((batch, filters, out, out), np.float32)
-        attrs = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
+        attrs: dict[str, Any] = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
         attrs |= {"num_filter": filters, "no_bias": True}
         sizes = map(ctypes.c_int64, (batch, c, size, filters, kernel, stride, pad))
         bare = (ctypes.c_double * 3)()

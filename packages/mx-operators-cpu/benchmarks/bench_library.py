@@ -39,7 +39,7 @@ def sums(rng: np.random.Generator) -> Iterator[Case]:
 def windows(rng: np.random.Generator) -> Iterator[Case]:
     """Columns of convolutions."""
     x = rng.standard_normal((8, 64, 56, 56)).astype(np.float32)
-    attrs = {"kernel": (3, 3), "pad": (1, 1)}
+    attrs: dict[str, Any] = {"kernel": (3, 3), "pad": (1, 1)}
     columns = rng.standard_normal((8, 576, 3136)).astype(np.float32)
     yield Case("im2col", "im2col", attrs, [x], lambda a: F.unfold(a, 3, padding=1))
     yield Case("col2im", "col2im", {**attrs, "output_size": (56, 56)}, [columns],

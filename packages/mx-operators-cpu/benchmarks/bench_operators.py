@@ -41,7 +41,7 @@ def reductions(x: np.ndarray) -> Iterator[Case]:
 def rows(x: np.ndarray, rng: np.random.Generator) -> Iterator[Case]:
     """Normalisations and softmax by row."""
     n = x.shape[1]
-    gamma, beta = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
+    gamma, beta = (rng.standard_normal((n,)).astype(np.float32) for _ in range(2))
     yield Case("softmax", "softmax", {}, [x], lambda a: a.softmax(-1))
     yield Case("log softmax", "log_softmax", {}, [x], lambda a: a.log_softmax(-1))
     yield Case("layer norm", "LayerNorm", {}, [x, gamma, beta],

@@ -16,6 +16,7 @@ import mx_symbol as mx
 from mx_core.context import cpu
 from mx_ndarray import nd
 from mx_symbol import sym
+from mx_symbol.sym import contrib, linalg
 
 TYPES = ("float32", "float16", "bfloat16", "float64")
 LIMIT = 3.0
@@ -25,8 +26,13 @@ Shapes = dict[str, tuple[int, ...]]
 def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
     """Graphs and the shapes of their inputs."""
     x, w = sym.Variable("data"), sym.Variable("w")
-    image, last = {"data": (2, 16, 28, 28)}, {"data": (2, 28, 28, 16)}
-    rows, square = {"data": (64, 1000)}, {"data": (500, 500)}
+    image: Shapes = {"data": (2, 16, 28, 28)}
+    last: Shapes = {"data": (2, 28, 28, 16)}
+    rows: Shapes = {"data": (64, 1000)}
+    square: Shapes = {"data": (500, 500)}
+    wide: Shapes = {"data": (32, 256)}
+    pair: Shapes = {"data": (8, 64, 64), "w": (8, 64, 64)}
+    heads: Shapes = {"data": (64, 4, 3 * 8 * 16)}
 
     def conv(data: Any = x, **more: Any) -> Any:
         given = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 16, "no_bias": True, **more}
@@ -39,10 +45,7 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
         return sym.Activation(data, act_type="relu")
 
     dense = sym.FullyConnected(x, num_hidden=256, name="f")
-    wide = {"data": (32, 256)}
-    pair = {"data": (8, 64, 64), "w": (8, 64, 64)}
-    heads = {"data": (64, 4, 3 * 8 * 16)}
-    scores = sym.contrib.interleaved_matmul_selfatt_qk(x, heads=8)
+    scores = contrib.interleaved_matmul_selfatt_qk(x, heads=8)
     return {
         "convolution": (conv(), image),
         "convolution, relu": (relu(conv(no_bias=False)), image),
@@ -65,9 +68,9 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
         "dense, gelu": (sym.LeakyReLU(dense, act_type="gelu"), wide),
         "dot": (sym.dot(x, w), {"data": (128, 256), "w": (256, 128)}),
         "batch_dot": (sym.batch_dot(x, w), pair),
-        "gemm2": (sym.linalg.gemm2(x, w), pair),
+        "gemm2": (linalg.gemm2(x, w), pair),
         "attention": (
-            sym.contrib.interleaved_matmul_selfatt_valatt(x, sym.softmax(scores), heads=8),
+            contrib.interleaved_matmul_selfatt_valatt(x, sym.softmax(scores), heads=8),
             heads,
         ),
         "pooling max": (pool(pool_type="max"), image),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def chain(x: Any) -> Any:
 
 def numpy_chain(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     """The same with NumPy, operation by operation."""
-    return np.exp(-np.square(x) * 0.5) + np.tanh(x) * (1 / (1 + np.exp(-x))) - np.maximum(x, 0)
+    y: np.ndarray = np.exp(-np.square(x) * 0.5) + np.tanh(x) * (1 / (1 + np.exp(-x))) - np.maximum(x, 0)
+    return y
 
 
 CASES: list[tuple[str, int, Function, Function | None]] = [
@@ -90,7 +92,7 @@ def main() -> None:
         expression = X.trace(function, k)
         plan = native.expression_plan(expression.serialized, [(x.shape, 0)] * k, [(x.shape, 0)])
         seconds = plan_run(plan, inputs, [out], options.threads)
-        theirs = None if other is None else best(lambda f=other, i=inputs: f(*i, out=out), 2)
+        theirs = None if other is None else best(partial(other, *inputs, out=out), 2)
         report(name, (k + 1) * x.nbytes, seconds, copy, theirs)
     reductions(x, copy, options.threads)
     transpose(x, out, copy, options.threads)
@@ -103,7 +105,7 @@ def reductions(x: np.ndarray, copy: float, threads: int) -> None:
         total = np.zeros([e for axis, e in enumerate(square.shape) if axis not in reduced] or 1, np.float32)
         marks = [axis in reduced for axis in range(2)]
         plan = native.reduce_plan([(square.shape, 0)], [(total.shape, 0)], "sum", marks)
-        theirs = best(lambda axes=reduced: square.sum(axes), 2)
+        theirs = best(partial(square.sum, reduced), 2)
         report(name, x.nbytes, plan_run(plan, [square], [total], threads), copy, theirs)
 
 

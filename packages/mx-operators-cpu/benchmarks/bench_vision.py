@@ -7,7 +7,6 @@ python bench_vision.py [--threads 2] [--reference] [name ...]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,16 +36,18 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case("region maxima", "ROIPooling", attrs, [maps, rois], None)
     images = rng.standard_normal((16, 32, 64, 64)).astype(np.float32)
     grid = (rng.random((16, 2, 64, 64), np.float32) * 2 - 1).astype(np.float32)
-    sample = partial(torch.nn.functional.grid_sample, align_corners=True) if torch else None
-    yield Case("samples", "BilinearSampler", {}, [images, grid],
-               sample and (lambda x, g: sample(x, g.permute(0, 2, 3, 1))))  # fmt: skip
+
+    def sampled(x: Any, g: Any) -> Any:
+        return torch.nn.functional.grid_sample(x, g.permute(0, 2, 3, 1), align_corners=True)
+
+    yield Case("samples", "BilinearSampler", {}, [images, grid], torch and sampled)
 
     def pulled(head: Any, x: Any, g: Any) -> Any:
         given = [t.detach().requires_grad_() for t in (x, g)]
-        return torch.autograd.grad(sample(given[0], given[1].permute(0, 2, 3, 1)), given, head)
+        return torch.autograd.grad(sampled(*given), given, head)
 
     yield Case(
-        "samples and gradients", "_backward_BilinearSampler", {}, [images, images, grid], sample and pulled
+        "samples and gradients", "_backward_BilinearSampler", {}, [images, images, grid], torch and pulled
     )
     flow = rng.standard_normal((1, 64, 48, 64)).astype(np.float32)
     yield Case("correlation", "Correlation", {"max_displacement": 20, "stride2": 2, "pad_size": 20},

@@ -26,6 +26,8 @@ try:
 except ImportError:
     torch = None
 
+__all__ = ["Case", "main", "seconds", "torch"]
+
 ROUNDS = 5
 PAUSE = 0.01  # seconds
 

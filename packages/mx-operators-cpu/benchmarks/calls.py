@@ -33,6 +33,18 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return result
 
 
+def _zeros(shape: Sequence[int | None] | None, code: int | None) -> np.ndarray:
+    """An output as inference describes it."""
+    if shape is None or code is None or None in shape:
+        raise ValueError(f"an output's shape {shape} or type {code} does not follow from the inputs")
+    return aligned(np.zeros([n for n in shape if n is not None], dtypes.numpy_dtype(code)))
+
+
+def _specs(arrays: Sequence[np.ndarray]) -> list[TensorSpec]:
+    """What kernels are chosen by."""
+    return [TensorSpec(x.shape, dtypes.code(x.dtype)) for x in arrays]
+
+
 def caller(
     name: str,
     attrs: Mapping[str, Any],
@@ -51,10 +63,8 @@ def caller(
     p = op.Param.parse(attrs, op=name)
     shapes = infer_shapes(op, p, [x.shape for x in inputs])[1]
     types = infer_types(op, p, [dtypes.code(x.dtype) for x in inputs])[1]
-    made_for = zip(shapes, types, strict=True)
-    outputs = list(into) if into else [aligned(np.zeros(s, dtypes.numpy_dtype(t))) for s, t in made_for]
-    specs = [[TensorSpec(x.shape, dtypes.code(x.dtype)) for x in arrays] for arrays in (inputs, outputs)]
-    made = prepare(op, p, *specs, cpu(), is_train)
+    outputs = list(into) if into else [_zeros(s, t) for s, t in zip(shapes, types, strict=True)]
+    made = prepare(op, p, _specs(inputs), _specs(outputs), cpu(), is_train)
     if made.plan is None:
         return referee(name, attrs, inputs, is_train=is_train), outputs, made.variant
     given, taken, asked = _buffers(inputs), _buffers(outputs), requests or [WRITE] * len(outputs)

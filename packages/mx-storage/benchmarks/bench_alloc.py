@@ -20,7 +20,7 @@ MANAGER = StorageManager("bench")
 
 
 def pooled(n: int, touch: bool) -> None:
-    block = MANAGER.alloc(n)
+    block: Any = MANAGER.alloc(n)  # a buffer; NumPy's stub of frombuffer names some types only
     if touch:
         np.frombuffer(block, np.uint8)[::4096] = 1
 

@@ -74,6 +74,7 @@ def main() -> None:
     """Every graph, in turns."""
     engine: Any = services.engine()
     print(f"{n_cores()} cores, {engine.workers} workers")
+    rows: list[tuple[str, Symbol, tuple[int, ...]]]
     rows = [(f"{c} channels, {e} x {e}", block(f), (1, c, e, e)) for c, e, f in BLOCKS]
     rows.append(("8 towers, width 64", towers(8, 6, 64), (16, 64)))
     rows.append(("4 towers, width 256", towers(4, 6, 256), (16, 256)))

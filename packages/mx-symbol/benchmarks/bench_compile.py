@@ -36,7 +36,6 @@ from mx_core.testing.benchmark import record
 from mx_symbol.passes.stages import written
 
 HERE = Path(__file__).parent / "compiling"
-CONTEST = Path(__file__).parent / "contest"
 #: processes of each framework
 PROCESSES = 5
 OURS = "mx"
@@ -67,7 +66,7 @@ def touch_memory() -> None:
 
 def measured(command: list[str], limit: float) -> dict[str, float] | None:
     """Seconds of one process; None if it fails or takes longer than `limit` seconds."""
-    paths = [str(CONTEST)]
+    paths = [str(HERE.parent)]
     if command[0] == sys.executable:
         paths += filter(None, [os.environ.get("PYTHONPATH")])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}

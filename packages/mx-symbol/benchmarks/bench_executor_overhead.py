@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from contest import Task, start, write_task
 from contest.ours import fill
+from contest.rivals import start
+from contest.task import Task, write_task
 from contest.timing import turn
 
 from mx_core.testing.benchmark import record, spread
-from mx_ndarray import nd
+from mx_ndarray import NDArray, nd
 from mx_symbol import CachedOp, sym
 
 NODES = 200
@@ -47,19 +48,22 @@ def calls() -> None:
     executor = net.simple_bind(grad_req="null", data=(4, 8))
     arrays = fill(executor, lambda rng: rng.standard_normal((4, 8)), {})
     op = CachedOp(net)
+    call = cast("Callable[..., NDArray]", op)  # of a single output
     inputs = [executor.arg_dict[name] for name in op.input_names]
 
     def bound() -> None:
         executor.forward()[0].wait_to_read()
 
     def cached() -> None:
-        op(*inputs).wait_to_read()
+        call(*inputs).wait_to_read()
 
     with tempfile.TemporaryDirectory() as folder:
         expected = executor.forward()[0].asnumpy()
         write_task(Path(folder), net, executor._graph.specs, arrays, ["data"], expected)
         rivals, missing = start(Task(Path(folder), False))
-        ways = {"executor": partial(turn, bound), "CachedOp": partial(turn, cached)}
+        ways: dict[str, Callable[[int], list[float]]] = {
+            "executor": partial(turn, bound), "CachedOp": partial(turn, cached),
+        }  # fmt: skip
         ways |= {rival.name: rival.measure for rival in rivals}
         taken = {name: [t for _ in range(TURNS) for t in measure(CALLS)] for name, measure in ways.items()}
         for rival in rivals:

@@ -36,10 +36,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contest import Task, start, write_task
 from contest.inside import Inside
 from contest.ours import Alone, fill
+from contest.rivals import start
 from contest.table import OURS, Row, markdown
+from contest.task import Task, write_task
 from contest.timing import turn
 
 from mx_core.testing.benchmark import record
@@ -139,7 +140,7 @@ def gradients(
     """Gradients of all parameters in float32; None where the network draws random numbers."""
     if any(map(is_drawn, net.symbol.nodes)):
         return None
-    executor = net.symbol.simple_bind(grad_req=request, **net.shapes)
+    executor = net.symbol.simple_bind(None, grad_req=request, **net.shapes)
     for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
         array[:] = arrays[name]
     executor.forward(is_train=True)
@@ -156,14 +157,14 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
     passes = PASSES[mode] if dtype == "bfloat16" else None
 
     def bind() -> Executor:
-        return net.symbol.simple_bind(grad_req=request, passes=passes, **net.shapes)
+        return net.symbol.simple_bind(None, grad_req=request, passes=passes, **net.shapes)
 
     executor = bind()
     arrays = fill(executor, net.data, net.given)
     graph = executor._graph
     with tempfile.TemporaryDirectory() as folder:
         expected = executor.forward()[0].asnumpy()
-        exact = net.symbol.simple_bind(grad_req="null", **net.shapes)
+        exact = net.symbol.simple_bind(None, grad_req="null", **net.shapes)
         found = gradients(net, arrays, request) if training else None
         write_task(Path(folder), net.symbol, exact._graph.specs, arrays, fixed, expected, found)
         rivals, missing = start(Task(Path(folder), training, dtype))
@@ -184,7 +185,7 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
             with environment("MX_WINOGRAD", "0"):
                 direct = Alone(bind(), training)
         runs = min(max(int(TURN / min(turn(step, 2))), FEWEST), MOST)
-        turns: dict[str, list[list[float]]] = {OURS: []} | {rival.name: [] for rival in rivals}
+        turns: dict[str, list[list[float]]] = {way: [] for way in (OURS, *(rival.name for rival in rivals))}
         for _ in range(TURNS):
             turns[OURS].append(turn(step, runs))
             for rival in rivals:
@@ -236,7 +237,8 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="where a table is written")
     given = parser.parse_args()
     print("medians of steps per second (images, sequences, words), and ratios to each rival")
-    rows, versions = [], {}
+    rows: list[Row] = []
+    versions: dict[str, str] = {}
     if given.symbol:
         if not given.data:
             parser.error("--symbol needs --data, the shape of the input")

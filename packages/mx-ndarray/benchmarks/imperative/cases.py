@@ -4,23 +4,37 @@
 Runs on Python 3.8 too, where MXNet 1.9.1 lives.
 """
 
+from __future__ import annotations
+
 import itertools
 import json
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+    from typing import Any
+
+    import numpy as np
+
+    Call = Callable[[], object]
+    #: calls by name; calls that are never alike, each after what prepares so many of them; the wait
+    Cases = tuple[dict[str, Call], dict[str, tuple[Callable[[int], object], Call]], Call]
 
 BATCH, INPUTS, HIDDEN, CLASSES = 32, 784, 128, 10
 LEARNING_RATE = 0.01
 NESTED = [[1.5, 2.0, -3.0, 0.25]] * 4
 
 
-def new_shapes():
+def new_shapes() -> Iterator[tuple[int, int]]:
     """Shapes that were not used before."""
     return itertools.product(range(2, 1000), [7, 5])
 
 
-def mlp_data():
+def mlp_data() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Images, labels and the weights of two layers."""
     import numpy as np
 
@@ -31,12 +45,12 @@ def mlp_data():
     return images, random.randint(0, CLASSES, BATCH), weights
 
 
-def mxnet_cases(nd, autograd):
+def mxnet_cases(nd: ModuleType, autograd: ModuleType) -> Cases:
     """For MXNet's interface."""
     a, b, x = nd.ones((4, 4)), nd.ones((4, 4)), nd.ones((4, 4))
     x.attach_grad()
 
-    def recorded():
+    def recorded() -> None:
         with autograd.record():
             y = x
             for _ in range(10):
@@ -51,7 +65,7 @@ def mxnet_cases(nd, autograd):
         weight.attach_grad()
     w1, b1, w2, b2 = weights
 
-    def step():
+    def step() -> None:
         with autograd.record():
             hidden = nd.relu(nd.FullyConnected(images, w1, b1, num_hidden=HIDDEN))
             scores = nd.FullyConnected(hidden, w2, b2, num_hidden=CLASSES)
@@ -60,21 +74,22 @@ def mxnet_cases(nd, autograd):
         for weight in weights:
             nd.sgd_update(weight, weight.grad, lr=LEARNING_RATE, out=weight)
 
-    def assign():
+    def assign() -> None:
         a[0] = 1.0
 
-    shapes, pairs = new_shapes(), {}
+    shapes, ones = new_shapes(), new_shapes()
+    pairs: dict[tuple[int, int], Any] = {}
 
-    def add_new_shape():
+    def add_new_shape() -> object:
         a = pairs.pop(next(shapes))
         return a + a
 
-    def prepare(count):
+    def prepare(count: int) -> None:
         for shape in itertools.islice(new_shapes(), count):
             pairs[shape] = nd.empty(shape)
         nd.waitall()
 
-    calls = {
+    calls: dict[str, Call] = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
@@ -89,14 +104,14 @@ def mxnet_cases(nd, autograd):
         "10 multiplications + backward": recorded,
         "MLP step": step,
     }
-    once = {
+    once: dict[str, tuple[Callable[[int], object], Call]] = {
         "a + a, a new shape": (prepare, add_new_shape),
-        "ones, a new shape": (lambda count: None, lambda ones=new_shapes(): nd.ones(next(ones))),
+        "ones, a new shape": (lambda count: None, lambda: nd.ones(next(ones))),
     }
     return calls, once, nd.waitall
 
 
-def torch_cases():
+def torch_cases() -> Cases:
     """For PyTorch in eager mode."""
     import torch
 
@@ -104,7 +119,7 @@ def torch_cases():
     x = torch.ones(4, 4, requires_grad=True)
     head = torch.ones(4, 4)
 
-    def recorded():
+    def recorded() -> None:
         x.grad = None
         y = x
         for _ in range(10):
@@ -118,26 +133,27 @@ def torch_cases():
     optimizer = torch.optim.SGD(weights, lr=LEARNING_RATE)
     functional = torch.nn.functional
 
-    def step():
+    def step() -> None:
         optimizer.zero_grad()
         hidden = torch.relu(functional.linear(images, w1, b1))
         functional.cross_entropy(functional.linear(hidden, w2, b2), labels).backward()
         optimizer.step()
 
-    def assign():
+    def assign() -> None:
         a[0] = 1.0
 
-    pairs, shapes = {}, new_shapes()
+    shapes, ones = new_shapes(), new_shapes()
+    pairs: dict[tuple[int, int], Any] = {}
 
-    def add_new_shape():
+    def add_new_shape() -> object:
         a = pairs.pop(next(shapes))
         return a + a
 
-    def prepare(count):
+    def prepare(count: int) -> None:
         for shape in itertools.islice(new_shapes(), count):
             pairs[shape] = torch.empty(shape)
 
-    calls = {
+    calls: dict[str, Call] = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
@@ -152,24 +168,24 @@ def torch_cases():
         "10 multiplications + backward": recorded,
         "MLP step": step,
     }
-    once = {
+    once: dict[str, tuple[Callable[[int], object], Call]] = {
         "a + a, a new shape": (prepare, add_new_shape),
-        "ones, a new shape": (lambda count: None, lambda ones=new_shapes(): torch.ones(next(ones))),
+        "ones, a new shape": (lambda count: None, lambda: torch.ones(next(ones))),
     }
     return calls, once, lambda: None
 
 
-def numpy_cases():
+def numpy_cases() -> Cases:
     """For NumPy, which has no gradients."""
     import numpy as np
 
     a, b = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)
     random = np.random.default_rng()
 
-    def assign():
+    def assign() -> None:
         a[0] = 1.0
 
-    calls = {
+    calls: dict[str, Call] = {
         "a + b": lambda: a + b,
         "a * 2": lambda: a * 2,
         "a[1]": lambda: a[1],
@@ -185,7 +201,7 @@ def numpy_cases():
     return calls, {}, lambda: None
 
 
-def cases(framework):
+def cases(framework: str) -> Cases:
     """Calls by name, calls that are never alike with what prepares them, and the wait of a framework."""
     if framework == "mx":
         from mx_ndarray import autograd, nd
@@ -198,13 +214,13 @@ def cases(framework):
     return torch_cases() if framework == "PyTorch" else numpy_cases()
 
 
-def once_each(prepare, call, wait, number=300):
+def once_each(prepare: Callable[[int], object], call: Call, wait: Call, number: int = 300) -> float:
     """Seconds per call where no two calls are alike."""
     prepare(number)
     return timed(call, wait, number) / number
 
 
-def seconds(call, wait, lasting=0.1, turns=5):
+def seconds(call: Call, wait: Call, lasting: float = 0.1, turns: int = 5) -> float:
     """Best of the turns, per call; a turn ends when everything is computed."""
     call()
     wait()
@@ -218,7 +234,7 @@ def seconds(call, wait, lasting=0.1, turns=5):
     return best
 
 
-def timed(call, wait, number):
+def timed(call: Call, wait: Call, number: int) -> float:
     """Seconds of `number` calls, up to their end."""
     began = time.perf_counter()
     for _ in range(number):
@@ -227,7 +243,7 @@ def timed(call, wait, number):
     return time.perf_counter() - began
 
 
-def main():
+def main() -> None:
     """Measures one framework."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))

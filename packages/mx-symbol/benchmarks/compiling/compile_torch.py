@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from run_mxnet import LATER
-from run_torch import Network  # of the contest: bench_compile.py names its folder in PYTHONPATH
+from contest.run_torch import Network
+
+from compiling.run_mxnet import LATER  # bench_compile.py names the folder in PYTHONPATH
 
 
 def main() -> None:

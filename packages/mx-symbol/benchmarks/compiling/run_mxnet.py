@@ -7,17 +7,24 @@ Prints one line of JSON: seconds of wall clock and of processor time from the lo
 of a later step taken off.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import sys
 import time
+from collections.abc import Collection
+from types import ModuleType
+from typing import Any
 
 #: steps after the first, of which the least counts
 LATER = 4
 
 
-def steps(mx, net, shapes, training, fixed=()):
+def steps(
+    mx: ModuleType, net: Any, shapes: dict[str, tuple[int, ...]], training: bool, fixed: Collection[str] = ()
+) -> list[tuple[float, float]]:
     """Seconds (wall, processor) to the first result, and of later steps."""
     began, spent = time.perf_counter(), time.process_time()
     requests = {n: "write" if training and n not in fixed else "null" for n in net.list_arguments()}
@@ -34,7 +41,8 @@ def steps(mx, net, shapes, training, fixed=()):
     return measured
 
 
-def main():
+def main() -> None:
+    """Measures and prints."""
     mx = importlib.import_module(sys.argv[1])
     folder = sys.argv[2]
     with open(os.path.join(folder, "case.json")) as file:

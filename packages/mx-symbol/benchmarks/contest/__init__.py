@@ -3,9 +3,6 @@
 
 One process per framework, so that their threads, allocators and OpenMP runtimes do not meet; only one of
 them works at a time. A framework that is not installed takes no part.
+
+Nothing is imported here: the other processes have only what their framework needs.
 """
-
-from contest.rivals import Rival, start
-from contest.task import Task, write_task
-
-__all__ = ["Rival", "Task", "start", "write_task"]

@@ -19,7 +19,7 @@ class _Builder:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def constant(self, name: str, value: np.ndarray) -> str:
+    def constant(self, name: str, value: np.ndarray | np.float32) -> str:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 

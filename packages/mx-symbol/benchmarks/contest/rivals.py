@@ -22,6 +22,8 @@ INFERENCE_ONLY = frozenset({"ONNX Runtime", "OpenVINO"})
 #: what runs in bfloat16
 BFLOAT16 = frozenset({"PyTorch", "torch.compile", "JAX jit", "OpenVINO"})
 _WORKER = Path(__file__).parent / "worker.py"
+#: where a process finds `contest`
+_FOLDER = Path(__file__).parents[1]
 
 
 class Rival:
@@ -91,12 +93,13 @@ def python_of(framework: str) -> str:
 
 
 def _environment(framework: str) -> dict[str, str]:
-    """This one, without the paths of this Python where another runs; never an empty path, which is the folder
-    that a process is started in."""
+    """This one with the path of `contest`, without the paths of this Python where another runs; never an empty path,
+    which is the folder that a process is started in."""
     env = {**os.environ, "OMP_NUM_THREADS": str(os.cpu_count() or 1), "PYTHONWARNINGS": "ignore"}
-    if python_of(framework) != sys.executable or not env.get("PYTHONPATH"):
-        env.pop("PYTHONPATH", None)
-    return env
+    paths = [str(_FOLDER)]
+    if python_of(framework) == sys.executable:
+        paths += filter(None, [env.get("PYTHONPATH")])
+    return env | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def is_present(framework: str) -> bool:

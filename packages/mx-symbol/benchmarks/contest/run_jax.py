@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from packed import packed_weights, pieces
+
+from contest.packed import packed_weights, pieces
 
 Attrs = dict[str, Any]
 

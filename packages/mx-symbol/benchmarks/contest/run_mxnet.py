@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """MXNet 1.9.1, which reads our symbol files. Runs on Python 3.8."""
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
 
 
-def prepare(framework, folder, training, dtype):
+def prepare(
+    framework: str, folder: str, training: bool, dtype: str
+) -> tuple[Callable[[], None], Callable[[], np.ndarray], Callable[[], dict[str, np.ndarray]]]:
     """Step, result and gradients of a task."""
     net = mx.sym.load(os.path.join(folder, "symbol.json"))
     with open(os.path.join(folder, "graph.json")) as file:
@@ -25,16 +30,17 @@ def prepare(framework, folder, training, dtype):
             array[:] = arrays[name]
     head = mx.nd.ones(executor.outputs[0].shape)
 
-    def step():
+    def step() -> None:
         executor.forward(is_train=training)
         if training:
             executor.backward(head)
         mx.nd.waitall()
 
-    def result():
-        return executor.forward(is_train=False)[0].asnumpy()
+    def result() -> np.ndarray:
+        found: np.ndarray = executor.forward(is_train=False)[0].asnumpy()
+        return found
 
-    def gradients():
+    def gradients() -> dict[str, np.ndarray]:
         step()
         return {name: array.asnumpy() for name, array in executor.grad_dict.items() if array is not None}
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from onnx_model import load
+
+from contest.onnx_model import load
 
 
 def prepare(

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import openvino
-from onnx_model import load
+
+from contest.onnx_model import load
 
 
 def prepare(

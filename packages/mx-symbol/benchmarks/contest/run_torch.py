@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from packed import packed_weights, pieces
-from timing import turn
 from torch.nn import functional as F
+
+from contest.packed import packed_weights, pieces
+from contest.timing import turn
 
 Attrs = dict[str, Any]
 _ACTIVATIONS = {"relu": F.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh}
@@ -186,9 +187,11 @@ def prepare(
     return min(found, key=lambda made: min(turn(made[0], 3)))
 
 
-def _prepared(framework: str, graph: Any, arrays: Any, training: bool, dtype: str, layout: Any) -> Any:
+def _prepared(
+    framework: str, graph: Any, arrays: Any, training: bool, dtype: str, layout: Any
+) -> tuple[Callable[[], None], Callable[[], Any], Callable[[], Any]]:
     kind = getattr(torch, dtype)
-    net = Network(graph, arrays, kind).train(training).to(memory_format=layout)
+    net: Network = Network(graph, arrays, kind).train(training).to(memory_format=layout)
     states = {name: value.clone() for name, value in net.named_buffers()}
     data = torch.from_numpy(arrays["data"])
     data = data if _is_index(graph) else data.to(kind).contiguous(memory_format=layout)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,10 +53,10 @@ def write_task(
     gradients : by parameter, of the sum of the first output
     """
     net.save(str(folder / "symbol.json"))
-    np.savez(folder / "arrays.npz", **arrays)
+    _save(folder / "arrays.npz", arrays)
     np.save(folder / "expected.npy", expected)
     if gradients is not None:
-        np.savez(folder / "gradients.npz", **gradients)
+        _save(folder / "gradients.npz", gradients)
     number = {node: i for i, node in enumerate(net.nodes)}
     nodes = [
         {
@@ -74,3 +75,8 @@ def write_task(
         "nodes": nodes, "heads": heads, "states": net.list_auxiliary_states(), "fixed": sorted(fixed),
     }  # fmt: skip
     (folder / "graph.json").write_text(json.dumps(described))
+
+
+def _save(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Arrays of any name, where NumPy's stub expects that a name may be that of an option."""
+    np.savez(path, **arrays)

@@ -8,14 +8,18 @@ the gradients agree with ours, with the framework's version, or `problem`; then 
 where MXNet 1.9.1 lives.
 """
 
+from __future__ import annotations
+
 import ctypes
 import importlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 import numpy as np
-from timing import turn
+
+from contest.timing import turn
 
 #: largest difference of outputs, of the largest output
 OUTPUTS = {"float32": 1e-2, "bfloat16": 0.1}
@@ -23,14 +27,14 @@ OUTPUTS = {"float32": 1e-2, "bfloat16": 0.1}
 GRADIENTS = {"float32": 1e-2, "bfloat16": 0.3}
 
 
-def keep_freed_memory():
+def keep_freed_memory() -> None:
     """Tells glibc to give nothing back to the system: pages of large results are not mapped anew for every step."""
     trim_threshold, mmap_threshold = -1, -3  # M_ constants of glibc
     for option in (trim_threshold, mmap_threshold):
         ctypes.CDLL(None).mallopt(option, 2**31 - 1)
 
 
-def check_outputs(found, folder, dtype):
+def check_outputs(found: np.ndarray, folder: str, dtype: str) -> None:
     """Raises ValueError when the output is not ours."""
     expected = np.load(os.path.join(folder, "expected.npy"))
     error = float(np.abs(np.asarray(found, np.float32) - expected).max() / np.abs(expected).max())
@@ -38,7 +42,7 @@ def check_outputs(found, folder, dtype):
         raise ValueError(f"gives other numbers: relative error {error:.2g}")
 
 
-def check_gradients(found, folder, dtype):
+def check_gradients(found: Mapping[str, np.ndarray], folder: str, dtype: str) -> None:
     """Raises ValueError when a gradient is missing, or they are not ours."""
     path = os.path.join(folder, "gradients.npz")
     if not os.path.exists(path):
@@ -54,16 +58,17 @@ def check_gradients(found, folder, dtype):
         raise ValueError(f"gives other gradients: relative error {error:.2g}")
 
 
-def main():
+def main() -> None:
+    """Prepares, then takes turns until its input ends."""
     module, framework, folder, part, dtype = sys.argv[1:]
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
 
-    def answer(**values):
+    def answer(**values: object) -> None:
         print(json.dumps(values), file=answers, flush=True)
 
     try:
         keep_freed_memory()
-        runner = importlib.import_module("run_" + module)
+        runner = importlib.import_module("contest.run_" + module)
         step, result, gradients = runner.prepare(framework, folder, part == "training", dtype)
         check_outputs(result(), folder, dtype)
         if part == "training":
