@@ -219,7 +219,7 @@ BAD: dict[str, Bad] = {
             for node in graph.find("FullyConnected"):
                 node.attrs["x"] = "1"
             return graph
-        """), checked="changes the graph that it gets: attributes of first, second"),
+        """), checked="it writes into the graph that it gets: into nodes first, second"),
     "pass_leaves": Bad(hook("graph_passes", '"acme", "graph", leave'), LEAVES, "SystemExit"),
     "sniff_leaves": Bad(hook("image_codecs", '"acme", (".acme",), leave, bad, None, 99'), LEAVES, "SystemExit"),
     "decode_leaves": Bad(

@@ -99,6 +99,8 @@ def test_a_copy_is_tested_in_place_of_the_package(tmp_path: Path, monkeypatch: p
     assert outcome("x + 1", "x - 1") == ("survived", "2 tests passed")
     unfit = outcome("x + 1", "x - 1", [second, first, *names])
     assert unfit == ("survived", "3 tests passed"), "one fails without the change, too"
+    kind, detail = outcome("width * height", "height * width", [first])
+    assert kind == "survived" and detail.startswith("every test of it fails")
     assert outcome("width * height", "height * width") == ("survived", "2 tests passed")
     endless = Mutant.of(file, SOURCE, SOURCE.replace("return width", "while 1: width"), 8, "change")
     assert copy.run(sys.executable, endless, names, 2) == ("killed", "no end within 2 s")

@@ -68,7 +68,7 @@ class Copy:
         """
         place = self.folder / "parts" / self.package.name / mutant.file.relative_to(self.package)
         original, left = place.read_text(), [name for name in tests if name not in self._unfit]
-        while True:
+        while left:
             self._write(place, mutant.source)
             try:
                 kind, detail = self._test(python, left, limit)
@@ -79,6 +79,7 @@ class Copy:
                 return kind, detail
             self._unfit.update((left[last], *self._failing(python, left, limit)))
             left = [name for name in left if name not in self._unfit]
+        return "survived", "every test of it fails in this order without the change, too"
 
     def _write(self, place: Path, source: str) -> None:
         place.write_text(source)

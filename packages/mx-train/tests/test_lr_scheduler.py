@@ -34,6 +34,15 @@ def test_a_program_may_set_the_rate_between_updates() -> None:
     assert [schedule(n) for n in (12, 20, 21)] == [0.3, 0.3, 0.15]
 
 
+@pytest.mark.parametrize("factor", [0.5, 1.0])
+def test_a_rate_that_changes_no_more_is_found_at_once(factor: float) -> None:
+    schedule = lrs.FactorScheduler(step=2, factor=factor, base_lr=1.0)
+    assert schedule(10**15) == max(factor**10**6, 1e-8)
+    assert schedule.count == 10**15 - 2
+    schedule.rewind(3)
+    assert schedule(3) == factor and schedule.count == 2
+
+
 def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     schedules = (
         lrs.FactorScheduler(step=10, factor=0.5, base_lr=0.1, stop_factor_lr=0.04),

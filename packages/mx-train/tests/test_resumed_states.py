@@ -61,6 +61,42 @@ def test_the_steps_are_the_same(name: str, settings: dict[str, Any], schedule: s
     assert go_on(straight, kept, 5, 8) == expected
 
 
+def test_states_from_before_the_first_update_go_back_to_it() -> None:
+    update = updater("adam", {}, "factor")
+    weights = [nd.ones((4,)) for _ in NAMES]
+    for states in (update.get_states(), update.get_states(dump_optimizer=True)):
+        first = go_on(update, [weight.copy() for weight in weights], 0, 5)
+        update.set_states(states)
+        assert update.optimizer.num_update == 0
+        assert go_on(update, [weight.copy() for weight in weights], 0, 5) == first
+        update.set_states(states)
+
+
+@pytest.mark.parametrize("name", ["adam", "lars"])
+def test_states_by_name_go_on_by_index(name: str) -> None:
+    settings = {"param_idx2name": {0: "fc_weight"}}
+    by_name, by_index = (optimizer.get_updater(optimizer.create(name, **settings)) for _ in range(2))
+    weight = nd.ones((2,))
+    for i in range(5):
+        by_name("fc_weight", nd.ones((2,)) * (i + 1), weight)
+    by_index.set_states(by_name.get_states())
+    other = weight.copy()
+    by_name("fc_weight", nd.ones((2,)), weight)
+    by_index(0, nd.ones((2,)), other)
+    np.testing.assert_array_equal(other.asnumpy(), weight.asnumpy())
+    assert by_index.optimizer._index_update_count == {0: 6}
+
+
+@pytest.mark.parametrize("counts", [{0: "x"}, [1], {0: 1.5}, {0: True}, {0: -5}, {0: 10**400}])
+def test_counts_are_counts(counts: object) -> None:
+    update = updater("adam", {}, "factor")
+    update(0, nd.ones((4,)), nd.ones((4,)))
+    states = read_states(update.get_states()) | {"__update_counts__": counts}
+    with pytest.raises(FileFormatError, match="expected counts of updates by parameter, got"):
+        update.set_states(dump_states(states))
+    assert update.optimizer.num_update == 1
+
+
 def test_what_is_remembered_has_its_type() -> None:
     lars = optimizer.get_updater(optimizer.create("lars", momentum=0.9))
     lars(0, nd.ones((2,)), nd.ones((2,)))

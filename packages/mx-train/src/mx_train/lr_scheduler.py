@@ -99,11 +99,15 @@ class FactorScheduler(LRScheduler):
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         while num_update > self.count + self.step:
-            self._earlier.append((self.count, self.base_lr))
+            before = self.base_lr
+            self._earlier.append((self.count, before))
             self.count += self.step
             self.base_lr *= self.factor
             if self.base_lr < self.stop_factor_lr:
                 self.base_lr = self.stop_factor_lr
+            if self.base_lr == before:  # and so it stays
+                self.count += (num_update - 1 - self.count) // self.step * self.step
+            if self.base_lr == self.stop_factor_lr:
                 logging.info(_LAST_CHANGE, num_update, self.base_lr)
             else:
                 logging.info(_CHANGE, num_update, self.base_lr)

@@ -58,7 +58,8 @@ def _watch_methods() -> int | None:
     if sys.version_info < (3, 12) or sys.version_info >= (3, 13):
         return None
     monitoring = sys.monitoring
-    tool = next((number for number in range(6) if monitoring.get_tool(number) is None), None)
+    tools = (monitoring.PROFILER_ID, 3, 4)  # the others belong to debuggers, coverage and optimisers
+    tool = next((number for number in tools if monitoring.get_tool(number) is None), None)
     if tool is not None:
         monitoring.use_tool_id(tool, __name__)
         monitoring.register_callback(tool, monitoring.events.CALL, _method_called)
@@ -105,6 +106,8 @@ class ApiCalls:
         threading.setprofile(None)
         sys.setprofile(None)
         if sys.version_info >= (3, 12) and self._tool is not None:
+            sys.monitoring.set_events(self._tool, 0)
+            sys.monitoring.register_callback(self._tool, sys.monitoring.events.CALL, None)
             sys.monitoring.free_tool_id(self._tool)
             self._tool = None
 

@@ -273,6 +273,9 @@ class Updater:
         if name is None or name not in self.states:
             return False
         self.states[index] = self.states.pop(name)
+        counts = self.optimizer._index_update_count
+        if name in counts:
+            counts[index] = max(counts.pop(name), counts.get(index, 0))
         self.states_synced[index] = self.states_synced.pop(name, True)
         return True
 
@@ -292,8 +295,7 @@ class Updater:
         ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
         """
         states = dict(self.states)
-        if counts := self.optimizer._index_update_count:
-            states[_COUNTS] = dict(counts)
+        states[_COUNTS] = dict(self.optimizer._index_update_count)
         if names := self.optimizer._remembered:
             states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in names}
         return dump_states(states, self.optimizer if dump_optimizer else None)
@@ -317,10 +319,13 @@ class Updater:
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
         remembered = self._remembered(loaded.pop(_MEMORY, None))
+        counts = _counts(loaded.pop(_COUNTS, None))
+        if counts is None and isinstance(settings, Settings):
+            counts = _counts(settings.values.get("_index_update_count"))
         if isinstance(settings, Settings):
             self._tell_of(settings)
-            self._take_counts(settings.values.get("_index_update_count"))
-        self._take_counts(loaded.pop(_COUNTS, None))
+        if counts is not None:
+            self._take_counts(counts)
         for name, values in remembered.items():
             setattr(self.optimizer, name, values)
         self.states = loaded
@@ -335,13 +340,12 @@ class Updater:
                 "; ".join(differences),
             )
 
-    def _take_counts(self, counts: object) -> None:
+    def _take_counts(self, counts: dict[Index, int]) -> None:
         """The numbers of updates that were saved with the states."""
-        if isinstance(counts, dict) and all(isinstance(n, int) for n in counts.values()):
-            self.optimizer._index_update_count = dict(counts)
-            self.optimizer.num_update = max([self.optimizer.begin_num_update, *counts.values()])
-            if isinstance(self.optimizer.lr_scheduler, LRScheduler):
-                self.optimizer.lr_scheduler.rewind(self.optimizer.num_update)
+        self.optimizer._index_update_count = counts
+        self.optimizer.num_update = max([self.optimizer.begin_num_update, *counts.values()])
+        if isinstance(self.optimizer.lr_scheduler, LRScheduler):
+            self.optimizer.lr_scheduler.rewind(self.optimizer.num_update)
 
     def _remembered(self, memory: object) -> dict[str, dict[Index, Any]]:
         """What the optimizer remembered of each parameter, by attribute, when the states were saved; or nothing."""
@@ -354,6 +358,17 @@ class Updater:
                     f"optimizer states: {name}: expected a dict of {kind.__name__}, got {values!r}"
                 )
         return found
+
+
+def _counts(saved: object) -> dict[Index, int] | None:
+    """Numbers of updates by parameter, as they were saved; None where none were."""
+    if saved is None:
+        return None
+    if not isinstance(saved, dict) or not all(type(n) is int and 0 <= n < 2**63 for n in saved.values()):
+        raise FileFormatError(
+            f"optimizer states: expected counts of updates by parameter, got {saved!r:.200}"
+        )
+    return dict(saved)
 
 
 def _to_context(state: State, context: Context) -> State:
