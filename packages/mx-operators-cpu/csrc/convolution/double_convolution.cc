@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "common/float_types.hpp"
-#include "convolution/depthwise_rows.hpp"
 #include "convolution/window_products.hpp"
 #include "simd/loops.hpp"
 
@@ -36,32 +35,14 @@ class DoubleConvolution final : public Plan {
   const Section shared_;
 };
 
-class DepthwiseConvolution final : public Plan {
- public:
-  DepthwiseConvolution(const Signature& s, const ConvolutionGeometry& g, bool transposed)
-      : Plan(s, cost_of(s, g, 1)), rows_(g), transposed_(transposed) {}
-
- private:
-  void execute(const Call& call) const override {
-    if (!call.wanted(0)) return;
-    const double *data = call.input<double>(0), *weight = call.input<double>(1);
-    const double* bias = inputs_.size() == 3 ? call.input<double>(2) : nullptr;
-    if (transposed_) rows_.to_large(data, weight, bias, call.output<double>(0), call.adds(0));
-    else rows_.to_small(data, weight, bias, call.output<double>(0), call.adds(0));
-  }
-
-  const DepthwiseRows rows_;
-  const bool transposed_;
-};
-
 class DoubleConvolutionBackward final : public Plan {
  public:
   DoubleConvolutionBackward(const Signature& s, const ConvolutionGeometry& g, bool transposed)
-      : Plan(s, cost_of(s, g, 2)), transposed_(transposed), depthwise_(DepthwiseRows::suits(g)),
+      : Plan(s, cost_of(s, g, 2)), transposed_(transposed),
         heads_(transposed ? g.large() : g.small()),
         channels_(g.groups * (transposed ? g.channels : g.filters)),
         area_(transposed ? g.large_area() : g.small_area()), batch_(g.batch),
-        rows_(g), data_(g, !transposed, threads()), filters_(g, threads()),
+        data_(g, !transposed, threads()), filters_(g, threads()),
         panels_(add_thread_scratch(std::max(data_.scratch_bytes(), filters_.scratch_bytes()))),
         shared_(add_scratch(std::max(data_.shared_bytes(), filters_.shared_bytes()))) {}
 
@@ -69,19 +50,12 @@ class DoubleConvolutionBackward final : public Plan {
   void execute(const Call& call) const override {
     const double *out_grad = call.input<double>(0), *data = call.input<double>(1);
     const double *large = transposed_ ? out_grad : data, *small = transposed_ ? data : out_grad;
-    if (call.wanted(0)) differentiate_data(call, out_grad, call.input<double>(2), call.output<double>(0));
-    if (call.wanted(1)) {
-      if (depthwise_) rows_.filter_gradient(large, small, call.output<double>(1), call.adds(1));
-      else filters_.run(call, large, small, call.output<double>(1), call.adds(1), panels_, call.scratch<double>(shared_));
-    }
+    if (call.wanted(0))
+      data_.run(call, out_grad, call.input<double>(2), {call.output<double>(0), call.adds(0), nullptr}, panels_,
+                call.scratch<double>(shared_));
+    if (call.wanted(1))
+      filters_.run(call, large, small, call.output<double>(1), call.adds(1), panels_, call.scratch<double>(shared_));
     if (outputs_.size() == 3 && call.wanted(2)) add_heads(call, out_grad);
-  }
-
-  void differentiate_data(const Call& call, const double* out_grad, const double* weight, double* to) const {
-    if (!depthwise_)
-      data_.run(call, out_grad, weight, {to, call.adds(0), nullptr}, panels_, call.scratch<double>(shared_));
-    else if (transposed_) rows_.to_small(out_grad, weight, nullptr, to, call.adds(0));
-    else rows_.to_large(out_grad, weight, nullptr, to, call.adds(0));
   }
 
   // The gradient of the bias: the heads of a channel, summed.
@@ -102,10 +76,9 @@ class DoubleConvolutionBackward final : public Plan {
     });
   }
 
-  const bool transposed_, depthwise_;
+  const bool transposed_;
   const ImageSteps heads_;
   const int64_t channels_, area_, batch_;
-  const DepthwiseRows rows_;
   const WindowProduct data_;
   const FilterGradient filters_;
   const PerThread panels_;
@@ -119,7 +92,6 @@ PlanPtr double_convolution(const Signature& s, const ConvolutionOptions& options
   const Spec &data = s.inputs[0], &out = s.outputs[0];
   const ConvolutionGeometry g(options, transposed ? out : data, s.inputs[1], transposed ? data : out);
   if (s.inputs.size() == 3) require_size(s.inputs[2], g.groups * (transposed ? g.channels : g.filters));
-  if (DepthwiseRows::suits(g)) return std::make_unique<DepthwiseConvolution>(s, g, transposed);
   return std::make_unique<DoubleConvolution>(s, g, transposed);
 }
 

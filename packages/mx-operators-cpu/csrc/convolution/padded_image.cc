@@ -3,18 +3,29 @@
 
 #include <algorithm>
 
+#include "common/clones.hpp"
 #include "simd/loops.hpp"
 
 namespace mx::cpu {
 namespace {
 
+// to[i] = from[i * stride], i < n.
+MX_CLONES(void, copy_every, (double* __restrict to, const double* __restrict from, int64_t n, int64_t stride),
+          (to, from, n, stride)) {
+  if (stride == 1) for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+  else if (stride == 2) for (int64_t i = 0; i < n; ++i) to[i] = from[i * 2];
+  else for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+}
+
 struct Reach {
   std::array<int64_t, 3> low, phases, extent;
 };
 
-// The lowest offsets of taps, and how many phases and elements of each positions and taps reach from there.
+// The lowest offsets of taps, of which there is one at least, and how many phases and elements of each positions and
+// taps reach from there.
 Reach reach(const std::vector<Gather>& gathers) {
-  Reach found{gathers[0].taps[0], {}, {}};
+  const auto seen = std::find_if(gathers.begin(), gathers.end(), [](const Gather& g) { return !g.taps.empty(); });
+  Reach found{seen->taps[0], {}, {}};
   std::array<int64_t, 3> high = found.low, positions{};
   for (const Gather& g : gathers)
     for (size_t i = 0; i < 3; ++i) {
@@ -33,16 +44,20 @@ int64_t behind(int64_t at, int64_t stride) { return at <= 0 ? 0 : (at + stride -
 
 }  // namespace
 
-bool PaddedImage::suits(const std::vector<Gather>& gathers, double n, int64_t channels, double most) {
-  for (const Gather& g : gathers)
-    if (g.taps.empty() || g.positions() == 0) return false;
+bool PaddedImage::suits(const std::vector<Gather>& gathers, const Limits& limits) {
+  const auto empty = [](const Gather& g) { return g.positions() == 0; };
+  const auto blind = [](const Gather& g) { return g.taps.empty(); };
+  if (std::any_of(gathers.begin(), gathers.end(), empty)) return false;
+  if (std::all_of(gathers.begin(), gathers.end(), blind)) return false;
   const Reach found = reach(gathers);
   double plane = 1;
   for (size_t i = 0; i < 3; ++i) plane *= static_cast<double>(found.phases[i]) * static_cast<double>(found.extent[i]);
-  if (!(n * (static_cast<double>(channels) * plane + kBehind) <= most)) return false;
-  const PaddedImage image(gathers, channels);
-  return std::all_of(gathers.begin(), gathers.end(),
-                     [&](const Gather& g) { return 3 * image.columns(g) <= 4 * g.positions(); });
+  const double copy = static_cast<double>(limits.channels) * plane + kBehind;
+  if (!(limits.copies * copy <= limits.elements)) return false;
+  const PaddedImage image(gathers, limits.channels);
+  return std::all_of(gathers.begin(), gathers.end(), [&](const Gather& g) {
+    return static_cast<double>(image.columns(g)) <= limits.columns * static_cast<double>(g.positions());
+  });
 }
 
 PaddedImage::PaddedImage(const std::vector<Gather>& gathers, int64_t channels) : channels_(channels) {
@@ -73,8 +88,7 @@ void PaddedImage::copy_channel(const double* from, int64_t channel, double* imag
       for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {
         const Row r = row(p, z, y);
         std::fill(to, to + r.begin, 0.0);
-        if (stride_[2] == 1) std::copy_n(from + r.position, r.end - r.begin, to + r.begin);
-        else for (int64_t j = r.begin; j < r.end; ++j) to[j] = from[r.position + (j - r.begin) * stride_[2]];
+        copy_every(to + r.begin, from + r.position, r.end - r.begin, stride_[2]);
         std::fill(to + r.end, to + extent_[2], 0.0);
       }
   }
@@ -131,6 +145,19 @@ int64_t PaddedImage::runs(const Gather& gather, int64_t first, int64_t n, Run* r
     column += length;
   }
   return count;
+}
+
+std::vector<PaddedImage::Run> PaddedImage::runs(const Gather& gather, int64_t first, int64_t n) const {
+  std::vector<Run> found(static_cast<size_t>(n / extent_[2] + 2));  // one for every row that they touch
+  found.resize(static_cast<size_t>(runs(gather, first, n, found.data())));
+  return found;
+}
+
+std::vector<int64_t> PaddedImage::mask(const Gather& gather, int64_t length) const {
+  std::vector<int64_t> made(static_cast<size_t>(length), 0);
+  for (const Run& run : runs(gather, 0, columns(gather)))
+    std::fill_n(made.begin() + run.column, run.count, int64_t{-1});
+  return made;
 }
 
 }  // namespace mx::cpu

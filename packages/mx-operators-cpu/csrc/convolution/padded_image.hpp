@@ -16,9 +16,14 @@ namespace mx::cpu {
 
 class PaddedImage {
  public:
-  // Whether lines have few columns that are no positions, and `n` copies, of as many channels, have at most `most`
-  // elements.  Any extents: nothing overflows.
-  static bool suits(const std::vector<Gather>& gathers, double n, int64_t channels, double most);
+  // Copies: how many, of how many channels; the most elements of all; the most columns of a line for a position.
+  struct Limits {
+    double copies;
+    int64_t channels;
+    double elements, columns;
+  };
+  // Whether they are kept.  Any extents: nothing overflows.
+  static bool suits(const std::vector<Gather>& gathers, const Limits& limits);
   // Of a source that all of `gathers` see, with the same strides.
   PaddedImage(const std::vector<Gather>& gathers, int64_t channels);
 
@@ -40,9 +45,12 @@ class PaddedImage {
   };
   // Those of columns [first, first + n); returns how many, at most n.
   int64_t runs(const Gather& gather, int64_t first, int64_t n, Run* runs) const;
+  std::vector<Run> runs(const Gather& gather, int64_t first, int64_t n) const;
+  // All ones for columns that are positions, 0 for the others of `length` columns.
+  std::vector<int64_t> mask(const Gather& gather, int64_t length) const;
 
  private:
-  static constexpr int64_t kBehind = 64;
+  static constexpr int64_t kBehind = 96;
 
   // Where it begins in the source, and which columns of its rows, [begin, end), the source has.
   struct Phase {

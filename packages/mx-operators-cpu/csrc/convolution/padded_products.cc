@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kFewestFilters = 4, kMostFilters = 32;  // of a result; with more, packed windows are used often enough
 constexpr int64_t kMostDepth = 4096;
 constexpr double kMostElements = 1 << 20;  // of copies
+constexpr double kColumnsOfPosition = 4.0 / 3;
 constexpr int64_t kBlock = 96;           // columns of a task: whole tiles of every instruction set
 constexpr int64_t kMostColumns = 48;     // of a tile
 constexpr int64_t kGrain = 4;            // copies that a thread makes at once
@@ -21,7 +22,7 @@ size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeo
 bool suits_copies(const ConvolutionGeometry& g, int64_t channels, const std::vector<Gather>& gathers) {
   const double n = static_cast<double>(g.batch) * static_cast<double>(g.groups);
   if (g.channels_last && !(gathers.size() == 1 && is_dense(gathers[0]))) return false;
-  return PaddedImage::suits(gathers, n, channels, kMostElements);
+  return PaddedImage::suits(gathers, {n, channels, kMostElements, kColumnsOfPosition});
 }
 
 // Copies of the images of all groups, `units` of work each: channels, or rows where channels are last.
@@ -112,6 +113,7 @@ void PaddedProduct::run_block(const Part& part, int64_t task, const ConvolutionR
   for (int64_t column = first; column < std::min(first + kBlock, part.columns); column += tile.columns) {
     const int64_t count =
         image_.runs(part.gather, column, std::min(tile.columns, part.columns - column), runs);
+    if (count == 0) continue;  // between the planes of an image
     for (int64_t row = 0; row < made_; row += tile.rows) {
       loops().lines64(sums, weights + row * n, image + column, part.lines.data(), n);
       for (int64_t i = 0; i < count; ++i)
@@ -128,13 +130,8 @@ bool PaddedFilterGradient::suits(const ConvolutionGeometry& g, const Gather& gat
 PaddedFilterGradient::PaddedFilterGradient(const ConvolutionGeometry& g, const Gather& gather)
     : geometry_(g), gather_(gather), image_({gather}, g.channels), rows_(rounded(g.filters, loops().dots64.rows)),
       columns_(image_.columns(gather)), length_(rounded(columns_, kDotLength)),
-      lines_(image_.lines(gather, g.channels_last)), mask_(static_cast<size_t>(length_), 0) {
+      lines_(image_.lines(gather, g.channels_last)), mask_(image_.mask(gather, length_)) {
   lines_.resize(static_cast<size_t>(rounded(g.window(), loops().dots64.columns)), lines_.back());
-  PaddedImage::Run runs[kMostColumns];
-  for (int64_t first = 0; first < columns_; first += kMostColumns) {
-    const int64_t count = image_.runs(gather_, first, std::min(kMostColumns, columns_ - first), runs);
-    for (int64_t i = 0; i < count; ++i) std::fill_n(mask_.begin() + runs[i].column, runs[i].count, int64_t{-1});
-  }
 }
 
 size_t PaddedFilterGradient::bytes() const {

@@ -12,6 +12,10 @@ WindowProduct::WindowProduct(const ConvolutionGeometry& geometry, bool to_large,
   const int64_t from = to_large ? geometry.filters : geometry.channels;
   const int64_t made = to_large ? geometry.channels : geometry.filters;
   const int64_t products = geometry.batch * geometry.groups;
+  if (DepthwiseProduct::suits(geometry, to_large, gathers)) {
+    depthwise_.emplace(geometry, to_large, gathers);
+    return;
+  }
   if (PaddedProduct::suits(geometry, to_large, gathers)) {
     padded_.emplace(geometry, to_large, gathers);
     return;
@@ -26,7 +30,7 @@ WindowProduct::WindowProduct(const ConvolutionGeometry& geometry, bool to_large,
 }
 
 size_t WindowProduct::scratch_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = depthwise_ ? depthwise_->bytes() : 0;
   for (const Part& part : parts_) bytes = std::max(bytes, part.gemm.scratch_bytes());
   return bytes;
 }
@@ -34,6 +38,7 @@ size_t WindowProduct::scratch_bytes() const {
 void WindowProduct::run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
                         const PerThread& panels, double* shared) const {
   if (winograd_) return winograd_->run(source, weight, result, shared);
+  if (depthwise_) return depthwise_->run(call, source, weight, result, panels);
   if (padded_) return padded_->run(source, weight, result, shared);
   parallel_for(tasks_, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t task = begin; task < end; ++task) {
@@ -64,12 +69,20 @@ FilterGradient::FilterGradient(const ConvolutionGeometry& geometry, int threads)
     : geometry_(geometry), gather_(small_from_large(geometry)),
       gemm_(geometry.filters, geometry.window(), geometry.small_area(), geometry.groups, threads),
       winograd_(WinogradFilterGradient::of(geometry, threads)) {
-  if (!winograd_ && PaddedFilterGradient::suits(geometry, gather_)) padded_.emplace(geometry, gather_);
+  if (winograd_) return;
+  if (DepthwiseFilterGradient::suits(geometry, gather_)) depthwise_.emplace(geometry, gather_);
+  else if (PaddedFilterGradient::suits(geometry, gather_)) padded_.emplace(geometry, gather_);
+}
+
+size_t FilterGradient::scratch_bytes() const {
+  if (winograd_ || padded_) return 0;
+  return depthwise_ ? depthwise_->bytes() : gemm_.scratch_bytes();
 }
 
 void FilterGradient::run(const Call& call, const double* large, const double* small, double* to, bool add,
                          const PerThread& panels, double* shared) const {
   if (winograd_) return winograd_->run(large, small, to, add, shared);
+  if (depthwise_) return depthwise_->run(call, large, small, to, add, panels);
   if (padded_) return padded_->run(large, small, to, add, shared);
   const ConvolutionGeometry& g = geometry_;
   const ImageSteps from = g.large(), heads = g.small();

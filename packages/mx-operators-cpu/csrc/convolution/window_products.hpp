@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "convolution/depthwise_planes.hpp"
 #include "convolution/padded_products.hpp"
 #include "convolution/window_operands.hpp"
 #include "convolution/winograd_products.hpp"
@@ -37,8 +38,9 @@ class WindowProduct {
   const bool to_large_;
   std::vector<Part> parts_;
   int64_t tasks_ = 0;
-  std::optional<WinogradProduct> winograd_;  // where that is faster
-  std::optional<PaddedProduct> padded_;      // likewise
+  std::optional<WinogradProduct> winograd_;    // where that is faster
+  std::optional<DepthwiseProduct> depthwise_;  // likewise
+  std::optional<PaddedProduct> padded_;        // likewise
 };
 
 // The gradient of the weights.
@@ -46,7 +48,7 @@ class FilterGradient {
  public:
   FilterGradient(const ConvolutionGeometry& geometry, int threads);
 
-  size_t scratch_bytes() const { return winograd_ || padded_ ? 0 : gemm_.scratch_bytes(); }  // of every thread
+  size_t scratch_bytes() const;  // of every thread
   size_t shared_bytes() const { return winograd_ ? winograd_->bytes() : padded_ ? padded_->bytes() : 0; }
   void run(const Call& call, const double* large, const double* small, double* to, bool add, const PerThread& panels,
            double* shared) const;
@@ -56,6 +58,7 @@ class FilterGradient {
   const Gather gather_;
   const Gemm<double> gemm_;
   std::optional<WinogradFilterGradient> winograd_;
+  std::optional<DepthwiseFilterGradient> depthwise_;
   std::optional<PaddedFilterGradient> padded_;
 };
 

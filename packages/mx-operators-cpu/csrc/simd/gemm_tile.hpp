@@ -11,6 +11,7 @@ constexpr int kTileRows = 4, kTileVectors = 3;
 #else
 constexpr int kTileRows = 4, kTileVectors = 2;
 #endif
+constexpr int kRowVectors = 12;  // of a single row
 
 template <class T>
 constexpr int kTileLanes = MX_VECTOR / 8 / static_cast<int>(sizeof(T));
@@ -20,42 +21,43 @@ template <class Vector, int Rows, int Columns>
 MX_INLINE void clear(Vector (&total)[Rows][Columns]) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
-#pragma GCC unroll 4
+#pragma GCC unroll 12
     for (int c = 0; c < Columns; ++c) total[r][c] = Vector{};
 }
 
 // sums = a times the lines of b, the k-th of which begins at line_of(k).
-template <class T, class LineOf>
+template <class T, int Rows, int Vectors, class LineOf>
 MX_INLINE void sum_tile(T* sums, const T* a, int64_t depth, const LineOf& line_of) {
   using Vector = typename LanesOf<T, MX_VECTOR / 8>::Vector;
   constexpr int kLanes = kTileLanes<T>;
-  Vector total[kTileRows][kTileVectors];
+  Vector total[Rows][Vectors];
   clear(total);
-  for (int64_t k = 0; k < depth; ++k, a += kTileRows) {
+  for (int64_t k = 0; k < depth; ++k, a += Rows) {
     const T* b = line_of(k);
-    Vector line[kTileVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kTileVectors; ++v) __builtin_memcpy(&line[v], b + v * kLanes, sizeof line[v]);
+    Vector line[Vectors];
+#pragma GCC unroll 12
+    for (int v = 0; v < Vectors; ++v) __builtin_memcpy(&line[v], b + v * kLanes, sizeof line[v]);
 #pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r)
-#pragma GCC unroll 3
-      for (int v = 0; v < kTileVectors; ++v) total[r][v] += a[r] * line[v];
+    for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 12
+      for (int v = 0; v < Vectors; ++v) total[r][v] += a[r] * line[v];
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < kTileRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kTileVectors; ++v)
-      __builtin_memcpy(sums + (r * kTileVectors + v) * kLanes, &total[r][v], sizeof total[r][v]);
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 12
+    for (int v = 0; v < Vectors; ++v)
+      __builtin_memcpy(sums + (r * Vectors + v) * kLanes, &total[r][v], sizeof total[r][v]);
 }
 
 template <class T>
 void gemm_tile(T* sums, const T* a, const T* b, int64_t depth) {
-  sum_tile(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + k * (kTileVectors * kTileLanes<T>); });
+  constexpr int kColumns = kTileVectors * kTileLanes<T>;
+  sum_tile<T, kTileRows, kTileVectors>(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + k * kColumns; });
 }
 
-template <class T>
+template <class T, int Rows, int Vectors>
 void lines_tile(T* sums, const T* a, const T* b, const int64_t* offsets, int64_t depth) {
-  sum_tile(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + offsets[k]; });
+  sum_tile<T, Rows, Vectors>(sums, a, depth, [=](int64_t k) MX_INLINE_LAMBDA { return b + offsets[k]; });
 }
 
 // Products along lines are summed lane by lane.
@@ -103,6 +105,7 @@ void put_gemm_tile(GemmTile<T>& tile) {
 }
 
 inline void put_line_tiles(LoopTable& table) {
-  table.lines64 = lines_tile<double>;
+  table.lines64 = lines_tile<double, kTileRows, kTileVectors>;
+  table.row64 = {kRowVectors * kTileLanes<double>, lines_tile<double, 1, kRowVectors>};
   table.dots64 = {kDotRows, kDotColumns, dot_tile<double>};
 }

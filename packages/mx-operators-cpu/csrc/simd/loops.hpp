@@ -31,6 +31,13 @@ struct GemmTile {
 };
 constexpr int64_t kLargestTile = 8 * 48;  // elements
 
+// A row of such a tile along lines: sums[j] = sum over k < depth of a[k] * b[offsets[k] + j], j < columns.
+struct LineRow {
+  int64_t columns;
+  void (*run)(double* sums, const double* a, const double* b, const int64_t* offsets, int64_t depth);
+};
+constexpr int64_t kLongestRow = 96;  // columns
+
 // A tile of products along lines: sums[r][c] += sum over i < n of a[r * a_step + i] * b[offsets[c] + i], r < rows,
 // c < columns; where `mask` is 0, not all ones, b counts as 0.  n is a multiple of kDotLength.
 struct DotTile {
@@ -67,6 +74,7 @@ struct LoopTable {
   GemmTile<double> gemm64;
   // gemm64 whose line k of b begins at b + offsets[k].
   void (*lines64)(double* sums, const double* a, const double* b, const int64_t* offsets, int64_t depth);
+  LineRow row64;
   DotTile dots64;
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2, of 4 and of 8 bytes.
   void (*transpose16)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
