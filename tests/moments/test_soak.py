@@ -106,7 +106,7 @@ def step(n):
         """
 x = mx.nd.ones((40_000,))
 def step(n):
-    y = (x[: n % 20_000 + 1] + 1).reshape((1, -1))
+    y = (x[: n % 5000 + 1] + 1).reshape((1, -1))
     mx.nd.broadcast_add(y, y).sum().wait_to_read()
 """,
         5000, 1000, 30_000,
