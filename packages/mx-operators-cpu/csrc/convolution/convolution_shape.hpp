@@ -24,6 +24,7 @@ struct ConvolutionShape {
   ConvolutionShape(const ConvolutionOptions& options, bool transposed, const Spec& x, const Spec& w, const Spec& y)
       : window(options.window),
         kind(transposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct) {
+    if (x.dtype == MX_BFLOAT16 && !has_bfloat16_kernels()) throw Unsupported{};  // float32 between casts is faster
     const int spatial = static_cast<int>(window.kernel.size());
     require_whole(window);
     if (options.groups < 1 || spatial < 1 || spatial > 3 || x.shape.size() != static_cast<size_t>(spatial) + 2) throw Unsupported{};

@@ -15,7 +15,11 @@ struct WindowAxis {
   int64_t stride, pad_begin, pad_end;
 };
 
-// `channels`: of one group of the large tensor.  Where it says no, float32 kernels compute the same.
+// Whether there are more for bfloat16 than references, which are a hundred times slower, as are those of its reorders.
+bool has_bfloat16_kernels();
+
+// Whether these compute windows right; `channels`: of one group of the large tensor.  Where it says no, float32 kernels
+// compute the same.
 bool bfloat16_kernels_suit(const std::vector<WindowAxis>& axes, int64_t channels);
 
 // Whether the float32 kernels compute gradients of filters right, too, and within their memory: those for AVX-512 in

@@ -3,6 +3,7 @@
 // Convolutions, deconvolutions, fused layers and their gradients against the sums that they stand for.
 #include "convolution/convolution.hpp"
 #include "convolution/fused_layer.hpp"
+#include "convolution/onednn_windows.hpp"
 #include "signatures.hpp"
 
 namespace {
@@ -58,7 +59,7 @@ struct Problem {
   }
 };
 
-const Problem kProblems[] = {
+const Problem kEveryProblem[] = {
     {2, 3, 8, 7, 3, 2, 1, 1, 1},                    // a first layer
     {1, 16, 16, 6, 1, 1, 1, 0, 1},                  // pointwise
     {2, 32, 16, 5, 1, 1, 1, 0, 1, true},            // likewise, channels last
@@ -70,6 +71,13 @@ const Problem kProblems[] = {
     {1, 1, 3, 5, 4, 3, 1, 3, 1, false, MX_BFLOAT16},  // computed in float32
 };
 
+std::vector<Problem> problems() {
+  std::vector<Problem> found;
+  for (const Problem& p : kEveryProblem)
+    if (p.dtype == MX_FLOAT32 || has_bfloat16_kernels()) found.push_back(p);
+  return found;
+}
+
 Floats sums(const Problem& p, const Floats& x, const Floats& w, const Floats* bias) {
   std::vector<double> y(static_cast<size_t>(p.result().size()));
   p.for_products([&](size_t a, size_t b, size_t c) { y[b] += static_cast<double>(x[a]) * w[c]; });
@@ -80,7 +88,7 @@ Floats sums(const Problem& p, const Floats& x, const Floats& w, const Floats* bi
 }
 
 void forward() {
-  for (const Problem& p : kProblems)
+  for (const Problem& p : problems())
     for (bool biased : {false, true}) {
       Signature s{{p.data(), p.weight()}, {p.result()}};
       if (biased) s.inputs.push_back(p.bias());
@@ -105,7 +113,7 @@ Gradients gradients(const Problem& p, const Floats& g, const Floats& x, const Fl
 }
 
 void backward() {
-  for (const Problem& p : kProblems) {
+  for (const Problem& p : problems()) {
     const Signature s{{p.result(), p.data(), p.weight()}, {p.data(), p.weight(), p.bias()}};
     const auto in = drawn(s);
     const Gradients want = gradients(p, in[0], in[1], in[2]);
@@ -115,7 +123,7 @@ void backward() {
 
 // A deconvolution is the gradient of a convolution with respect to its data.
 void deconvolutions() {
-  for (const Problem& p : kProblems) {
+  for (const Problem& p : problems()) {
     if (p.channels_last) continue;
     const Signature s{{p.result(), p.weight()}, {p.data()}};
     const auto in = drawn(s);
@@ -142,7 +150,7 @@ Floats channels_first(const Problem& p, const Floats& weight) {
 enum class Weight { plain, packed, packed_from_channels_first };
 
 void fused_layers() {
-  for (const Problem& p : kProblems)
+  for (const Problem& p : problems())
     for (const Weight kind : {Weight::plain, Weight::packed, Weight::packed_from_channels_first}) {
       const bool packed = kind != Weight::plain, first = kind == Weight::packed_from_channels_first && p.channels_last;
       if (p.dtype != MX_FLOAT32) continue;

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
 from mx_core import dtypes, operators
+from mx_core.context import cpu
+from mx_core.kernels import TensorSpec, prepare
 from mx_core.operator import ReferenceContext, gradient_of
 
 Shape = tuple[int, ...]
@@ -170,7 +172,8 @@ def test_filters_of_windows_padded_deeply(
     expected = backward.reference(p, [head, data, weight], context)
     inputs = [x.astype(kind) for x in (head, data, weight)]
     outputs = [np.zeros(x.shape, kind) for x in (data, weight)]
-    plan = plans.prepare(backward, p, inputs, outputs)
+    specs = [[TensorSpec(x.shape, dtypes.code(dtype)) for x in arrays] for arrays in (inputs, outputs)]
+    plan = prepare(backward, p, *specs, cpu(), True).plan
     assert plan is not None
     for req in ([1, 1], [0, 1]):
         plans.run(plan, inputs, outputs, req)

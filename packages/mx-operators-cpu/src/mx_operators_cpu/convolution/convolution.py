@@ -15,7 +15,7 @@ from mx_operators_cpu.signature import channels_last, filled, tensors
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
-_DOUBLE = dtypes.code("float64")
+_FLOAT, _DOUBLE = dtypes.code("float32"), dtypes.code("float64")
 
 
 def window_of(call: KernelCall) -> dict[str, Any]:
@@ -71,7 +71,9 @@ def _through_float64(
 
 def _gradients(call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]) -> object | None:
     plan = make(tensors(call.inputs[:3]), tensors(call.outputs), **window)
-    return _through_float64(call, make, window) if plan is None else plan
+    if plan is None and call.inputs[0].dtype == _FLOAT:
+        return _through_float64(call, make, window)
+    return plan  # narrower types come again, in float32
 
 
 def convolution(call: KernelCall) -> object:
