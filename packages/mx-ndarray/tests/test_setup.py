@@ -210,16 +210,18 @@ sys.setswitchinterval(1e-5)
 x = nd.ones((1,))
 x.wait_to_read()
 together = threading.Barrier(4)
+found = []
 
 def read():
     together.wait()
-    assert x.asscalar() == 1
+    found.append(x.asscalar())
 
 threads = [threading.Thread(target=read) for _ in range(4)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+assert found == [1] * 4
 """
 
 
