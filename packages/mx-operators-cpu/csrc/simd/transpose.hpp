@@ -123,6 +123,8 @@ void transpose(void* to, int64_t to_stride, const void* from, int64_t from_strid
 void transpose64(void* out, int64_t to_stride, const void* in, int64_t from_stride, int64_t rows, int64_t n) {
   using Four = LanesOf<uint64_t, 32>::Vector;
   constexpr int64_t kSquare = 4, kRows = 32;  // rows that stay in the nearest cache
+  // Loops over squares are unrolled, so that these stay in registers that are wide enough for their rows.
+  constexpr int kInRegisters = MX_VECTOR > 128 ? 4 : 1;
   auto* to = static_cast<uint64_t*>(out);
   auto* from = static_cast<const uint64_t*>(in);
   for (int64_t first = 0; first < rows; first += kRows) {
@@ -132,11 +134,13 @@ void transpose64(void* out, int64_t to_stride, const void* in, int64_t from_stri
       int64_t i = first;
       for (; i + kSquare <= last; i += kSquare) {
         Four r[kSquare];
+#pragma GCC unroll kInRegisters
         for (int64_t k = 0; k < kSquare; ++k) std::memcpy(&r[k], from + i + (j + k) * from_stride, sizeof r[k]);
         const Four a = __builtin_shuffle(r[0], r[1], Four{0, 4, 2, 6}), b = __builtin_shuffle(r[0], r[1], Four{1, 5, 3, 7});
         const Four c = __builtin_shuffle(r[2], r[3], Four{0, 4, 2, 6}), d = __builtin_shuffle(r[2], r[3], Four{1, 5, 3, 7});
         const Four t[kSquare] = {__builtin_shuffle(a, c, Four{0, 1, 4, 5}), __builtin_shuffle(b, d, Four{0, 1, 4, 5}),
                                  __builtin_shuffle(a, c, Four{2, 3, 6, 7}), __builtin_shuffle(b, d, Four{2, 3, 6, 7})};
+#pragma GCC unroll kInRegisters
         for (int64_t k = 0; k < kSquare; ++k) std::memcpy(to + (i + k) * to_stride + j, &t[k], sizeof t[k]);
       }
       for (; i < last; ++i)
