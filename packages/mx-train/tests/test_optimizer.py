@@ -211,10 +211,11 @@ def test_settings_of_a_dumped_optimizer_that_are_not_taken_are_named(
     optimizer.get_updater(other).set_states(first.get_states())
     assert not caplog.records
     optimizer.get_updater(other).set_states(saved)
-    optimizer.get_updater(optimizer.Adam()).set_states(saved)
+    unknown = pickle.dumps(({}, first.optimizer)).replace(b"SGD", b"ABC")  # as of another program's class
+    optimizer.get_updater(optimizer.Adam()).set_states(unknown)
     start = "The optimizer saved with the states is not used, only its update counts: "
     assert caplog.messages == [
-        f"{start}lr 0.3 in the file, 0.01 here", f"{start}SGD in the file, Adam here",
+        f"{start}lr 0.3 in the file, 0.01 here", f"{start}ABC in the file, Adam here",
     ]  # fmt: skip
     assert other.lr == 0.01 and other.num_update == 1
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
-from mx_core.files import atomic_write, read_bytes
+from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
 from mx_kvstore.base import KVStoreBase
 from mx_kvstore.keys import Key, pairs
 from mx_kvstore.reduction import Placement, reduce_into, reduced
-from mx_kvstore.updater import Updater, updater_for
+from mx_kvstore.updater import Updater, load_states, updater_for
 from mx_ndarray import NDArray, autograd
 from mx_ndarray import priority as scheduled
 
@@ -208,8 +208,14 @@ class KVStore(KVStoreBase):
             file.write(states)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Reads what `save_optimizer_states` wrote; raises as it does."""
-        self._method("load_optimizer_states", "set_states")(read_bytes(fname))
+        """Reads what `save_optimizer_states` wrote; raises as it does.
+
+        Raises
+        ------
+        FileFormatError, ArgumentError
+            The file is damaged, or its states are of another optimizer; the message names the file.
+        """
+        load_states(self._method("load_optimizer_states", "set_states"), fname)
 
     def _method(self, caller: str, name: str) -> Any:
         if self._updater is None:

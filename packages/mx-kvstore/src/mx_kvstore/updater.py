@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.files import read_bytes
 from mx_ndarray import NDArray
 
 Updater = Callable[[Any, NDArray, NDArray], None]
@@ -49,3 +50,19 @@ def updater_for(optimizer: Any) -> Updater:
                 f"without {method}"
             )
     return OptimizerUpdater(optimizer)
+
+
+def load_states(set_states: Callable[[bytearray], None], fname: str) -> None:
+    """Gives the bytes of a file to an updater's `set_states`; an error of what they hold names the file.
+
+    Raises
+    ------
+    MissingFileError, FileFormatError, ArgumentError
+        There is no such file, it is damaged, or its states are of another optimizer.
+    """
+    data = read_bytes(fname)
+    try:
+        set_states(data)
+    except (ArgumentError, FileFormatError) as error:
+        kind = ArgumentError if isinstance(error, ArgumentError) else FileFormatError
+        raise kind(f"{fname}: {error}") from error

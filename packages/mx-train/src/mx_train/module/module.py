@@ -445,7 +445,7 @@ class Module(BaseModule):
         self._optimized().save_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Takes states that `save_optimizer_states` (or MXNet) wrote."""
+        """Takes states that `save_optimizer_states` (or MXNet) wrote; raises as `Updater.set_states` does."""
         self._optimized().load_states(fname)
 
     @property

@@ -9,8 +9,9 @@ from typing import Any
 
 import mx_kvstore
 from mx_core.errors import ArgumentError
-from mx_core.files import atomic_write, read_bytes
+from mx_core.files import atomic_write
 from mx_kvstore import KVStoreBase
+from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray, nd
 from mx_train.optimizer import Optimizer, Updater, get_updater
 
@@ -83,12 +84,12 @@ class Optimization:
             file.write(self.updater.get_states())
 
     def load_states(self, path: str) -> None:
-        """Takes states that `save_states` or MXNet wrote."""
+        """Takes states that `save_states` or MXNet wrote; errors name the file."""
         if self.updater is None:
             assert self.store is not None
             self.store.load_optimizer_states(path)
         else:
-            self.updater.set_states(read_bytes(path))
+            load_states(self.updater.set_states, path)
 
 
 def rescaling(batch_size: int, store: KVStoreBase | None) -> float:

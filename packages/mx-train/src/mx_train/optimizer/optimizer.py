@@ -16,6 +16,7 @@ from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
+from mx_train.optimizer.fitting import check_form, check_names, names_of
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
@@ -29,6 +30,8 @@ _SHORT_TYPES = ("float16", "bfloat16")
 _COUNTS = "__update_counts__"
 #: what else an optimizer remembers by index, among the states in a file: by the attribute's name
 _MEMORY = "__remembered__"
+#: the names of the optimizer's classes, among the states in a file
+_CLASSES = "__optimizer__"
 
 
 class Optimizer:
@@ -258,14 +261,27 @@ class Updater:
         self.states_synced: dict[Index, bool] = {}
 
     def __call__(self, index: Index, grad: NDArray, weight: NDArray) -> None:
-        """Updates `weight` in place; asynchronous."""
+        """Updates `weight` in place; asynchronous.
+
+        Raises
+        ------
+        ArgumentError
+            The states were loaded, and that of `index` has other arrays or shapes than `create_state` gives.
+        """
         if index not in self.states and not self._take_named(index):
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
         elif not self.states_synced.get(index, True):
+            self._check_form(index, weight)
             self.states[index] = _to_context(self.states[index], weight.context)
             self.states_synced[index] = True
         self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def _check_form(self, index: Index, weight: NDArray) -> None:
+        """Refuses a loaded state that the optimizer would not have made for the weight."""
+        expected = self.optimizer.create_state_multi_precision(index, weight)
+        name = self.optimizer.idx2name.get(index, index)
+        check_form(self.states[index], expected, f"[{type(self.optimizer).__name__}] state of {name!r}")
 
     def _take_named(self, index: Index) -> bool:
         """The state under the parameter's name, as MXNet has it in files of trainings on several devices."""
@@ -282,8 +298,8 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states and update counts as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
 
-        MXNet passes the counts over: they stand under a key that no parameter has. So does what LARS and LBSGD
-        remember of each parameter.
+        MXNet passes the counts over: they stand under a key that no parameter has. So do the name of the optimizer
+        and what LARS and LBSGD remember of each parameter.
 
         Parameters
         ----------
@@ -295,9 +311,11 @@ class Updater:
         ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
         """
         states = dict(self.states)
+        if names := names_of(type(self.optimizer), Optimizer):
+            states[_CLASSES] = names
         states[_COUNTS] = dict(self.optimizer._index_update_count)
-        if names := self.optimizer._remembered:
-            states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in names}
+        if kept := self.optimizer._remembered:
+            states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in kept}
         return dump_states(states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes | bytearray) -> None:
@@ -309,7 +327,12 @@ class Updater:
 
         Raises
         ------
-        FileFormatError  the bytes are corrupt or hold anything else
+        ArgumentError
+            They are of another optimizer: neither is its class the one used, nor does one extend the other. Files
+            without the name of a class, such as MXNet's, are compared with what `create_state` gives, at the first
+            update of each parameter.
+        FileFormatError
+            The bytes are corrupt or hold anything else; the message has the byte at which the reader stopped.
         """
         loaded = read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
@@ -318,6 +341,7 @@ class Updater:
             settings = None
         if not isinstance(loaded, dict):
             raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        self._check_class(loaded.pop(_CLASSES, None), settings)
         remembered = self._remembered(loaded.pop(_MEMORY, None))
         counts = _counts(loaded.pop(_COUNTS, None))
         if counts is None and isinstance(settings, Settings):
@@ -330,6 +354,15 @@ class Updater:
             setattr(self.optimizer, name, values)
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
+
+    def _check_class(self, names: object, settings: object) -> None:
+        """Refuses the states of another optimizer, where they or what was dumped with them say whose they are."""
+        if names is None and isinstance(settings, Settings):
+            known = Optimizer.opt_registry.get(settings.kind)
+            names = names_of(known, Optimizer) if isinstance(known, type) else None
+        used = names_of(type(self.optimizer), Optimizer)
+        if names is not None and used:
+            check_names(names, used)
 
     def _tell_of(self, settings: Settings) -> None:
         """Warns if an optimizer that was saved with the states has other settings than the one used."""

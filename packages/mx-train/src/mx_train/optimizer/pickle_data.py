@@ -10,6 +10,7 @@ Source: the opcodes as documented by the standard library's `pickletools`.
 
 from __future__ import annotations
 
+import io
 import pickletools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,6 +25,10 @@ class Name(NamedTuple):
 
 class NotData(ValueError):
     """The pickle holds something else than data."""
+
+
+class Malformed(ValueError):
+    """The pickle is damaged; the message has the byte at which the reader stopped."""
 
 
 Construct = Callable[[Name, tuple[Any, ...]], Any]
@@ -52,23 +57,22 @@ def load(data: bytes | bytearray, construct: Construct, set_state: SetState) -> 
 
     Raises
     ------
-    NotData  it needs more than data; the message names the opcode or name
-    ValueError, IndexError, KeyError, TypeError  it is malformed
+    NotData  it needs more than data; the message has the byte, and the opcode or name
+    Malformed  it is damaged
     """
-    machine = _Machine(construct, set_state)
-    for opcode, argument, position in pickletools.genops(data):
-        if opcode.name == "STOP":
-            return machine.pop()
-        if opcode.name in _CONSTANTS:
-            machine.stack.append(_CONSTANTS[opcode.name])
-        elif opcode.name in _VALUES:
-            machine.stack.append(argument)
-        elif opcode.name not in _NOTHING:
-            action = _ACTIONS.get(opcode.name)
-            if action is None:
-                raise NotData(f"byte {position}: {opcode.name} is not allowed")
-            action(machine, argument)
-    raise ValueError("no end")  # genops has said so already
+    machine, file, position = _Machine(construct, set_state), io.BytesIO(data), 0
+    try:
+        for opcode, argument, _ in pickletools.genops(file):
+            if opcode.name == "STOP":
+                return machine.pop()
+            machine.step(opcode.name, argument)
+            position = file.tell()  # of the next opcode
+    except NotData as error:
+        raise NotData(f"byte {position}: {error}") from None
+    except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
+        said = f"{type(error).__name__}: {error}" if isinstance(error, (LookupError, TypeError)) else error
+        raise Malformed(f"byte {position} of {len(data)}: not a valid pickle: {said}") from None
+    raise Malformed("no end")  # genops has said so already
 
 
 class _Machine:
@@ -81,6 +85,17 @@ class _Machine:
         self._construct = construct
         self._set_state = set_state
 
+    def step(self, opcode: str, argument: Any) -> None:
+        """Does what one opcode says."""
+        if opcode in _CONSTANTS:
+            self.stack.append(_CONSTANTS[opcode])
+        elif opcode in _VALUES:
+            self.stack.append(argument)
+        elif opcode not in _NOTHING:
+            if opcode not in _ACTIONS:
+                raise NotData(f"{opcode} is not allowed")
+            _ACTIONS[opcode](self, argument)
+
     def pop(self) -> Any:
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
             raise ValueError("the stack is empty")
@@ -91,7 +106,14 @@ class _Machine:
             raise ValueError(f"expected a {kind.__name__} on the stack")
         return self.stack[-1]
 
+    def last(self) -> Any:
+        if not self.stack:
+            raise ValueError("the stack is empty")
+        return self.stack[-1]
+
     def pop_mark(self) -> list[Any]:
+        if not self.marks:
+            raise ValueError("expected a mark on the stack")
         mark = self.marks.pop()
         items = self.stack[mark:]
         del self.stack[mark:]
@@ -101,9 +123,11 @@ class _Machine:
         self.stack.append(tuple([self.pop() for _ in range(count)][::-1]))
 
     def put(self, key: int) -> None:
-        self.memo[key] = self.stack[-1]
+        self.memo[key] = self.last()
 
     def get(self, key: int) -> None:
+        if key not in self.memo:
+            raise ValueError(f"value {key} is used before it is kept")
         self.stack.append(self.memo[key])
 
     def set_items(self, items: list[Any]) -> None:
@@ -133,7 +157,7 @@ class _Machine:
 
     def build(self) -> None:
         state = self.pop()
-        self._set_state(self.stack[-1], state)
+        self._set_state(self.last(), state)
 
 
 def _fill(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, records
-from mx_train.optimizer.pickle_data import Name, NotData, load
+from mx_train.optimizer.pickle_data import Malformed, Name, NotData, load
 
 _NDARRAY = Name("mxnet.ndarray.ndarray", "NDArray")
 _BYTEARRAY = Name("builtins", "bytearray")
@@ -88,18 +88,14 @@ def read_states(data: bytes | bytearray) -> Any:
 
     Raises
     ------
-    FileFormatError  the bytes are corrupt, or hold anything but arrays, numbers, strings, containers
+    FileFormatError
+        The bytes are corrupt, or hold anything but arrays, numbers, strings, containers; the message has the byte at
+        which the reader stopped.
     """
     try:
-        return _settled(load(bytes(data), _construct, _set_state), 0, {})
-    except FileFormatError:
-        raise
-    except NotData as error:
+        return _settled(load(data, _construct, _set_state), 0, {})
+    except (NotData, Malformed) as error:
         raise FileFormatError(f"optimizer states: {error}") from None
-    except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
-        raise FileFormatError(
-            f"optimizer states: not a valid pickle: {type(error).__name__}: {error}"
-        ) from None
 
 
 def _construct(function: Name, arguments: tuple[Any, ...]) -> Any:

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States that are damaged, or of another optimizer, are refused with a message that says so."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mx_kvstore
+from mx_core.errors import ArgumentError, FileFormatError
+from mx_ndarray import NDArray, nd
+from mx_symbol import sym
+from mx_train import optimizer
+from mx_train.module import Module
+from mx_train.optimizer.states import dump_states, read_states
+
+
+def updated(
+    made: optimizer.Optimizer, shape: tuple[int, ...] = (2, 3), dtype: str = "float32"
+) -> optimizer.Updater:
+    updater = optimizer.get_updater(made)
+    updater(0, nd.ones(shape, dtype=dtype), nd.ones(shape, dtype=dtype))
+    return updater
+
+
+def unnamed(states: bytes) -> bytes:
+    """The states as MXNet writes them: without the optimizer's name."""
+    return dump_states({key: state for key, state in read_states(states).items() if key != "__optimizer__"})
+
+
+def module(store: Any) -> Module:
+    made = Module(
+        sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), name="softmax")
+    )
+    made.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    made.init_params()
+    made.init_optimizer(kvstore=store, optimizer="adam")
+    return made
+
+
+def readers(tmp_path: Path) -> list[Callable[[str], None]]:
+    store = mx_kvstore.create("local")
+    store.set_optimizer(optimizer.Adam())
+    return [
+        module(None).load_optimizer_states, module(mx_kvstore.create("device")).load_optimizer_states,
+        store.load_optimizer_states,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: b"hello", "byte 0 of 5: not a valid pickle: value 101 is used before it is kept"),
+        (lambda data: b"", "byte 0 of 0: not a valid pickle: "),
+        (lambda data: data[:-1], r"byte (\d+) of \1: not a valid pickle: "),
+        (lambda data: data[:100], r"byte \d\d of 100: not a valid pickle: expected .* but only"),
+        (lambda data: data[:40] + b"\xff" + data[41:], r"byte \d+ of \d+: not a valid pickle"),
+        (lambda data: b"\x80\x04e.", "byte 2 of 4: not a valid pickle: expected a mark on the stack"),
+        (lambda data: b"\x80\x04q\x00.", "byte 2 of 5: not a valid pickle: the stack is empty"),
+        (lambda data: b"\x80\x04N\x8f.", "byte 3: EMPTY_SET is not allowed"),
+        (lambda data: pickle.dumps([1, 2]), "expected a dict, got list"),
+    ],
+)
+def test_damage_names_the_file_and_the_byte(
+    tmp_path: Path, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    path = tmp_path / "net.states"
+    path.write_bytes(damage(updated(optimizer.Adam()).get_states()))
+    for read in readers(tmp_path):
+        with pytest.raises(FileFormatError, match=rf"net\.states: optimizer states: {said}") as caught:
+            read(str(path))
+        assert str(caught.value).startswith(str(path))
+
+
+def test_states_of_another_optimizer_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.states"
+    saved = updated(optimizer.Nadam())
+    for dump in (False, True):
+        path.write_bytes(saved.get_states(dump_optimizer=dump))
+        for read in readers(tmp_path):
+            with pytest.raises(
+                ArgumentError, match=r"net\.states: .* of the optimizer Nadam, .* used is Adam"
+            ):
+                read(str(path))
+    earlier = pickle.dumps(({}, optimizer.SGD()))
+    with pytest.raises(
+        ArgumentError, match="they are of the optimizer SGD, and the one used is Adam: use SGD"
+    ):
+        optimizer.get_updater(optimizer.Adam()).set_states(earlier)
+
+
+class Faster(optimizer.SGD):
+    """A program's own optimizer; it is not registered."""
+
+
+def test_an_optimizer_and_one_that_extends_it_share_states() -> None:
+    makers = [optimizer.SGD, optimizer.ccSGD, optimizer.LBSGD, Faster]
+    states = [updated(make(momentum=0.9)).get_states() for make in makers]
+    for make in makers:
+        optimizer.get_updater(make(momentum=0.9)).set_states(states[0])
+    for state in states:
+        optimizer.get_updater(optimizer.SGD(momentum=0.9)).set_states(state)
+    with pytest.raises(ArgumentError, match="of the optimizer Faster, and the one used is LBSGD"):
+        optimizer.get_updater(optimizer.LBSGD()).set_states(states[3])
+
+
+@pytest.mark.parametrize("names", ["Adam", [], [1], {"Adam": 1}])
+def test_the_names_are_names(names: object) -> None:
+    with pytest.raises(FileFormatError, match="expected the names of an optimizer's classes, got"):
+        optimizer.get_updater(optimizer.Adam()).set_states(dump_states({"__optimizer__": names}))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("rmsprop", {}, r"\(array of shape \(2, 3\),\)"),
+        ("adagrad", {}, r"array of shape \(2, 3\)"),
+        ("sgd", {"momentum": 0.9}, r"array of shape \(2, 3\)"),
+        ("sgd", {}, "None"),
+        ("ftml", {}, r"\(array of shape \(2, 3\), array of shape \(2, 3\), array of shape \(2, 3\)\)"),
+    ],
+)
+def test_a_state_of_another_form_is_told_at_the_first_update(
+    name: str, settings: dict[str, Any], expected: str
+) -> None:
+    states = unnamed(updated(optimizer.Adam()).get_states())
+    updater = optimizer.get_updater(optimizer.create(name, param_idx2name={0: "fc_weight"}, **settings))
+    updater.set_states(states)
+    got = r"\(array of shape \(2, 3\), array of shape \(2, 3\)\)"
+    for _ in range(2):
+        with pytest.raises(
+            ArgumentError,
+            match=rf"state of 'fc_weight': expected {expected}, as create_state gives, got {got}: .* another optimizer",
+        ):
+            updater(0, nd.ones((2, 3)), nd.ones((2, 3)))
+
+
+def test_a_state_of_another_shape_is_told() -> None:
+    updater = optimizer.get_updater(optimizer.Adam())
+    updater.set_states(updated(optimizer.Adam()).get_states())
+    with pytest.raises(
+        ArgumentError, match=r"\[Adam\] state of 0: expected .*\(3, 2\).*, got .*\(2, 3\).*network"
+    ):
+        updater(0, nd.ones((3, 2)), nd.ones((3, 2)))
+
+
+@pytest.mark.parametrize("name", ["sgd", "nag", "signum", "dcasgd", "lars", "lbsgd"])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_momentum_may_be_left_out_and_taken_up(name: str, momentum: float) -> None:
+    states = updated(optimizer.create(name, momentum=momentum)).get_states()
+    other = optimizer.get_updater(optimizer.create(name, momentum=0.9 - momentum))
+    other.set_states(states)
+    other(0, nd.ones((2, 3)), nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "lars", "rmsprop"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_copies_of_short_weights_fit(name: str, dtype: str) -> None:
+    def weights() -> tuple[NDArray, NDArray]:
+        return nd.ones((2, 3), dtype=dtype), nd.ones((2, 3), dtype=dtype)
+
+    first, second = (optimizer.get_updater(optimizer.create(name, multi_precision=True)) for _ in range(2))
+    first(0, *weights())
+    for states in (first.get_states(), unnamed(first.get_states())):
+        second.set_states(states)
+        second(0, *weights())
+    plain = optimizer.get_updater(optimizer.create(name))
+    plain.set_states(first.get_states())
+    if name in ("adam", "rmsprop"):
+        with pytest.raises(ArgumentError, match="other settings"):
+            plain(0, *weights())
+
+
+class Growing(optimizer.Optimizer):
+    """A state that grows: no fixed form."""
+
+    def create_state(self, index: Any, weight: NDArray) -> list[Any]:
+        return []
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: list[Any]) -> None:
+        state.append(float(np.sum(grad.asnumpy())))
+
+
+def test_a_state_of_no_fixed_form_is_left_to_its_optimizer() -> None:
+    second = optimizer.get_updater(Growing())
+    second.set_states(updated(Growing()).get_states())
+    second(0, nd.ones((2, 3)), nd.ones((2, 3)))
+    assert second.states[0] == [6.0, 6.0]
