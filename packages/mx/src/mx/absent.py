@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import opcode
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 _GUIDE = "the guide 'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
+_IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 @cache
@@ -47,6 +50,8 @@ def known_as(places: Mapping[str, str], place: str) -> list[str]:
 def explain(module: ModuleType, names: Sequence[str]) -> None:
     """Has a module say of MXNet's names that it lacks that they are not here; other names are missing as before.
 
+    The modules below it that MXNet has, too, say so of theirs.
+
     Parameters
     ----------
     names : sequence of str
@@ -58,14 +63,32 @@ def explain(module: ModuleType, names: Sequence[str]) -> None:
 
     def attribute(name: str) -> Any:
         try:
-            if before is not None:
-                return before(name)
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            if before is None:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            found = before(name)
         except AttributeError as error:
             told = absence(names, name)
+            unfinished = f"{module.__name__}.{name}" in sys.modules  # Python takes it from there
+            if (told or before is not None) and not unfinished and _is_import_from(sys._getframe(1)):
+                # Python drops an AttributeError here, with its text.
+                raise ImportError(told or str(error), name=module.__name__) from error
             if told:
                 raise AttributeError(told, name=name, obj=module) from error
             raise
+        _explain_below(module, name, found, names)
+        return found
 
     attribute.explains = True  # type: ignore[attr-defined]
     vars(module)["__getattr__"] = attribute
+    for name, found in list(vars(module).items()):
+        _explain_below(module, name, found, names)
+
+
+def _explain_below(module: ModuleType, name: str, found: object, names: Sequence[str]) -> None:
+    if isinstance(found, ModuleType) and found.__name__ == f"{module.__name__}.{name}":
+        explain(found, [below for each in names if (below := f"{each}.{name}") in _names()])
+
+
+def _is_import_from(frame: FrameType) -> bool:
+    """Whether a frame is at the name of `from module import name`."""
+    return frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import TYPE_CHECKING
 
+from mx.absent import explain as _explain
 from mx_core.imports import lazy as _lazy
 from mx_ndarray.custom import Custom as Custom
 from mx_ndarray.custom import CustomOp as CustomOp
@@ -20,3 +22,5 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = _lazy(
     __name__, {"mx_symbol.symbol.python_operators": ["NDArrayOp", "NumpyOp", "PythonOp"]}
 )[:2]
+
+_explain(_sys.modules[__name__], [__name__])

@@ -96,4 +96,6 @@ class Submodules:
         if below and find_spec(real) is None:
             return None
         names = known_as(self._places, real)
+        if below:
+            names += [f"{each}.{below}" for each in known_as(self._places, place)]
         return ModuleSpec(fullname, _Existing(real, names, lambda error: self._missing(head, error)))

@@ -326,7 +326,10 @@ class Module(BaseModule):
         ):  # fmt: skip
             extra = set(given or ()) - set(names) - {*self._data_names, *self._label_names}
             if extra and allow_missing and initializer is None and not allow_extra:
-                raise ArgumentError(f"[Module] not parameters of the symbol: {', '.join(sorted(extra))}")
+                unknown = ", ".join(sorted(extra))
+                raise ArgumentError(
+                    f"[Module] not parameters of the symbol: {unknown}; allow_extra=True leaves them out"
+                )
             for name, arrays in zip(names, group.arrays(names, which), strict=True):
                 first = arrays[0]
                 if given is not None and name in given:
@@ -338,8 +341,9 @@ class Module(BaseModule):
                 elif initializer is not None and (given is None or allow_missing or not given):
                     initializer(InitDesc(name, attributes.get(name), None), first)
                 elif not allow_missing:
+                    rest = "keeps its value" if initializer is None else "leaves it to the initializer"
                     raise ArgumentError(
-                        f"[Module] {name!r} is not among the given parameters; allow_missing=True"
+                        f"[Module] {name!r} is not among the given parameters; allow_missing=True {rest}"
                     )
                 for other in arrays[1:]:
                     first.copyto(other)

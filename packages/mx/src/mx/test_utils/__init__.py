@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of operators and networks: comparisons, random arrays, gradient checks."""
 
+import sys as _sys
+
+from mx.absent import explain as _explain
 from mx.test_utils.arrays import assign_each as assign_each
 from mx.test_utils.arrays import assign_each2 as assign_each2
 from mx.test_utils.arrays import collapse_sum_like as collapse_sum_like
@@ -62,3 +65,5 @@ from mx.test_utils.tolerance import get_etol as get_etol
 from mx.test_utils.tolerance import get_rtol as get_rtol
 from mx.test_utils.tolerance import get_tolerance as get_tolerance
 from mx.test_utils.tolerance import get_tols as get_tols
+
+_explain(_sys.modules[__name__], [__name__])
