@@ -11,7 +11,7 @@ from mx_core.context import cpu
 from mx_core.errors import PluginError
 from mx_core.exits import exits_refused
 from mx_core.kernels import TensorSpec
-from mx_core.operator import Operator, infer_shapes
+from mx_core.operator import Operator, SimpleOp, infer_shapes
 from mx_core.signals import let_pass
 
 
@@ -57,6 +57,56 @@ def test_handlers_of_every_kind_are_known(handler, alarm):
             alarm()
         except Exception as error:
             let_pass(error)
+
+
+def raise_once(number, frame):
+    signal.signal(number, signal.SIG_IGN)
+    raise Alarm
+
+
+def raise_once_with_any(*arguments):
+    signal.signal(arguments[0], signal.SIG_IGN)
+    raise Alarm
+
+
+@pytest.mark.parametrize("handler", [raise_once, raise_once_with_any])
+def test_handlers_that_are_set_no_more(handler, alarm):
+    signal.signal(signal.SIGUSR1, handler)
+    with pytest.raises(Alarm):
+        try:
+            alarm()
+        except Exception as error:
+            let_pass(error)
+
+
+@pytest.mark.parametrize("kind", [Alarm, KeyboardInterrupt])
+def test_what_another_error_was_made_of(kind, alarm):
+    def handler(*_):
+        raise kind
+
+    class Named:
+        def __set_name__(self, owner, name):
+            alarm()
+
+    signal.signal(signal.SIGUSR1, handler)
+    with pytest.raises(kind):
+        try:
+            type("Owner", (), {"member": Named()})
+        except Exception as error:  # of Python before 3.12 a RuntimeError
+            let_pass(error)
+
+
+def test_functions_that_trace_a_kernel(alarm):
+    class Bell(SimpleOp):
+        name = "bell"
+
+        def function(self, p, data):
+            alarm()
+            return data
+
+    op = Bell()
+    with pytest.raises(Alarm):
+        op.expression(op.Param())
 
 
 def test_other_errors_are_left_alone(alarm):

@@ -5,7 +5,7 @@
 // Every subject binds its own, in its bindings_*.cc.
 #include <string>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "onednn/bindings_primitives.hpp"
 #include "simd/loops.hpp"
 

@@ -30,7 +30,6 @@ class ThreadValues {
     if (recent_.owner == owner) return recent_.value;
     return recent_.ended ? nullptr : all_.search(owner, make);
   }
-  static bool is_recent(const Value* value) noexcept { return recent_.value == value; }
 
  private:
   // The last one used.  Trivial, so that it can be read before and after the life of `all_`.

@@ -72,19 +72,21 @@ def test_states_from_before_the_first_update_go_back_to_it() -> None:
         update.set_states(states)
 
 
-@pytest.mark.parametrize("name", ["adam", "lars"])
-def test_states_by_name_go_on_by_index(name: str) -> None:
-    settings = {"param_idx2name": {0: "fc_weight"}}
-    by_name, by_index = (optimizer.get_updater(optimizer.create(name, **settings)) for _ in range(2))
+@pytest.mark.parametrize(
+    ("name", "settings"), [("adam", {}), ("lars", MOMENTUM), ("lbsgd", MOMENTUM), ("lbsgd", GATHERS)]
+)
+def test_states_by_name_go_on_by_index(name: str, settings: dict[str, Any]) -> None:
+    by_name, by_index = (updater(name, settings, "multi") for _ in range(2))
     weight = nd.ones((2,))
     for i in range(5):
         by_name("fc_weight", nd.ones((2,)) * (i + 1), weight)
     by_index.set_states(by_name.get_states())
     other = weight.copy()
-    by_name("fc_weight", nd.ones((2,)), weight)
-    by_index(0, nd.ones((2,)), other)
+    for _ in range(3):
+        by_name("fc_weight", nd.ones((2,)), weight)
+        by_index(0, nd.ones((2,)), other)
     np.testing.assert_array_equal(other.asnumpy(), weight.asnumpy())
-    assert by_index.optimizer._index_update_count == {0: 6}
+    assert by_index.optimizer._index_update_count == {0: 8}
 
 
 @pytest.mark.parametrize("counts", [{0: "x"}, [1], {0: 1.5}, {0: True}, {0: -5}, {0: 10**400}])

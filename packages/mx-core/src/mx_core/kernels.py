@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mx_core.operator.params import Params
     from mx_core.operator.simple import Elementwise
 
-PLAN_CAPSULE = "mx.plan.v1"
 KERNEL_CAPSULE = "mx.kernel.v1"
 
 #: A kernel written in Python: (context, NumPy arrays) -> outputs, new auxiliary states, new values

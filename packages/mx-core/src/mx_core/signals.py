@@ -8,18 +8,43 @@ an error arrives wherever the main thread happens to be, in code of a plug-in to
 from __future__ import annotations
 
 import functools
+import inspect
 import signal
-from types import CodeType
+from types import CodeType, FrameType
 
 
 def let_pass(error: BaseException) -> None:
-    """Raises an error again that a handler of a signal has raised; any other is left to the caller."""
+    """Raises again what a handler of a signal has raised, Ctrl-C included; any other error is left to the caller.
+
+    So it does where something has made another error of it, as Python does of errors in a `__set_name__`.
+    """
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    at = error.__traceback__
-    while handlers and at is not None:
-        if at.tb_frame.f_code in handlers:
-            raise error
-        at = at.tb_next
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt) or _is_from(handlers, cause):
+            raise cause
+        cause = cause.__cause__
+
+
+def _is_from(handlers: set[CodeType | None], error: BaseException) -> bool:
+    """Whether a call of a handler is among those that an error has ended."""
+    at, caller = error.__traceback__, None
+    while at is not None:
+        frame = at.tb_frame
+        if frame.f_code in handlers or (caller is not None and _is_given(frame, caller)):
+            return True
+        at, caller = at.tb_next, frame
+    return False
+
+
+def _is_given(frame: FrameType, caller: FrameType) -> bool:
+    """Whether a function has its caller's frame as an argument, as handlers have, those that are set no more too."""
+    code = frame.f_code
+    values = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & inspect.CO_VARARGS:
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        values += frame.f_locals.get(rest) or ()
+    return any(value is caller for value in values)
 
 
 def _code(handler: object) -> CodeType | None:

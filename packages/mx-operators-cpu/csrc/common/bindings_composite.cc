@@ -2,7 +2,7 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "common/composite.hpp"
 
 namespace mx::cpu {

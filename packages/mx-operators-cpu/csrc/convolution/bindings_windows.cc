@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "convolution/col2im.hpp"
 #include "convolution/deformable.hpp"
 

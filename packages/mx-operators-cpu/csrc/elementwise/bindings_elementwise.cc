@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "elementwise/arange.hpp"
 #include "elementwise/expression_plan.hpp"
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <tuple>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "image/images.hpp"
 #include "image/resample.hpp"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "indexing/index.hpp"
 #include "indexing/pad.hpp"
 #include "indexing/sequence.hpp"

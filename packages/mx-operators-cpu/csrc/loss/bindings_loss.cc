@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "loss/ctc.hpp"
 #include "loss/hawkes.hpp"
 

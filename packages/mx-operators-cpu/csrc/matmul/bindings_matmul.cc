@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "matmul/matmul.hpp"
 #include "matmul/matmul_loops.hpp"
 #include "onednn/bindings_primitives.hpp"

@@ -3,7 +3,7 @@
 // What the bindings of kernels share that may have none for a signature: those are None in Python.
 #pragma once
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "mx_core/exit_guard.hpp"
 #include "mx_core/gil.hpp"
 #include "onednn/headroom.hpp"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "optimizer/sgd_adam.hpp"
 
 namespace mx::cpu {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "random/random.hpp"
 #include "random/variates.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "reduce/all_finite.hpp"
 #include "reduce/argmax.hpp"
 #include "reduce/histogram.hpp"

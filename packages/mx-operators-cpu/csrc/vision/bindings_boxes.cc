@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "vision/boxes.hpp"
 #include "vision/multibox.hpp"
 

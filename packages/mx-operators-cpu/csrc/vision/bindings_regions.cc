@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "common/bindings.hpp"
+#include "common/bindings_common.hpp"
 #include "vision/proposal.hpp"
 #include "vision/regions.hpp"
 

@@ -289,9 +289,10 @@ class Updater:
         if name is None or name not in self.states:
             return False
         self.states[index] = self.states.pop(name)
-        counts = self.optimizer._index_update_count
-        if name in counts:
-            counts[index] = max(counts.pop(name), counts.get(index, 0))
+        remembered = (getattr(self.optimizer, attribute) for attribute in self.optimizer._remembered)
+        for table in (self.optimizer._index_update_count, *remembered):
+            if name in table:
+                table[index] = table.pop(name)
         self.states_synced[index] = self.states_synced.pop(name, True)
         return True
 
