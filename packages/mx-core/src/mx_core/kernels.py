@@ -72,6 +72,11 @@ class KernelCall:
     context: Context
     is_train: bool = False
 
+    @property
+    def random_blocks(self) -> int:
+        """Blocks of the random stream that a run takes."""
+        return int(self.op.random_blocks(self.params, [spec.shape for spec in self.outputs]))
+
 
 @dataclass(frozen=True)
 class KernelSpec:

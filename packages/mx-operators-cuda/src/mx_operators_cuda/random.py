@@ -28,10 +28,6 @@ _HEAD: tuple[Parameter, ...] = (
 )  # fmt: skip
 
 
-def _blocks(call: KernelCall) -> int:
-    return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
-
-
 def _draw(call: KernelCall, distribution: str, given: tuple[Parameter, ...], n_scalars: int) -> Any:
     (target,) = call.outputs
     if target.layout:
@@ -43,7 +39,7 @@ def _draw(call: KernelCall, distribution: str, given: tuple[Parameter, ...], n_s
     conditions = [_CONDITIONS[distribution]] if distribution in _CONDITIONS else []
     return make_plan(
         call.op.name, call.context, call.inputs, call.outputs, [launch] if n else [],
-        n_scalars=n_scalars, random_blocks=_blocks(call), conditions=conditions,
+        n_scalars=n_scalars, random_blocks=call.random_blocks, conditions=conditions,
     )  # fmt: skip
 
 
@@ -85,7 +81,7 @@ def dropout(call: KernelCall) -> Any:
         return None
     if p.p == 0 or not (call.is_train or p.mode == "always"):
         return elementwise.plan(
-            call, X.trace(lambda x: (x, 1.0), 1), call.inputs, call.outputs, random_blocks=_blocks(call)
+            call, X.trace(lambda x: (x, 1.0), 1), call.inputs, call.outputs, random_blocks=call.random_blocks
         )
     source = write_dropout(elementwise.symbol("Dropout"), spec.dtype, 1 / (1 - p.p) if p.p < 1 else 0.0)
     n = prod(spec.shape)
@@ -95,5 +91,5 @@ def dropout(call: KernelCall) -> Any:
     )  # fmt: skip
     steps = [Launch(source, -(-n // 4), parameters)] if n else []
     return make_plan(
-        call.op.name, call.context, call.inputs, call.outputs, steps, random_blocks=_blocks(call)
+        call.op.name, call.context, call.inputs, call.outputs, steps, random_blocks=call.random_blocks
     )

@@ -12,16 +12,12 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import FLOATS, plain, tensors
 
 
-def _blocks(call: KernelCall) -> int:
-    return call.op.random_blocks(call.params, [spec.shape for spec in call.outputs])
-
-
 def _draw(call: KernelCall, distribution: str, **more: int) -> object:
     if not plain(*call.inputs, *call.outputs):
         return None
     return native.random_plan(
         tensors(call.inputs), tensors(call.outputs), op=call.op.name, distribution=distribution,
-        blocks=_blocks(call), **more,
+        blocks=call.random_blocks, **more,
     )  # fmt: skip
 
 
@@ -56,5 +52,5 @@ def dropout(call: KernelCall) -> object:
         return None
     active = call.is_train or p.mode == "always"
     return native.dropout_plan(
-        tensors(call.inputs), tensors(call.outputs), p=p.p, active=active, blocks=_blocks(call)
+        tensors(call.inputs), tensors(call.outputs), p=p.p, active=active, blocks=call.random_blocks
     )

@@ -37,10 +37,6 @@ def supported(call: KernelCall) -> bool:
     return spec.layout == 0 and prod(spec.shape) > 0 and native_floats(replace(call, inputs=others))
 
 
-def _blocks(call: KernelCall) -> int:
-    return int(call.op.random_blocks(call.params, [spec.shape for spec in call.outputs]))
-
-
 def stack(call: KernelCall, packed: KernelCall | None = None) -> native.RecurrentStack:
     """The call as the native part knows it; lengths are float32.
 
@@ -57,7 +53,7 @@ def stack(call: KernelCall, packed: KernelCall | None = None) -> native.Recurren
         inputs[lengths] = replace(inputs[lengths], dtype=_FLOAT)
     return native.RecurrentStack(
         tensors(inputs), tensors(call.outputs), **_options(call), dropout=p.p, has_mask=p.p > 0 and p.num_layers > 1,
-        is_train=call.is_train, random_blocks=_blocks(call),
+        is_train=call.is_train, random_blocks=call.random_blocks,
     )  # fmt: skip
 
 

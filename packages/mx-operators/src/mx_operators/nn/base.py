@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.operator import Array
+from mx_core.operator import Array, Types
 
 FLOAT32, FLOAT16, BFLOAT16 = 0, 2, 12
 
@@ -17,6 +17,13 @@ FLOAT32, FLOAT16, BFLOAT16 = 0, 2, 12
 def statistics_type(data_type: int | None) -> int | None:
     """Type of parameters and statistics of a normalisation: float32 for 16-bit data."""
     return FLOAT32 if data_type in (FLOAT16, BFLOAT16) else data_type
+
+
+def infer_statistics(t: Types) -> None:
+    """Types of a normalisation over the channels of one example: one, but for statistics."""
+    t.unify(["data", "gamma", "beta", "output"])
+    for name in ("mean", "std"):
+        t.assign(name, statistics_type(t.get("data")))
 
 
 def per_axis(values: tuple[int, ...], rank: int, default: int) -> tuple[int, ...]:

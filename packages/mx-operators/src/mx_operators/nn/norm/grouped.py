@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
-from mx_operators.nn.base import along, statistics_type, wide
+from mx_operators.nn.base import along, infer_statistics, wide
 
 
 class GroupedNormParam(Params):
@@ -50,9 +50,7 @@ class GroupedNorm(Operator[Q]):
 
     def infer_type(self, p: Q, t: Types) -> None:
         """One type, but for statistics: float32 for 16-bit data."""
-        t.unify(["data", "gamma", "beta", "output"])
-        for name in ("mean", "std"):
-            t.assign(name, statistics_type(t.get("data")))
+        infer_statistics(t)
 
     def reference(self, p: Q, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Statistics per group, then a scaled shift per group."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mx_core.operator import Array, Arrays, Operator, Params, ReferenceContext, Shapes, Types, opt
-from mx_operators.nn.base import along, positive_axis, statistics_type, wide
+from mx_operators.nn.base import along, infer_statistics, positive_axis, wide
 
 
 class LayerNormParam(Params):
@@ -51,9 +51,7 @@ class LayerNorm(Operator[LayerNormParam]):
 
     def infer_type(self, p: LayerNormParam, t: Types) -> None:
         """One type, but for statistics: float32 for 16-bit data."""
-        t.unify(["data", "gamma", "beta", "output"])
-        for name in ("mean", "std"):
-            t.assign(name, statistics_type(t.get("data")))
+        infer_statistics(t)
 
     def reference(self, p: LayerNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Statistics, then a scaled shift."""
