@@ -131,16 +131,30 @@ PyEngine::~PyEngine() {
 }
 
 void bind_lifecycle(py::class_<PyEngine>& engine) {
-  engine.def("drain", &drain, py::arg("timeout"))
-      .def("stop", &stop, py::arg("timeout") = py::none())
-      .def("close", &close, py::arg("timeout"))
+  engine.def("drain", &drain, py::arg("timeout"),
+           "Blocks until nothing is pending, at most `timeout` seconds; raises no failures.")
+      .def("stop", &stop, py::arg("timeout") = py::none(),
+           "Waits for pending work and ends the threads; the next push starts them again.")
+      .def("close", &close, py::arg("timeout"),
+           "Refuses pushes from outside of operations from now on, then waits at most `timeout` seconds for what is "
+           "pending, pushes of running operations included; False when the time ran out.")
       .def("cancel", [](const PyEngine& e, const std::string& why) { e.get()->completion().cancel(why.c_str()); },
-           py::arg("why"))
-      .def("serve_exit", [](const PyEngine& e) { e.get()->lifecycle().serve_exit(); })
-      .def("notify_shutdown", [](const PyEngine& e) { e.get()->lifecycle().notify_shutdown(); })
-      .def("running", &running)
-      .def("before_fork", &before_fork, py::arg("timeout"))
-      .def("after_fork", &after_fork);
+           py::arg("why"),
+           "Skips from now on what has not begun, no-skip operations excepted. Waits for what was to be written "
+           "raise `EngineShutdownError(why)`. There is no way back; for the end of a process.")
+      .def("serve_exit", [](const PyEngine& e) { e.get()->lifecycle().serve_exit(); },
+           "Once closed and quiet: the calling thread, which runs the handlers of the exit, may push again; what it "
+           "pushes has finished when the push returns.")
+      .def("notify_shutdown", [](const PyEngine& e) { e.get()->lifecycle().notify_shutdown(); },
+           "Closes the engine for good: pushes are refused, what is queued does not run.")
+      .def("running", &running,
+           "Operations that run now on the engine's threads or on accelerators, each with the line that pushed it.")
+      .def("before_fork", &before_fork, py::arg("timeout"),
+           "Drains and stops the engine and closes it until `after_fork`: `quiet`. `busy` when operations were still "
+           "pending after `timeout` seconds or when Ctrl-C was pressed, `inside` when the caller is inside one: the "
+           "child's engine then starts without them.")
+      .def("after_fork", &after_fork,
+           "Opens the engine again, in the parent and in the child.");
 }
 
 }  // namespace mx::engine

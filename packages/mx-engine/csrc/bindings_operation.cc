@@ -296,7 +296,8 @@ void bind_operations(py::module_& module, py::class_<PyEngine>& engine) {
            },
            py::arg("fn"), py::arg("reads") = py::tuple(), py::arg("writes") = py::tuple(),
            py::kw_only(), py::arg("context") = py::none(), py::arg("priority") = 0,
-           py::arg("name") = py::none(), py::arg("property") = "normal")
+           py::arg("name") = py::none(), py::arg("property") = "normal",
+           "Pushes `fn`, which is called when all earlier operations on its variables have finished.")
       .def("push_async",
            [](const PyEngine& e, py::object fn, const py::object& reads, const py::object& writes,
               const py::object& context, int priority, const py::object& name,
@@ -306,7 +307,8 @@ void bind_operations(py::module_& module, py::class_<PyEngine>& engine) {
            },
            py::arg("fn"), py::arg("reads") = py::tuple(), py::arg("writes") = py::tuple(),
            py::kw_only(), py::arg("context") = py::none(), py::arg("priority") = 0,
-           py::arg("name") = py::none(), py::arg("property") = "async");
+           py::arg("name") = py::none(), py::arg("property") = "async",
+           "As `push`, but the operation ends when the `Completion` given to `fn` is called.");
 }
 
 }  // namespace mx::engine

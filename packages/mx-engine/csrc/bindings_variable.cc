@@ -37,18 +37,22 @@ void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
       .def("new_variable",
            [](const py::object& self) {
              return new_object(std::make_unique<PyVariable>(self, self.cast<PyEngine&>().get()));
-           })
-      .def("delete_variable", &delete_variable, py::arg("variable"), py::arg("deleter") = py::none())
+           },
+           "A variable of this engine, which nothing uses yet.")
+      .def("delete_variable", &delete_variable, py::arg("variable"), py::arg("deleter") = py::none(),
+           "Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.")
       .def("variable_version",
            [](const PyEngine& e, const PyVariable& v) {
              return e.get()->variables().version(checked(e.get(), v));
            },
-           py::arg("variable"))
+           py::arg("variable"),
+           "Finished writes of the variable.")
       .def("variable_ready",
            [](const PyEngine& e, const PyVariable& v, bool for_write) {
              return e.get()->waiting().ready(checked(e.get(), v), for_write);
            },
-           py::arg("variable"), py::arg("for_write") = false);
+           py::arg("variable"), py::arg("for_write") = false,
+           "Whether nothing pushed so far still has to write (`for_write`: or read) it.");
 }
 
 }  // namespace mx::engine

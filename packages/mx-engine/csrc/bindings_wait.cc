@@ -111,11 +111,17 @@ void raise_failure_if_any(mx_failure* failure) {
 
 void bind_waits(py::class_<PyEngine>& engine) {
   engine.def("wait_for_variable", &wait_for_variable, py::arg("variable"), py::kw_only(),
-             py::arg("for_write") = false, py::arg("timeout") = py::none())
-      .def("wait_for_all", &wait_for_all, py::kw_only(), py::arg("timeout") = py::none())
-      .def("variable_failure", &variable_failure, py::arg("variable"))
-      .def("unobserved", &unobserved)
-      .def_property_readonly("pending", [](const PyEngine& e) { return e.get()->waiting().pending(); });
+             py::arg("for_write") = false, py::arg("timeout") = py::none(),
+           "Blocks until the writes pushed so far have finished (`for_write`: the reads, too).")
+      .def("wait_for_all", &wait_for_all, py::kw_only(), py::arg("timeout") = py::none(),
+           "Blocks until nothing is pending; otherwise as `wait_for_variable`.")
+      .def("variable_failure", &variable_failure, py::arg("variable"),
+           "The exception because of which the variable was not written, also after a wait raised it; None once a "
+           "later write has succeeded. Does not block.")
+      .def("unobserved", &unobserved,
+           "How many failures no wait has raised, and the texts of the first of them.")
+      .def_property_readonly("pending", [](const PyEngine& e) { return e.get()->waiting().pending(); },
+           "Operations not yet finished.");
 }
 
 }  // namespace mx::engine

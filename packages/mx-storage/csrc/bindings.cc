@@ -23,14 +23,24 @@ const char* intern_tag(const char* argument, const py::object& tag) {
   return text.has_value() ? intern(text->c_str()) : nullptr;
 }
 
-PoolType pool_type(const std::string& name) {
+// `BestFit`, as the environment has it, and `best_fit` are one pool.
+std::string without_case(const std::string& name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != '_') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return plain;
+}
+
+PoolType pool_type(const std::string& given) {
+  const std::string name = without_case(given);
   if (name == "pooled") return PoolType::kPooled;
-  if (name == "best_fit") return PoolType::kBestFit;
+  if (name == "bestfit") return PoolType::kBestFit;
   if (name == "round" || name == "pages") return PoolType::kBuckets;
   if (name == "naive") return PoolType::kNaive;
   if (name == "shared") return PoolType::kShared;
   throw Error(MX_ERROR_VALUE,
-              "[StorageManager] pool: expected pooled, best_fit, round, pages, naive or shared, got '" + name + "'");
+              "[StorageManager] pool: expected pooled, best_fit, round, pages, naive or shared, got '" + given + "'");
 }
 
 Rounding rounding(bool powers, size_t page, size_t large, uint32_t cutoff) {
@@ -111,7 +121,7 @@ class PyManager {
             uint32_t linear_cutoff)
       : name_(std::move(name)),
         manager_(std::make_shared<Manager>(
-            pool_type(pool), rounding(pool == "round", page_size, large_size, linear_cutoff))) {}
+            pool_type(pool), rounding(without_case(pool) == "round", page_size, large_size, linear_cutoff))) {}
 
   py::capsule capsule() const { return capsule_of(manager_, manager_->table(), MX_STORAGE_CAPSULE); }
   py::object shared_capsule() const {
@@ -239,12 +249,16 @@ PYBIND11_MODULE(_core, module) {
   const py::object none = py::none();
 
   py::class_<Block>(module, "Block", py::module_local(),
+                    "Memory from a storage manager, readable and writable through the buffer protocol.\n\n"
+                    "It goes back to the pool with the object's end, or at `free`.\n\n"
+                    "Threads: any; users order what they write and read.",
                     py::custom_type_setup(set_up_buffer))
       .def_property_readonly("nbytes", [](const Block& b) { return b.block().bytes; })
       .def_property_readonly(
           "address", [](const Block& b) { return reinterpret_cast<uintptr_t>(b.block().data); })
       .def_property_readonly("freed", &Block::freed)
-      .def("free", &Block::free, py::kw_only(), py::arg("direct") = false);
+      .def("free", &Block::free, py::kw_only(), py::arg("direct") = false,
+           "Back to the pool, or with `direct` to the system; later calls do nothing.");
 
   bind_storage_stats(module);
 
@@ -254,28 +268,42 @@ PYBIND11_MODULE(_core, module) {
       .def_readonly("inode", &mx_segment::inode)
       .def_readonly("offset", &mx_segment::offset);
 
-  py::class_<PyManager> manager(module, "StorageManager", py::module_local());
+  py::class_<PyManager> manager(module, "StorageManager", py::module_local(),
+                    "Host memory by context; `ctx` None is `cpu(0)`. Threads: any.");
   manager
       .def("__init__", mx::init(&make_manager), py::detail::is_new_style_constructor(), py::arg("name"),
            py::kw_only(), py::arg("pool") = "pooled", py::arg("page_size") = Rounding().page,
            py::arg("large_size") = Rounding().large, py::arg("linear_cutoff") = Rounding().cutoff)
-      .def_property_readonly("shared_capsule", &PyManager::shared_capsule)
-      .def("listen", &PyManager::listen, py::arg("capacity"))
-      .def("events", &PyManager::events)
-      .def("forget", &PyManager::forget)
-      .def_property_readonly("dropped", &PyManager::dropped)
-      .def("segment", &PyManager::segment, py::arg("address"))
-      .def("attach", &PyManager::attach, py::arg("fd"), py::arg("nbytes"), py::arg("tag") = none)
+      .def_property_readonly("shared_capsule", &PyManager::shared_capsule,
+           "The C table `mx.shared.v1`; None where the memory is not shared.")
+      .def("listen", &PyManager::listen, py::arg("capacity"),
+           "Notes every allocation and release from now on, `capacity` at most; 0 ends it.")
+      .def("events", &PyManager::events,
+           "What was noted, in order: time (ns of `time.monotonic_ns`), device type and id, bytes (negative: given "
+           "back), bytes in use and pooled afterwards, tag.")
+      .def("forget", &PyManager::forget,
+           "Drops what was noted.")
+      .def_property_readonly("dropped", &PyManager::dropped,
+           "Events that found no room.")
+      .def("segment", &PyManager::segment, py::arg("address"),
+           "The segment of shared memory in which an address lies.")
+      .def("attach", &PyManager::attach, py::arg("fd"), py::arg("nbytes"), py::arg("tag") = none,
+           "Maps a segment of another process through a descriptor, which stays the caller's.")
       .def("alloc", &PyManager::alloc, py::arg("nbytes"), py::arg("ctx") = none,
-           py::arg("tag") = none);
+           py::arg("tag") = none,
+           "`nbytes` of memory aligned to 64, contents undefined; `tag` names the holder.");
   bind_accounts(manager);
 
-  py::class_<PyRandom>(module, "Random", py::module_local())
+  py::class_<PyRandom>(module, "Random", py::module_local(),
+                    "Keys and counters of random streams, one stream per context. Threads: any.")
       .def("__init__", mx::init(&make_random), py::detail::is_new_style_constructor(), py::arg("name"))
-      .def_property_readonly("capsule", &PyRandom::capsule)
+      .def_property_readonly("capsule", &PyRandom::capsule,
+           "The C table, `mx.resource.v1`; keeps the object alive.")
       .def_property_readonly("name", &PyRandom::name)
-      .def("seed", &PyRandom::seed, py::arg("seed"), py::arg("ctx") = none)
-      .def("reserve", &PyRandom::reserve, py::arg("blocks"), py::arg("ctx") = none);
+      .def("seed", &PyRandom::seed, py::arg("seed"), py::arg("ctx") = none,
+           "Restarts the stream of `ctx`, or of every context; `seed` from 0 to 2⁶⁴ − 1.")
+      .def("reserve", &PyRandom::reserve, py::arg("blocks"), py::arg("ctx") = none,
+           "Key and first of `blocks` counters (of four 32-bit words each) nobody else gets.");
 }
 
 }  // namespace mx::storage

@@ -87,7 +87,8 @@ class Engine:
     def capsule(self) -> Any:
         """The C table (`mx.engine.v1`); the capsule keeps the engine alive."""
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What it was called when it was made: of the process's engine its type, such as `NaiveEngine`."""
     @property
     def is_naive(self) -> bool:
         """Whether everything runs at the push."""
@@ -127,7 +128,8 @@ class Engine:
         AbiError
             The table is of another version of the interface.
         """
-    def new_variable(self) -> Variable: ...
+    def new_variable(self) -> Variable:
+        """A variable of this engine, which nothing uses yet."""
     def delete_variable(self, variable: Variable, deleter: Callable[[], object] | None = None) -> None:
         """Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.
 

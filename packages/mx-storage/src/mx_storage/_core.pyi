@@ -71,7 +71,7 @@ class StorageManager:
         linear_cutoff: int = 24,
     ) -> None:
         """`pool`: `"pooled"`, `"best_fit"`, `"round"`, `"pages"` or `"naive"` (none); or `"shared"`,
-        for `cpu_shared`.
+        for `cpu_shared`. Case and underscores do not count: `"BestFit"` is `"best_fit"`.
 
         `"round"` has a bucket per power of two from `page_size` to 2**`linear_cutoff`, beyond that per
         multiple of it; `"pages"` one per multiple of `page_size`, beyond `large_size` of that.
