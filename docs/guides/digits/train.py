@@ -176,7 +176,7 @@ def main() -> int:
     verdict = "the same" if same else "DIFFERENTLY"
     print(f"checkpoint {prefix}-{arguments.epochs:04d}.params predicts {verdict} in a fresh process")
     print("pictures: learning_curve.png, confusion_matrix.png in", out)
-    print("plug-ins that took part:")
+    print("plug-ins that are loaded:")
     for record in mx.plugins.plugins():
         if record.state == "loaded":
             print(f"  {record.name:15s} {record.distribution} {record.version}")
