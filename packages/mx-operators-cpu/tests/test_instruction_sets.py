@@ -43,6 +43,7 @@ def test_a_sample_of_calls(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", SETS)
 def test_many_calls(name: str, seed: int) -> None:
