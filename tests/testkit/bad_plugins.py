@@ -97,6 +97,7 @@ def native(function: str, minor: str = "0") -> str:
 
 #: compiled once: tables and plans that are wrong
 NATIVE = r"""
+#include <cmath>
 #include <stdexcept>
 #include "mx_core/kernel.h"
 namespace {
@@ -117,26 +118,44 @@ template <mx_plan* P> int32_t gives(void*, const mx_signature*, mx_plan** made, 
   *made = P;
   return MX_OK;
 }
+// tanh of float32, right unless two threads run it at the same time: it adds up in memory of the plan
+volatile float member;
+int32_t adds_in_member(const mx_plan*, const mx_kernel_context*, const mx_tensor* inputs, uint32_t,
+                       const mx_tensor* outputs, const uint8_t* req, uint32_t, mx_error*) {
+  const auto* x = static_cast<const float*>(inputs[0].data);
+  auto* y = static_cast<float*>(outputs[0].data);
+  for (size_t i = 0; req[0] != MX_REQ_NULL && i < inputs[0].bytes / sizeof(float); ++i) {
+    member = 0;
+    for (int part = 0; part < 4; ++part) member = member + x[i] / 4;
+    y[i] = (req[0] == MX_REQ_ADD ? y[i] : 0) + std::tanh(member);
+  }
+  return MX_OK;
+}
 mx_plan throwing = plan(sizeof(mx_plan), 1, throws), failing = plan(sizeof(mx_plan), 1, fails),
         null_run = plan(sizeof(mx_plan), 1, nullptr), short_plan = plan(24, 1, fails),
-        later = plan(sizeof(mx_plan), 2, fails);
+        later = plan(sizeof(mx_plan), 2, fails), shared = plan(sizeof(mx_plan), 1, adds_in_member);
 int32_t throwing_prepare(void*, const mx_signature*, mx_plan**, mx_error*) {
   throw std::runtime_error("boom in prepare");
 }
 int32_t silent_prepare(void*, const mx_signature*, mx_plan**, mx_error*) { return MX_ERROR_VALUE; }
+int32_t prepare_float32(void*, const mx_signature* signature, mx_plan** made, mx_error*) {
+  if (signature->inputs[0].dtype != MX_FLOAT32) return MX_ERROR_UNSUPPORTED;
+  *made = &shared;
+  return MX_OK;
+}
 int32_t no_plan(void*, const mx_signature*, mx_plan**, mx_error*) { return MX_OK; }
 mx_kernel_api table(decltype(mx_kernel_api::prepare) prepare, uint32_t size = sizeof(mx_kernel_api),
                     uint16_t major = 1) { return {{size, major, 0}, nullptr, prepare}; }
 mx_kernel_api tables[] = {table(nullptr), table(gives<&throwing>), table(gives<&failing>),
                           table(gives<&null_run>), table(gives<&short_plan>), table(throwing_prepare),
                           table(silent_prepare), table(no_plan), table(no_plan, 8), table(no_plan, 24, 2),
-                          table(gives<&later>)};
+                          table(gives<&later>), table(prepare_float32)};
 }  // namespace
 extern "C" {
 #define TABLE(name, i) void* name() { return &tables[i]; }
 TABLE(null_prepare, 0) TABLE(run_throws, 1) TABLE(run_fails, 2) TABLE(run_is_null, 3) TABLE(plan_is_short, 4)
 TABLE(prepare_throws, 5) TABLE(prepare_fails, 6) TABLE(prepare_gives_none, 7) TABLE(table_is_short, 8)
-TABLE(table_is_later, 9) TABLE(plan_is_later, 10)
+TABLE(table_is_later, 9) TABLE(plan_is_later, 10) TABLE(plan_has_a_member, 11)
 void* plan_of_null() { return &null_run; }
 void* plan_of_throw() { return &throwing; }
 }
@@ -324,6 +343,7 @@ BAD: dict[str, Bad] = {
     "short_table": Bad(native("table_is_short"), "mx.kernel.v1", "mx.kernel.v1"),
     "later_table": Bad(native("table_is_later"), "offers 2.0", "offers 2.0"),
     "prepare_throws": Bad(native("prepare_throws"), "boom in prepare", "boom in prepare"),
+    "plan_has_a_member": Bad(native("plan_has_a_member"), "", "runs by 4 threads at the same time give other values"),
     "prepare_gives_none": Bad(native("prepare_gives_none"), "prepare gave no plan", "prepare gave no plan"),
 }  # fmt: skip
 

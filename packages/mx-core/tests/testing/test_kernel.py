@@ -2,6 +2,7 @@
 """check_kernel accepts right kernels and names the request that a wrong one gets wrong."""
 
 import ctypes as c
+from time import sleep
 
 import numpy as np
 import pytest
@@ -107,7 +108,20 @@ def writes_outside(x, y, req):
         np.lib.stride_tricks.as_strided(y, (y.size + 1,))[-1] = 5
 
 
-KERNELS = (right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_outside)
+_memory = np.zeros(1 << 20, np.float32)
+
+
+def keeps_results_in_itself(x, y, req):
+    result = _memory[: x.size]
+    result[...] = x
+    sleep(0.0001)  # another thread runs
+    right(result, y, req)
+
+
+KERNELS = (
+    right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_outside,
+    keeps_results_in_itself,
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +154,7 @@ def test_a_right_kernel_is_compared_for_every_request():
         "null for output 0",
         "add",
         "output 0 in place of input 0",
+        "4 threads at the same time",
     }
 
 
@@ -157,6 +172,7 @@ def test_a_python_kernel_is_compared_for_every_type():
         ("inaccurate", "write, 1 threads"),
         ("overwrites_its_input", "input 0 is overwritten"),
         ("writes_outside", "writes outside of tensor 1"),
+        ("keeps_results_in_itself", "runs by 4 threads at the same time give other values than a run alone"),
         ("number", "make returned a int; expected a plan, a kernel table, a function or None"),
     ],
 )

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from mx_core import _native, dtypes, kernels
 from mx_core.context import cpu
+from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, KernelSpec
 from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
+from mx_core.testing.concurrent import apart, enlarged, together
 from mx_core.testing.plan import ADD, INPLACE, NULL, WRITE, run_plan
 
 #: element type -> (relative, absolute) tolerance against the reference in float64
@@ -27,6 +31,8 @@ TOLERANCES = {
 }
 #: shapes an elementwise operator is tried on
 SHAPES = ((2, 3), (1,), (), (0, 3), (3, 5, 7), (1031,))
+#: threads that run one plan at the same time, how long each does in seconds, and fewest and most runs of each
+THREADS, SECONDS, ROUNDS = 4, 0.02, (8, 200)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,8 @@ def check_kernel(
 
     Every kernel that accepts the signature runs with requests write, null, add and, for the
     declared pairs, in place; with one thread and with three; auxiliary states and mutated inputs
-    are compared, other inputs must stay as they are. Element types that a kernel declines are
+    are compared, other inputs must stay as they are. Several threads run one plan at the same time
+    (`check_threads`), for float32 or else the first type. Element types that a kernel declines are
     left out. Without `dtype` every floating-point type is tried (bfloat16 where ml_dtypes is
     installed). Without `inputs` an elementwise operator is tried on several shapes, empty ones too.
 
@@ -77,15 +84,24 @@ def check_kernel(
         count = len(prop.inputs(prop.Param.parse(dict(params or {}))))
         cases = [[shape] * count for shape in SHAPES]
     done: list[Checked] = []
+    accepted: dict[str, tuple[KernelSpec, Case, str]] = {}
     dtype = _floating_types() if dtype is None else dtype
     for name in dtype:
         for given in cases:
             case = make_case(op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed)
             for spec in kernels.candidates(case.op, "cpu"):
                 if spec.variant != "reference" and variant in (None, spec.variant):
-                    done += check_variant(spec, case, name, tolerance)
+                    made = check_variant(spec, case, name, tolerance)
+                    done += made
+                    if made and (
+                        spec.variant not in accepted or name in ("float32", accepted[spec.variant][2])
+                    ):
+                        accepted[spec.variant] = spec, case, name
+    for spec, case, name in accepted.values():
+        done += check_threads(spec, case, name, tolerance)
     if not done and not may_decline:
-        raise AssertionError(f"[{op}] no kernel {variant or ''} accepts any of {', '.join(dtype)}")
+        which = "no kernel" if variant is None else f"no kernel {variant}"
+        raise AssertionError(f"[{op}] {which} accepts any of {', '.join(dtype)}")
     return done
 
 
@@ -107,11 +123,7 @@ def check_variant(
     With `to_largest` the absolute tolerance grows with the largest element of a result beyond 1: for
     drawn inputs, where sums of large numbers may cancel.
     """
-    call = KernelCall(case.op, case.params, case.specs, case.outputs, cpu(), case.is_train)
-    if spec.supports is not None and not spec.supports(call):
-        return []
-    made = spec.make(call)
-    made = _plan(made, call)
+    made = _prepared(spec, case)
     if made is None:
         return []
     expected = _expected(case)
@@ -130,6 +142,88 @@ def check_variant(
         results = made(case.context(), [x.copy() for x in case.inputs])
         return [compare([np.asarray(x) for x in results], expected, "function")]
     return _check_plan(made, case, expected, compare)
+
+
+def check_threads(
+    spec: KernelSpec, case: Case, dtype: str, tolerance: Mapping[str, tuple[float, float]] = TOLERANCES
+) -> list[Checked]:
+    """Several threads run one plan at the same time, and each gets what a run alone gives.
+
+    Each thread has arrays of its own, with other values, as large as the operator takes them (`enlarged`). An
+    operator that keeps a state between runs is left out; so is a kernel that declines the case.
+
+    Raises
+    ------
+    AssertionError  results differ by more than the tolerance: the plan is written to while it runs
+    """
+    if case.op.keeps_state:
+        return []
+    tried = [(larger, *_tried(spec, larger, larger is case)) for larger in enlarged(case, dtype)]
+    larger, made, results = max(tried, key=lambda one: _distinct(one[2]))
+    if not results:
+        return []
+    cases = [apart(larger, i) for i in range(THREADS)]
+    alone = [_results(made, one) for one in cases]
+    start = perf_counter()
+    _results(made, cases[0])
+    least, most = ROUNDS
+    rounds = max(least, min(most, int(SECONDS / (perf_counter() - start))))
+    runs = together([partial(_results, made, one) for one in cases], rounds)
+    rtol, atol = _tolerance(larger, dtype, tolerance)
+    equal = partial(_equal, rtol=rtol, atol=atol)
+    wrong = sum(
+        not equal(found, wanted) for thread, wanted in zip(runs, alone, strict=True) for found in thread
+    )
+    assert not wrong, (
+        f"{larger.describe()}: {spec.variant}: {wrong} of {THREADS * rounds} runs by {THREADS} threads at the same "
+        "time give other values than a run alone; a plan must not be written to while it runs"
+    )
+    return [Checked(spec.variant, dtype, f"{THREADS} threads at the same time")]
+
+
+def _tried(spec: KernelSpec, case: Case, must_run: bool) -> tuple[Any, list[Array]]:
+    """The plan and the results of a run; no results where it declines the case or refuses its values."""
+    made = _prepared(spec, case)
+    try:
+        return made, [] if made is None else _results(made, case)
+    except MXNetError:
+        if must_run:
+            raise
+        return None, []
+
+
+def _distinct(results: Sequence[Array]) -> int:
+    """How many different values there are: results that are all zero show no mistake."""
+    wide = [_wide(x) for x in results]
+    return sum(np.unique(x[np.isfinite(x)]).size for x in wide)
+
+
+def _equal(found: Sequence[Array], wanted: Sequence[Array], rtol: float, atol: float) -> bool:
+    for x, y in zip(found, wanted, strict=True):
+        if x.tobytes() == y.tobytes():
+            continue
+        x, y = _wide(x), _wide(y)
+        largest = float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
+        if x.shape != y.shape or not np.allclose(x, y, rtol, atol * largest, equal_nan=True):
+            return False
+    return True
+
+
+def _prepared(spec: KernelSpec, case: Case) -> Any:
+    """The plan or the function of a kernel; None when it declines the signature."""
+    call = KernelCall(case.op, case.params, case.specs, case.outputs, cpu(), case.is_train)
+    if spec.supports is not None and not spec.supports(call):
+        return None
+    return _plan(spec.make(call), call)
+
+
+def _results(made: Any, case: Case) -> list[Array]:
+    """Outputs and what is written of the inputs, of one run on new arrays."""
+    inputs, outputs = _fresh(case)
+    if callable(made):
+        return [np.asarray(x) for x in made(case.context(), inputs)]
+    _run(made, case, inputs, outputs, [WRITE] * len(outputs))
+    return [*outputs, *_written(case, inputs)]
 
 
 def _tolerance(case: Case, dtype: str, known: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
