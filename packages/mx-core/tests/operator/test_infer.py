@@ -59,7 +59,7 @@ class Chosen(Operator):
     differentiable = False
     inplace_pairs = ((0, 0),)
     fixed_types = {"count": "int64"}
-    free_types = {"like": "data", "indices": "int32", "absent": "float32"}
+    free_types = {"like": "data", "indices": "int32"}
 
 
 FLOAT32, FLOAT64, INT32, INT64 = (dtypes.code(name) for name in ("float32", "float64", "int32", "int64"))

@@ -116,10 +116,16 @@ class Operator(Generic[P]):
             if issubclass(get_origin(base) or object, Operator):
                 cls.Param = form.params_of(cls, base) or cls.Param
         form.check_names(cls)
+        cls._derive()
+        form.check_tensors(cls, Operator)
         if cls.backward is not None:
             cls.kept_arguments = kept.arguments(cls.backward)
         if isinstance(getattr(cls, "name", None), str):
             cls._check_gradient()
+
+    @classmethod
+    def _derive(cls) -> None:
+        """Sets the attributes that follow from others of the class."""
 
     @classmethod
     def _check_gradient(cls) -> None:

@@ -7,6 +7,7 @@ T1 (out-gradient, output) and T2 (out-gradient, input).
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -112,9 +113,11 @@ class SimpleOp(Elementwise[P]):
     #: `gradient_function(self, p, out_grad, ...)`, one gradient per input; None: derived
     gradient_function: ClassVar[Callable[..., Traced | Sequence[Traced]] | None] = None
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _derive(cls) -> None:
+        """The inputs are the arguments of `function`."""
         if not hasattr(cls, "function"):
+            cls._check_expression()
             return
         bound = isinstance(inspect.getattr_static(cls, "function"), staticmethod)
         given = tuple(inspect.signature(cls.function).parameters)[1 if bound else 2 :]
@@ -129,6 +132,17 @@ class SimpleOp(Elementwise[P]):
         if given != cls.arguments:
             raise PluginError(
                 f"[{shown}] function takes {list(given)}, the operator's inputs are {cls.arguments}"
+            )
+
+    @classmethod
+    def _check_expression(cls) -> None:
+        if isinstance(getattr(cls, "name", None), str) and cls.expression is SimpleOp.expression:
+            near = difflib.get_close_matches(
+                "function", [name for name in vars(cls) if name != "gradient_function"], 1
+            )
+            guess = f"; did you mean it with {near[0]!r}?" if near else ""
+            raise PluginError(
+                f"[{cls.name}] {cls.__qualname__} has no `function`; write function(self, p, data, ...){guess}"
             )
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mx_core.operator import Arrays, Operator, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.base import MASTER_TYPES, MomentsParam, RateParam, clipped
+from mx_operators.optimizer.base import MASTER_MOMENTS, MomentsParam, RateParam, clipped
 
 
 class AdamWParam(RateParam, MomentsParam):
@@ -65,4 +65,4 @@ class MixedAdamW(AdamW):
 
     name = "_mp_adamw_update"
     arguments = ("weight", "grad", "mean", "var", "weight32", "rescale_grad")
-    fixed_types = MASTER_TYPES
+    fixed_types = MASTER_MOMENTS

@@ -12,6 +12,8 @@ from mx_core.operator.declaration import P
 from mx_operators.nn.base import wide
 
 #: element types of the arrays that an update in mixed precision keeps in float32
+MASTER_MOMENTS = dict.fromkeys(("mean", "var", "weight32"), "float32")
+#: the same, of bases of operators with any of these
 MASTER_TYPES = dict.fromkeys(("mom", "mean", "var", "weight32"), "float32")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mx_core.operator import Arrays, Operator, ReferenceContext, Shapes, opt, required
 from mx_operators.nn.base import wide
-from mx_operators.optimizer.base import MASTER_TYPES, RateParam, ScaledParam, scaled
+from mx_operators.optimizer.base import MASTER_MOMENTS, RateParam, ScaledParam, scaled
 
 
 class LambPhase1Param(ScaledParam, leading=True):
@@ -63,7 +63,7 @@ class MixedLambPhase1(LambPhase1):
 
     name = "mp_lamb_update_phase1"
     arguments = ("weight", "grad", "mean", "var", "weight32")
-    fixed_types = MASTER_TYPES | {"output": "float32"}
+    fixed_types = MASTER_MOMENTS | {"output": "float32"}
     shape_only = ("weight",)
 
 
