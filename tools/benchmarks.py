@@ -61,7 +61,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(prog="nox -s bench --")
     parser.add_argument("wanted", nargs="*")
-    parser.add_argument("--limit", type=float, default=3600.0)
+    parser.add_argument("--limit", type=float, default=7200.0)
     given = parser.parse_args(words)
     if none := unknown(given.wanted):
         parser.error(f"no benchmark matches {', '.join(none)}; there are: {', '.join(scripts())}")

@@ -19,7 +19,7 @@ Rivals run in Pythons of their own: MX_BENCH_TORCH_PYTHON, MX_BENCH_JAX_PYTHON, 
 MX_BENCH_OPENVINO_PYTHON, MX_BENCH_MXNET_PYTHON, or this one where they are not given. Each gets its best: memory that
 is not given back to the system, attention as one call, the memory format that is quicker, inputs and outputs bound. In
 bfloat16 rivals keep weights in it, or convert where they see fit (OpenVINO); we run the pass `bfloat16` or, to train,
-`amp`, with parameters in float32. All rows take about an hour on two cores:
+`amp`, with parameters in float32. All rows take more than an hour on two cores:
 `nox -s bench -- networks`.
 """
 
