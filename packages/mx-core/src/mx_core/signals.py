@@ -20,7 +20,9 @@ def let_pass(error: BaseException) -> None:
     """
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()  # causes may lead into a circle
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         if isinstance(cause, KeyboardInterrupt) or _is_from(handlers, cause):
             raise cause
         cause = cause.__cause__

@@ -48,8 +48,8 @@ def check_names(cls: type[Any]) -> None:
             continue
         if not isinstance(value, (tuple, list)) or not all(isinstance(name, str) for name in value):
             raise PluginError(f"[{where}] {attribute}: expected a tuple of names, got {value!r}")
-    for name in (where, *given.get("aliases", ())):
-        if name is not cls.__qualname__ and not name.isidentifier():
+    for name in (given.get("name"), *given.get("aliases", ())):
+        if isinstance(name, str) and not name.isidentifier():
             raise PluginError(f"[{where}] expected a name that is an identifier of Python, got {name!r}")
 
 
