@@ -299,6 +299,15 @@ BAD: dict[str, Bad] = {
             def reference(self, p, inputs, ctx):
                 return [inputs[0]]
         """), "", "did you mean 'output'?"),
+    "infers_nothing": Bad(operators("Silent", body="""
+        class Silent(Operator):
+            name = "acme_silent"
+            differentiable = False
+            def infer_shape(self, p, s):
+                s.get("data")
+            def reference(self, p, inputs, ctx):
+                return [inputs[0]]
+        """), "", "[acme_silent] output: its shape stays unknown for inputs of known shapes: data"),
     "iterator_of_tuples": Bad(hook("data_iters", '"Acme", Pairs', """
         class Pairs:
             batch_size, provide_data, provide_label = 2, [], []

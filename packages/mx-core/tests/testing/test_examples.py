@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Made-up applications: found, refused by the operator, or raised by a declaration that can never run."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,21 @@ class RaisingInference(RowScale):
         raise KeyError("no rule")
 
 
+class SetsNoOutput(RowScale):
+    def infer_shape(self, p, s):
+        s.unify(["data", "scale"])
+
+
+class SetsOneAxis(RowScale):
+    def infer_shape(self, p, s):
+        s.unify(["data", "scale"])
+        s.assign("output", (-1, 3))
+
+
+class Masked(SetsOneAxis):
+    dynamic_output = True
+
+
 class Refusing(RowScale):
     def reference(self, p, inputs, ctx):
         raise ArgumentError("data: expected ascending values")
@@ -74,6 +91,25 @@ def test_an_operator_that_runs_has_an_example():
 def test_one_that_always_raises_is_a_failure(op, error):
     found = search(op())
     assert found.case is None and type(found.failure) is error
+
+
+@pytest.mark.parametrize(
+    ("op", "left"), [(SetsNoOutput, "unknown"), (SetsOneAxis, r"\(-1, 3\), where -1 is unknown,")]
+)
+def test_inference_that_never_sets_an_output_is_a_failure(op, left):
+    found = search(op())
+    assert found.case is None and found.failure is found.unset
+    known = r"data \(2, 3, 4, 4, 4\), scale \(2, 3, 4, 4, 4\)"
+    expected = (
+        rf"\[row_scale\] output: its shape stays {left} for inputs of known shapes: {known}; infer_shape"
+    )
+    assert re.match(expected, str(found.failure))
+
+
+def test_outputs_whose_shape_only_a_run_knows_may_stay_unknown():
+    found = search(Masked())
+    assert found.case is None and found.failure is None
+    assert "only a run knows its shape" in str(found.refusal)
 
 
 @pytest.mark.parametrize("op", [Refusing, NotFinite, Unguessed])

@@ -24,6 +24,10 @@ Input = Array | tuple[int, ...] | None
 RANDOM_KEY = 0x1234_5678_9ABC_DEF0
 
 
+class UnknownOutput(AssertionError):
+    """Inference leaves the shape of an output unknown, though it knows those of all inputs."""
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator with parameters, input arrays (auxiliary states last) and output specs."""
@@ -72,6 +76,10 @@ def make_case(
     """A case; floating-point arrays are converted to `dtype`, others keep their type.
 
     Without `inputs` an elementwise operator gets arrays of shape (2, 3).
+
+    Raises
+    ------
+    AssertionError  the shape of an input must be said; UnknownOutput: inference does not set that of an output
     """
     prop = operators.get(op) if isinstance(op, str) else op
     p = prop.Param.parse(dict(params or {}), op=prop.name)
@@ -91,9 +99,27 @@ def make_case(
         arrays.append(value.astype(dtypes.numpy_dtype(dtypes.code(dtype) if code is None else code)))
     outputs = []
     for name, shape, code in zip(prop.outputs(p), out_shapes, out_types, strict=True):
-        assert shape is not None and -1 not in shape, f"[{prop.name}] {name}: shape {shape} inferred"
+        unknown = shape is None or -1 in shape
+        assert not (unknown and prop.dynamic_output), f"[{prop.name}] {name}: only a run knows its shape"
+        if shape is None or unknown:
+            raise UnknownOutput(_unknown(prop, name, shape, names, shapes))
         outputs.append(TensorSpec(shape, dtypes.code(dtype) if code is None else code))
     return Case(prop, p, tuple(arrays), tuple(outputs), is_train)
+
+
+def _unknown(
+    op: Operator,
+    output: str,
+    shape: tuple[int, ...] | None,
+    names: Sequence[str],
+    shapes: Sequence[tuple[int, ...] | None],
+) -> str:
+    known = ", ".join(f"{name} {given}" for name, given in zip(names, shapes, strict=True))
+    left = "unknown" if shape is None else f"{shape}, where -1 is unknown,"
+    return (
+        f"[{op.name}] {output}: its shape stays {left} for inputs of known shapes: {known or 'there are none'}; "
+        f"infer_shape must set it: s.assign({output!r}, ...)"
+    )
 
 
 def _shape(value: Input) -> tuple[int, ...] | None:

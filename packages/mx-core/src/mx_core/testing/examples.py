@@ -13,7 +13,7 @@ from mx_core import operators
 from mx_core.errors import ArgumentError, MXNetError, OperatorError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.gradient import gradient_of
-from mx_core.testing.case import Case, Input, make_case
+from mx_core.testing.case import Case, Input, UnknownOutput, make_case
 from mx_core.testing.operator import entry_values
 
 #: shapes that the first input is tried with
@@ -37,6 +37,7 @@ class Search:
     crash : the last other exception of inference, which should refuse with an MXNetError
     runs : the reference ran, if only to give values that are not finite
     wrong : what the declaration does wrong by itself, for any inputs
+    unset : the last time that inference accepted inputs of known shapes and left that of an output unknown
     """
 
     case: Case | None = None
@@ -45,6 +46,7 @@ class Search:
     crash: BaseException | None = None
     runs: bool = False
     wrong: OperatorError | None = None
+    unset: UnknownOutput | None = None
 
     @property
     def failure(self) -> BaseException | None:
@@ -53,12 +55,15 @@ class Search:
             return self.wrong
         if self.runs:
             return None
-        return self.fault or (self.crash if self.refusal is None else None)
+        return self.fault or self.unset or (self.crash if self.refusal is None else None)
 
     def refused(self, error: Exception) -> None:
         """Notes an exception of inference; its cause, where mx_core wrapped it in an MXNetError."""
         if isinstance(error, OperatorError):
             self.wrong = error
+            return
+        if isinstance(error, UnknownOutput):
+            self.unset = error
             return
         cause = error.__cause__ if isinstance(error, MXNetError) else error
         if cause is None or isinstance(cause, (MXNetError, AssertionError)):

@@ -56,6 +56,8 @@ def _without_example(entry: Entry, found: Search) -> Result:
     what = "the reference runs"
     if found.failure is not None:
         last = told(found.failure)
+        if found.failure is found.unset:
+            return Result(name_of(entry), "inference sets the shape of every output", str(found.unset))
         if found.wrong is None:
             last = f"it raises for every input that inference accepts; last: {last}"
         return Result(name_of(entry), what, last)
