@@ -160,8 +160,10 @@ def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
 
 
 def _generated(op: Elementwise[Any], generator: Any, plugin: str) -> KernelSpec:
+    from mx_core.operator.tracing import expression_of
+
     def make(call: KernelCall) -> Any:
-        expression = op.expression(call.params)
+        expression = expression_of(op, call.params)
         if expression is None:  # not elementwise with these parameters
             return None
         return generator.make(expression, call)

@@ -13,7 +13,8 @@ import pytest
 from mx_core import context, kernels, operators
 from mx_core import expression as X
 from mx_core.errors import ArgumentError, OperatorError, PluginError
-from mx_core.operator import Params, SimpleOp, opt
+from mx_core.operator import Elementwise, Params, SimpleOp, opt
+from mx_core.operator.tracing import expression_of
 
 HERE = Path(__file__).name
 
@@ -140,6 +141,62 @@ def test_no_kernel_is_blamed(site: Any, recwarn: pytest.WarningsRecorder) -> Non
     ) as caught:
         kernels.prepare(op, op.Param(), [spec], [spec], context.cpu())
     assert not getattr(caught.value, "__notes__", []) and not recwarn.list
+
+
+def test_an_expression_that_raises_sets_no_generator_aside(
+    site: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    site.add(
+        "acme",
+        """
+        from mx_core.operator import Elementwise
+
+        class Looked(Elementwise):
+            name = "looked_up"
+            differentiable = False
+            def expression(self, p):
+                return {}["formula"]
+
+        def generator(expression, call):
+            raise AssertionError("never asked")
+
+        def mx_register_operators(registry):
+            registry.add(Looked)
+
+        def mx_register_kernel_generators(registry):
+            registry.add("cpu", "made", generator)
+        """,
+        distribution="acme-ops",
+    )
+    op, spec = operators.get("looked_up"), kernels.TensorSpec((3,), 0)
+    at = r"fake_acme_ops_acme\.py:\d+ \(return {}\[\"formula\"\]\): KeyError: 'formula'"
+    message = rf"^\[looked_up\] of plug-in 'acme' \(acme-ops 0\.1\.0\) Looked\.expression fails, .*{at}"
+    with pytest.raises(OperatorError, match=message):
+        kernels.prepare(op, op.Param(), [spec], [spec], context.cpu())
+    with pytest.raises(OperatorError, match=message):
+        op.reference(op.Param(), [np.ones(3)], None)  # type: ignore[arg-type]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            lambda x: x,
+            "it gives a function, expected an Expression or None; mx_core.expression.trace makes one",
+        ),
+        (
+            X.trace(lambda x, y: x + y, 2),
+            "it is of 2 inputs, 0 run-time parameters and 1 outputs; the operator has 1 inputs, 1 run-time",
+        ),
+    ],
+)
+def test_an_expression_of_another_form_is_refused(made: Any, message: str) -> None:
+    members = {"name": "test_faulty", "Param": SteepParam, "expression": lambda self, p: made}
+    op = type("Faulty", (Elementwise,), {**members, "differentiable": False})()
+    with pytest.raises(OperatorError, match=message) as caught:
+        expression_of(op, SteepParam())
+    assert str(caught.value).startswith("[test_faulty] Faulty.<lambda> is wrong, ")
 
 
 def test_a_function_without_inputs_is_refused_when_it_is_declared() -> None:

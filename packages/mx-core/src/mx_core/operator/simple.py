@@ -18,7 +18,7 @@ from mx_core.expression.evaluate import evaluate
 from mx_core.expression.ir import Expression
 from mx_core.expression.trace import Builder, Traced
 from mx_core.operator.declaration import Operator, P, ReferenceContext
-from mx_core.operator.tracing import traced
+from mx_core.operator.tracing import expression_of, traced
 
 if TYPE_CHECKING:
     from mx_core.operator.arrays import Array
@@ -63,7 +63,7 @@ class Elementwise(Operator[P]):
         """The expression, evaluated with NumPy."""
         from mx_core import dtypes
 
-        expression = self.expression(p)
+        expression = expression_of(self, p)
         if expression is None:
             raise NotImplementedError(f"[{self.name}] neither expression nor reference with {p.attrs()}")
         types = self.output_types(p, [dtypes.code(x.dtype) for x in inputs])

@@ -16,6 +16,7 @@ from mx_core.signals import let_pass
 if TYPE_CHECKING:
     from mx_core.operator.declaration import Operator
     from mx_core.operator.params import Params
+    from mx_core.operator.simple import Elementwise
 
 #: whose functions refuse what is done with a traced value
 _EXPRESSION = str(Path(__file__).parents[1] / "expression")
@@ -64,6 +65,46 @@ def traced(
         raise OperatorError(f"{_named(op, function)}: {_told(error)}") from error
 
 
+def expression_of(op: Elementwise[Any], p: Params) -> Expression | None:
+    """The expression of an elementwise operator, None where it has none with these parameters.
+
+    Raises
+    ------
+    OperatorError
+        `expression` raises, or gives something else than an expression of its inputs, run-time parameters and
+        outputs; the message names operator, plug-in and line.
+    MXNetError
+        What it raises on purpose, such as a refusal of its parameters.
+    """
+    try:
+        made: object = op.expression(p)
+    except MXNetError:
+        raise
+    except (Exception, SystemExit) as error:
+        let_pass(error)
+        line, _ = last_line(error)
+        raise OperatorError(f"{_named(op, op.expression, line, 'fails')}: {_told(error)}") from error
+    if made is None:
+        return None
+    if not isinstance(made, Expression):
+        raise OperatorError(
+            f"{_named(op, op.expression, fault='is wrong')}: it gives a {type(made).__name__}, expected an Expression "
+            "or None; mx_core.expression.trace makes one"
+        )
+    found = (made.n_inputs, made.n_scalars, len(made.outputs))
+    wanted = (len(op.inputs(p)), len(p.scalars), len(op.outputs(p)))
+    if found != wanted:
+        raise OperatorError(
+            f"{_named(op, op.expression, fault='is wrong')}: it is of {_counts(found)}; the operator has "
+            f"{_counts(wanted)}"
+        )
+    return made
+
+
+def _counts(counts: tuple[int, int, int]) -> str:
+    return "{} inputs, {} run-time parameters and {} outputs".format(*counts)
+
+
 class _TracedParams:
     """Parameters of which the run-time ones are traced scalars."""
 
@@ -75,14 +116,14 @@ class _TracedParams:
             setattr(self, info.name, traced)
 
 
-def _named(op: Operator[Any], function: Callable[..., Any], line: str = "") -> str:
-    """Operator, plug-in, function and line."""
+def _named(
+    op: Operator[Any], function: Callable[..., Any], line: str = "", fault: str = "cannot be traced"
+) -> str:
+    """Operator, plug-in, function, what is wrong with it, and its line."""
     by = f" of {op.brought_by.source}" if op.brought_by is not None else ""
     name = getattr(function, "__name__", "function")
     where = line or first_line(function)
-    return f"[{op.name}]{by} {type(op).__qualname__}.{name} cannot be traced" + (
-        f", {where}" if where else ""
-    )
+    return f"[{op.name}]{by} {type(op).__qualname__}.{name} {fault}" + (f", {where}" if where else "")
 
 
 def _told(error: BaseException) -> str:

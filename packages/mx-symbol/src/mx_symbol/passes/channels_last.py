@@ -16,6 +16,7 @@ from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_core.operator import Operator, Params
 from mx_core.operator.simple import Elementwise
+from mx_core.operator.tracing import expression_of
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph, changed
 
@@ -157,4 +158,4 @@ class _Region:
 def _same_function(node: Node) -> bool:
     """True for an elementwise operator that does not care which axis is which."""
     assert isinstance(node.op, Elementwise) and node.params is not None
-    return node.op.expression(node.params) is not None and not node.mutated
+    return expression_of(node.op, node.params) is not None and not node.mutated

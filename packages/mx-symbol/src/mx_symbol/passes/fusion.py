@@ -16,6 +16,7 @@ from mx_core import dtypes
 from mx_core.expression import Builder, Opcode, Traced
 from mx_core.graph import PREPARED
 from mx_core.operator.simple import Elementwise
+from mx_core.operator.tracing import expression_of
 from mx_symbol._core import fusion_groups
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.facts import Facts
@@ -105,7 +106,7 @@ def _values(facts: Facts) -> int:
     op, params = facts.op, facts.params
     if not isinstance(op, Elementwise) or facts.mutated or op.is_random:
         return 0
-    e = op.expression(params)
+    e = expression_of(op, params)
     return 0 if e is None else e.n_scalars + len(e.constants) + len(e.instructions) + len(e.outputs)
 
 
@@ -129,7 +130,7 @@ def _params(graph: Graph, group: _Group) -> FusedParams | None:
 def _inline(graph: Graph, node: Node, builder: Builder, values: dict[Entry, Traced], n_scalars: int) -> int:
     """Writes a node's expression down after the others; returns the number of scalars used so far."""
     assert isinstance(node.op, Elementwise) and node.params is not None
-    expression = node.op.expression(node.params)
+    expression = expression_of(node.op, node.params)
     assert expression is not None  # else it is in no group
     local = [values[entry] for entry in node.inputs]
     local += [builder.scalar(n_scalars + i) for i in range(expression.n_scalars)]

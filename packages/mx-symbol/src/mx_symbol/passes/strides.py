@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core.operator.simple import Elementwise
+from mx_core.operator.tracing import expression_of
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph, changed
 
@@ -59,7 +60,7 @@ def _can_skip(graph: Graph, node: Node) -> bool:
         return bool(p.axis % 4 == 1)  # its statistics are known in inference
     if not isinstance(node.op, Elementwise) or node.num_outputs != 1 or node.mutated:
         return False
-    return node.op.expression(p) is not None and all(graph.specs[e].shape == shape for e in node.inputs)
+    return expression_of(node.op, p) is not None and all(graph.specs[e].shape == shape for e in node.inputs)
 
 
 def _absorbs(node: Node, position: int) -> bool:
