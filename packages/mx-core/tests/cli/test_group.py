@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import mx_core
 from mx_core import lifecycle
 from mx_core.cli import cli
+from mx_core.errors import ArgumentError
 
 
 @pytest.fixture
@@ -246,6 +247,41 @@ def test_ops_show_which_kernel_is_chosen_and_why(mx, site):
         "picky      priority 50  plug-in acme       chosen"
         in mx("ops", "show", "acme_twice", "--input", "1")[1]
     )
+
+
+SCALED = """
+    from mx_core.operator import Operator, Params, required
+
+    class ScaleParam(Params):
+        factor: float = required("what is multiplied by")
+        axis: int = required("which axis")
+
+    class Scale(Operator):
+        name = "acme_scale"
+        Param = ScaleParam
+        differentiable = False
+        def infer_shape(self, p, s):
+            s.unify(["data", "output"])
+        def reference(self, p, inputs, ctx):
+            return [inputs[0] * p.factor]
+
+    def mx_register_operators(registry):
+        registry.add(Scale)
+"""
+
+
+def test_ops_show_says_which_parameters_to_set(mx, site):
+    site.add("acme", SCALED)
+    for given, said in (
+        (("--input", "2,3"), "parameters are not given; add --set factor=FLOAT --set axis=INT"),
+        (("--set", "factor=2"), "parameters are not given; add --set axis=INT"),
+        (("--set", "factor=2", "--set", "axis=0"), "state inputs with --input, as in --input 2,3"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            mx("ops", "show", "acme_scale", *given)
+    settings = ("--set", "factor=2", "--set", "axis=0")
+    status, output = mx("ops", "show", "acme_scale", *settings, "--input", "2,3")
+    assert status == 0 and "chosen" in output
 
 
 def test_ops_of_an_unknown_name_suggests(mx, site):

@@ -61,7 +61,7 @@ def show(
 ) -> None:
     """Show an operator and its kernels.
 
-    With --input it also shows which kernel is chosen for these shapes, and why.
+    With --input or --set it also shows which kernel is chosen for these shapes and parameters, and why.
     """
     try:
         op = operators.get(name)
@@ -71,7 +71,7 @@ def show(
     if op.aliases:
         click.echo(f"Aliases: {', '.join(op.aliases)}")
     click.echo(f"\n{op.doc().strip()}\n")
-    call = _call(op, inputs, dtype, settings, device, train) if inputs else None
+    call = _call(op, inputs, dtype, settings, device, train) if inputs or settings else None
     for device_type in _device_types() if call is None else [device]:
         rows = [
             (spec.variant, f"{spec.priority}", spec.plugin) for spec in kernels.candidates(op, device_type)
@@ -97,7 +97,7 @@ def _call(
     device: str,
     train: bool,
 ) -> kernels.KernelCall:
-    params = op.Param.parse(dict(map(_setting, settings)), op=op.name)
+    params = op.Param.parse(_given(op, settings), op=op.name)
     count = len(op.inputs(params)) + len(op.aux(params))
     given: list[tuple[int, ...] | None] = [_shape(text) for text in inputs]
     given += [None] * (count - len(given))
@@ -122,7 +122,10 @@ def _complete(
     complete = []
     for shape, dtype in zip(shapes, types, strict=True):
         if shape is None or -1 in shape or dtype is None:
-            raise ArgumentError(f"[{op.name}] a shape or type is unknown: state more inputs with --input")
+            raise ArgumentError(
+                f"[{op.name}] a shape or type is unknown: state inputs with --input, as in --input 2,3, or parameters "
+                "with --set NAME=VALUE"
+            )
         complete.append(kernels.TensorSpec(shape, dtype))
     return tuple(complete)
 
@@ -160,6 +163,15 @@ def _shape(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d+([x,]\d+)*", text):
         raise click.BadParameter(f"expected a shape such as 2,3,4, got {text!r}")
     return tuple(int(part) for part in re.split("[x,]", text))
+
+
+def _given(op: Operator, settings: tuple[str, ...]) -> dict[str, str]:
+    given = dict(map(_setting, settings))
+    required = [info for info in op.Param.fields() if info.required]
+    if lacking := [info for info in required if info.name not in given]:
+        added = " ".join(f"--set {info.name}={info.type_name.upper().replace(' ', '')}" for info in lacking)
+        raise ArgumentError(f"[{op.name}] required parameters are not given; add {added}")
+    return given
 
 
 def _setting(text: str) -> tuple[str, str]:
