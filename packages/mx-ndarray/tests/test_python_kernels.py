@@ -32,9 +32,22 @@ def test_results_are_stored_added_or_left() -> None:
     assert made.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("results", [None, 5, (), ([1.0], [2.0])])
-def test_another_number_of_results_is_refused(results: object) -> None:
-    with pytest.raises(MXNetError, match="expected a sequence of 1 arrays"):
+@pytest.mark.parametrize(
+    ("results", "described"),
+    [
+        (None, "NoneType"),
+        (5, "int"),
+        ((), r"0 arrays \(tuple\)"),
+        (([1.0], [2.0]), r"2 arrays \(tuple\)"),
+        ([[1.0]] * 3, r"3 arrays \(list\)"),
+        (np.zeros((4, 6)), r"one array of shape \(4, 6\), not in a sequence"),
+    ],
+)
+def test_another_number_of_results_is_refused(results: object, described: str) -> None:
+    message = (
+        rf"^\[op\] the kernel returned {described}; expected a sequence of 1 array: outputs, new auxiliary"
+    )
+    with pytest.raises(MXNetError, match=message):
         python_kernels.run(lambda ctx, inputs: results, "op", CONTEXT, [], [(np.zeros(1), False)])
 
 

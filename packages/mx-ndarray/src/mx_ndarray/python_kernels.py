@@ -27,6 +27,17 @@ def _apart(pairs: list[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, bool]]:
     return result
 
 
+def _arrays(count: int) -> str:
+    return "1 array" if count == 1 else f"{count} arrays"
+
+
+def _described(results: object) -> str:
+    if isinstance(results, np.ndarray):
+        return f"one array of shape {results.shape}, not in a sequence"
+    kind = type(results).__name__
+    return f"{_arrays(len(results))} ({kind})" if isinstance(results, (list, tuple)) else kind
+
+
 def run(
     kernel: Callable[..., Sequence[Any]],
     name: str,
@@ -49,14 +60,14 @@ def run(
 
     Raises
     ------
-    MXNetError  not one result per target
+    MXNetError  not one result per target; the message has both numbers
     ShapeError  a result has another shape than its target
     """
     results = kernel(ReferenceContext(*context), inputs)
     if not hasattr(results, "__getitem__") or len(results) != len(targets):
         raise MXNetError(
-            f"[{name}] the kernel returned {type(results).__name__}; expected a sequence of "
-            f"{len(targets)} arrays"
+            f"[{name}] the kernel returned {_described(results)}; expected a sequence of {_arrays(len(targets))}: "
+            "outputs, new auxiliary states, new values of mutated inputs"
         )
     pairs: list[tuple[Any, Any, bool]] = []
     for (target, adds), result in zip(targets, results, strict=True):
