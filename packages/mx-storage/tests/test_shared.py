@@ -158,6 +158,18 @@ def test_other_memory_has_no_name(manager):
         manager.alloc(1, context.cpu())
 
 
+def test_a_manager_of_other_memory_is_named(manager):
+    plain = StorageManager("plain")
+    block = plain.alloc(100)
+    other = r"storage manager 'plain' has no memory shared between processes; expected one made with pool='shared'"
+    with pytest.raises(ArgumentError, match=other):
+        shared.name_of(plain, block)
+    with pytest.raises(ArgumentError, match=other):
+        shared.attach(plain, "1:2:3:4")
+    with pytest.raises(ArgumentError, match="not shared between processes"):
+        shared.name_of(manager, block)
+
+
 def test_running_out_of_descriptors_is_said(manager):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = []

@@ -53,8 +53,9 @@ def name_of(manager: StorageManager, block: Block) -> SegmentName:
 
     Raises
     ------
-    MXNetError  the block is not shared memory
+    ArgumentError  the manager's memory is not shared between processes, or the block is not the manager's
     """
+    _check_shared(manager)
     found = manager.segment(block.address)
     return SegmentName(os.getpid(), found.fd, found.inode, found.nbytes)
 
@@ -65,7 +66,9 @@ def attach(manager: StorageManager, name: SegmentName | str, tag: str | None = N
     Raises
     ------
     MXNetError  the process that held it is gone, or has freed it, or may not be looked into
+    ArgumentError  the name has another form, or the manager's memory is not shared between processes
     """
+    _check_shared(manager)
     wanted = SegmentName.parse(name) if isinstance(name, str) else name
     fd = _opened(wanted)
     try:
@@ -74,6 +77,14 @@ def attach(manager: StorageManager, name: SegmentName | str, tag: str | None = N
         return manager.attach(fd, wanted.nbytes, tag)
     finally:
         os.close(fd)
+
+
+def _check_shared(manager: StorageManager) -> None:
+    if manager.shared_capsule is None:
+        raise ArgumentError(
+            f"[shared memory] storage manager {manager.name!r} has no memory shared between processes; expected one "
+            "made with pool='shared', or mx_storage.managers.shared()"
+        )
 
 
 def _opened(name: SegmentName) -> int:
