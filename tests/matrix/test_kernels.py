@@ -12,7 +12,8 @@ import pytest
 
 from mx_core import dtypes, kernels, operators
 from mx_core.testing.case import Case
-from mx_core.testing.kernel import TOLERANCES, check_variant
+from mx_core.testing.kernel import check_variant
+from mx_core.testing.kernel_values import TOLERANCES
 from testkit import applications
 
 TYPES = (*applications.FLOATS, *applications.INTEGERS)

@@ -11,7 +11,7 @@ import pytest
 import mx
 from mx_core import dtypes, operators
 from mx_core.testing.case import Case
-from mx_core.testing.kernel import TOLERANCES
+from mx_core.testing.kernel_values import TOLERANCES
 from mx_ndarray.operator_functions import function
 from testkit import applications
 

@@ -114,7 +114,8 @@ def check_kernel(entry: Entry) -> Iterator[Result]:
 def _check_private(entry: Entry) -> Iterator[Result]:
     """A kernel for an operator that has no public name: graph passes make it, as sample graphs show."""
     from mx_core.testing.graph_pass import cases_of_passes
-    from mx_core.testing.kernel import TOLERANCES, check_variant
+    from mx_core.testing.kernel import check_variant
+    from mx_core.testing.kernel_values import TOLERANCES
 
     spec, name = entry.value, entry.value.op
     graphs = optional("mx_symbol") is not None and operators.find("FullyConnected") is not None
