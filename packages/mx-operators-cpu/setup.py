@@ -33,6 +33,7 @@ setup(
             "mx_operators_cpu._native",
             sorted(glob("csrc/**/*.cc", recursive=True)),
             grouped=sorted(glob("csrc/**/bindings*.cc", recursive=True)),
+            grouped_flags=["-O1"],  # they are called once for each plan
             include_dirs=["csrc", str(Path(header).resolve().parent)],
             compile_flags=[
                 "-fopenmp",

@@ -118,3 +118,14 @@ def test_grouped_sources_are_one_unit_unless_the_compiler_is_ccache(
     assert build(project)["_acme_0"] > first["_acme_0"]
     choose("ccache")
     assert {"one", "two"} <= set(build(project))
+
+
+def test_flags_of_grouped_sources_are_theirs_alone_and_come_last(project: Path) -> None:
+    flags = 'sources, grouped=sources[:1], grouped_flags=["-O1"],'
+    (project / "setup.py").write_text(SETUP.replace("sources,", flags))
+    build(project)
+    commands = {path.name: path.read_text() for path in project.rglob("*.command")}
+    assert len(commands) == 2
+    quick = [command for command in commands.values() if "-O1" in command]
+    assert len(quick) == 1
+    assert quick[0].index("-O3") < quick[0].index("-O1")

@@ -16,15 +16,24 @@ from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 #: How many sources of `grouped` make a translation unit.
-_GROUP = 6
+_GROUP = 8
 
 
 class NativeExtension(Extension):
     """An extension with sources that may be compiled several to a translation unit."""
 
-    def __init__(self, name: str, sources: list[str], *, grouped: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        sources: list[str],
+        *,
+        grouped: Sequence[str] = (),
+        grouped_flags: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         super().__init__(name, sources, **options)
         self.grouped = list(grouped)
+        self.grouped_flags = list(grouped_flags)
 
 
 class ParallelBuildExt(build_ext):
@@ -39,7 +48,7 @@ class ParallelBuildExt(build_ext):
     may use. Where MAKEFLAGS names a jobserver (`--jobserver-auth=fifo:PATH`), as below GNU make 4.4, each
     compiler also takes one of its slots, so that builds of several extensions share the cores.
 
-    Sources that `native_extension` was given as `grouped` are compiled six to a translation unit: what pybind11
+    Sources that `native_extension` was given as `grouped` are compiled eight to a translation unit: what pybind11
     adds to each unit costs the compiler more than the bindings do. Through ccache each is compiled alone, so
     that a change compiles one.
 
@@ -53,26 +62,29 @@ class ParallelBuildExt(build_ext):
         self.compiler.compile = self._compile_all
         self.force = True  # looks at every object: the command may have changed; the linker's own check stays
         self._sizes: dict[str, int] = {}  # of translation units that are made here
+        self._flags: dict[str, list[str]] = {}  # of single sources, after all others
         command = getattr(
             self.compiler, "compiler_so_cxx", self.compiler.compiler_so
         )  # the latter before setuptools 72
-        if not _is_ccache(command):
-            for extension in self.extensions:
-                self._group(extension)
+        for extension in self.extensions:
+            if isinstance(extension, NativeExtension):
+                self._flags |= dict.fromkeys(extension.grouped, extension.grouped_flags)
+                if not _is_ccache(command):
+                    self._group(extension)
         super().build_extensions()
 
-    def _group(self, extension: Extension) -> None:
+    def _group(self, extension: NativeExtension) -> None:
         """Puts translation units that include the grouped sources into their place."""
-        grouped = extension.grouped if isinstance(extension, NativeExtension) else []
-        extension.sources = [source for source in extension.sources if source not in grouped]
-        for first in range(0, len(grouped), _GROUP):
-            members = grouped[first : first + _GROUP]
+        extension.sources = [source for source in extension.sources if source not in extension.grouped]
+        for first in range(0, len(extension.grouped), _GROUP):
+            members = extension.grouped[first : first + _GROUP]
             unit = Path(self.build_temp, "groups", f"{extension.name}_{first // _GROUP}.cc")
             text = "".join(f'#include "{os.path.abspath(source)}"\n' for source in members)
             if not unit.exists() or unit.read_text() != text:
                 unit.parent.mkdir(parents=True, exist_ok=True)
                 unit.write_text(text)
             extension.sources.append(str(unit))
+            self._flags[str(unit)] = extension.grouped_flags
             self._sizes[str(unit)] = sum(map(os.path.getsize, members))
 
     def _compile_all(
@@ -92,13 +104,14 @@ class ParallelBuildExt(build_ext):
             output_dir, macros, include_dirs, sources, depends, extra_postargs
         )
         cc_args = compiler._get_cc_args(pp_opts, debug, extra_preargs)
-        command = repr((cc_args, postargs))
 
         def compile_one(target: str) -> None:
             source, suffix = todo[target]
+            flags = [*postargs, *self._flags.get(source, ())]
+            command = repr((cc_args, flags))
             if compiler.force or _is_stale(Path(target), command):
                 with _slot():
-                    compiler._compile(target, source, suffix, cc_args, postargs, pp_opts)
+                    compiler._compile(target, source, suffix, cc_args, flags, pp_opts)
                 Path(f"{target}.command").write_text(command)
 
         def size(target: str) -> int:
