@@ -53,7 +53,7 @@ def test_many_calls(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["avx2", "baseline"])
 def test_functions_are_accurate(name: str) -> None:
-    accuracy = Path(__file__).parent / "vector" / "test_accuracy.py"
+    accuracy = Path(__file__).parent / "elementwise" / "test_accuracy.py"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(accuracy)],
         env=os.environ | {"MX_VECTOR_ISA": name}, capture_output=True, text=True, timeout=600, check=False,
