@@ -4,7 +4,7 @@
 #pragma once
 
 #include "image.hpp"
-#include "philox.hpp"
+#include "record_random.hpp"
 
 namespace mx::io {
 

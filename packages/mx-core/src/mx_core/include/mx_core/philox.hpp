@@ -58,10 +58,6 @@ MX_PHILOX_INLINE Block block(wide key, wide counter, wide branch = 0) {
   return philox4x32(c, k);
 }
 
-// Counters that n elements take, at one word or at two words each.
-MX_PHILOX_INLINE wide blocks32(wide n) { return n / 4 + (n % 4 != 0); }
-MX_PHILOX_INLINE wide blocks64(wide n) { return n / 2 + (n % 2 != 0); }
-
 MX_PHILOX_INLINE wide join(word low, word high) { return wide{high} << 32 | low; }
 
 // Uniform in [0, 1), a multiple of 2^-24.
