@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from generate import generate  # noqa: E402
+from generate.back_links import anchors, mended  # noqa: E402
 from generate.text import protect  # noqa: E402
 
 import mx  # noqa: E402
@@ -74,9 +75,17 @@ def _own_module(_app: Any, module: str | None, name: str) -> str | None:
     return home if found is not None and str(found.origin).endswith(".py") else module
 
 
+def _mend_back_links(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    if page.startswith("_modules/"):
+        objects = app.env.domains["py"].objects.items()
+        documented = anchors((name, entry.docname) for name, entry in objects)
+        context["body"] = mended(context["body"], page, documented)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Writes the generated pages before Sphinx looks for pages."""
     app.connect("builder-inited", lambda _: generate(HERE))
     app.connect("autodoc-process-docstring", _protect, priority=100)
     app.connect("viewcode-follow-imported", _own_module)
+    app.connect("html-page-context", _mend_back_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
