@@ -88,6 +88,36 @@ def test_what_another_error_was_made_of(kind, alarm):
             let_pass(error)
 
 
+def wrap_by_handling(alarm):
+    try:
+        alarm()
+    except Exception:
+        raise ValueError
+
+
+def wrap_by_cleaning_up(alarm):
+    try:
+        alarm()
+    finally:
+        raise ValueError
+
+
+def wrap_in_a_group(alarm):
+    try:
+        alarm()
+    except Exception as error:
+        raise ExceptionGroup("several", [ValueError(), error]) from None
+
+
+@pytest.mark.parametrize("wrap", [wrap_by_handling, wrap_by_cleaning_up, wrap_in_a_group])
+def test_what_another_error_hides(wrap, alarm):
+    with pytest.raises(Alarm):
+        try:
+            wrap(alarm)
+        except Exception as error:
+            let_pass(error)
+
+
 def test_functions_that_trace_a_kernel(alarm):
     class Bell(SimpleOp):
         name = "bell"

@@ -16,16 +16,22 @@ from types import CodeType, FrameType
 def let_pass(error: BaseException) -> None:
     """Raises again what a handler of a signal has raised, Ctrl-C included; any other error is left to the caller.
 
-    So it does where something has made another error of it, as Python does of errors in a `__set_name__`.
+    So it does where something has made another error of it: as its cause, as Python does of errors in a `__set_name__`,
+    while it was handled, or in a group.
     """
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    cause: BaseException | None = error
-    seen: set[int] = set()  # causes may lead into a circle
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        if isinstance(cause, KeyboardInterrupt) or _is_from(handlers, cause):
-            raise cause
-        cause = cause.__cause__
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()  # errors may lead into a circle
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, KeyboardInterrupt) or _is_from(handlers, found):
+            raise found
+        if isinstance(found, BaseExceptionGroup):
+            waiting += found.exceptions
+        waiting += found.__context__, found.__cause__
 
 
 def _is_from(handlers: set[CodeType | None], error: BaseException) -> bool:

@@ -21,6 +21,17 @@ def test_parameters_are_a_class_of_params():
             differentiable = False
 
 
+@pytest.mark.parametrize("base", [Operator, SimpleOp])
+def test_parameters_are_no_name_of_a_class(base):
+    with pytest.raises(
+        PluginError, match=r"\[Rbf\] parameters: expected a class .* got ForwardRef\('Later'\)"
+    ):
+
+        class Rbf(base["Later"]):
+            name = "rbf"
+            differentiable = False
+
+
 @pytest.mark.parametrize("attribute", ["arguments", "results", "hidden", "without_gradient", "floating_only"])
 @pytest.mark.parametrize("value", ["data centers", ("data", 1), None])
 def test_lists_of_names_are_tuples(attribute, value):

@@ -18,6 +18,7 @@ from mx_core.cli.stubs import stubs
 from mx_core.errors import MXNetError, PluginWarning
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
+from mx_core.signals import let_pass
 
 
 class _Group(click.Group):
@@ -48,6 +49,7 @@ def _load(entry: Entry) -> click.Command:
             return command
         problem = f"expected a click command, got {command!r}"
     except Exception as error:
+        let_pass(error)
         problem = f"{type(error).__name__}: {error}"
 
     def fail() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, PluginError
@@ -142,13 +142,17 @@ def params_of(cls: type[Any], base: object) -> type[Params] | None:
 
     Raises
     ------
-    PluginError  it is a class that does not derive from `Params`
+    PluginError  it is neither a class that derives from `Params` nor a type variable
     """
     for given in get_args(base):
-        if isinstance(given, type):
-            if not issubclass(given, Params):
-                raise PluginError(
-                    f"[{cls.__name__}] parameters: {given.__name__} does not derive from Params"
-                )
-            return given
+        if isinstance(given, TypeVar):
+            continue
+        if not isinstance(given, type):
+            raise PluginError(
+                f"[{cls.__name__}] parameters: expected a class that derives from Params, got {given!r}; "
+                "define it before the operator"
+            )
+        if not issubclass(given, Params):
+            raise PluginError(f"[{cls.__name__}] parameters: {given.__name__} does not derive from Params")
+        return given
     return None

@@ -242,6 +242,7 @@ def diagnostics() -> dict[str, dict[str, str]]:
         try:
             lines[implementation.plugin_name] = _mapping("mx_diagnostics", implementation.function)
         except Exception as error:
+            let_pass(error)
             lines[implementation.plugin_name] = {"error": f"{type(error).__name__}: {error}"}
     return dict(sorted(lines.items()))
 
