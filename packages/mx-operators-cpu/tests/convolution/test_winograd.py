@@ -57,6 +57,26 @@ def _exact(data: np.ndarray, weight: np.ndarray) -> Any:
     )
 
 
+@pytest.mark.skipif(native.instruction_set() != "avx512", reason="Winograd needs AVX-512")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_not_finite_reaches_the_tiles_around_it_and_nothing_else(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, pixel = (2, 64, 56, 56), (20, 33)
+    data, weight = _arrays(np.random.default_rng(0), shape, 64, "NCHW", False, dtype)
+    data[(0, 0, *pixel)] = np.inf
+    rows, columns = np.indices(shape[2:])
+    apart = np.maximum(abs(rows - pixel[0]), abs(columns - pixel[1]))
+    monkeypatch.setenv("MX_WINOGRAD", "0")
+    direct = _forward(shape, 64, [data, weight])
+    assert (~np.isfinite(direct[0]) == (apart <= 1)).all()
+    monkeypatch.delenv("MX_WINOGRAD")
+    found = _forward(shape, 64, [data, weight])
+    assert not np.isfinite(found[0, :, apart <= 1]).any()
+    assert np.isfinite(found[0, :, apart > 5]).all() and np.isfinite(found[1]).all()
+    assert not np.isfinite(found[0, :, apart == 2]).all()  # where MXNet's results are finite
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     batch=st.integers(1, 3),
