@@ -71,3 +71,13 @@ def test_float_to_integer_truncates_and_wraps(dtype: type) -> None:
     lowest = np.iinfo(wide).min
     expected = np.array([lowest] * 4 + [2, -2, 300, -129], wide).astype(dtype)
     np.testing.assert_array_equal(X.convert(np.array(numbers), np.dtype(dtype)), expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_sigmoid_of_large_negative_numbers_is_exp() -> None:
+    x = np.array([-745.0, -710.0, -40.0, -0.0, 40.0, 1e300, -np.inf, np.inf, np.nan])
+    wanted = [*np.exp(x[:3]), 0.5, 1, 1, 0, 1, np.nan]
+    np.testing.assert_allclose(one(X.sigmoid, x), wanted, 1e-15)
+    np.testing.assert_allclose(
+        one(X.sigmoid, np.float32([-100, -0.5])), [np.exp(-100.0), 1 / (1 + np.exp(0.5))], 1e-1
+    )

@@ -102,13 +102,10 @@ MX_INLINE float tanh32(float x) {
   const float t = scale * expm1_reduced(reduced.r) + (scale - 1.0f);
   return copy_sign(t / (t + 2.0f), x);
 }
-// One factor will do for exp(-x): where it would be subnormal, it does not count compared with 1.
+// With e = exp(-|x|), which does not overflow: 1 / (1 + e) or e / (1 + e).
 MX_INLINE float sigmoid32(float x) {
-  float t = -x > 89.0f ? 89.0f : -x;
-  t = t < -87.0f ? -87.0f : t;
-  const Reduced<float> reduced = reduce_ln2(t);
-  const float half = (1.0f + expm1_reduced(reduced.r)) * power_of_two(reduced.n - 1);
-  return 1.0f / (2.0f * half + 1.0f);
+  const float e = exp32(-absolute(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 MX_INLINE float softplus32(float x) {
   const float e = exp32(-absolute(x));  // in [0, 1]: log1p needs no special cases

@@ -39,7 +39,11 @@ MX_INLINE double tanh64(double x) {
   return copy_sign(t / (t + 2.0), x);
 }
 
-MX_INLINE double sigmoid64(double x) { return 1.0 / (1.0 + exp64(-x)); }
+// With e = exp(-|x|), which does not overflow: 1 / (1 + e) or e / (1 + e).
+MX_INLINE double sigmoid64(double x) {
+  const double e = exp64(-absolute(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
 
 // erf of what is not negative, or NaN, with an error that is small compared with 1.  With t = r + d, r a point of the
 // table, what is missing is the slope there times the integral of exp(-2 r s - s^2) over s from 0 to d, a power series
@@ -65,10 +69,10 @@ MX_INLINE double erf64(double x) {
   return t < kErfSmall ? small : large;
 }
 
-// x times the normal distribution function of x.
+// x times the normal distribution function of x; it has the sign of x, of -0 too.
 MX_INLINE double gelu64(double x) {
   const double half = 0.5 * x;
-  return absolute(half) * erf_by_points(absolute(x) * 0.7071067811865476) + half;
+  return copy_sign(absolute(half) * erf_by_points(absolute(x) * 0.7071067811865476) + half, x);
 }
 
 }  // namespace mx::cpu

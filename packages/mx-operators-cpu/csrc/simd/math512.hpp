@@ -163,7 +163,7 @@ struct WideErf {
 struct WideGelu {
   MX_INLINE static Wide apply(const Wide& x) {
     const Wide half = x * all(0.5f);
-    return fused(magnitude(half), erf_beyond_zero(magnitude(half) * all(1.41421356f)), half);
+    return with_sign(fused(magnitude(half), erf_beyond_zero(magnitude(half) * all(1.41421356f)), half), x);
   }
 };
 

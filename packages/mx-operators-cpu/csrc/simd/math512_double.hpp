@@ -150,7 +150,8 @@ struct WideDoubleErf {
 struct WideDoubleGelu {
   MX_INLINE static WideDouble apply(const WideDouble& x) {
     const WideDouble half = x * all(0.5);
-    return fused(magnitude(half), wide_erf_by_points(magnitude(x) * all(0.7071067811865476)), half);
+    const WideDouble erf = wide_erf_by_points(magnitude(x) * all(0.7071067811865476));
+    return with_sign(fused(magnitude(half), erf, half), x);
   }
 };
 

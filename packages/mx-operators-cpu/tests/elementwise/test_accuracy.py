@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from plans import evaluated
 
+from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.expression import trace
 
@@ -170,6 +171,29 @@ def test_ends_of_gelu_in_float64() -> None:
         np.testing.assert_array_equal(got[4:9], want[4:9], name)
         np.testing.assert_array_equal(got[:4], [0, 0, 0, 0] if name == "gelu" else [-1, -1, -1, -0.0], name)
         assert np.isnan(got[9:]).all()
+        np.testing.assert_array_equal(np.signbit(got[:9]), np.signbit(x[:9]), name)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("length", [1, 33])
+def test_gelu_keeps_the_sign_of_zero(dtype: str, length: int) -> None:
+    kind = dtypes.numpy_dtype(dtypes.code(dtype))
+    x = np.concatenate([np.full(length, -0.0), np.full(length, 0.0)]).astype(kind)
+    (got,) = evaluated(trace(_gelu, 1), [x], [kind])
+    assert (got == 0).all()
+    np.testing.assert_array_equal(np.signbit(got.astype(np.float64)), np.arange(2 * length) < length)
+
+
+@pytest.mark.parametrize(("dtype", "low"), [("float64", -750.0), ("float32", -105.0)])
+def test_sigmoid_of_large_negative_numbers_is_exp(dtype: str, low: float) -> None:
+    """Also where exp of the negated number is infinite, and the result subnormal."""
+    kind = np.dtype(dtype)
+    x = np.concatenate([np.linspace(low, low + 70, 20_011), [-np.inf, -1e30]]).astype(kind)
+    (got,) = evaluated(trace(X.sigmoid, 1), [x], [kind])
+    wide = np.exp(x.astype(np.longdouble))
+    np.testing.assert_allclose(
+        got, (wide / (1 + wide)).astype(kind), 3 * np.finfo(kind).eps, np.spacing(kind.type(0))
+    )
 
 
 def test_ends_of_float64() -> None:

@@ -90,6 +90,13 @@ def _erfinv(v: float) -> float:
     return y
 
 
+def _sigmoid(x: Array) -> Array:
+    import numpy as np
+
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, np.ones_like(e)) / (1.0 + e)
+
+
 def _mod(a: Array, b: Array) -> Array:
     import numpy as np
 
@@ -133,7 +140,7 @@ def _float_table() -> dict[Opcode, Callable[..., Array]]:
         Opcode.ARCCOSH: np.arccosh, Opcode.ARCTANH: np.arctanh, Opcode.ERF: _elementwise(math.erf),
         Opcode.ERFINV: _elementwise(_erfinv), Opcode.GAMMA: _elementwise(_gamma),
         Opcode.GAMMALN: _elementwise(_gammaln), Opcode.DIGAMMA: _elementwise(_digamma),
-        Opcode.SIGMOID: lambda x: one / (one + np.exp(-x)),
+        Opcode.SIGMOID: _sigmoid,
         Opcode.RELU: lambda x: np.where(x <= 0, np.zeros_like(x), x),
         Opcode.SOFTPLUS: lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
         Opcode.ISNAN: np.isnan, Opcode.ISINF: np.isinf, Opcode.ISFINITE: np.isfinite,
