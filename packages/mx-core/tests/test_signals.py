@@ -12,7 +12,7 @@ from mx_core.errors import PluginError
 from mx_core.exits import exits_refused
 from mx_core.kernels import TensorSpec
 from mx_core.operator import Operator, SimpleOp, infer_shapes
-from mx_core.signals import let_pass
+from mx_core.signals import is_of_a_handler, let_pass
 
 
 class Alarm(Exception):
@@ -137,11 +137,23 @@ def test_causes_in_a_circle_end(alarm):
     let_pass(first)
 
 
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_one_that_native_code_called_is_known(handler, alarm):
+    signal.signal(signal.SIGUSR1, handler)
+    try:
+        alarm()
+    except Alarm as error:
+        first = error.__traceback__
+        error.__traceback__ = first.tb_next.tb_next  # from the handler on, without its callers
+        assert is_of_a_handler(error)
+
+
 def test_other_errors_are_left_alone(alarm):
     try:
         raise Alarm
     except Alarm as error:
         let_pass(error)
+        assert not is_of_a_handler(error)
 
 
 def test_an_exit_by_a_handler_passes(alarm):

@@ -19,7 +19,7 @@ def let_pass(error: BaseException) -> None:
     So it does where something has made another error of it: as its cause, as Python does of errors in a `__set_name__`,
     while it was handled, or in a group.
     """
-    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    handlers = _handlers()
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()  # errors may lead into a circle
     while waiting:
@@ -34,9 +34,19 @@ def let_pass(error: BaseException) -> None:
         waiting += found.__context__, found.__cause__
 
 
+def is_of_a_handler(error: BaseException) -> bool:
+    """Whether a handler of a signal has raised an error; native code asks, where it can raise none."""
+    return _is_from(_handlers(), error)
+
+
+def _handlers() -> set[CodeType | None]:
+    return {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+
+
 def _is_from(handlers: set[CodeType | None], error: BaseException) -> bool:
     """Whether a call of a handler is among those that an error has ended."""
-    at, caller = error.__traceback__, None
+    at = error.__traceback__
+    caller = None if at is None else at.tb_frame.f_back  # native code may have called the handler
     while at is not None:
         frame = at.tb_frame
         if frame.f_code in handlers or (caller is not None and _is_given(frame, caller)):

@@ -27,12 +27,57 @@ namespace mx {
 // A Python exception is set; catch it at the binding and return NULL.
 struct PythonErrorSet {};
 
-// Drops the Python exception that is set where none can be raised; but Ctrl-C is pressed again.  Python code and str()
-// look for signals.  GIL held.
-inline void drop_exception() noexcept {
-  const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+// Takes the exception that is set, as an object with its traceback; NULL without one.  A new reference.  GIL held.
+inline PyObject* take_exception() noexcept {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr && value != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return value;
+}
+
+namespace detail {
+
+// Whether a handler of a signal has raised an exception.  Every exception of a handler written in Python has a
+// traceback, most of those that native code drops have none.
+inline bool is_of_a_handler(PyObject* error) noexcept {
+  if (PyErr_GivenExceptionMatches(error, PyExc_KeyboardInterrupt) != 0) return true;
+  PyObject* traceback = PyException_GetTraceback(error);
+  Py_XDECREF(traceback);
+  if (traceback == nullptr || interpreter_ends()) return false;
+  PyObject* module = PyImport_ImportModule("mx_core.signals");
+  PyObject* found = module == nullptr ? nullptr : PyObject_CallMethod(module, "is_of_a_handler", "O", error);
+  Py_XDECREF(module);
+  const bool known = found != nullptr;
+  const bool is = found == Py_True;
+  Py_XDECREF(found);
   PyErr_Clear();
-  if (interrupted) PyErr_SetInterrupt();
+  return known ? is : PyErr_GivenExceptionMatches(error, PyExc_Exception) == 0;
+}
+
+inline int raise_pending(void* pending) noexcept {
+  auto* error = static_cast<PyObject*>(pending);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+  return -1;
+}
+
+}  // namespace detail
+
+// Drops the Python exception that is set where none can be raised.  What a handler of a signal has raised, the main
+// thread raises when Python next looks for signals; and Ctrl-C is pressed again, which ends waits, too.  Python code,
+// str() and repr() run handlers.  GIL held.
+inline void drop_exception() noexcept {
+  PyObject* error = take_exception();
+  if (error == nullptr) return;
+  if (detail::is_of_a_handler(error)) {
+    const bool pressed = PyErr_GivenExceptionMatches(error, PyExc_KeyboardInterrupt) != 0;
+    if (!pressed && Py_AddPendingCall(detail::raise_pending, error) == 0) return;  // which owns it
+    PyErr_SetInterrupt();
+  }
+  Py_DECREF(error);
 }
 
 // Raises the class that mx_core.errors has for `code`, or what went wrong meanwhile: Ctrl-C, no memory.  A Python
@@ -249,16 +294,6 @@ inline mx_failure* take_python_failure() noexcept {
   failure->payload = value;
   failure->release = detail::release_python;
   return failure;
-}
-
-// Takes the exception that is set, as an object; NULL without one.  A new reference.  GIL held.
-inline PyObject* take_exception() noexcept {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return value;
 }
 
 // Adds a note unless the exception has it already (it may be raised several times).  GIL held.
