@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A failure that somebody has seen keeps neither the arrays of the frames that it passed nor those of its kernel."""
+"""A failure that somebody has seen keeps neither the arrays of the frames that it passed nor those of its kernel.
+
+An exception that somebody still holds keeps its traceback.
+"""
 
 from __future__ import annotations
 
@@ -47,3 +50,30 @@ def test_the_memory_comes_back(failing: str) -> None:
     done = run(PROGRAM, failing)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 2_000_000, "bytes of more failures than the last few"
+
+
+HELD = """
+import traceback
+from mx_core import services
+engine = services.engine()
+def fail(): raise ZeroDivisionError
+def failed():
+    global variable  # the last failure goes with it
+    variable = engine.new_variable()
+    try:
+        engine.push(fail, writes=[variable])
+        engine.wait_for_variable(variable)
+    except ZeroDivisionError as error:
+        return error
+def names(error): return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+kept = [failed() for _ in range(5)]
+before = [names(error) for error in kept]
+for _ in range(100): failed()
+assert before == [names(error) for error in kept] and before[0][-1] == "fail", [names(error) for error in kept]
+"""
+
+
+@pytest.mark.parametrize("engine", ["ThreadedEngine", "NaiveEngine"])
+def test_an_exception_that_is_held_keeps_its_traceback(engine: str) -> None:
+    done = run(HELD, MXNET_ENGINE_TYPE=engine)
+    assert done.returncode == 0, done.stderr

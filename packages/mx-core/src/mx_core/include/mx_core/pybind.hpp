@@ -80,7 +80,7 @@ auto translated(Body&& body) -> decltype(body()) {
 }
 
 // The exception that `raise_failure` would raise.
-inline pybind11::object exception_of(const mx_failure* failure) {
+inline pybind11::object exception_of(mx_failure* failure) {
   raise_failure(failure);
   return pybind11::reinterpret_steal<pybind11::object>(take_exception());
 }

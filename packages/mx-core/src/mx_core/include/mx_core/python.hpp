@@ -186,47 +186,51 @@ inline void release_python(mx_failure* f) noexcept {
 
 }  // namespace detail
 
-// Exceptions that have been raised and that their failures keep. The frames that such an exception has passed may hold
-// the arrays that its failure marks: a circle that Python's collector does not see. A traceback that nobody but this
-// and the failure can reach is dropped at the next failure. GIL held.
-class RaisedExceptions {
+// Failures whose exceptions have been raised. The frames that such an exception has passed may hold the arrays that its
+// failure marks: a circle that Python's collector does not see. At the next failure the traceback is dropped of an
+// exception to which these failures have the only references, so that nobody can see that it is gone. GIL held.
+class RaisedFailures {
  public:
-  static RaisedExceptions& instance() {
-    static auto* raised = new RaisedExceptions;  // leaked: failures may outlive static destruction
+  static RaisedFailures& instance() {
+    static auto* raised = new RaisedFailures;  // leaked: failures may outlive static destruction
     return *raised;
   }
-  void add(PyObject* error) noexcept {
+  void add(mx_failure* failure) noexcept {
     drop_unreachable();
-    if (std::find(kept_.begin(), kept_.end(), error) != kept_.end()) return;
-    if (kept_.size() == kMost) {
-      Py_DECREF(kept_.front());
-      kept_.erase(kept_.begin());
-    }
+    const auto same = [failure](const FailureRef& kept) { return kept.get() == failure; };
+    if (std::any_of(kept_.begin(), kept_.end(), same)) return;
     try {
-      kept_.push_back(error);
+      kept_.push_back(FailureRef::retained(failure));
     } catch (...) {
       return;  // the circle stays rather than that this fails
     }
-    Py_INCREF(error);
+    if (kept_.size() > kMost) kept_.erase(kept_.begin());
   }
 
  private:
-  static constexpr size_t kMost = 64;  // of those that others hold, too
+  static constexpr size_t kMost = 64;  // of those whose exceptions others hold, too
 
+  static PyObject* error_of(const FailureRef& failure) noexcept {
+    return static_cast<PyObject*>(failure.get()->payload);
+  }
+  bool is_unreachable(PyObject* error) const noexcept {
+    const auto holds = [error](const FailureRef& kept) { return error_of(kept) == error; };
+    return Py_REFCNT(error) <= std::count_if(kept_.begin(), kept_.end(), holds);
+  }
   void drop_unreachable() noexcept {
     for (size_t i = 0; i < kept_.size();) {
-      PyObject* error = kept_[i];
-      if (Py_REFCNT(error) > 2) {
+      PyObject* error = error_of(kept_[i]);
+      if (!is_unreachable(error)) {
         ++i;
         continue;
       }
+      const FailureRef failure = std::move(kept_[i]);
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));  // before any code of Python runs
       PyException_SetTraceback(error, Py_None);
-      Py_DECREF(error);
       i = 0;
     }
   }
-  std::vector<PyObject*> kept_;  // Owns
+  std::vector<FailureRef> kept_;
 };
 
 namespace detail {
@@ -310,12 +314,12 @@ inline void add_note_once(PyObject* error, const char* note) {
 
 // Sets the Python exception a failure stands for: the original object with its traceback, or the
 // class of its code; a note names the operation and the line that pushed it.  GIL held; borrows.
-inline void raise_failure(const mx_failure* failure) {
+inline void raise_failure(mx_failure* failure) {
   PyObject* error = nullptr;
   if (failure->payload_kind == MX_PAYLOAD_PYTHON && failure->payload != nullptr) {
     error = static_cast<PyObject*>(failure->payload);
     Py_INCREF(error);
-    RaisedExceptions::instance().add(error);
+    RaisedFailures::instance().add(failure);
   } else {
     raise_status(failure->code, failure->message);
     error = take_exception();
