@@ -28,9 +28,7 @@ void release_plan(PyObject* capsule) {
 }
 
 const void* table_of(const py::object& capsule, const char* name) {
-  const void* table = PyCapsule_GetPointer(capsule.ptr(), name);
-  if (table == nullptr) throw PythonErrorSet{};
-  return table;
+  return capsule_pointer(capsule.ptr(), name, "mx-core");
 }
 
 std::vector<TensorSpec> to_specs(const std::vector<Spec>& pairs) {

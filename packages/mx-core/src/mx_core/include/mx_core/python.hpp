@@ -19,8 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "mx_core/engine.h"
 #include "mx_core/failure.hpp"
 #include "mx_core/gil.hpp"
+#include "mx_core/invoke.h"
+#include "mx_core/storage.h"
 
 namespace mx {
 
@@ -99,19 +102,47 @@ inline void raise_status(int32_t code, const char* message) {
 
 namespace detail {
 
+// Who brings a table: a package of mx, of which a plug-in may take the place, or plug-ins alone.
+inline const char* provider_of(const std::string& capsule_name) {
+  if (capsule_name == MX_ENGINE_CAPSULE) return "mx-engine or a plug-in";
+  if (capsule_name == MX_STORAGE_CAPSULE || capsule_name == MX_SHARED_CAPSULE) return "mx-storage or a plug-in";
+  if (capsule_name == MX_RESOURCE_CAPSULE) return "mx-storage or a plug-in";
+  if (capsule_name == MX_INVOKE_CAPSULE) return "mx-ndarray";
+  return "a plug-in";
+}
+
+}  // namespace detail
+
+// The table or plan in a capsule of a name; an AbiError says what another object is.  `consumer` is for the message.
+// GIL held.
+inline void* capsule_pointer(PyObject* object, const char* capsule_name, const char* consumer) {
+  if (PyCapsule_IsValid(object, capsule_name) != 0) return PyCapsule_GetPointer(object, capsule_name);
+  std::string found = std::string("an object of type ") + Py_TYPE(object)->tp_name;
+  if (PyCapsule_CheckExact(object)) {
+    const char* name = PyCapsule_GetName(object);
+    found = name == nullptr ? "a capsule without a name" : std::string("a capsule ") + name;
+  }
+  const std::string text =
+      std::string("[") + consumer + "] expected a capsule " + capsule_name + " of " + detail::provider_of(capsule_name) +
+      ", got " + found;
+  raise_status(MX_ERROR_ABI, text.c_str());
+  throw PythonErrorSet{};
+}
+
+namespace detail {
+
 template <class T>
 const T* import_at_least(PyObject* capsule, const char* capsule_name, uint16_t major, uint16_t minor,
                          size_t size, const char* consumer) {
-  auto* table = static_cast<const T*>(PyCapsule_GetPointer(capsule, capsule_name));
-  if (table == nullptr) throw PythonErrorSet{};
+  const auto* table = static_cast<const T*>(capsule_pointer(capsule, capsule_name, consumer));
   const mx_table_head& head = table->head;
   if (head.major == major && head.minor >= minor && head.size >= size) return table;
   char text[512];
   std::snprintf(text, sizeof text,
-                "[%s] built for interface %s %u.%u (%zu bytes), the installed provider offers %u.%u "
-                "(%u bytes); install versions of mx-core and %s that belong together",
-                consumer, capsule_name, major, minor, size, head.major, head.minor, head.size,
-                consumer);
+                "[%s] built for interface %s %u.%u (%zu bytes), the installed provider (%s) offers "
+                "%u.%u (%u bytes); install versions of mx-core and %s that belong together",
+                consumer, capsule_name, major, minor, size, provider_of(capsule_name), head.major,
+                head.minor, head.size, consumer);
   raise_status(MX_ERROR_ABI, text);
   throw PythonErrorSet{};
 }
