@@ -10,11 +10,18 @@ from mx_ndarray import NDArray
 
 
 def names_of(kind: type, base: type) -> list[str]:
-    """The name of an optimizer's class, and of the public ones that it extends below `base`."""
+    """The names of the public classes of mx below `base` that an optimizer's class is or extends, the nearest first.
+
+    A program's own classes have no part in it: they may be renamed from one run to the next.
+    """
+    package = base.__module__.partition(".")[0] + "."
     return [
         cls.__name__
         for cls in kind.__mro__
-        if issubclass(cls, base) and cls is not base and not cls.__name__.startswith("_")
+        if issubclass(cls, base)
+        and cls is not base
+        and cls.__module__.startswith(package)
+        and not cls.__name__.startswith("_")
     ]
 
 
