@@ -118,6 +118,31 @@ def test_what_another_error_hides(wrap, alarm):
             let_pass(error)
 
 
+@pytest.mark.parametrize("kind", [Alarm, KeyboardInterrupt])
+def test_what_the_program_is_handling_is_not_raised_again(kind, alarm):
+    def handler(*_):
+        raise kind
+
+    def mistake():
+        try:
+            raise LookupError
+        except LookupError:
+            raise ValueError
+
+    def save():
+        try:
+            mistake()
+        except Exception as error:
+            let_pass(error)
+            return True
+
+    signal.signal(signal.SIGUSR1, handler)
+    try:
+        alarm()
+    except kind:
+        assert save()
+
+
 def test_functions_that_trace_a_kernel(alarm):
     class Bell(SimpleOp):
         name = "bell"

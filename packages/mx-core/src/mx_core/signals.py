@@ -17,7 +17,8 @@ def let_pass(error: BaseException) -> None:
     """Raises again what a handler of a signal has raised, Ctrl-C included; any other error is left to the caller.
 
     So it does where something has made another error of it: as its cause, as Python does of errors in a `__set_name__`,
-    while it was handled, or in a group.
+    while it was handled, or in a group. What a caller is handling meanwhile is the caller's: its own errors have it for
+    their context, too.
     """
     handlers = _handlers()
     waiting: list[BaseException | None] = [error]
@@ -31,7 +32,19 @@ def let_pass(error: BaseException) -> None:
             raise found
         if isinstance(found, BaseExceptionGroup):
             waiting += found.exceptions
-        waiting += found.__context__, found.__cause__
+        if not _is_handled_by_a_caller(found.__context__):
+            waiting.append(found.__context__)
+        waiting.append(found.__cause__)
+
+
+def _is_handled_by_a_caller(error: BaseException | None) -> bool:
+    """Whether the function that caught an error is still running."""
+    if error is None or error.__traceback__ is None:
+        return False
+    caught, at = error.__traceback__.tb_frame, inspect.currentframe()
+    while at is not None and at is not caught:
+        at = at.f_back
+    return at is not None
 
 
 def is_of_a_handler(error: BaseException) -> bool:
