@@ -93,6 +93,9 @@ def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None
         assert "mx.gluon is not implemented; see the guide" in str(refused(statement))
     assert str(refused("import mx.nothing")) == "No module named 'mx.nothing'"
     assert "No module named 'mx.ndarray.nothing'" in str(refused("import mx.ndarray.nothing"))
+    assert "sparse arrays are not implemented; see the guide" in str(refused("import mx.nd.sparse"))
+    assert "mx.contrib.onnx is not implemented; see the guide" in str(refused("import mx.contrib.onnx"))
+    assert "No module named 'mx.kv.nothing'" in str(refused("import mx.kv.nothing"))
     assert "No module named 'mx.Context'" in str(refused("import mx.Context"))
     monkeypatch.delitem(vars(mx), "kvstore", raising=False)
     monkeypatch.delitem(sys.modules, "mx.kvstore", raising=False)

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from mx.absent import explain, known_as
+from mx.absent import absence, explain, known_as
 from mx_core.imports import import_by_name
 
 
@@ -79,7 +79,7 @@ class Submodules:
 
         Raises
         ------
-        ModuleNotFoundError  MXNet has the submodule, and mx has not
+        ModuleNotFoundError  MXNet has the submodule, and mx has not, or the module above it has a hint
         """
         top, _, rest = fullname.partition(".")
         package = sys.modules.get(self._package)
@@ -91,11 +91,32 @@ class Submodules:
             raise ModuleNotFoundError(message)
         place = self._places.get(head, f"{self._package}.{head}")
         real = f"{place}.{below}" if below else place
+        if below:
+            _refuse_absent(fullname, [f"{self._package}.{head}", *known_as(self._places, place)], below)
         if ":" in place or real == fullname or (head not in self._places and find_spec(real) is None):
             return None
         if below and find_spec(real) is None:
+            _refuse_attribute(fullname)
             return None
         names = known_as(self._places, real)
         if below:
             names += [f"{each}.{below}" for each in known_as(self._places, place)]
         return ModuleSpec(fullname, _Existing(real, names, lambda error: self._missing(head, error)))
+
+
+def _refuse_absent(fullname: str, above: Sequence[str], below: str) -> None:
+    """Raises ModuleNotFoundError for a module that MXNet has below one of several names, and mx has not."""
+    between, _, name = f".{below}".rpartition(".")
+    if told := absence([each + between for each in above], name):
+        raise ModuleNotFoundError(told, name=fullname)
+
+
+def _refuse_attribute(fullname: str) -> None:
+    """Raises ModuleNotFoundError with what the module above says of a name, if it has words of its own for it."""
+    parent, _, name = fullname.rpartition(".")
+    module = sys.modules.get(parent)
+    try:
+        getattr(module, name)
+    except AttributeError as error:
+        if module is not None and str(error) != f"module {module.__name__!r} has no attribute {name!r}":
+            raise ModuleNotFoundError(f"No module named {fullname!r}: {error}", name=fullname) from None
