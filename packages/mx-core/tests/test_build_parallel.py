@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("setuptools")
 
-from mx_core.build_parallel import _slot
+from mx_core.build_parallel import _size, _slot
 
 SETUP = """
 from setuptools import setup
@@ -129,3 +129,12 @@ def test_flags_of_grouped_sources_are_theirs_alone_and_come_last(project: Path) 
     quick = [command for command in commands.values() if "-O1" in command]
     assert len(quick) == 1
     assert quick[0].index("-O3") < quick[0].index("-O1")
+
+
+def test_a_source_is_as_large_as_what_it_includes(project: Path) -> None:
+    (project / "csrc" / "many.h").write_text('#include "many.h"\n#include <vector>\n' + "//" * 500)
+    (project / "csrc" / "three.cc").write_text('#include "two.h"\n#include "many.h"\n')
+    sizes = [_size(str(project / "csrc" / name), [str(project)]) for name in ("one.cc", "two.cc", "three.cc")]
+    parts = [path.stat().st_size for path in project.glob("csrc/t*") if path.name != "two.cc"]
+    assert sizes == sorted(sizes)
+    assert sizes[2] == sum(parts) + (project / "csrc" / "many.h").stat().st_size

@@ -17,6 +17,7 @@ from setuptools.command.build_ext import build_ext
 
 #: How many sources of `grouped` make a translation unit.
 _GROUP = 8
+_INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 class NativeExtension(Extension):
@@ -61,7 +62,6 @@ class ParallelBuildExt(build_ext):
         """Compiles and links every extension."""
         self.compiler.compile = self._compile_all
         self.force = True  # looks at every object: the command may have changed; the linker's own check stays
-        self._sizes: dict[str, int] = {}  # of translation units that are made here
         self._flags: dict[str, list[str]] = {}  # of single sources, after all others
         command = getattr(
             self.compiler, "compiler_so_cxx", self.compiler.compiler_so
@@ -85,7 +85,6 @@ class ParallelBuildExt(build_ext):
                 unit.write_text(text)
             extension.sources.append(str(unit))
             self._flags[str(unit)] = extension.grouped_flags
-            self._sizes[str(unit)] = sum(map(os.path.getsize, members))
 
     def _compile_all(
         self,
@@ -114,14 +113,27 @@ class ParallelBuildExt(build_ext):
                     compiler._compile(target, source, suffix, cc_args, flags, pp_opts)
                 Path(f"{target}.command").write_text(command)
 
-        def size(target: str) -> int:
-            source = todo[target][0]
-            return self._sizes.get(source) or os.path.getsize(source)
-
+        own = [folder for folder in include_dirs or () if not os.path.isabs(folder)]
+        longest_first = sorted(todo, key=lambda target: _size(todo[target][0], own), reverse=True)
         with ThreadPoolExecutor(_jobs()) as pool:
-            for _ in pool.map(compile_one, sorted(todo, key=size, reverse=True)):
+            for _ in pool.map(compile_one, longest_first):
                 pass
         return list(objects)
+
+
+def _size(source: str, folders: Sequence[str]) -> int:
+    """Bytes of a source and of what it includes from its own folder and from others: what compiles longest has most."""
+    waiting, seen, total = [Path(source)], set(), 0
+    while waiting:
+        path = waiting.pop().resolve()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        text = path.read_bytes()
+        total += len(text)
+        names = [name.decode() for name in _INCLUDE.findall(text)]
+        waiting += [Path(folder, name) for name in names for folder in (path.parent, *map(Path, folders))]
+    return total
 
 
 def _jobs() -> int:
