@@ -2,13 +2,15 @@
 import numpy as np
 import pytest
 
-from mx_core.errors import DTypeError
+from mx_core.errors import AbiError, DTypeError
 from mx_core.testing import run_plan
 
 
 def test_what_is_no_plan_is_refused():
     for wrong in (None, 3, object()):
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises(
+            AbiError, match=rf"expected a capsule mx.plan.v1 .* an object of type {type(wrong).__name__}$"
+        ):
             run_plan(wrong, [], [])
 
 
