@@ -78,7 +78,7 @@ def _own_module(_app: Any, module: str | None, name: str) -> str | None:
 def _mend_back_links(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
     if page.startswith("_modules/"):
         objects = app.env.domains["py"].objects.items()
-        documented = anchors((name, entry.docname) for name, entry in objects)
+        documented = anchors((name, entry.docname) for name, entry in objects if entry.objtype != "module")
         context["body"] = mended(context["body"], page, documented)
 
 
