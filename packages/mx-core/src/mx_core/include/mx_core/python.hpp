@@ -313,12 +313,7 @@ inline mx_failure* failure_of(PyObject* error) noexcept {
 
 // Takes the current Python exception, with its traceback, into a failure.  GIL held.
 inline mx_failure* take_python_failure() noexcept {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback != nullptr && value != nullptr) PyException_SetTraceback(value, traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
+  PyObject* value = take_exception();
   if (value != nullptr) detail::clear_frames(value);
   mx_failure* failure = detail::failure_of(value);
   if (failure->release != detail::release_native) {
