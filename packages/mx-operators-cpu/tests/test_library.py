@@ -67,6 +67,16 @@ def test_the_environment_is_left_alone(mine: dict[str, str]) -> None:
     _python(code, **mine)
 
 
+def test_teams_wait_alike_when_there_are_several() -> None:
+    """Under libgomp's default policy members spin 100 rounds as soon as there are more teams than one."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from mx_operators_cpu.library import native"],
+        env={**os.environ, "OMP_DISPLAY_ENV": "VERBOSE"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "OMP_WAIT_POLICY = 'ACTIVE'" in done.stderr
+    assert "GOMP_SPINCOUNT = '2000'" in done.stderr
+
+
 def test_threads_follow_the_environment() -> None:
     code = "from mx_operators_cpu.library import native; print(native.threads())"
     assert _python(code, OMP_NUM_THREADS="3").strip() == "3"

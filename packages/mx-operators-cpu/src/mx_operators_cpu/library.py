@@ -7,9 +7,11 @@ import ctypes
 import os
 from pathlib import Path
 
-#: Rounds an idle team member spins before it sleeps, about 20 microseconds: long enough to bridge
-#: the regions of one primitive, short enough to leave the cores to others between operations.
-SPIN_COUNT = "2000"
+#: How team members wait. They spin 2,000 rounds before they sleep, about 20 microseconds: long enough to bridge
+#: the regions of one primitive, short enough to leave the cores to others between operations. Where a second team
+#: exists, as when another worker of the engine or the program itself has opened a region, libgomp cuts this to 100
+#: rounds under its default policy, and both threads sleep at every region; under `active` to 1,000.
+WAITING = {"GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "active"}
 
 _BUNDLED = Path(__file__).parent / "lib" / "fallback" / "libgomp.so.1"
 
@@ -20,9 +22,9 @@ def _load_openmp() -> None:
     All three answer to one SONAME, so the process never holds two teams. The runtime reads its
     settings once, when it is loaded; ours yield to those of the user and are taken back at once.
     """
-    ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}.isdisjoint(os.environ)
+    ours = WAITING.keys().isdisjoint(os.environ)
     if ours:
-        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+        os.environ.update(WAITING)
     try:
         try:
             ctypes.CDLL("libgomp.so.1")
@@ -30,7 +32,8 @@ def _load_openmp() -> None:
             ctypes.CDLL(str(_BUNDLED))
     finally:
         if ours:
-            del os.environ["GOMP_SPINCOUNT"]
+            for name in WAITING:
+                del os.environ[name]
 
 
 _load_openmp()
