@@ -53,6 +53,11 @@ def test_a_table_says_where_it_was_measured() -> None:
     assert "| net/1/inference/float32 | 1 | A | 2.00 ± 0.00 | 0.5 |" in table
 
 
+def test_a_table_writes_thousands_without_exponents() -> None:
+    table = markdown([Row("lstm/20/inference/float32", 4747, {"mx": [[1.0]], "A": [[2.0]]})], {"A": "3.1"})
+    assert "| 4,747 | A | 2.00 ± 0.00 | 2,374 |" in table
+
+
 def test_a_variable_of_the_user_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MX_WINOGRAD", "1")
     with bench_networks.environment("MX_WINOGRAD", "0"):

@@ -69,6 +69,11 @@ def verdict(value: float, noise: float) -> str:
     return f"equal ({value:.2f} ± {noise:.2f})" if abs(value - 1) <= noise else f"{value:.2f} ± {noise:.2f}"
 
 
+def digits(speed: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{speed:,.0f}" if speed >= 1000 else f"{speed:.3g}"
+
+
 def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
     """A table with what it was measured on: date, commit, processor, versions."""
     rivals = sorted({name for row in rows for name in row.turns if name != OURS})
@@ -79,12 +84,12 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
     ]
     lines.append("|---" * (4 + len(rivals)) + "|")
     for row in rows:
-        cells = [row.name, f"{row.speed(OURS):.3g}"]
+        cells = [row.name, digits(row.speed(OURS))]
         if row.best is None:
             cells += ["", ""]
         else:
             cells += [row.best, verdict(*row.ratio(row.best))]
-        cells += [f"{row.speed(name):.3g}" if name in row.turns else "" for name in rivals]
+        cells += [digits(row.speed(name)) if name in row.turns else "" for name in rivals]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
