@@ -21,7 +21,7 @@ INTERNAL = {
     "mx_operators_cpu": ("",),
     "mx_operators_cuda": ("",),
     "mx_symbol": (
-        "command", "graph.infer", "graph.node", "graph.text", "memory.check", "memory.parts", "memory.schedule",
+        "command", "graph.infer", "graph.node", "graph.text", "memory.check", "memory.consecutive", "memory.schedule",
         "passes.", "runtime.bind", "runtime.program", "serialization", "symbol.arithmetic",
         "symbol.compose", "symbol.creation", "symbol.fluent", "symbol.functions", "symbol.inference",
         "symbol.namespaces", "symbol.symbol", "symbol.variable",

@@ -83,9 +83,9 @@ ENDLESS = """
 import _thread, sys, threading, warnings
 import mx
 from mx_core.errors import PluginWarning
-from mx_core.operator import watch
+from mx_core.operator import watchdog
 warnings.simplefilter(sys.argv[1], PluginWarning)
-watch.SECONDS = 0.2
+watchdog.SECONDS = 0.2
 x = mx.nd.tanh(mx.nd.ones((3,)))
 threading.Timer(4, _thread.interrupt_main).start()
 try:

@@ -37,7 +37,7 @@ LATE = {
     ("mx_core.operator.simple", "mx_core.operator.derivative"),
     ("mx_core.operator.simple", "mx_core.operator.infer"),
     # a gradient applies operators, which are found by name; what `backward` keeps is a list of its entries
-    ("mx_core.operator.gradient", "mx_core.operator.kept"),
+    ("mx_core.operator.gradient", "mx_core.operator.kept_values"),
     ("mx_core.operator.gradient", "mx_core.operator.refusal"),
     ("mx_core.operator.gradient", "mx_core.operators"),
     ("mx_core.operators", "mx_core.operator.derivative"),

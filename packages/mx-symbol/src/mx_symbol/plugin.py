@@ -29,7 +29,7 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     here = "mx_symbol.passes"
     registry.add("amp", "graph", f"{here}.mixed_precision:mixed_precision", before=("simplify",))
     registry.add("simplify", "graph", f"{here}.simplify:simplify")
-    registry.add("cse", "graph", f"{here}.common:common_subexpressions", after=("simplify",))
+    registry.add("cse", "graph", f"{here}.subexpressions:common_subexpressions", after=("simplify",))
     registry.add("constants", "graph", f"{here}.constants:fold_constants", after=("simplify", "cse"))
     registry.add(
         "prepare-casts", "inference", f"{here}.mixed_precision:prepare_casts", before=("channels-last",)
@@ -56,7 +56,7 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
         "channels-last-training", "program", f"{here}.channels_last:channels_last_training",
         before=("cse-program", "fuse"),
     )  # fmt: skip
-    registry.add("cse-program", "program", f"{here}.common:common_subexpressions", before=("fuse",))
+    registry.add("cse-program", "program", f"{here}.subexpressions:common_subexpressions", before=("fuse",))
     registry.add("fuse", "program", f"{here}.fusion:fuse")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OperatorError
-from mx_core.operator import kept
+from mx_core.operator import kept_values
 from mx_core.operator.declaration import Operator, P, ReferenceContext
 from mx_core.operator.gradient import GradientBuilder, Gradients, gradient_of
 from mx_core.operator.knowledge import Shapes, State, Types
@@ -38,7 +38,7 @@ class BackwardOperator(Operator[P]):
 
     def inputs(self, p: P) -> tuple[str, ...]:
         """What is kept."""
-        return tuple(tensor.name for tensor in kept.tensors(self.forward, p))
+        return tuple(tensor.name for tensor in kept_values.tensors(self.forward, p))
 
     def outputs(self, p: P) -> tuple[str, ...]:
         """NAME_grad for each input that has a gradient."""
@@ -46,7 +46,7 @@ class BackwardOperator(Operator[P]):
 
     def shape_only_inputs(self, p: P) -> frozenset[int]:
         """Of arguments annotated `ShapeOnly`."""
-        return frozenset(i for i, t in enumerate(kept.tensors(self.forward, p)) if t.shape_only)
+        return frozenset(i for i, t in enumerate(kept_values.tensors(self.forward, p)) if t.shape_only)
 
     def infer_shape(self, p: P, s: Shapes) -> None:
         """Nothing of its own: see `infer_through_forward`."""
@@ -56,7 +56,7 @@ class BackwardOperator(Operator[P]):
 
     def settle_types(self, p: P, t: Types) -> None:
         """Where nothing determines the type of a gradient, because its input is not kept, it is that of `_typical`."""
-        tensors = kept.tensors(self.forward, p)
+        tensors = kept_values.tensors(self.forward, p)
         for name in self.forward.differentiable_inputs(p):
             if tensors and t.get(f"{name}_grad") is None and all(tensor.like != name for tensor in tensors):
                 t.assign(f"{name}_grad", t.get(_typical(tensors).name))
@@ -75,14 +75,14 @@ class BackwardOperator(Operator[P]):
 
         from mx_core.operator.infer import infer_types
 
-        given: dict[str, Any] = {name: [] for name in self.forward.kept(p) if name in kept.SEVERAL}
-        for tensor, array in zip(kept.tensors(self.forward, p), inputs, strict=True):
+        given: dict[str, Any] = {name: [] for name in self.forward.kept(p) if name in kept_values.SEVERAL}
+        for tensor, array in zip(kept_values.tensors(self.forward, p), inputs, strict=True):
             value = array if tensor.shape_only else _widened(array)
             if tensor.argument in given:
                 given[tensor.argument].append(value)
             else:
                 given[tensor.argument] = value
-        if kept.takes_context(self.forward):
+        if kept_values.takes_context(self.forward):
             given["ctx"] = ctx
         made = cast("Callable[..., Any]", self.forward.backward)(p, **given)
         grads = made if isinstance(made, (tuple, list)) else (made,)
@@ -104,7 +104,7 @@ class BackwardOperator(Operator[P]):
         )
 
 
-def _typical(tensors: Sequence[kept.Tensor]) -> kept.Tensor:
+def _typical(tensors: Sequence[kept_values.Tensor]) -> kept_values.Tensor:
     """The first tensor that is an output or its gradient, else the first tensor."""
     return next((tensor for tensor in tensors if tensor.entry.kind != "input"), tensors[0])
 
@@ -125,7 +125,7 @@ def backward_class(op: Operator[P]) -> type[BackwardOperator[P]]:
     members = {
         "name": op.backward_name, "Param": cls.Param, "forward": op, "arguments": tuple(names),
         "results": tuple(f"{name}_grad" for name in cls.arguments if name not in cls.without_gradient),
-        "needs_train_flag": cls.needs_train_flag and kept.takes_context(op),
+        "needs_train_flag": cls.needs_train_flag and kept_values.takes_context(op),
         "__doc__": f"Gradient of {cls.name}.", "__module__": cls.__module__,
     }  # fmt: skip
     return type(f"Backward{cls.__name__.lstrip('_')}", (BackwardOperator,), members)
@@ -166,7 +166,7 @@ def infer_through_forward(op: Operator[Any], p: Params, state: State) -> None:
 def _pairs(op: Operator[Any], p: Params) -> list[tuple[str, str]] | None:
     """Tensors of a backward operator, and those of its forward operator that have their shape and type."""
     if isinstance(op, BackwardOperator):
-        pairs = [(tensor.name, tensor.like) for tensor in kept.tensors(op.forward, p)]
+        pairs = [(tensor.name, tensor.like) for tensor in kept_values.tensors(op.forward, p)]
         return pairs + [(f"{name}_grad", name) for name in op.forward.differentiable_inputs(p)]
     return _pairs_by_gradient(op, p)
 

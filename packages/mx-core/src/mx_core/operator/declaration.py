@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_origin
 
 from mx_core.errors import ArgumentError, MXNetError, PluginError
-from mx_core.operator import form, kept
+from mx_core.operator import kept_values, validation
 from mx_core.operator.params import NoParams, Params
 from mx_core.operator.signature import docstring_of, signature_of
 
@@ -100,10 +100,10 @@ class Operator(Generic[P]):
     #: operator's gradient with respect to the out-gradient
     linear: ClassVar[bool] = False
     #: the gradients, in NumPy: `backward(self, p, out_grad, data, ...)`. The names of the arguments say
-    #: what is kept, see `mx_core.operator.kept`
+    #: what is kept, see `mx_core.operator.kept_values`
     backward: ClassVar[Callable[..., Array | Sequence[Array]] | None] = None
     #: the arguments of `backward`
-    kept_arguments: ClassVar[tuple[kept.Argument, ...]] = ()
+    kept_arguments: ClassVar[tuple[kept_values.Argument, ...]] = ()
     #: the operator whose gradients this one computes; the operator table sets it
     backward_of: Operator[Any] | None = None
     #: who registered it, or what it is the gradient of, if that is not a distribution of the project; the operator
@@ -114,12 +114,12 @@ class Operator(Generic[P]):
         super().__init_subclass__(**keywords)
         for base in cls.__dict__.get("__orig_bases__", ()):
             if issubclass(get_origin(base) or object, Operator):
-                cls.Param = form.params_of(cls, base) or cls.Param
-        form.check_names(cls)
+                cls.Param = validation.params_of(cls, base) or cls.Param
+        validation.check_names(cls)
         cls._derive()
-        form.check_tensors(cls, Operator)
+        validation.check_tensors(cls, Operator)
         if cls.backward is not None:
-            cls.kept_arguments = kept.arguments(cls.backward)
+            cls.kept_arguments = kept_values.arguments(cls.backward)
         if isinstance(getattr(cls, "name", None), str):
             cls._check_gradient()
 
@@ -130,7 +130,7 @@ class Operator(Generic[P]):
     @classmethod
     def _check_gradient(cls) -> None:
         if cls.backward is not None:
-            kept.check(cls)
+            kept_values.check(cls)
         elif cls.differentiable and cls.gradient is Operator.gradient:
             raise PluginError(
                 f"[{cls.name}] {cls.__qualname__} does not say what its gradient is: write `backward` or "
@@ -208,7 +208,7 @@ class Operator(Generic[P]):
 
         By default all, but for those with a default that have no tensor of their name.
         """
-        return kept.present(self, p)
+        return kept_values.present(self, p)
 
     def differentiable_inputs(self, p: P) -> tuple[str, ...]:
         """Inputs whose gradients `backward` returns, in order; by default all but `without_gradient`."""

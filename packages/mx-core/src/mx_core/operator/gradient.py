@@ -123,9 +123,9 @@ class GradientBuilder:
 
     def backward(self) -> dict[str, Entry]:
         """Applies the backward operator that is made of `backward`; its results by name of the input."""
-        from mx_core.operator import kept
+        from mx_core.operator import kept_values
 
-        entries = [tensor.entry for tensor in kept.tensors(self._op, self._p)]
+        entries = [tensor.entry for tensor in kept_values.tensors(self._op, self._p)]
         made = self.op(self._op.backward_name, entries, params=self._p)
         return dict(zip(self._op.differentiable_inputs(self._p), made, strict=True))
 

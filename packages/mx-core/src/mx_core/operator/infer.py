@@ -10,7 +10,7 @@ from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
 from mx_core.operator.knowledge import PartialShape, Shapes, State, Types
-from mx_core.operator.watch import watched
+from mx_core.operator.watchdog import watched
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:

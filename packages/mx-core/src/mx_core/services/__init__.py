@@ -5,7 +5,7 @@ Each is made by a plug-in (`making`), chosen once, at the first question, and ke
 """
 
 from mx_core.services.chosen import Service, device, device_count, engine, made, random, reset, storage
-from mx_core.services.making import DEVICE_INSTALL
+from mx_core.services.selection import DEVICE_INSTALL
 
 __all__ = [
     "DEVICE_INSTALL",

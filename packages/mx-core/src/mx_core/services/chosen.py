@@ -14,7 +14,7 @@ from mx_core import plugins
 from mx_core.errors import PluginError
 from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
-from mx_core.services import making
+from mx_core.services import selection
 from mx_core.signals import let_pass
 
 
@@ -47,7 +47,7 @@ def engine() -> Any:
         An environment variable holds a value that is not allowed.
     """
     made = _made.get(("engine", ""))
-    return made if made is not None else _once(("engine", ""), making.make_engine)
+    return made if made is not None else _once(("engine", ""), selection.make_engine)
 
 
 def storage(device_type: str = "cpu") -> Any:
@@ -56,14 +56,14 @@ def storage(device_type: str = "cpu") -> Any:
     made = _made.get(key)
     if made is not None:
         return made
-    return _once(key, lambda: making.make_first("storage_managers", device_type))
+    return _once(key, lambda: selection.make_first("storage_managers", device_type))
 
 
 def random(device_type: str = "cpu") -> Any:
     """The random resource of a device type: the one of highest priority."""
     key = ("random", device_type)
     made = _made.get(key)
-    return made if made is not None else _once(key, lambda: making.make_first("resources", device_type))
+    return made if made is not None else _once(key, lambda: selection.make_first("resources", device_type))
 
 
 def device(device_type: str) -> Any:
@@ -111,7 +111,7 @@ def reset() -> None:
 
 
 def _attached(device_type: str) -> Any:
-    made = making.make_device(device_type)
+    made = selection.make_device(device_type)
     if plugins.registry("engines").names():
         engine().attach_device(made.capsule)
     return made

@@ -18,8 +18,8 @@ from mx_core.operator import (
     Shapes,
     opt,
 )
+from mx_operators.linalg.diagonals import triangular
 from mx_operators.linalg.factor import CholeskyParam, flipped, square
-from mx_operators.linalg.parts import triangular
 from mx_operators.nn.base import wide
 
 

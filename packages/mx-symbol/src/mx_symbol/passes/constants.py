@@ -8,7 +8,7 @@ from math import prod
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph
-from mx_symbol.passes.common import is_pure
+from mx_symbol.passes.subexpressions import is_pure
 
 #: elements of a constant that is kept; a larger one costs more memory than time
 LARGEST = 2**20

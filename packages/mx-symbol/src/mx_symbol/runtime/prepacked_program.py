@@ -11,7 +11,7 @@ from mx_core.context import Context
 from mx_core.graph import PREPARED
 from mx_ndarray import NDArray
 from mx_symbol.graph import Entry, Node, topological_order
-from mx_symbol.memory.parts import behind
+from mx_symbol.memory.consecutive import behind
 from mx_symbol.memory.plan import MemoryPlan
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes.bound_graph import BoundGraph, bytes_of

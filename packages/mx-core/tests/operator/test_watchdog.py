@@ -15,7 +15,7 @@ import pytest
 from mx_core import operators
 from mx_core.errors import PluginWarning
 from mx_core.expression import Traced
-from mx_core.operator import NoParams, SimpleOp, infer, watch
+from mx_core.operator import NoParams, SimpleOp, infer, watchdog
 from mx_core.plugins.registries import Entry, Provenance
 
 pytestmark = pytest.mark.timeout(60)
@@ -25,9 +25,9 @@ ENTRY = Entry("operators", "acme", None, Provenance("acme", "acme-ops", "1.0"), 
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    monkeypatch.setattr(watch, "SECONDS", 0.05)
-    monkeypatch.setattr(watch, "_watchers", {})  # one that has begun looks in ten seconds only
-    monkeypatch.setattr(watch, "_report", lambda thread, run: found.append(run.rule))
+    monkeypatch.setattr(watchdog, "SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_watchers", {})  # one that has begun looks in ten seconds only
+    monkeypatch.setattr(watchdog, "_report", lambda thread, run: found.append(run.rule))
     return found
 
 
@@ -38,7 +38,7 @@ def until(found: list[str], count: int) -> None:
 
 
 def test_a_rule_that_runs_for_long_is_reported_once(reports: list[str]) -> None:
-    with watch.watched(ENTRY, "infer_shape"):
+    with watchdog.watched(ENTRY, "infer_shape"):
         until(reports, 1)
         time.sleep(0.3)
     assert reports == ["infer_shape"]
@@ -46,22 +46,22 @@ def test_a_rule_that_runs_for_long_is_reported_once(reports: list[str]) -> None:
 
 def test_rules_that_return_are_not_reported(reports: list[str]) -> None:
     for _ in range(100):
-        with watch.watched(ENTRY, "infer_shape"), watch.watched(ENTRY, "infer_type"):
+        with watchdog.watched(ENTRY, "infer_shape"), watchdog.watched(ENTRY, "infer_type"):
             time.sleep(0.002)
-    assert reports == [] and watch._running == {}
+    assert reports == [] and watchdog._running == {}
 
 
 def test_a_rule_that_raises_is_over(reports: list[str]) -> None:
-    with pytest.raises(ValueError), watch.watched(ENTRY, "infer_shape"):
+    with pytest.raises(ValueError), watchdog.watched(ENTRY, "infer_shape"):
         raise ValueError
-    assert watch._running == {}
+    assert watchdog._running == {}
 
 
 def test_rules_of_two_threads_are_both_reported(reports: list[str]) -> None:
     go = threading.Event()
 
     def run(rule: str) -> None:
-        with watch.watched(ENTRY, rule):
+        with watchdog.watched(ENTRY, rule):
             go.wait(30)
 
     threads = [threading.Thread(target=run, args=(rule,)) for rule in ("infer_shape", "infer_type")]
@@ -75,27 +75,28 @@ def test_rules_of_two_threads_are_both_reported(reports: list[str]) -> None:
 
 
 def test_the_text_names_plugin_line_and_place(capsys: pytest.CaptureFixture[str]) -> None:
-    run = watch._Run(ENTRY, "infer_shape", time.monotonic() - 12)
+    run = watchdog._Run(ENTRY, "infer_shape", time.monotonic() - 12)
     for action, shown in (("always", "warned"), ("error", "printed")):
         with warnings.catch_warnings(record=action == "always") as caught:
             warnings.simplefilter(action, PluginWarning)  # type: ignore[arg-type]
-            watch._report(threading.get_ident(), run)
+            watchdog._report(threading.get_ident(), run)
         text = str(caught[0].message) if caught else capsys.readouterr().err
         assert (
             "operator 'acme' of plug-in 'acme' (acme-ops 1.0): infer_shape has not returned for 12 s" in text
         ), shown
-        assert "test_watch.py" not in text.split(", now at")[0] and "watch.py" in text.split(", now at")[1]
+        asked, _, running = text.partition(", now at")
+        assert "test_watchdog.py" not in asked and "mx_core/operator/watchdog.py" in running
 
 
 def test_a_child_watches_anew(reports: list[str]) -> None:
-    with watch.watched(ENTRY, "infer_shape"):
+    with watchdog.watched(ENTRY, "infer_shape"):
         pid = os.fork()
         if pid == 0:
-            with watch.watched(ENTRY, "infer_type"):
+            with watchdog.watched(ENTRY, "infer_type"):
                 pass
-            os._exit(0 if watch._watchers == {} else 1)
+            os._exit(0 if watchdog._watchers == {} else 1)
         assert os.waitpid(pid, 0)[1] == 0
-    with watch.watched(ENTRY, "infer_shape"):
+    with watchdog.watched(ENTRY, "infer_shape"):
         until(reports, 1)
     assert reports == ["infer_shape"]
 
@@ -109,10 +110,10 @@ def test_what_is_watched_runs_where_no_thread_can_be_started(
 
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", start)
-        with watch.watched(ENTRY, "infer_shape"):
+        with watchdog.watched(ENTRY, "infer_shape"):
             pass
-        assert watch._running == {} and watch._watchers == {}
-    with watch.watched(ENTRY, "infer_type"):
+        assert watchdog._running == {} and watchdog._watchers == {}
+    with watchdog.watched(ENTRY, "infer_type"):
         until(reports, 1)
     assert reports == ["infer_type"]
 
@@ -123,9 +124,9 @@ def test_ctrl_c_while_the_thread_starts(reports: list[str], monkeypatch: pytest.
 
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", start)
-        with pytest.raises(KeyboardInterrupt), watch.watched(ENTRY, "infer_shape"):
+        with pytest.raises(KeyboardInterrupt), watchdog.watched(ENTRY, "infer_shape"):
             pass
-    assert watch._running == {} and watch._watchers == {}
+    assert watchdog._running == {} and watchdog._watchers == {}
 
 
 @pytest.mark.parametrize("error", [OSError("my hook"), SystemExit("my hook")])
@@ -138,24 +139,24 @@ def test_a_hook_that_raises_does_not_end_the_watch(
         asked.append(str(message))
         raise error
 
-    monkeypatch.setattr(watch, "SECONDS", 0.05)
-    monkeypatch.setattr(watch, "_watchers", {})
+    monkeypatch.setattr(watchdog, "SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_watchers", {})
     with warnings.catch_warnings():
         warnings.simplefilter("always", PluginWarning)
         warnings.showwarning = show
         for count in (1, 2):
-            with watch.watched(ENTRY, "infer_shape"):
+            with watchdog.watched(ENTRY, "infer_shape"):
                 until(asked, count)
             assert len(asked) == count
     assert f"(the warning failed: {type(error).__name__}: my hook)" in capfd.readouterr().err
 
 
 def test_the_thread_ends_when_nothing_runs(reports: list[str]) -> None:
-    with watch.watched(ENTRY, "infer_shape"):
-        (watcher,) = watch._watchers.values()
+    with watchdog.watched(ENTRY, "infer_shape"):
+        (watcher,) = watchdog._watchers.values()
     watcher.join(30)
-    assert not watcher.is_alive() and watch._watchers == {}
-    with watch.watched(ENTRY, "infer_type"):
+    assert not watcher.is_alive() and watchdog._watchers == {}
+    with watchdog.watched(ENTRY, "infer_type"):
         until(reports, 1)
     assert reports == ["infer_type"]
 
@@ -166,8 +167,8 @@ def test_threads_that_begin_together_start_one_watcher(reports: list[str]) -> No
 
     def run() -> None:
         together.wait(30)
-        with watch.watched(ENTRY, "infer_shape"):
-            watchers.update(watch._watchers.values())
+        with watchdog.watched(ENTRY, "infer_shape"):
+            watchers.update(watchdog._watchers.values())
             together.wait(30)
 
     threads = [threading.Thread(target=run) for _ in range(8)]
@@ -175,7 +176,7 @@ def test_threads_that_begin_together_start_one_watcher(reports: list[str]) -> No
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(watchers) == 1 and watch._running == {}
+    assert len(watchers) == 1 and watchdog._running == {}
 
 
 def test_children_forked_amid_rules_of_other_threads_watch_too(reports: list[str]) -> None:
@@ -183,7 +184,7 @@ def test_children_forked_amid_rules_of_other_threads_watch_too(reports: list[str
 
     def spin() -> None:
         while not stop.is_set():
-            with watch.watched(ENTRY, "infer_shape"):
+            with watchdog.watched(ENTRY, "infer_shape"):
                 time.sleep(0.0005)  # lets the forking thread run
 
     thread = threading.Thread(target=spin)
@@ -192,9 +193,9 @@ def test_children_forked_amid_rules_of_other_threads_watch_too(reports: list[str
         for _ in range(10):
             pid = os.fork()
             if pid == 0:
-                with watch.watched(ENTRY, "infer_type"):
-                    alone = list(watch._running) == [threading.get_ident()]
-                os._exit(0 if alone and watch._running == {} and len(watch._watchers) == 1 else 1)
+                with watchdog.watched(ENTRY, "infer_type"):
+                    alone = list(watchdog._running) == [threading.get_ident()]
+                os._exit(0 if alone and watchdog._running == {} and len(watchdog._watchers) == 1 else 1)
             assert os.waitpid(pid, 0)[1] == 0
     finally:
         stop.set()
