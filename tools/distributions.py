@@ -99,9 +99,17 @@ def lowest(requirement: str) -> str:
 def closure(
     names: Iterable[str], extras: Iterable[str] = (), root: Path = ROOT
 ) -> tuple[list[str], list[str]]:
-    """What some distributions need: own distributions in dependency order, and foreign requirements."""
+    """What some distributions need: own distributions in dependency order, and foreign requirements.
+
+    Raises
+    ------
+    ValueError
+        A name that none of them has.
+    """
     found = distributions(root)
     todo = [(name, tuple(extras)) for name in names]
+    if unknown := [name for name, _ in todo if name not in found]:
+        raise ValueError(f"no package {', '.join(unknown)}; there are: {', '.join(found)}")
     seen = set(todo)
     foreign: set[str] = set()
     for name, wanted in todo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from contest.packed import packed_weights, pieces
 from contest.table import Row, markdown, verdict
 
 from mx_engine.profiler.recording import Operation
+from mx_ndarray import nd
+from mx_symbol import sym
 from mx_symbol.testing.networks import lstm_language_model, transformer_encoder
 
 
@@ -125,3 +128,31 @@ def test_time_in_which_nodes_run_counts_once_where_they_overlap() -> None:
     assert covered([]) == 0
     assert covered([node(0, 10), node(20, 30)]) == 20
     assert covered([node(5, 30), node(0, 10), node(12, 20)]) == 30
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["resnet50/1/inference"],
+            "no row 'resnet50/1/inference'; there are: resnet50_v1/1/inference/float32",
+        ),
+        (["lstm/20/inference", "--training"], "describe the network of --symbol"),
+        (["lstm/20/inference", "--symbol", "net.json"], "either rows or --symbol"),
+        (["--symbol", "net.json"], "not None"),
+        (["--symbol", "net.json", "--data", "1x3x8"], "as 1,3,224,224, not '1x3x8'"),
+    ],
+)
+def test_arguments_that_measure_nothing_are_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        bench_networks.arguments(words)
+    assert message in capsys.readouterr().err
+
+
+def test_parameters_of_another_network_are_refused(tmp_path: Path) -> None:
+    sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc").save(str(tmp_path / "net.json"))
+    nd.save(str(tmp_path / "net.params"), {"arg:conv_weight": nd.ones((2,))})
+    with pytest.raises(ValueError, match="has conv_weight, which .*net.json has not"):
+        bench_networks.network_of_files(str(tmp_path / "net.json"), str(tmp_path / "net.params"), (1, 4))

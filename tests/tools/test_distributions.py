@@ -40,6 +40,8 @@ def test_a_closure_follows_extras(repository: Path) -> None:
     assert closure(["app"], root=repository) == (["lib", "app"], ["click>=8.1", "numpy>=2.0"])
     assert closure(["addon"], root=repository) == (["lib", "addon"], [])
     assert closure(["lib"], ("test",), root=repository) == (["lib"], ["pytest"])
+    with pytest.raises(ValueError, match="no package libb; there are: .*lib"):
+        closure(["libb"], root=repository)
 
 
 def test_requirements_are_taken_apart() -> None:

@@ -29,7 +29,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,10 +108,19 @@ def network(name: str, batch: int) -> Network:
 
 
 def network_of_files(symbol: str, params: str | None, shape: tuple[int, ...]) -> Network:
-    """A network of the user's."""
+    """A network of the user's.
+
+    Raises
+    ------
+    ValueError
+        The file of parameters has some that the network has not.
+    """
     net = sym.load(symbol)
     saved = nd.load(params) if params else {}
     given = {name.partition(":")[2]: array.asnumpy() for name, array in saved.items()}
+    known = {*net.list_arguments(), *net.list_auxiliary_states()}
+    if unknown := sorted(given.keys() - known):
+        raise ValueError(f"{params} has {', '.join(unknown)}, which {symbol} has not")
     return Network(net, shape[0], {"data": shape}, lambda rng: rng.standard_normal(shape), given)
 
 
@@ -223,8 +232,14 @@ def is_wanted(row: str, names: Collection[str]) -> bool:
     return row in names or row.removesuffix("/float32") in names
 
 
-def main() -> None:
-    """All rows, those named, or a network of the user's."""
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What is asked for; `data` is a shape.
+
+    Raises
+    ------
+    SystemExit
+        A row that does not exist, a shape that is none, or options that do not go together.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -233,19 +248,35 @@ def main() -> None:
     parser.add_argument("--params", help="its parameters")
     parser.add_argument("--data", help="shape of its input, as 1,3,224,224")
     parser.add_argument("--training", action="store_true", help="a training step of it")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), help="float32 where it is not given")
     parser.add_argument("--markdown", type=Path, help="where a table is written")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
+    names = ["/".join(map(str, row)) for row in ROWS]
+    for row in given.rows:
+        if not any(is_wanted(name, [row]) for name in names):
+            parser.error(f"no row {row!r}; there are: {', '.join(names)}")
+    if given.symbol and given.rows:
+        parser.error("either rows or --symbol")
+    if not given.symbol and (given.params or given.data or given.training or given.dtype):
+        parser.error("--params, --data, --training and --dtype describe the network of --symbol")
+    if given.symbol:
+        try:
+            given.data = tuple(map(int, (given.data or "").split(",")))
+        except ValueError:
+            parser.error(f"--symbol needs --data, the shape of its input as 1,3,224,224, not {given.data!r}")
+    return given
+
+
+def main() -> None:
+    """All rows, those named, or a network of the user's."""
+    given = arguments()
     print("medians of steps per second (images, sequences, words), and ratios to each rival")
     rows: list[Row] = []
     versions: dict[str, str] = {}
     if given.symbol:
-        if not given.data:
-            parser.error("--symbol needs --data, the shape of the input")
-        shape = tuple(map(int, given.data.split(",")))
-        net = network_of_files(given.symbol, given.params, shape)
+        net = network_of_files(given.symbol, given.params, given.data)
         mode = "training" if given.training else "inference"
-        rows_wanted = [(Path(given.symbol).stem, net, mode, given.dtype)]
+        rows_wanted = [(Path(given.symbol).stem, net, mode, given.dtype or "float32")]
     else:
         rows_wanted = [
             (f"{name}/{batch}", network(name, batch), mode, dtype)
