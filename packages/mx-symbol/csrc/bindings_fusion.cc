@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of nodes that become one kernel, as the pass in mx_symbol/passes/fusion.py takes them.
+// Groups of nodes that become one kernel, as the pass in mx_symbol/passes/elementwise_fusion.py takes them.
 #include <unordered_map>
 
 #include "bindings_graph.hpp"

@@ -2,7 +2,7 @@
 //
 // Which neighbouring elementwise nodes become one kernel.  Groups grow greedily along data flow: a node joins the
 // group of one of its inputs if both are of one kind, one kernel can be all of it, and no path leaves the group and
-// comes back.  mx_symbol/passes/fusion.py says what a kind is and makes the kernels.
+// comes back.  mx_symbol/passes/elementwise_fusion.py says what a kind is and makes the kernels.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@ import pytest
 from mx_core.errors import ArgumentError, UnknownOperatorError
 from mx_ndarray import nd
 from mx_symbol import amp, passes, sym
-from mx_symbol.passes import precision
+from mx_symbol.passes import cast_rules
 
 
 def network():
@@ -31,7 +31,7 @@ def everywhere():
     amp.init()
     yield
     passes.always("amp", False)
-    precision.use(precision.Lists())
+    cast_rules.use(cast_rules.Lists())
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -13,7 +13,7 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
 from mx_symbol import passes
 from mx_symbol.graph import Entry, topological_order
-from mx_symbol.passes import precision
+from mx_symbol.passes import cast_rules
 from mx_symbol.symbol import Symbol
 
 Conditional = Sequence[tuple[str, str, Sequence[str]]]
@@ -45,7 +45,7 @@ def init(
     """
     if target_dtype != "bfloat16":
         raise ArgumentError(f"[amp.init] target_dtype: expected 'bfloat16', got {target_dtype!r}")
-    precision.use(precision.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops))
+    cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops))
     passes.always("amp")
 
 
@@ -78,8 +78,8 @@ def convert_symbol(
     for name in excluded_sym_names or ():
         if name not in known:
             raise ArgumentError(f"[amp.convert_symbol] excluded_sym_names: there is no node {name!r}")
-    lists = precision.lists_from(target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
-    return type(sym)(precision.lowered(sym.entries, target_dtype, lists))
+    lists = cast_rules.lists_from(target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+    return type(sym)(cast_rules.lowered(sym.entries, target_dtype, lists))
 
 
 def convert_model(
@@ -126,14 +126,14 @@ def _read_low(heads: Sequence[Entry], dtype: str) -> dict[str, bool]:
 
 def list_lp16_ops() -> list[str]:
     """Operators that compute in the 16-bit type."""
-    return sorted(precision.LOW)
+    return sorted(cast_rules.LOW)
 
 
 def list_widest_type_cast() -> list[str]:
     """Operators that compute in the 16-bit type where all they read is in it."""
-    return sorted(precision.WIDEST)
+    return sorted(cast_rules.WIDEST)
 
 
 def list_conditional_fp32_ops() -> list[tuple[str, str, list[str]]]:
     """Operators that compute in float32 for some values of a parameter."""
-    return [(op, name, list(values)) for op, name, values in precision.CONDITIONAL]
+    return [(op, name, list(values)) for op, name, values in cast_rules.CONDITIONAL]

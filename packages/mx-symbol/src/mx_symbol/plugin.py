@@ -48,7 +48,9 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
     )  # fmt: skip
     registry.add("channels-last", "inference", f"{here}.channels_last:channels_last")
     registry.add("attention", "inference", f"{here}.attention:fuse_attention", before=("layers",))
-    registry.add("layers", "inference", f"{here}.layers:fuse_layers", after=("batch-norm", "channels-last"))
+    registry.add(
+        "layers", "inference", f"{here}.layer_fusion:fuse_layers", after=("batch-norm", "channels-last")
+    )
     registry.add(
         "bfloat16", "inference", f"{here}.bfloat16:bfloat16", after=("layers",), before=("pack-weights",)
     )
@@ -57,7 +59,7 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
         before=("cse-program", "fuse"),
     )  # fmt: skip
     registry.add("cse-program", "program", f"{here}.subexpressions:common_subexpressions", before=("fuse",))
-    registry.add("fuse", "program", f"{here}.fusion:fuse")
+    registry.add("fuse", "program", f"{here}.elementwise_fusion:fuse")
 
 
 @hookimpl

@@ -11,12 +11,12 @@ import threading, time
 from mx_core.context import cpu
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_symbol.passes import fusion
+from mx_symbol.passes import elementwise_fusion
 
 x = net = sym.Variable("x")
 for i in range(1200):
     net = sym.exp(net) if i % 50 else sym.broadcast_add(net, sym.sum(net, axis=0, keepdims=True))
-find, inside = fusion.fusion_groups, threading.Event()
+find, inside = elementwise_fusion.fusion_groups, threading.Event()
 
 def again(graph, specs, forward, values, kind, *rest):
     known_values, known_kinds = {}, {}
@@ -30,7 +30,7 @@ def again(graph, specs, forward, values, kind, *rest):
 def work():
     net.bind(cpu(), {"x": nd.ones((2, 3))}).forward()
 
-fusion.fusion_groups = again
+elementwise_fusion.fusion_groups = again
 threading.Thread(target=work, daemon=True).start()
 assert inside.wait(60)
 time.sleep(0.1)

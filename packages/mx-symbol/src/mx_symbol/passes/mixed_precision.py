@@ -10,7 +10,7 @@ from __future__ import annotations
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.graph.ir import Graph, infer_specs
-from mx_symbol.passes.precision import LOW, current, lowered
+from mx_symbol.passes.cast_rules import LOW, current, lowered
 
 
 def mixed_precision(graph: Graph) -> Graph:

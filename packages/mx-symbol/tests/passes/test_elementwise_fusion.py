@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.memory.check import check_plan
-from mx_symbol.passes import fusion
+from mx_symbol.passes import elementwise_fusion
 from mx_symbol.passes.stages import trace
 
 
@@ -180,7 +180,7 @@ def test_a_sum_over_many_steps_is_not_one_kernel(monkeypatch):
         for _ in range(12):
             state = sym.tanh(state)
     narrow = state.simple_bind(state=(1, 64)).memory_plan().total_bytes
-    monkeypatch.setattr(fusion, "MOST_SPAN", 10**6)
+    monkeypatch.setattr(elementwise_fusion, "MOST_SPAN", 10**6)
     wide = state.simple_bind(state=(1, 64)).memory_plan().total_bytes
     one_gradient = 64 * 64 * 4
     assert narrow + one_gradient < wide

@@ -21,7 +21,7 @@ from mx_symbol._core import fusion_groups
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.facts import Facts
 from mx_symbol.graph.ir import Graph
-from mx_symbol.passes.fused import FUSED, FusedParams
+from mx_symbol.passes.fused_elementwise import FUSED, FusedParams
 
 #: inputs, outputs and values of one kernel; within them nothing is allocated when it runs
 MOST_INPUTS, MOST_OUTPUTS, MOST_VALUES = 12, 8, 48
