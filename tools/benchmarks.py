@@ -85,10 +85,11 @@ def text(record: Mapping[str, object]) -> str:
     if not isinstance(ratio, (int, float)):
         return line.rstrip()
     noise = spread if isinstance(spread, (int, float)) else 0.0
-    around = f" ± {noise:.2f}" if noise else ""
+    digits = 3 if 0 < noise < 0.005 else 2
+    measured = f"{ratio:.{digits}f} ± {noise:.{digits}f}" if noise else f"{ratio:.2f}"
     if noise and abs(ratio - 1) <= noise:
-        return f"{line} equal to {record['baseline']} ({ratio:.2f}{around})"
-    return f"{line} {ratio:.2f}{around} x {record['baseline']}"
+        return f"{line} equal to {record['baseline']} ({measured})"
+    return f"{line} {measured} x {record['baseline']}"
 
 
 def run(

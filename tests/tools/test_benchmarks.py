@@ -54,6 +54,7 @@ def test_a_record_is_read_as_it_was_printed(capsys: pytest.CaptureFixture[str]) 
 def test_a_ratio_within_its_spread_of_one_is_called_equal() -> None:
     assert text(EQUAL).endswith("equal to NumPy (1.02 ± 0.04)")
     assert text({**EQUAL, "ratio": 1.06}).endswith("1.06 ± 0.04 x NumPy")
+    assert text({**EQUAL, "ratio": 0.9931, "spread": 0.0042}).endswith("0.993 ± 0.004 x NumPy")
     assert text({**EQUAL, "spread": None}).endswith("1.02 x NumPy")
     assert text({**EQUAL, "ratio": None}).endswith("GB/s")
 

@@ -27,6 +27,7 @@ def test_a_ratio_within_the_noise_is_called_equal() -> None:
     assert verdict(1.02, 0.05) == "equal (1.02 ± 0.05)"
     assert verdict(1.1, 0.05) == "1.10 ± 0.05"
     assert verdict(0.9, 0.05) == "0.90 ± 0.05"
+    assert verdict(0.9931, 0.0042) == "0.993 ± 0.004"
 
 
 def test_turns_are_compared_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:

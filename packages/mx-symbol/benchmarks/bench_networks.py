@@ -213,9 +213,12 @@ def measure(name: str, net: Network, mode: str, dtype: str) -> tuple[Row, dict[s
     nodes = graph.schedule[: None if training else graph.n_forward]
     seconds = net.items / row.speed(OURS)
     speed = f"{sum(flops(node, graph.specs) for node in nodes) / seconds / 1e9:.0f} GFLOP/s"
-    speed += f", {alone.limit() / seconds:.0%} of the limit"
-    if direct is not None:
-        speed += f", {direct.limit() / seconds:.0%} of that of direct convolutions"
+    limit = alone.limit()
+    speed += (
+        ", layers too short to tell the limit" if limit is None else f", {limit / seconds:.0%} of the limit"
+    )
+    if direct is not None and (limit := direct.limit()) is not None:
+        speed += f", {limit / seconds:.0%} of that of direct convolutions"
     print(
         f"    {speed}\n    {inside.shares()}; nodes alone, with warm caches, {alone.total() / seconds:.0%}",
         flush=True,

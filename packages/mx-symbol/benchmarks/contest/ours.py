@@ -17,6 +17,8 @@ from mx_symbol.runtime.executor import Executor
 
 #: runs of one node between two waits, so that waiting does not count; seconds that are enough
 REPEATS, LONGEST = 8, 0.02
+#: seconds of a node below which its push and its share of a wait, together some 3 us, are not small beside it
+SHORTEST = 50e-6
 #: operators that compute; everything else moves bytes
 _LAYERS = frozenset(
     {"Convolution", "_fused_Convolution", "FullyConnected", "_fused_FullyConnected", "batch_dot", "RNN",
@@ -85,11 +87,14 @@ class Alone:
             repeats = 1 + int(min(LONGEST / best, REPEATS))
             self._best[part] = min(best, _turn(self._program, part, repeats))
 
-    def limit(self) -> float:
+    def limit(self) -> float | None:
         """Seconds that nothing could be faster than: the layers' times, and in training the bytes that all else
         moves over the bandwidth of a copy. What inference does beside its layers counts as nothing, because it
-        can be part of them."""
-        layers = sum(t for part, t in self._best.items() if _name(self._nodes[part]) in self._layers)
+        can be part of them. None where layers are so short that they cannot be measured by themselves."""
+        times = [t for part, t in self._best.items() if _name(self._nodes[part]) in self._layers]
+        layers = sum(times)
+        if layers < SHORTEST * len(times) or not times:
+            return None
         if not self._training:
             return layers
         others = [node for node in self._nodes.values() if _name(node) not in self._layers]

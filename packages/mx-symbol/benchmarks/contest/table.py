@@ -66,7 +66,9 @@ class Row:
 
 def verdict(value: float, noise: float) -> str:
     """A ratio with its uncertainty; `equal` where it is within it of 1."""
-    return f"equal ({value:.2f} ± {noise:.2f})" if abs(value - 1) <= noise else f"{value:.2f} ± {noise:.2f}"
+    digits = 3 if 0 < noise < 0.005 else 2
+    measured = f"{value:.{digits}f} ± {noise:.{digits}f}"
+    return f"equal ({measured})" if abs(value - 1) <= noise else measured
 
 
 def digits(speed: float) -> str:
