@@ -2,6 +2,7 @@
 import json
 import logging
 import math
+import time
 from typing import Any
 
 import pytest
@@ -43,6 +44,45 @@ def test_a_rate_that_changes_no_more_is_found_at_once(factor: float) -> None:
     assert schedule(3) == factor and schedule.count == 2
 
 
+def loop_of_mxnet(schedule: lrs.FactorScheduler, num_update: int) -> float:
+    rate, count = schedule.base_lr, schedule.count
+    while num_update > count + schedule.step:
+        count += schedule.step
+        rate *= schedule.factor
+        rate = max(rate, schedule.stop_factor_lr)
+    return rate
+
+
+@pytest.mark.parametrize(("step", "factor"), [(1, 0.9999), (1, 0.999999), (3, 0.9999999), (7, 0.97)])
+def test_many_steps_at_once_have_the_bits_of_single_ones(step: int, factor: float) -> None:
+    at_once, single = (lrs.FactorScheduler(step, factor, base_lr=0.3) for _ in range(2))
+    for last in (1, 20, 5_000, 700_001):
+        expected = loop_of_mxnet(at_once, last)
+        assert at_once(last) == expected
+    for last in range(1, 20_001):
+        single(last)
+    at_once.rewind(20_000)
+    assert (at_once.count, at_once.base_lr) == (single.count, single.base_lr)
+    assert at_once(700_001) == loop_of_mxnet(single, 700_001) == expected
+
+
+@pytest.mark.parametrize("factor", [0.99999, 1 - 1e-9, math.nextafter(1, 0), -0.5, 0.0])
+def test_a_saved_count_of_any_size_takes_no_time(factor: float) -> None:
+    schedule = lrs.FactorScheduler(1, factor, base_lr=0.1)
+    start = time.process_time()
+    assert schedule(2**62) == 1e-8
+    assert schedule.count == 2**62 - 1
+    assert time.process_time() - start < 1, "MXNet's loop needs minutes to centuries"
+
+
+def test_a_power_stands_for_more_steps_than_a_loop_can_make() -> None:
+    schedule = lrs.FactorScheduler(2, 1 - 1e-8, base_lr=0.1)
+    expected = loop_of_mxnet(schedule, 6_000_000)
+    assert schedule(6_000_000) == pytest.approx(expected, rel=3e6 * 2**-53)
+    schedule.rewind(400_000)
+    assert schedule.base_lr == loop_of_mxnet(lrs.FactorScheduler(2, 1 - 1e-8, base_lr=0.1), 400_000)
+
+
 def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     schedules = (
         lrs.FactorScheduler(step=10, factor=0.5, base_lr=0.1, stop_factor_lr=0.04),
@@ -52,11 +92,13 @@ def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         for schedule in schedules:
             for update in (1, 5, 6, 6, 10, 11, 21):
                 schedule(update)
+        lrs.FactorScheduler(step=1, factor=0.5, base_lr=0.1)(5)  # MXNet has a line for each of the four
     assert caplog.messages == [  # MXNet 1.9.1's
         "Update[11]: Change learning rate to 5.00000e-02",
         "Update[21]: now learning rate arrived at 4.00000e-02, will not change in the future",
         "Update[6]: Change learning rate to 1.00000e-02",
         "Update[10]: Change learning rate to 1.00000e-03",
+        "Update[5]: Change learning rate to 6.25000e-03",
     ]
 
 

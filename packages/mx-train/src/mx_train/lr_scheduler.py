@@ -11,6 +11,7 @@ from mx_core.errors import ArgumentError
 
 _CHANGE = "Update[%d]: Change learning rate to %0.5e"
 _LAST_CHANGE = "Update[%d]: now learning rate arrived at %0.5e, will not change in the future"
+_MOST_PRODUCTS = 1 << 20  # of one call: some 50 ms
 
 
 class LRScheduler:
@@ -69,8 +70,12 @@ class LRScheduler:
 class FactorScheduler(LRScheduler):
     """The rate is multiplied by `factor` after every `step` updates, down to `stop_factor_lr`.
 
-    Each change is logged. `base_lr` is the rate now and `count` the update of the last change. A program may set
-    them between updates.
+    A call that changes the rate logs it. `base_lr` is the rate now and `count` the update of the last change. A program
+    may set them between updates.
+
+    The rate is multiplied once for each step, with each product rounded, as MXNet does. A call that passes more than
+    2^20 steps at once (a schedule that goes on from a saved number of updates) takes a power for the steps above, which
+    MXNet's rounding leaves by at most 2^-53 of the rate a step.
     """
 
     def __init__(
@@ -92,31 +97,43 @@ class FactorScheduler(LRScheduler):
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
         self.count = 0
-        self._earlier: list[tuple[int, float]] = []  # count and base_lr before each change
+        self._earlier: list[tuple[int, float]] = []  # count and base_lr before each call that changed them
 
     def __call__(self, num_update: int) -> float:
         """The rate of update `num_update`: the first base_lr · factor^⌊(num_update − 1) / step⌋."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        while num_update > self.count + self.step:
-            before = self.base_lr
-            self._earlier.append((self.count, before))
-            self.count += self.step
-            self.base_lr *= self.factor
-            if self.base_lr < self.stop_factor_lr:
-                self.base_lr = self.stop_factor_lr
-            if self.base_lr == before:  # and so it stays
-                self.count += (num_update - 1 - self.count) // self.step * self.step
-            if self.base_lr == self.stop_factor_lr:
-                logging.info(_LAST_CHANGE, num_update, self.base_lr)
-            else:
-                logging.info(_CHANGE, num_update, self.base_lr)
+        if self._advance(num_update):
+            stopped = self.base_lr == self.stop_factor_lr
+            logging.info(_LAST_CHANGE if stopped else _CHANGE, num_update, self.base_lr)
         return self.base_lr
+
+    def _advance(self, num_update: int) -> bool:
+        """Multiplies the rate for the steps before update `num_update`; whether there were any."""
+        steps = max(num_update - 1 - self.count, 0) // self.step
+        if steps:
+            self._earlier.append((self.count, self.base_lr))
+            self.count += steps * self.step
+            self.base_lr = self._multiplied(steps)
+        return steps > 0
+
+    def _multiplied(self, steps: int) -> float:
+        rate = self.base_lr
+        for _ in range(min(steps, _MOST_PRODUCTS)):
+            before = rate
+            rate = max(rate * self.factor, self.stop_factor_lr)
+            if rate == before:  # and so it stays
+                return rate
+        left = steps - _MOST_PRODUCTS
+        return max(rate * self.factor**left, self.stop_factor_lr) if left > 0 else rate
 
     def rewind(self, num_update: int) -> None:
         """Takes back the changes after update `num_update`."""
+        if not self._earlier or num_update > self.count:
+            return
         while self._earlier and num_update <= self.count:
             self.count, self.base_lr = self._earlier.pop()
+        self._advance(num_update)  # a call may have passed several steps
 
 
 class MultiFactorScheduler(LRScheduler):
