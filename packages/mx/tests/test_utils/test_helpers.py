@@ -31,7 +31,8 @@ def test_matrices_have_what_their_names_say(n: int) -> None:
 def test_the_first_batch_without_end() -> None:
     real = mx.io.NDArrayIter(np.arange(12.0).reshape(6, 2), np.arange(6), batch_size=2)
     dummy = mx.test_utils.DummyIter(real)
-    assert dummy.provide_data == real.provide_data and dummy.batch_size == 2
+    assert dummy.provide_data == real.provide_data and dummy.provide_label == real.provide_label
+    assert dummy.batch_size == 2 and dummy.real_iter is real
     batches = list(islice(dummy, 5))
     assert len(batches) == 5 and all(batch is dummy.the_batch for batch in batches)
     np.testing.assert_array_equal(dummy.next().data[0].asnumpy(), [[0, 1], [2, 3]])
