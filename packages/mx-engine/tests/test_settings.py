@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from mx_core.errors import ArgumentError
+from mx_engine import engines
 from mx_engine.settings import default_workers, integer, seconds
 
 
@@ -48,3 +49,23 @@ def test_a_wrong_number_of_threads_gives_no_slower_engine(
     )
     message = rf"SettingError: \[MXNET_CPU_WORKER_NTHREADS\] expected a whole number.*{text}"
     assert done.returncode == 1 and re.search(message, done.stderr), done.stderr
+
+
+def test_defaults_of_threads_are_those_of_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+
+    class Taken(Exception):
+        pass
+
+    def engine(name: str, **settings: object) -> None:
+        given.update(settings)
+        raise Taken
+
+    monkeypatch.setattr(engines, "Engine", engine)
+    for name in [n for n in os.environ if n.startswith(("MX_", "MXNET_"))]:
+        monkeypatch.delenv(name)
+    with pytest.raises(Taken):
+        engines.create("ThreadedEnginePerDevice")
+    workers = default_workers()
+    counts = {"workers": workers, "priority_workers": 4, "copy_workers": 2, "python_workers": workers}
+    assert given == {"per_device": True, "debug": False, "sticky": False} | counts

@@ -29,5 +29,9 @@ def test_names_of_old_scripts(tmp_path: Path, trace: Trace) -> None:
     with pytest.warns(DeprecationWarning, match="profiler.dump"):
         profiler.dump_profile()
     assert [e["name"] for e in trace(target, "X")] == ["seen"]
+    services.engine().push(lambda: None, name="unseen")  # the dump ended the recording
+    services.engine().wait_for_all()
+    profiler.dump()
+    assert [e["name"] for e in trace(target, "X")] == ["seen"]
     with pytest.warns(DeprecationWarning), pytest.raises(ArgumentError, match="'symbolic' or 'all'"):
         profiler.profiler_set_config(mode="none")

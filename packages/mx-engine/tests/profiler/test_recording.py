@@ -17,6 +17,7 @@ from mx_core import services
 from mx_core.errors import ArgumentError
 from mx_engine import profiler
 from mx_engine.profiler import session
+from mx_engine.profiler.recording import Operation, split_programs
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -265,3 +266,14 @@ def test_a_forked_child_is_not_profiled(python: Callable[..., Any], tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     assert [e["name"] for e in trace(tmp_path / "p.json", "X")] == ["parent"]
+
+
+def test_parts_belong_to_the_innermost_operation_around_them() -> None:
+    def operation(name: str, started: int, finished: int, label: str | None = None) -> Operation:
+        return Operation(name, 1, 0, 7, 0, started, finished, False, label)
+
+    outer, program = operation("outer", 0, 100), operation("program", 10, 60)
+    parts = [operation("conv", 20, 30, "conv0"), operation("relu", 30, 40, "relu0")]
+    after, alone = operation("after", 70, 80), operation("alone", 200, 210)
+    programs, others = split_programs([outer, program, *parts, after, alone])
+    assert programs == [program, *parts] and others == [outer, after, alone]
