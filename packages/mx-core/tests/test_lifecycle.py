@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -69,6 +70,50 @@ def test_ctrl_c_in_a_shutdown_hook_does_not_keep_the_others_from_hearing(site, m
     lifecycle.shutdown()
     assert heard == [True]
     assert "mx_shutdown() of plug-in 'b-first' was interrupted" in capsys.readouterr().err
+
+
+RINGS = """
+import builtins, signal
+from mx_core import lifecycle
+
+def mx_shutdown():
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        {finally_}
+
+def mx_fork(stage):
+    mx_shutdown()
+"""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, TimeoutError, GeneratorExit])
+@pytest.mark.parametrize("finally_", ["pass", "raise ValueError"])
+def test_what_a_handler_raises_in_a_hook_is_raised_when_all_have_heard(
+    site, monkeypatch, capsys, kind, finally_
+):
+    def ring(*_):
+        raise kind
+
+    heard = []
+    monkeypatch.setattr("builtins.mx_heard", heard, raising=False)
+    monkeypatch.setattr(lifecycle, "_interrupted", False)
+    hook = "builtins.mx_heard.append(lifecycle.interrupted())"
+    source = f"import builtins\nfrom mx_core import lifecycle\ndef mx_shutdown():\n    {hook}"
+    site.add("b-first", RINGS.format(finally_=finally_))
+    site.add("a-second", f"{source}\ndef mx_fork(stage):\n    {hook}")
+    plugins.plugins()
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with pytest.raises(kind):
+            lifecycle.fork("before")
+        with pytest.raises(kind):
+            lifecycle.shutdown()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert heard == [False, True]
+    text = capsys.readouterr().err
+    assert text == "mx: mx_shutdown() of plug-in 'b-first' was interrupted\n", "the plug-in is not at fault"
 
 
 def test_a_process_is_interrupted_when_nobody_caught_ctrl_c(monkeypatch):

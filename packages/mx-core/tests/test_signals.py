@@ -43,6 +43,25 @@ def raise_once_with_any(*arguments):
     raise Alarm
 
 
+def raise_once_from_the_top(number, frame):
+    while frame is not None:  # looks for the program's own frame
+        frame = frame.f_back
+    signal.signal(number, signal.SIG_IGN)
+    raise Alarm
+
+
+def raise_once_without_a_frame(number, frame):
+    del frame
+    signal.signal(number, signal.SIG_IGN)
+    raise Alarm
+
+
+def raise_once_with_the_rest(number, *rest):
+    signal.signal(number, signal.SIG_IGN)
+    rest = len(rest)
+    raise Alarm
+
+
 HANDLERS = [
     raise_alarm,
     lambda *_: raise_alarm(),
@@ -51,6 +70,9 @@ HANDLERS = [
     functools.partial(raise_alarm, 1),
     raise_once,  # set no more when it raises
     raise_once_with_any,
+    raise_once_from_the_top,
+    raise_once_without_a_frame,
+    raise_once_with_the_rest,
 ]
 
 
@@ -179,6 +201,30 @@ def test_other_errors_are_left_alone(alarm):
     except Alarm as error:
         let_pass(error)
         assert not is_of_a_handler(error)
+
+
+def sum_along(axis, shape):
+    shape = tuple(shape)
+    raise Alarm
+
+
+def set_signal(number, handler):
+    signal.signal(number, handler)
+
+
+def count(*values):
+    values = len(values)
+    raise Alarm
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [lambda: sum_along(2, [3]), lambda: set_signal(15, "ignored"), lambda: count(1, 2)],
+)
+def test_mistakes_of_functions_that_resemble_handlers_are_left_alone(mistake, alarm):
+    with pytest.raises((Alarm, TypeError, ValueError)) as caught:
+        mistake()
+    let_pass(caught.value)
 
 
 def test_an_exit_by_a_handler_passes(alarm):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mx_core.forks import ForkSafeLock
+from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
@@ -70,9 +71,9 @@ def fork(stage: str) -> None:
     """Calls every `mx_fork`: users first before the fork, providers first after it."""
     if _current is None:
         return
-    implementations = _current.forks
-    for implementation in implementations if stage == "before" else reversed(implementations):
-        _call(implementation, f"mx_fork({stage!r})", stage)
+    implementations = _current.forks if stage == "before" else _current.forks[::-1]
+    passed = [_call(implementation, f"mx_fork({stage!r})", stage) for implementation in implementations]
+    _raise_first(passed)
 
 
 def interrupted() -> bool:
@@ -90,29 +91,45 @@ def interrupt() -> None:
 
 
 def shutdown() -> None:
-    """Calls every `mx_shutdown` once, users first. Ctrl-C ends the one that is called; those that come
-    after it find `interrupted`."""
+    """Calls every `mx_shutdown` once, users first. Ctrl-C and what a handler of a signal raises end the one that is
+    called; those that come after it find `interrupted`. What a handler has raised is raised after them."""
     global _current
     with _lock:
         lifecycle, _current = _current, None
+    passed = []
     for implementation in lifecycle.shutdowns if lifecycle is not None else ():
-        _call(implementation, _SHUTDOWN)
+        error = _call(implementation, _SHUTDOWN)
+        if error is not None:
+            interrupt()
+            name = implementation.plugin_name
+            print(f"mx: {_SHUTDOWN} of plug-in {name!r} was interrupted", file=sys.stderr)
+        if not isinstance(error, KeyboardInterrupt):
+            passed.append(error)
+    _raise_first(passed)
 
 
-def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
-    """Prints an exception, so that the other plug-ins are still called."""
+def _call(implementation: HookImpl, what: str, *arguments: Any) -> BaseException | None:
+    """Prints an exception, so that the other plug-ins are still called; what is not the plug-in's is returned."""
     try:
         implementation.function(*arguments[: len(implementation.argnames)])
-    except KeyboardInterrupt:
-        if what != _SHUTDOWN:
-            raise
-        interrupt()
-        print(f"mx: {what} of plug-in {implementation.plugin_name!r} was interrupted", file=sys.stderr)
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
+        try:
+            let_pass(error)
+        except BaseException as of_handler:
+            return of_handler
         import traceback
 
         text = traceback.format_exc()
         print(f"mx: {what} of plug-in {implementation.plugin_name!r}:\n{text}", file=sys.stderr)
+    except BaseException as error:
+        return error
+    return None
+
+
+def _raise_first(errors: Sequence[BaseException | None]) -> None:
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 # With the first import of mx, not with its first use: handlers that a program registers in between

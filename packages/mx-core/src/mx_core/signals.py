@@ -7,9 +7,11 @@ an error arrives wherever the main thread happens to be, in code of a plug-in to
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import signal
+from collections.abc import Iterator
 from types import CodeType, FrameType
 
 
@@ -70,12 +72,33 @@ def _is_from(handlers: set[CodeType | None], error: BaseException) -> bool:
 
 def _is_given(frame: FrameType, caller: FrameType) -> bool:
     """Whether a function has its caller's frame as an argument, as handlers have, those that are set no more too."""
-    code = frame.f_code
-    values = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+    code, local = frame.f_code, frame.f_locals
+    names = list(code.co_varnames[: code.co_argcount])
+    values = [local.get(name) for name in names]
     if code.co_flags & inspect.CO_VARARGS:
-        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-        values += frame.f_locals.get(rest) or ()
-    return any(value is caller for value in values)
+        names.append(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        rest = local.get(names[-1])
+        values += rest if isinstance(rest, tuple) else ()
+    return any(value is caller for value in values) or _has_dropped_it(frame, names)
+
+
+def _has_dropped_it(frame: FrameType, names: list[str]) -> bool:
+    """Whether a function that calls `signal` still has a signal's number, and has assigned or deleted the argument
+    after it: a handler that unsets itself and walks up the frames."""
+    if "signal" not in frame.f_code.co_names or frame.f_globals.get("__name__") == signal.__name__:
+        return False
+    values = [frame.f_locals.get(name) for name in names]
+    numbers = [isinstance(value, int) and value in signal.valid_signals() for value in values]
+    after = {name for name, number in zip(names[1:], numbers, strict=False) if number}
+    return bool(after) and not after.isdisjoint(_stored(frame.f_code))
+
+
+def _stored(code: CodeType) -> Iterator[str]:
+    """Names of local variables that code assigns or deletes."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF", "DELETE_DEREF")):
+            value = instruction.argval
+            yield from value if isinstance(value, tuple) else (value,)
 
 
 def _code(handler: object) -> CodeType | None:
