@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,24 @@ def run(
 ) -> None:
     """Runs a plan once."""
     _native.run_plan(plan, _buffers(inputs), _buffers(outputs), req, **more)
+
+
+class _Plan(ctypes.Structure):
+    """The first fields of `mx_plan`."""
+
+    _fields_ = (
+        ("head", ctypes.c_uint32 * 2), ("flags", ctypes.c_uint32), ("n_scratch", ctypes.c_uint32),
+        ("scratch_bytes", ctypes.POINTER(ctypes.c_size_t)),
+    )  # fmt: skip
+
+
+def scratch_bytes(plan: object) -> int:
+    """Scratch memory of a plan, of all sections."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    pointer = pointer_of(plan, (_native.capsule_name(plan) or "").encode())
+    fields = _Plan.from_address(pointer)
+    return sum(fields.scratch_bytes[i] for i in range(fields.n_scratch))
 
 
 def specs(arrays: Sequence[np.ndarray]) -> tuple[TensorSpec, ...]:

@@ -4,52 +4,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/parallel.hpp"
+#include "convolution/winograd/channel_order.hpp"
 
 namespace mx::cpu {
 namespace {
 
 constexpr double kMostElements = 1e12;    // of a tensor of images: sizes of scratch memory do not overflow
-constexpr int64_t kPositions = 64;        // that are transposed at once
-constexpr int64_t kGrain = 4;             // of those, for a thread
-constexpr int64_t kMostCopies = 1 << 17;  // elements that are copied at once, where one image is enough for all threads
-constexpr int64_t kTilesOfThread = 24;    // that are enough for one
+constexpr int64_t kMostCopies = 1 << 17;  // elements that stay in the caches
+constexpr int64_t kTilesOfThread = 64;    // that are enough for one
 
-// A tensor of images, copied from one order of its channels to the other.
-struct Images {
-  int64_t images, channels, area;
-
-  int64_t size() const { return images * channels * area; }
-
-  void to_channels_last(const double* from, double* to) const {
-    for_blocks([=](int64_t image, int64_t first, int64_t n) {
-      loops().transpose64(to + (image + first) * channels, channels, from + image * channels + first, area, n,
-                          channels);
-    });
-  }
-  void to_channels_first(const double* from, double* to) const {
-    for_blocks([=](int64_t image, int64_t first, int64_t n) {
-      loops().transpose64(to + image * channels + first, area, from + (image + first) * channels, channels, channels,
-                          n);
-    });
-  }
-
- private:
-  // Calls body(image, first, n) for n positions of an image from `first` on; `image`: positions of those before it.
-  template <class Body>
-  void for_blocks(const Body& body) const {
-    const int64_t blocks = (area + kPositions - 1) / kPositions;
-    parallel_for(images * blocks, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % blocks * kPositions;
-        body(i / blocks * area, first, std::min(kPositions, area - first));
-      }
-    });
-  }
-};
-
-Images data_of(const WinogradProblem& p) { return {p.images, p.channels, p.height * p.width}; }
-Images result_of(const WinogradProblem& p) { return {p.images, p.filters, p.out_height * p.out_width}; }
+Images<double> data_of(const WinogradProblem& p) { return {p.images, p.channels, p.height * p.width}; }
+Images<double> result_of(const WinogradProblem& p) { return {p.images, p.filters, p.out_height * p.out_width}; }
 size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(double); }
 
 // Whether a tensor has at most kMostElements.
@@ -78,11 +43,18 @@ FilterLayout layout_of(const ConvolutionGeometry& g) {
   return {kFilter * kFilter, g.window(), kFilter, 1};
 }
 
-// What is computed at once: one image where the copies of all would leave the caches.
+// What is computed at once: few images where the copies of all would leave the caches.
 WinogradProblem part_of(WinogradProblem p, bool channels_last, int threads) {
-  const bool stays = data_of(p).size() + result_of(p).size() <= kMostCopies;
-  if (!channels_last && !stays && p.tiles() / p.images >= kTilesOfThread * threads) p.images = 1;
+  if (channels_last || data_of(p).size() + result_of(p).size() <= kMostCopies) return p;
+  const int64_t tiles = p.tiles() / p.images;
+  p.images = std::min(p.images, (kTilesOfThread * threads + tiles - 1) / tiles);
   return p;
+}
+
+// The last part, where it is smaller.
+WinogradProblem rest_of(WinogradProblem part, int64_t images) {
+  part.images = images % part.images;
+  return part;
 }
 
 }  // namespace
@@ -100,12 +72,18 @@ std::optional<WinogradProduct> WinogradProduct::of(const ConvolutionGeometry& g,
 WinogradProduct::WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last,
                                  int threads)
     : images_(problem.images), part_(part_of(problem, channels_last, threads)), layout_(layout),
-      channels_last_(channels_last), convolution_(part_, layout, !at_once(), threads) {}
+      channels_last_(channels_last), convolution_(part_, layout, !at_once(), threads) {
+  if (const auto rest = rest_of(part_, images_); rest.images > 0) rest_.emplace(rest, layout, true, threads);
+}
 
 size_t WinogradProduct::bytes() const {
   const int64_t copies = channels_last_ ? 0 : data_of(part_).size() + result_of(part_).size();
   const int64_t filters = at_once() ? 0 : filter_points_size<double>(part_);
-  return bytes_of(copies + filters + convolution_.workspace_size());
+  return bytes_of(copies + filters + workspace_size());
+}
+
+int64_t WinogradProduct::workspace_size() const {
+  return std::max(convolution_.workspace_size(), rest_ ? rest_->workspace_size() : 0);
 }
 
 void WinogradProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
@@ -116,22 +94,24 @@ void WinogradProduct::run(const double* source, const double* weight, const Conv
     if (result.add) epilogue.residual = result.to;
     return convolution_.run(source, weight, epilogue, result.to, scratch);
   }
-  const Images images = data_of(part_), results = result_of(part_);
-  double* const data = scratch + convolution_.workspace_size();
-  double* const made = data + images.size();
+  double* const data = scratch + workspace_size();
+  double* const made = data + data_of(part_).size();
   if (!at_once()) {
-    double* const filters = made + results.size();
+    double* const filters = made + result_of(part_).size();
     make_filter_points(part_, weight, layout_, filters);
     weight = filters;
   }
   for (int64_t image = 0; image < images_; image += part_.images) {
+    const bool whole = image + part_.images <= images_;
+    const WinogradProblem part = whole ? part_ : rest_of(part_, images_);
+    const Images<double> images = data_of(part), results = result_of(part);
     double* const to = result.to + image * results.channels * results.area;
     images.to_channels_last(source + image * images.channels * images.area, data);
     if (result.add) {
       results.to_channels_last(to, made);
       epilogue.residual = made;
     }
-    convolution_.run(data, weight, epilogue, made, scratch);
+    (whole ? convolution_ : *rest_).run(data, weight, epilogue, made, scratch);
     results.to_channels_first(made, to);
   }
 }
@@ -142,22 +122,11 @@ std::optional<WinogradFilterGradient> WinogradFilterGradient::of(const Convoluti
   return WinogradFilterGradient(*problem, layout_of(g), g.channels_last, threads);
 }
 
-size_t WinogradFilterGradient::bytes() const {
-  const int64_t copies = channels_last_ ? 0 : data_of(problem_).size() + result_of(problem_).size();
-  return bytes_of(copies + weights() + gradient_.workspace_size());
-}
+size_t WinogradFilterGradient::bytes() const { return bytes_of(weights() + gradient_.workspace_size()); }
 
 void WinogradFilterGradient::run(const double* large, const double* small, double* to, bool add,
                                  double* scratch) const {
   double* const made = scratch + gradient_.workspace_size();
-  if (!channels_last_) {
-    const Images images = data_of(problem_), results = result_of(problem_);
-    double* const data = made + weights();
-    double* const heads = data + images.size();
-    images.to_channels_last(large, data);
-    results.to_channels_last(small, heads);
-    large = data, small = heads;
-  }
   gradient_.run(large, small, add ? made : to, layout_, scratch);
   if (add) loops().add_scaled[1](to, made, 1.0, static_cast<size_t>(weights()));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions in float64 by Winograd's algorithm, and their gradients, where that is faster than products over
-// windows.  It takes images with channels last; others are copied, one by one where the copies of all would leave the
+// windows.  It takes images with channels last; others are copied, a few at once where the copies of all would leave the
 // caches.
 #pragma once
 
@@ -25,12 +25,14 @@ class WinogradProduct {
  private:
   WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last, int threads);
   bool at_once() const { return part_.images == images_; }
+  int64_t workspace_size() const;
 
   int64_t images_;
-  WinogradProblem part_;  // of all images, or of one
+  WinogradProblem part_;  // of all images, or of some
   FilterLayout layout_;
   bool channels_last_;
   MinimalConvolution<double> convolution_;
+  std::optional<MinimalConvolution<double>> rest_;  // of fewer images
 };
 
 // The gradient of the weights.
@@ -43,12 +45,11 @@ class WinogradFilterGradient {
 
  private:
   WinogradFilterGradient(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last, int threads)
-      : problem_(problem), layout_(layout), channels_last_(channels_last), gradient_(problem, threads) {}
+      : problem_(problem), layout_(layout), gradient_(problem, threads, channels_last) {}
   int64_t weights() const { return problem_.filters * problem_.channels * kFilter * kFilter; }
 
   WinogradProblem problem_;
   FilterLayout layout_;
-  bool channels_last_;
   WinogradGradient<double> gradient_;
 };
 

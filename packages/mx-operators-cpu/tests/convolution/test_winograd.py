@@ -7,6 +7,7 @@ from typing import Any
 
 import layer_plans
 import numpy as np
+import plans
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,11 +112,36 @@ def test_deconvolutions_in_float64() -> None:
     layer_plans.verify("Deconvolution", attrs, arrays, rtol=1e-12, atol=1e-12)
 
 
-def test_images_one_by_one_in_float64() -> None:
-    """A batch whose copies with channels last would leave the caches."""
-    arrays = _arrays(np.random.default_rng(5), (3, 32, 40, 41), 40, "NCHW", True, "float64")
-    attrs = {"kernel": (3, 3), "pad": (1, 2), "num_filter": 40, "no_bias": False}
+@pytest.mark.parametrize(
+    ("shape", "filters", "pad"),
+    [
+        ((3, 32, 40, 41), 40, (1, 2)),
+        ((17, 96, 12, 11), 160, (1, 1)),  # parts of some images, the last of fewer
+        ((5, 64, 30, 70), 64, (0, 3)),  # rows of several images are copied at once
+        ((3, 256, 10, 26), 320, (2, 0)),  # the team sums one group
+    ],
+)
+def test_a_few_images_at_once_in_float64(shape: tuple[int, ...], filters: int, pad: tuple[int, int]) -> None:
+    """Batches whose copies with channels last would leave the caches."""
+    arrays = _arrays(np.random.default_rng(5), shape, filters, "NCHW", True, "float64")
+    attrs = {"kernel": (3, 3), "pad": pad, "num_filter": filters, "no_bias": False}
     layer_plans.verify("Convolution", attrs, arrays, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(256, 56, 56), (256, 14, 14), (64, 112, 112)])
+@pytest.mark.parametrize("output", ["result", "weight"])
+def test_larger_batches_need_no_more_scratch_memory(shape: tuple[int, ...], output: str) -> None:
+    """In float64: of images with channels first a bounded part is copied."""
+    op = operators.get("Convolution" if output == "result" else "_backward_Convolution")
+    p = op.Param.parse({"kernel": (3, 3), "pad": (1, 1), "num_filter": shape[0], "no_bias": True})
+    weight = np.empty((shape[0], shape[0], 3, 3))
+    found = []
+    for batch in (32, 96):
+        data = np.empty((batch, *shape))
+        forward = output == "result"
+        inputs, outputs = ([data, weight], [data]) if forward else ([data, data, weight], [data, weight])
+        found.append(plans.scratch_bytes(layer_plans.prepare(op, p, inputs, outputs)))
+    assert 0 < found[0] == found[1] or native.instruction_set() != "avx512"
 
 
 @pytest.mark.parametrize("dtype", BOUND)
